@@ -1,0 +1,48 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Options of diskplacer-agent."""
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup(
+    'diskplacer_agent',
+    title='diskplacer-agent',
+    help="""
+How the agent of a compute node watches and reports its disks.
+""",
+)
+
+OPTS = [
+    cfg.IntOpt(
+        'report_interval',
+        default=10,
+        min=1,
+        max=600,
+        help="""
+Time in seconds between two reports of the host's disks to the schedulers
+and two reconciliations of their resource providers. A change of a disk or of
+its vdisks is reported at the next look, see ``watch_interval``.
+""",
+    ),
+    cfg.IntOpt(
+        'watch_interval',
+        default=2,
+        min=1,
+        max=60,
+        help="""
+Time in seconds between two looks at the host's own disks. A look reads the
+disk root and sysfs only; if anything changed, providers are reconciled and a
+report is sent at once.
+""",
+    ),
+]

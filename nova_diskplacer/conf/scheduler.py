@@ -1,0 +1,66 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Options of the filter and the weigher, read by nova-scheduler."""
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup(
+    'diskplacer_scheduler',
+    title='Disk placement in nova-scheduler',
+    help="""
+How ``DiskPlacementFilter`` and ``DiskPlacementWeigher`` choose hosts and
+disks. Read by nova-scheduler.
+""",
+)
+
+OPTS = [
+    cfg.FloatOpt(
+        'disk_placement_weight_multiplier',
+        default=1.0,
+        help="""
+Multiplier of ``DiskPlacementWeigher``.
+
+Round robin requests prefer hosts whose disks are least committed,
+consolidated requests hosts where the vdisks fit on disks already in use. A
+negative value inverts the preference, 0 disables the weigher. A request
+without ``diskplacer:`` extra specs is not affected.
+
+An aggregate's metadata key ``disk_placement_weight_multiplier`` takes
+precedence for its hosts; where a host is in several such aggregates, the
+smallest value is used.
+""",
+    ),
+    cfg.IntOpt(
+        'report_timeout',
+        default=60,
+        min=5,
+        max=3600,
+        help="""
+Age in seconds after which an agent's last report is no longer believed: the
+host is not offered to requests for vdisks until its agent reports again.
+Requests without vdisks are not affected.
+
+Keep it at several times ``[diskplacer_agent] report_interval``.
+""",
+    ),
+    cfg.FloatOpt(
+        'warmup_timeout',
+        default=3.0,
+        min=0.0,
+        max=30.0,
+        help="""
+Time in seconds that the first request for vdisks in a scheduler worker waits
+for the agents' answers to its call for reports. Later requests never wait.
+""",
+    ),
+]

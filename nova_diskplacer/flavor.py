@@ -1,0 +1,139 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a flavor's ``diskplacer:`` extra specs ask for."""
+
+import collections.abc
+import dataclasses
+
+NAMESPACE = 'diskplacer:'
+
+ROUND_ROBIN = 'round_robin'
+CONSOLIDATED = 'consolidated'
+MAPPINGS = (ROUND_ROBIN, CONSOLIDATED)
+
+HDD = 'hdd'
+SSD = 'ssd'
+ANY = 'any'
+MEDIA = (HDD, SSD, ANY)
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """An extra spec: one of ``choices``, or an integer in a range."""
+
+    description: str
+    choices: tuple[str, ...] = ()
+    minimum: int = 1
+    maximum: int = 1048576
+
+    def value(self, name: str, text: str) -> int | str:
+        """Return the value that ``text`` stands for.
+
+        :raises ValueError: it is not allowed; names the key, the value and
+            what is allowed.
+        """
+        where = f'{NAMESPACE}{name}={text}'
+        if self.choices:
+            if text not in self.choices:
+                allowed = ', '.join(self.choices)
+                raise ValueError(f'{where} is not one of: {allowed}')
+            return text
+        allowed = f'an integer from {self.minimum} to {self.maximum}'
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f'{where} is not {allowed}') from None
+        if not self.minimum <= number <= self.maximum:
+            raise ValueError(f'{where} is not {allowed}')
+        return number
+
+
+SPECS = {
+    'vdisks': Spec(
+        'How many vdisks a server of this flavor gets room for on local '
+        'disks of its host. Requires ``diskplacer:vdisk_gb``.',
+        maximum=64,
+    ),
+    'vdisk_gb': Spec(
+        'Size of each vdisk in GiB. Requires ``diskplacer:vdisks``.',
+    ),
+    'mapping': Spec(
+        'How the vdisks of a server are mapped to the disks of its host: '
+        '``round_robin`` (the default) spreads them over distinct disks, '
+        '``consolidated`` puts them on as few disks as hold them.',
+        choices=MAPPINGS,
+    ),
+    'media': Spec(
+        'Which disks may be used: rotational (``hdd``), solid state '
+        '(``ssd``) or ``any`` (the default).',
+        choices=MEDIA,
+    ),
+    'vdisk_mbps': Spec(
+        'Throughput in MB/s (10^6 bytes per second) to claim on the disk '
+        'for each vdisk. Unset: none is claimed.',
+    ),
+    'vdisks_per_disk': Spec(
+        'How many vdisks of one server ``round_robin`` may put on one disk '
+        '(default 1). Above 1 it spreads as evenly as can be. Ignored by '
+        '``consolidated``.',
+        maximum=64,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class VDiskRequest:
+    """The vdisks of one server.
+
+    ``vdisk_gb`` is the size of each in GiB, ``vdisk_mbps`` the throughput
+    claimed for each in MB/s (0: none).
+    """
+
+    vdisks: int
+    vdisk_gb: int
+    mapping: str = ROUND_ROBIN
+    media: str = ANY
+    vdisk_mbps: int = 0
+    vdisks_per_disk: int = 1
+
+
+def parse(
+    extra_specs: collections.abc.Mapping[str, str],
+) -> VDiskRequest | None:
+    """Return what a flavor's extra specs ask for, None if nothing.
+
+    :raises ValueError: a key is unknown, a value is not allowed, or one of
+        ``vdisks`` and ``vdisk_gb`` is missing. Nova's API refuses the first
+        two already, but flavors may be older than the validators.
+    """
+    wanted = {
+        key.removeprefix(NAMESPACE): value
+        for key, value in extra_specs.items()
+        if key.startswith(NAMESPACE)
+    }
+    if not wanted:
+        return None
+    for name in wanted:
+        if name not in SPECS:
+            known = ', '.join(NAMESPACE + key for key in sorted(SPECS))
+            raise ValueError(f'{NAMESPACE}{name} is not one of: {known}')
+    for name in ('vdisks', 'vdisk_gb'):
+        if name not in wanted:
+            raise ValueError(
+                f'{NAMESPACE}{name} is required with the other '
+                f'{NAMESPACE} extra specs'
+            )
+    values: dict[str, int | str] = {
+        name: SPECS[name].value(name, text) for name, text in wanted.items()
+    }
+    return VDiskRequest(**values)  # type: ignore[arg-type]

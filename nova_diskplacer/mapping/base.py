@@ -1,0 +1,55 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a mapping policy decides, and from what."""
+
+import abc
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Mapping(abc.ABC):
+    """A policy over H hosts of up to D disks each.
+
+    All arrays have shape (H, D); a disk that does not exist or may not be
+    used has no slots. Disks are interchangeable but for their arrays, so
+    the caller breaks ties by the order of the columns.
+    """
+
+    @abc.abstractmethod
+    def place(
+        self, slots: Ints, load: Floats, vdisks: int, per_disk: int
+    ) -> Ints:
+        """Choose disks for ``vdisks`` equal vdisks on each host.
+
+        :param slots: how many of the vdisks each disk has room for, (H, D).
+        :param load: committed share of each disk, 0 to 1, (H, D); 0 means
+            that nothing is on it.
+        :param vdisks: how many vdisks to place on each host.
+        :param per_disk: how many of them one disk may hold at the most.
+        :returns: vdisks per disk, (H, D). A row sums to ``vdisks``, or to 0
+            where the host cannot hold them as the policy demands.
+        """
+
+    @abc.abstractmethod
+    def score(self, counts: Ints, load: Floats) -> Floats:
+        """Say how well the policy likes what ``place`` chose.
+
+        :param counts: as returned by ``place``, (H, D).
+        :param load: as given to ``place``, (H, D).
+        :returns: a score per host, (H,), between 0 and 1; higher is better.
+        """
