@@ -12,3 +12,4 @@
 
 import setuptools
 
+setuptools.setup(setup_requires=['pbr'], pbr=True)
