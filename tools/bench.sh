@@ -1,0 +1,51 @@
+#!/bin/bash
+#
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+# Run a benchmark in an environment that this script makes itself.
+#
+#   tools/bench.sh NAME [--json FILE] [ARGUMENT...]
+#
+# NAME is a file of benchmarks/ without its .py. Those that measure a real
+# cloud must run as root.
+
+set -u
+here=$PWD
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+. tools/lib/env.sh
+
+# benchmarks that run real services
+CLOUD='mapping_throughput'
+
+names=$(cd benchmarks && echo [!_]*.py)
+names=${names//.py/}
+name=${1:-}
+if [[ -z $name || " $names " != *" $name "* ]]; then
+    echo "usage: tools/bench.sh NAME [--json FILE]; NAME: $names" >&2
+    exit 2
+fi
+shift
+
+cloud=''
+if [[ " $CLOUD " == *" $name "* ]]; then
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "tools/bench.sh: $name runs real services: needs root" >&2
+        exit 1
+    fi
+    cloud=cloud
+fi
+# shellcheck disable=SC2086
+env_packages $cloud && env_make $cloud || exit 1
+export PYTHONPATH=$ENV_TOP
+cd "$here" && exec python "$ENV_TOP/benchmarks/$name.py" "$@"

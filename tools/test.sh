@@ -1,0 +1,131 @@
+#!/bin/bash
+#
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+# Run the project's tests in an environment that this script makes itself.
+#
+#   tools/test.sh            every stage; end-to-end tests only as root
+#   tools/test.sh STAGE...   these stages only
+#
+# Stages: pep8 docs packaging unit functional e2e. The last line says how many
+# checks and tests passed and failed; the exit status is 0 only if none failed.
+
+set -u -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+. tools/lib/env.sh
+
+STAGES='pep8 docs packaging unit functional e2e'
+passed=0
+failed=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# Run a command as one check.
+check() {
+    local name=$1
+    shift
+    if "$@"; then
+        echo "ok: $name"
+        passed=$((passed + 1))
+    else
+        echo "FAILED: $name"
+        failed=$((failed + 1))
+    fi
+}
+
+# Sum up what stestr says about one kind of result.
+count() {
+    sed -n "s/^ - $1: \([0-9]*\)$/\1/p" "$log" | tail -n 1
+}
+
+# Run the tests below a directory with so many workers.
+run_tests() {
+    local status good bad
+    stestr --test-path "$1" run --concurrency "$2" 2>&1 | tee "$log"
+    status=$?
+    good=$(($(count Passed) + $(count 'Expected Fail')))
+    bad=$(($(count Failed) + $(count 'Unexpected Success')))
+    if [ $((status != 0 || good == 0)) -eq 1 ] && [ $bad -eq 0 ]; then
+        echo "FAILED: stestr ended with $status after $good tests"
+        bad=1
+    fi
+    passed=$((passed + good))
+    failed=$((failed + bad))
+}
+
+stage_pep8() {
+    check 'ruff check' ruff check .
+    check 'ruff format' ruff format --check .
+    check 'hacking' flake8
+    check 'mypy' mypy
+    check 'bashate' tools/bashate.sh
+}
+
+stage_docs() {
+    check 'documentation' \
+        sphinx-build -q -E -W --keep-going -b html doc/source doc/build/html
+    check 'release notes' \
+        sphinx-build -q -E -W --keep-going -b html \
+        releasenotes/source releasenotes/build/html
+}
+
+stage_packaging() {
+    run_tests tests/packaging 1
+}
+
+stage_unit() {
+    run_tests tests/unit 2
+}
+
+stage_functional() {
+    run_tests tests/functional 2
+}
+
+stage_e2e() {
+    run_tests tests/e2e 1
+}
+
+main() {
+    local stage stages="$*" cloud='' begun times=''
+    for stage in $stages; do
+        if [[ " $STAGES " != *" $stage "* ]]; then
+            echo "tools/test.sh: $stage is not one of: $STAGES" >&2
+            exit 2
+        fi
+    done
+    if [ -z "$stages" ]; then
+        stages=$STAGES
+        if [ "$(id -u)" -ne 0 ]; then
+            echo 'not root: the end-to-end tests are left out'
+            stages=${STAGES% e2e}
+        fi
+    fi
+    if [[ " $stages " == *' e2e '* ]]; then
+        cloud=cloud
+    fi
+    # shellcheck disable=SC2086
+    env_packages $cloud && env_make $cloud || exit 1
+    times=$(printf '%-12s %4d s' environment $SECONDS)
+    for stage in $stages; do
+        echo "== $stage"
+        begun=$SECONDS
+        "stage_$stage"
+        times+=$(printf '\n%-12s %4d s' "$stage" $((SECONDS - begun)))
+    done
+    echo "$times"
+    echo "$passed passed, $failed failed"
+    [ $passed -gt 0 ] && [ $failed -eq 0 ]
+}
+
+main "$@"
