@@ -1,0 +1,158 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A host's allocation candidates with the chosen disks written in.
+
+Nova claims ``host_state.allocation_candidates[0]``. The filter looks at
+thousands of hosts, Nova claims on one: so the disks are written when the
+candidate is taken out, and the one host that is about to be claimed is looked
+up in Placement first. That is what makes concurrent requests choose different
+disks instead of failing on the same ones.
+"""
+
+import collections.abc
+import typing
+
+from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import plan as plans
+
+Candidate = dict[str, typing.Any]
+
+#: Returns the disks of a provider tree as Placement sees them now.
+Look = collections.abc.Callable[
+    [str], collections.abc.Mapping[str, fleets.Capacity]
+]
+
+
+class Pass:
+    """One pass of the filter over the hosts of one request.
+
+    :param look: returns the disks of a provider tree as Placement sees them.
+    """
+
+    def __init__(
+        self, plan: plans.Plan, fleet: fleets.Fleet, look: Look
+    ) -> None:
+        self.plan = plan
+        self.fleet = fleet
+        self._look = look
+        self._claiming: tuple[typing.Any, int, int, base.Ints] | None = None
+
+    def choose(
+        self, host: typing.Any, row: int, counts: base.Ints
+    ) -> tuple[fleets.View, base.Ints]:
+        """Choose the disks of a host that is about to be claimed.
+
+        :param counts: what the filter chose, (D,).
+        :returns: the host's view and the vdisks on each disk, (D,).
+        """
+        rows = base.rows(row)
+        if self._claimed():
+            # Nova collects alternates: nothing will be claimed now
+            return self.fleet.view(rows), counts
+        self.fleet.refresh(self._look(host.uuid), row)
+        # where nothing else fits, compete for what others chose a moment
+        # ago: their claims may fail
+        for holds in (True, False):
+            view = self.fleet.view(rows, holds=holds)
+            choice = self.plan.choose(view)
+            if choice.fits[0]:
+                counts = choice.counts[0]
+                self._hold(row, counts)
+                self._claiming = (host, host.num_instances, row, counts)
+                break
+        return view, counts
+
+    def _claimed(self) -> bool:
+        """Whether the last choice was claimed; if not, let go of it."""
+        if self._claiming is None:
+            return False
+        host, instances, row, counts = self._claiming
+        if host.num_instances > instances:
+            return True
+        self._hold(row, -counts)
+        self._claiming = None
+        return False
+
+    def _hold(self, row: int, counts: base.Ints) -> None:
+        request = self.plan.request
+        self.fleet.hold(row, counts, request.vdisk_gb, request.vdisk_mbps)
+
+
+class DiskCandidates(collections.abc.Sequence[Candidate]):
+    """Nova's candidates of one host, each with the same disks added.
+
+    Taking item 0 chooses the disks anew from fresh figures; iterating yields
+    what the filter chose. Nova's own dictionaries are never written to: a
+    multi-create request filters the same candidates again for every server.
+
+    :param host: the host state; its candidates are those without disks, or
+        what an earlier pass made of them.
+    :param counts: what the filter chose, vdisks on each disk, (D,).
+    :param score: what the weigher gives the host, 0 to 1.
+    """
+
+    __slots__ = ('_candidates', '_counts', '_host', '_pass', '_row', 'score')
+
+    def __init__(
+        self,
+        host: typing.Any,
+        pass_: Pass,
+        row: int,
+        counts: base.Ints,
+        score: float,
+    ) -> None:
+        found = host.allocation_candidates
+        if isinstance(found, DiskCandidates):
+            found = found._candidates
+        self._candidates: collections.abc.Sequence[Candidate] = found
+        self._host = host
+        self._pass = pass_
+        self._row = row
+        self._counts = counts
+        self.score = score
+
+    def __len__(self) -> int:
+        return len(self._candidates)
+
+    def __iter__(self) -> collections.abc.Iterator[Candidate]:
+        view = self._pass.fleet.view(base.rows(self._row))
+        for candidate in self._candidates:
+            yield self._write(candidate, view, self._counts)
+
+    @typing.overload
+    def __getitem__(self, index: int) -> Candidate: ...
+
+    @typing.overload
+    def __getitem__(self, index: slice) -> list[Candidate]: ...
+
+    def __getitem__(self, index: int | slice) -> Candidate | list[Candidate]:
+        if index != 0:
+            return list(self)[index]
+        view, counts = self._pass.choose(self._host, self._row, self._counts)
+        return self._write(self._candidates[0], view, counts)
+
+    def _write(
+        self, candidate: Candidate, view: fleets.View, counts: base.Ints
+    ) -> Candidate:
+        allocations = {
+            provider: allocation
+            for provider, allocation in candidate['allocations'].items()
+            if plans.GB not in allocation['resources']
+        }
+        claims = self._pass.plan.allocations(
+            view.disks[0], counts, view.reserved_gb[0]
+        )
+        for disk, resources in claims.items():
+            allocations[disk] = {'resources': resources}
+        return {**candidate, 'allocations': allocations}

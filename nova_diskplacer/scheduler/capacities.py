@@ -1,0 +1,75 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What Placement says of disks right now, through Nova's own client."""
+
+import urllib.parse
+
+from keystoneauth1 import exceptions as ks_exc
+from nova.scheduler.client import report
+from oslo_log import log as logging
+
+from nova_diskplacer import flavor
+from nova_diskplacer.scheduler import fleet
+from nova_diskplacer.scheduler import plan
+
+LOG = logging.getLogger(__name__)
+
+_MICROVERSION = '1.36'
+
+# As many disks as the look for room anywhere asks Placement for.
+_LIMIT = 1000
+
+
+def of_host(provider: str) -> dict[str, fleet.Capacity]:
+    """Return the disks below a compute node's provider.
+
+    Empty if none has a GiB to give or Placement does not answer: what is
+    known from the agent's report then has to do, and the claim decides.
+    """
+    return _disks(
+        {'resources': f'{plan.GB}:1', 'in_tree': provider, 'limit': '1'}
+    )
+
+
+def with_room(request: flavor.VDiskRequest) -> dict[str, fleet.Capacity]:
+    """Return the disks of hosts that have a disk with room for a vdisk."""
+    return _disks(
+        {
+            'resources': f'{plan.GB}:{request.vdisk_gb}',
+            'limit': str(_LIMIT),
+        }
+    )
+
+
+def _disks(query: dict[str, str]) -> dict[str, fleet.Capacity]:
+    url = '/allocation_candidates?' + urllib.parse.urlencode(query)
+    try:
+        response = report.report_client_singleton().get(
+            url, version=_MICROVERSION
+        )
+    except ks_exc.ClientException as error:
+        LOG.warning('Placement cannot be asked about disks: %s', error)
+        return {}
+    if response.status_code != 200:
+        LOG.warning('Placement refused to tell about disks: %s', response.text)
+        return {}
+    disks = {}
+    for uuid, summary in response.json()['provider_summaries'].items():
+        resources = summary['resources']
+        if plan.GB in resources:
+            gb = resources[plan.GB]
+            mbps = resources.get(plan.MBPS, {'capacity': 0, 'used': 0})
+            disks[uuid] = fleet.Capacity(
+                gb['capacity'], gb['used'], mbps['capacity'], mbps['used']
+            )
+    return disks

@@ -1,0 +1,153 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Disk Placement Filter.
+
+Passes the hosts whose local disks hold the vdisks that the flavor's
+``diskplacer:`` extra specs ask for, and writes the exact disks into their
+allocation candidates, so that Nova claims them in Placement together with CPU
+and memory. Keep it last in ``[filter_scheduler] enabled_filters``: a filter
+behind it that rewrites the candidates takes its last look at Placement away.
+
+A request without ``diskplacer:`` extra specs passes untouched.
+"""
+
+import typing
+
+import numpy as np
+from nova.scheduler import filters
+from nova.scheduler import utils
+from oslo_log import log as logging
+
+from nova_diskplacer import flavor
+from nova_diskplacer.scheduler import bound
+from nova_diskplacer.scheduler import candidates
+from nova_diskplacer.scheduler import capacities
+from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import plan as plans
+
+LOG = logging.getLogger(__name__)
+
+Hosts = list[typing.Any]
+
+
+class DiskPlacementFilter(filters.BaseHostFilter):
+    """Choose hosts, and the exact disks of each, for a server's vdisks."""
+
+    def filter_all(
+        self,
+        filter_obj_list: typing.Iterable[typing.Any],
+        spec_obj: typing.Any,
+    ) -> typing.Iterable[typing.Any]:
+        """Return the hosts that hold the request's vdisks."""
+        if 'extra_specs' not in spec_obj.flavor:
+            return filter_obj_list
+        try:
+            request = flavor.parse(spec_obj.flavor.extra_specs)
+        except ValueError as error:
+            LOG.warning(
+                'No host is valid for server %s: flavor %s: %s',
+                spec_obj.instance_uuid,
+                spec_obj.flavor.name,
+                error,
+            )
+            return []
+        if request is None or utils.request_is_rebuild(spec_obj):
+            return filter_obj_list
+        return _place(list(filter_obj_list), spec_obj, request)
+
+
+def _place(
+    hosts: Hosts, spec: typing.Any, request: flavor.VDiskRequest
+) -> Hosts:
+    fleet = listener.get_fleet()
+    attached = bound.volumes(spec._context, spec.instance_uuid)
+    vdisks = fleet.bound(volume.volume_id for volume in attached)
+    allowed = _where_bound(hosts, attached, vdisks)
+    if allowed is not hosts:
+        LOG.info(
+            'Server %s has vdisks on the disks of host %s and cannot be '
+            'anywhere else: %d of %d hosts rejected. Volumes: %s',
+            spec.instance_uuid,
+            ', '.join(sorted({host.host for host in allowed}))
+            or 'that is not among the candidates',
+            len(hosts) - len(allowed),
+            len(hosts),
+            ', '.join(volume.volume_id for volume in attached),
+        )
+    own = tuple(
+        vdisk for vdisk in vdisks if vdisk.server_id == spec.instance_uuid
+    )
+    plan = plans.Plan(request, own if allowed is not hosts else ())
+    rows = fleet.rows(host.uuid for host in allowed)
+    known = np.flatnonzero(rows >= 0)
+    choice = plan.choose(fleet.view(rows[known]))
+    if not choice.fits.any() and len(known):
+        # servers deleted since the last reports may have left room
+        fresh = capacities.with_room(request)
+        for row in rows[known].tolist():
+            fleet.refresh(fresh, row)
+        choice = plan.choose(fleet.view(rows[known]))
+        if not choice.fits.any():
+            choice = plan.choose(fleet.view(rows[known], holds=False))
+    pass_ = candidates.Pass(plan, fleet, capacities.of_host)
+    passed = []
+    scores = choice.scores.tolist()
+    for index in np.flatnonzero(choice.fits).tolist():
+        at = known[index]
+        host = allowed[at]
+        host.allocation_candidates = candidates.DiskCandidates(
+            host, pass_, rows[at], choice.counts[index], scores[index]
+        )
+        passed.append(host)
+    if not passed:
+        LOG.info(
+            'No host is valid for server %s, which asks for %d vdisks of '
+            '%d GiB (%s, media %s): %d hosts have no room for them, %d have '
+            'no fresh report from diskplacer-agent.',
+            spec.instance_uuid,
+            request.vdisks,
+            request.vdisk_gb,
+            request.mapping,
+            request.media,
+            len(known),
+            len(allowed) - len(known),
+        )
+    return passed
+
+
+def _where_bound(
+    hosts: Hosts,
+    attached: list[bound.Attached],
+    vdisks: list[fleets.BoundVDisk],
+) -> Hosts:
+    """Return the hosts on which all bound vdisks of a server lie.
+
+    A vdisk that no agent reports (its agent is away) is placed by what Nova
+    remembers of its connection. Returns ``hosts`` itself where nothing is
+    bound.
+    """
+    providers = {vdisk.provider for vdisk in vdisks}
+    reported = {vdisk.volume_id for vdisk in vdisks}
+    names = {
+        volume.host
+        for volume in attached
+        if volume.host and volume.volume_id not in reported
+    }
+    if not providers and not names:
+        return hosts
+    return [
+        host
+        for host in hosts
+        if providers <= {host.uuid} and names <= {host.host}
+    ]

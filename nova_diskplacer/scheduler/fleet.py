@@ -1,0 +1,280 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The disks of all hosts, as the agents report them, in NumPy arrays.
+
+One fleet serves all threads of a scheduler worker. Its lock is held for
+array work only, never over I/O.
+"""
+
+import collections.abc
+import dataclasses
+import threading
+import time
+import typing
+
+import numpy as np
+import numpy.typing as npt
+
+from nova_diskplacer import flavor
+from nova_diskplacer.mapping import base
+
+# How long a choice made here counts as used while neither a report nor a
+# look at Placement shows it, in seconds. It ends early when one does.
+HOLD_SECONDS = 20.0
+
+_MEDIA = {flavor.HDD: 1, flavor.SSD: 2}
+
+_FIELDS: dict[str, type] = {
+    'total_gb': np.int64,
+    'reserved_gb': np.int64,
+    'used_gb': np.int64,
+    'held_gb': np.int64,
+    'total_mbps': np.int64,
+    'used_mbps': np.int64,
+    'held_mbps': np.int64,
+    'held_until': np.float64,
+    'medium': np.int8,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundVDisk:
+    """A vdisk that has bytes on a disk; ``size_gb`` in GiB."""
+
+    volume_id: str
+    provider: str
+    disk: str
+    server_id: str | None
+    size_gb: int
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What is free on the disks of H hosts; arrays of shape (H, D).
+
+    ``free_gb`` in GiB, ``free_mbps`` in MB/s; ``medium`` is 0 where there
+    is no disk that may be used. ``load`` is the committed share of the
+    capacity, 0 to 1. ``disks`` holds each host's disk UUIDs in the order of
+    the columns.
+    """
+
+    free_gb: base.Ints
+    free_mbps: base.Ints
+    medium: base.Ints
+    load: base.Floats
+    reserved_gb: base.Ints
+    disks: list[tuple[str, ...]]
+
+    def slots(self, request: flavor.VDiskRequest) -> base.Ints:
+        """How many of the request's vdisks each disk has room for, (H, D)."""
+        slots = self.free_gb // request.vdisk_gb
+        if request.vdisk_mbps:
+            np.minimum(slots, self.free_mbps // request.vdisk_mbps, out=slots)
+        usable = self.medium > 0
+        if request.media != flavor.ANY:
+            usable = self.medium == _MEDIA[request.media]
+        return np.where(usable & (slots > 0), slots, 0)
+
+
+class Capacity(typing.NamedTuple):
+    """A disk as Placement sees it: what may be claimed and what is."""
+
+    capacity_gb: int
+    used_gb: int
+    capacity_mbps: int
+    used_mbps: int
+
+
+class Fleet:
+    """All hosts' disks.
+
+    :param report_timeout: age in seconds at which a report expires.
+    :param clock: monotonic time in seconds.
+    """
+
+    def __init__(
+        self,
+        report_timeout: float,
+        clock: collections.abc.Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._timeout = report_timeout
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rows: dict[str, int] = {}
+        self._disks: list[tuple[str, ...]] = []
+        self._volumes: list[dict[str, BoundVDisk]] = []
+        self._by_volume: dict[str, BoundVDisk] = {}
+        self._seen = np.zeros(0)
+        self._a: dict[str, npt.NDArray[typing.Any]] = {
+            name: np.zeros((0, 0), dtype) for name, dtype in _FIELDS.items()
+        }
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def update(self, report: dict[str, typing.Any]) -> None:
+        """Take in an agent's report (see ``nova_diskplacer.reports``)."""
+        provider = report['provider']
+        disks = sorted(report['disks'], key=lambda disk: disk['uuid'])
+        uuids = tuple(disk['uuid'] for disk in disks)
+        vdisks = {
+            vdisk['volume_id']: BoundVDisk(
+                vdisk['volume_id'],
+                provider,
+                disk['uuid'],
+                vdisk['server_id'],
+                vdisk['size_gb'],
+            )
+            for disk in disks
+            for vdisk in disk['vdisks']
+        }
+        with self._lock:
+            row = self._row(provider, len(disks))
+            if self._disks[row] != uuids:
+                for array in self._a.values():
+                    array[row] = 0
+                self._disks[row] = uuids
+            for column, disk in enumerate(disks):
+                usable = disk['health'] == 'ok'
+                self._set(row, column, 'total_gb', disk['total_gb'])
+                self._set(row, column, 'reserved_gb', disk['reserved_gb'])
+                self._set(row, column, 'used_gb', disk['used_gb'])
+                self._set(row, column, 'total_mbps', disk['total_mbps'])
+                self._set(row, column, 'used_mbps', disk['used_mbps'])
+                self._set(
+                    row,
+                    column,
+                    'medium',
+                    _MEDIA[disk['medium']] if usable else 0,
+                )
+            self._seen[row] = self._clock()
+            for volume_id in self._volumes[row].keys() - vdisks.keys():
+                # it may have moved and been reported from there already
+                known = self._by_volume.get(volume_id)
+                if known is not None and known.provider == provider:
+                    del self._by_volume[volume_id]
+            self._volumes[row] = vdisks
+            self._by_volume.update(vdisks)
+
+    def _set(self, row: int, column: int, name: str, value: int) -> None:
+        self._a[name][row, column] = value
+
+    def _row(self, provider: str, disks: int) -> int:
+        row = self._rows.setdefault(provider, len(self._rows))
+        height, width = self._a['medium'].shape
+        if row >= height or disks > width:
+            shape = (
+                max(height, 2 * row, 64) if row >= height else height,
+                max(disks, width),
+            )
+            for name, array in self._a.items():
+                grown = np.zeros(shape, array.dtype)
+                grown[:height, :width] = array
+                self._a[name] = grown
+            seen = np.full(shape[0], -np.inf)
+            seen[:height] = self._seen
+            self._seen = seen
+        if row == len(self._disks):
+            self._disks.append(())
+            self._volumes.append({})
+        return row
+
+    def rows(self, providers: collections.abc.Iterable[str]) -> base.Ints:
+        """Return each provider's row, -1 where no fresh report is known."""
+        get = self._rows.get
+        rows = np.array([get(uuid, -1) for uuid in providers], dtype=np.int64)
+        if len(self._seen):
+            stale = self._seen[rows] < self._clock() - self._timeout
+            rows[stale] = -1
+        return rows
+
+    def view(self, rows: base.Ints, *, holds: bool = True) -> View:
+        """Return a copy of what is free on the hosts of ``rows``.
+
+        :param rows: as returned by ``rows``, without -1.
+        :param holds: count what was chosen here a moment ago as used.
+        """
+        with self._lock:
+            a = {name: array[rows] for name, array in self._a.items()}
+            disks = [self._disks[row] for row in rows.tolist()]
+        used_gb, used_mbps = a['used_gb'], a['used_mbps']
+        if holds:
+            held = a['held_until'] > self._clock()
+            if held.any():
+                used_gb = np.where(
+                    held, np.maximum(used_gb, a['held_gb']), used_gb
+                )
+                used_mbps = np.where(
+                    held, np.maximum(used_mbps, a['held_mbps']), used_mbps
+                )
+        committed = used_gb + a['reserved_gb']
+        return View(
+            free_gb=a['total_gb'] - committed,
+            free_mbps=a['total_mbps'] - used_mbps,
+            medium=a['medium'],
+            load=committed / np.maximum(a['total_gb'], 1),
+            reserved_gb=a['reserved_gb'],
+            disks=disks,
+        )
+
+    def refresh(
+        self, capacities: collections.abc.Mapping[str, Capacity], row: int
+    ) -> None:
+        """Take in what Placement says of the disks of the host of ``row``."""
+        with self._lock:
+            for column, disk in enumerate(self._disks[row]):
+                seen = capacities.get(disk)
+                if seen is None:
+                    continue
+                total = self._a['total_gb'][row, column]
+                self._set(row, column, 'reserved_gb', total - seen.capacity_gb)
+                self._set(row, column, 'used_gb', seen.used_gb)
+                self._set(row, column, 'total_mbps', seen.capacity_mbps)
+                self._set(row, column, 'used_mbps', seen.used_mbps)
+
+    def hold(
+        self, row: int, counts: base.Ints, vdisk_gb: int, vdisk_mbps: int
+    ) -> None:
+        """Count a choice as used until it can be seen, or HOLD_SECONDS.
+
+        :param counts: vdisks on each disk of the host, (D,); negative to
+            let go of a choice that was not claimed.
+        """
+        now = self._clock()
+        with self._lock:
+            a = self._a
+            for column in np.flatnonzero(counts[: a['medium'].shape[1]]):
+                at = (row, column)
+                alive = a['held_until'][at] > now
+                for unit, each in (('gb', vdisk_gb), ('mbps', vdisk_mbps)):
+                    used = a[f'used_{unit}'][at]
+                    if alive:
+                        used = max(used, a[f'held_{unit}'][at])
+                    a[f'held_{unit}'][at] = used + counts[column] * each
+                a['held_until'][at] = now + HOLD_SECONDS
+
+    def providers(self) -> dict[str, int]:
+        """Return the row of every host that has ever reported."""
+        with self._lock:
+            return dict(self._rows)
+
+    def bound(
+        self, volume_ids: collections.abc.Iterable[str]
+    ) -> list[BoundVDisk]:
+        """Return those of the volumes that are vdisks with a place."""
+        with self._lock:
+            return [
+                self._by_volume[volume_id]
+                for volume_id in volume_ids
+                if volume_id in self._by_volume
+            ]

@@ -1,0 +1,121 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The fleet of this scheduler worker, kept by the agents' reports.
+
+Nova makes its filters before it forks its workers and shares them between
+threads, so the listener starts with the first request that needs it.
+"""
+
+import os
+import socket
+import threading
+import time
+import typing
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from nova_diskplacer import conf
+from nova_diskplacer import reports
+from nova_diskplacer.scheduler import fleet as fleets
+
+LOG = logging.getLogger(__name__)
+
+# The answers to a call for reports are taken to be complete after this many
+# seconds of silence.
+_SETTLED = 0.5
+
+
+class FleetListener:
+    """Keeps a fleet current from the agents' reports.
+
+    :param timeout: time in seconds at most that the first caller of
+        ``fleet`` waits for the agents' answers.
+    """
+
+    def __init__(
+        self,
+        transport: oslo_messaging.Transport,
+        fleet: fleets.Fleet,
+        timeout: float,
+    ) -> None:
+        self._transport = transport
+        self._fleet = fleet
+        self._timeout = timeout
+        self._heard = threading.Event()
+        self._warm = threading.Event()
+        self._listener: reports.ReportListener | None = None
+
+    def start(self) -> None:
+        """Listen, and call on all agents to report."""
+        server = f'{socket.gethostname()}-{os.getpid()}'
+        self._listener = reports.ReportListener(
+            self._transport, self._take, server
+        )
+        self._listener.start()
+        reports.request_reports(self._transport)
+        threading.Thread(target=self._settle, daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop listening."""
+        if self._listener is not None:
+            self._listener.stop()
+
+    def fleet(self) -> fleets.Fleet:
+        """Return the fleet, after the first answers have come in."""
+        self._warm.wait(self._timeout + 1)
+        return self._fleet
+
+    def _take(self, report: dict[str, typing.Any]) -> None:
+        self._fleet.update(report)
+        self._heard.set()
+
+    def _settle(self) -> None:
+        end = time.monotonic() + self._timeout
+        self._heard.wait(self._timeout)
+        while time.monotonic() < end:
+            self._heard.clear()
+            if not self._heard.wait(_SETTLED):
+                break
+        LOG.info('Know the disks of %d hosts.', len(self._fleet))
+        self._warm.set()
+
+
+_listeners: dict[int, FleetListener] = {}
+_start = threading.Lock()
+
+
+def get_fleet() -> fleets.Fleet:
+    """Return the fleet of this process; the first call starts listening."""
+    listener = _listeners.get(os.getpid())
+    if listener is None:
+        with _start:
+            listener = _listeners.get(os.getpid())
+            if listener is None:
+                conf.register_opts(conf.CONF)
+                options = conf.CONF.diskplacer_scheduler
+                listener = FleetListener(
+                    oslo_messaging.get_rpc_transport(conf.CONF),
+                    fleets.Fleet(options.report_timeout),
+                    options.warmup_timeout,
+                )
+                listener.start()
+                _listeners[os.getpid()] = listener
+    return listener.fleet()
+
+
+def reset() -> None:
+    """Stop listening and forget the fleet of this process."""
+    listener = _listeners.pop(os.getpid(), None)
+    if listener is not None:
+        listener.stop()

@@ -1,0 +1,143 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which disks of which hosts a server's vdisks go on: pure decisions."""
+
+import collections
+import dataclasses
+
+import numpy as np
+
+from nova_diskplacer import flavor
+from nova_diskplacer import mapping
+from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import fleet
+
+Resources = dict[str, int]
+
+GB = 'CUSTOM_VDISK_GB'
+MBPS = 'CUSTOM_VDISK_MBPS'
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What was chosen on H hosts.
+
+    ``fits`` (H,) says which hosts hold the vdisks, ``counts`` (H, D) how
+    many new ones go on each disk, ``scores`` (H,) how well the mapping
+    likes it, 0 to 1.
+    """
+
+    fits: base.Bools
+    counts: base.Ints
+    scores: base.Floats
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A server's request and the vdisks that it has on disks already.
+
+    ``own`` is empty for a new server; otherwise all of it lies on one host
+    and only that host may be asked about.
+    """
+
+    request: flavor.VDiskRequest
+    own: tuple[fleet.BoundVDisk, ...] = ()
+
+    def choose(self, view: fleet.View) -> Choice:
+        """Choose disks on each host of the view."""
+        request = self.request
+        vdisks = request.vdisks
+        per_disk = request.vdisks_per_disk
+        if self.own:
+            view, taken = self._beside_own(view)
+            slots = view.slots(request)
+            vdisks = max(0, vdisks - len(self.own))
+            if request.mapping == flavor.ROUND_ROBIN:
+                slots = np.clip(slots, 0, np.maximum(per_disk - taken, 0))
+            overfull = ((taken > 0) & (view.free_gb < 0)).any(axis=1)
+        else:
+            slots = view.slots(request)
+            overfull = np.zeros(len(slots), dtype=bool)
+        policy = mapping.load(request.mapping)
+        counts = policy.place(slots, view.load, vdisks, per_disk)
+        fits = (counts.sum(axis=1) == vdisks) & ~overfull
+        return Choice(fits, counts, policy.score(counts, view.load))
+
+    def _beside_own(self, view: fleet.View) -> tuple[fleet.View, base.Ints]:
+        claims = [
+            self._own_claims(disks, reserved)
+            for disks, reserved in zip(
+                view.disks, view.reserved_gb, strict=True
+            )
+        ]
+        taken = np.zeros_like(view.free_gb)
+        free_gb, free_mbps = view.free_gb.copy(), view.free_mbps.copy()
+        on_disk = collections.Counter(vdisk.disk for vdisk in self.own)
+        for row, disks in enumerate(view.disks):
+            for column, disk in enumerate(disks):
+                taken[row, column] = on_disk[disk]
+                claim = claims[row].get(disk, {})
+                free_gb[row, column] -= claim.get(GB, 0)
+                free_mbps[row, column] -= claim.get(MBPS, 0)
+        view = dataclasses.replace(view, free_gb=free_gb, free_mbps=free_mbps)
+        return view, taken
+
+    def _own_claims(
+        self, disks: tuple[str, ...], reserved_gb: base.Ints
+    ) -> dict[str, Resources]:
+        """Return what the vdisks already there need to claim on each disk.
+
+        What a disk's inventory reserves for them (a shelved server's, say)
+        stays reserved and is not claimed a second time.
+        """
+        size: collections.Counter[str] = collections.Counter()
+        number: collections.Counter[str] = collections.Counter()
+        for vdisk in self.own:
+            size[vdisk.disk] += vdisk.size_gb
+            number[vdisk.disk] += 1
+        claims = {}
+        for disk, reserved in zip(disks, reserved_gb.tolist(), strict=False):
+            claim = size[disk] - min(size[disk], reserved)
+            if claim > 0:
+                claims[disk] = _resources(
+                    claim, number[disk] * self.request.vdisk_mbps
+                )
+        return claims
+
+    def allocations(
+        self,
+        disks: tuple[str, ...],
+        counts: base.Ints,
+        reserved_gb: base.Ints,
+    ) -> dict[str, Resources]:
+        """Return what to claim on each disk of one host.
+
+        :param disks: the host's disks, D of them.
+        :param counts: as chosen, (D,).
+        :param reserved_gb: GiB reserved on each disk, (D,).
+        """
+        claims = self._own_claims(disks, reserved_gb) if self.own else {}
+        for column in np.flatnonzero(counts).tolist():
+            count = int(counts[column])
+            new = _resources(
+                count * self.request.vdisk_gb,
+                count * self.request.vdisk_mbps,
+            )
+            claim = claims.setdefault(disks[column], {})
+            for name, amount in new.items():
+                claim[name] = claim.get(name, 0) + amount
+        return claims
+
+
+def _resources(gb: int, mbps: int) -> Resources:
+    return {GB: gb, MBPS: mbps} if mbps else {GB: gb}
