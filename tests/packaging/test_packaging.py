@@ -1,0 +1,205 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""What is released: the sdist and the wheel, and what the wheel installs.
+
+The wheel is built from the sdist, as a package index would get them. It is
+installed twice: beside Nova's and Cinder's packages, where everything must
+work, and with nothing but ``requirements.txt``, as on a compute node that
+runs the agent in an environment of its own.
+"""
+
+import configparser
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+
+import testtools
+
+TOP = pathlib.Path(__file__).parents[2]
+PACKAGES = ('nova_diskplacer', 'cinder_vdisk_mapper')
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+for name in sys.argv[1:]:
+    package = importlib.import_module(name)
+    print(package.__file__)
+    for module in pkgutil.walk_packages(package.__path__, name + '.'):
+        print(importlib.import_module(module.name).__file__)
+"""
+
+LOAD_ENTRY_POINTS = """
+from importlib import metadata
+for entry in metadata.distribution('nova-diskplacer').entry_points:
+    entry.load()
+    print(entry.group, entry.name)
+"""
+
+
+def run(*command, cwd=TOP):
+    """Return what the command prints; its errors are the test's."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode:
+        raise AssertionError(
+            f'{command} ended with {done.returncode}:\n'
+            f'{done.stdout}\n{done.stderr}'
+        )
+    return done.stdout
+
+
+def tracked(*paths):
+    return set(run('git', 'ls-files', '--', *paths).split())
+
+
+class PackagingTest(testtools.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        cls.dir = pathlib.Path(directory.name)
+        run(
+            sys.executable,
+            '-m',
+            'build',
+            '--no-isolation',
+            '--outdir',
+            cls.dir,
+        )
+        (cls.sdist,) = cls.dir.glob('*.tar.gz')
+        (cls.wheel,) = cls.dir.glob('*.whl')
+        cls.beside = cls.make_venv('beside')
+        run(cls.beside / 'pip', 'install', '-q', '--no-deps', cls.wheel)
+        (site,) = cls.dir.glob('beside/lib/python*/site-packages')
+        shared = [path for path in sys.path if path.endswith('-packages')]
+        (site / 'shared.pth').write_text('\n'.join(shared) + '\n')
+
+    @classmethod
+    def make_venv(cls, name):
+        venv.create(cls.dir / name, with_pip=True)
+        return cls.dir / name / 'bin'
+
+    def test_sdist_contains_every_tracked_file(self):
+        with tarfile.open(self.sdist) as archive:
+            names = {
+                member.name.partition('/')[2]
+                for member in archive.getmembers()
+            }
+        # pbr leaves out git's own files
+        expected = {
+            name
+            for name in tracked()
+            if not pathlib.PurePath(name).name.startswith('.git')
+        }
+        self.assertEqual(set(), expected - names)
+
+    def test_wheel_contains_the_packages_and_nothing_else(self):
+        with zipfile.ZipFile(self.wheel) as archive:
+            names = {
+                name
+                for name in archive.namelist()
+                if '.dist-info/' not in name and '.data/' not in name
+            }
+        self.assertEqual(tracked(*PACKAGES), names)
+
+    def test_wheel_installs_configuration_and_units(self):
+        installed = {
+            path.name
+            for path in self.dir.glob('beside/etc/**/*')
+            if path.is_file()
+        }
+        expected = {
+            pathlib.PurePath(name).name
+            for name in tracked('etc')
+            if not name.endswith('-config-generator.conf')
+        }
+        self.assertNotEqual(set(), expected)
+        self.assertEqual(expected, installed)
+
+    def test_every_module_imports(self):
+        output = run(
+            self.beside / 'python', '-c', IMPORT_ALL, *PACKAGES, cwd=self.dir
+        )
+        files = [pathlib.Path(line) for line in output.split()]
+        self.assertEqual(
+            {name for name in tracked(*PACKAGES) if name.endswith('.py')},
+            {
+                '/'.join(path.parts[path.parts.index('site-packages') + 1 :])
+                for path in files
+            },
+        )
+        for path in files:
+            self.assertIn(self.dir / 'beside', path.parents)
+
+    def test_every_entry_point_loads(self):
+        setup = configparser.ConfigParser()
+        setup.read(TOP / 'setup.cfg')
+        expected = {
+            (group, line.partition('=')[0].strip())
+            for group, lines in setup['entry_points'].items()
+            for line in lines.strip().splitlines()
+        }
+        output = run(
+            self.beside / 'python', '-c', LOAD_ENTRY_POINTS, cwd=self.dir
+        )
+        loaded = {tuple(line.split()) for line in output.splitlines()}
+        self.assertEqual(expected, loaded)
+
+    def test_sample_configuration_generates(self):
+        for namespace in PACKAGES:
+            output = run(
+                self.beside / 'python',
+                '-m',
+                'oslo_config.generator',
+                '--namespace',
+                namespace,
+                cwd=self.dir,
+            )
+            self.assertIn('# From ' + namespace, output)
+
+    def test_commands_need_only_the_requirements(self):
+        alone = self.make_venv('alone')
+        run(
+            alone / 'pip',
+            'install',
+            '-q',
+            '-c',
+            TOP / 'tools/lib/constraints.txt',
+            self.wheel,
+        )
+        packages = run(alone / 'pip', 'list', '--format=freeze')
+        for service in ('nova==', 'cinder=='):
+            self.assertNotIn('\n' + service, packages)
+        for command in (
+            ('diskplacer-agent',),
+            ('diskplacer-manage',),
+            ('diskplacer-manage', 'map'),
+            ('diskplacer-manage', 'disk', 'prepare'),
+            ('diskplacer-manage', 'disk', 'list'),
+            ('diskplacer-manage', 'disk', 'show'),
+            ('diskplacer-manage', 'disk', 'forget'),
+        ):
+            name, *words = command
+            output = run(alone / name, *words, '--help', cwd=self.dir)
+            self.assertIn('usage: ' + ' '.join(command), output)
