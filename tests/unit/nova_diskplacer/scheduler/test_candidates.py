@@ -1,0 +1,213 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tests of choosing disks at the moment of the claim."""
+
+import copy
+import unittest
+
+import numpy as np
+
+from nova_diskplacer import flavor
+from nova_diskplacer.scheduler import candidates
+from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import plan as plans
+from tests.unit.nova_diskplacer.scheduler import fakes
+
+
+class DiskCandidatesTest(unittest.TestCase):
+    def setUp(self):
+        self.host = fakes.host_state(0)
+        self.disks = [fakes.disk_uuid(0, i) for i in range(3)]
+        self.fleet = fakes.make_fleet(
+            fakes.report(0, *(fakes.disk(0, i, total_gb=10) for i in range(3)))
+        )
+        self.fresh = {}
+        self.looks = []
+
+    def _pass(self, vdisks=1, own=(), **changes):
+        request = flavor.VDiskRequest(vdisks, 10, **changes)
+        return candidates.Pass(
+            plans.Plan(request, own), self.fleet, self._look
+        )
+
+    def _look(self, provider):
+        self.looks.append(provider)
+        return self.fresh
+
+    def _candidates(self, counts, host=None, pass_=None):
+        return candidates.DiskCandidates(
+            host or self.host,
+            pass_ or self._pass(),
+            0,
+            np.array(counts),
+            0.5,
+        )
+
+    def _claimed(self, candidate):
+        return {
+            provider: allocation['resources']
+            for provider, allocation in candidate['allocations'].items()
+            if provider in self.disks
+        }
+
+    def test_iterating_yields_what_the_filter_chose(self):
+        (candidate,) = self._candidates([0, 1, 0])
+        self.assertEqual(
+            {self.disks[1]: {'CUSTOM_VDISK_GB': 10}}, self._claimed(candidate)
+        )
+        self.assertEqual([], self.looks)
+
+    def test_the_claim_is_chosen_from_fresh_figures(self):
+        self.fresh = {
+            self.disks[0]: fleets.Capacity(10, 10, 150, 0),
+            self.disks[1]: fleets.Capacity(10, 10, 150, 0),
+        }
+        candidate = self._candidates([0, 1, 0])[0]
+        self.assertEqual(
+            {self.disks[2]: {'CUSTOM_VDISK_GB': 10}}, self._claimed(candidate)
+        )
+        self.assertEqual([self.host.uuid], self.looks)
+
+    def test_novas_candidate_is_not_written_to(self):
+        before = copy.deepcopy(self.host.allocation_candidates)
+        candidate = self._candidates([1, 0, 0])[0]
+        self.assertEqual(before, self.host.allocation_candidates)
+        self.assertEqual(
+            before[0]['allocations'][self.host.uuid],
+            candidate['allocations'][self.host.uuid],
+        )
+
+    def test_concurrent_claims_choose_different_disks(self):
+        chosen = set()
+        for _ in range(3):
+            candidate = self._candidates([1, 0, 0])[0]
+            chosen |= self._claimed(candidate).keys()
+        self.assertEqual(set(self.disks), chosen)
+
+    def test_when_all_is_held_it_competes(self):
+        self.fleet.hold(0, np.array([1, 1, 1]), 10, 0)
+        candidate = self._candidates([1, 0, 0])[0]
+        self.assertEqual(1, len(self._claimed(candidate)))
+
+    def test_a_full_host_still_yields_a_candidate_for_nova_to_try(self):
+        self.fresh = {
+            disk: fleets.Capacity(10, 10, 150, 0) for disk in self.disks
+        }
+        candidate = self._candidates([1, 0, 0])[0]
+        self.assertEqual([self.disks[0]], list(self._claimed(candidate)))
+
+    def test_a_second_pass_replaces_the_first(self):
+        self.host.allocation_candidates = self._candidates([1, 0, 0])
+        (candidate,) = self._candidates([0, 0, 1])
+        self.assertEqual([self.disks[2]], list(self._claimed(candidate)))
+
+    def test_disks_of_an_earlier_pass_kept_by_another_filter_go(self):
+        # a filter behind ours replaced the candidates by a plain list
+        self.host.allocation_candidates = list(self._candidates([1, 0, 0]))
+        (candidate,) = self._candidates([0, 0, 1])
+        self.assertEqual([self.disks[2]], list(self._claimed(candidate)))
+
+    def test_alternates_are_neither_looked_up_nor_held(self):
+        pass_ = self._pass()
+        other = fakes.host_state(0)
+        self._candidates([1, 0, 0], pass_=pass_)[0]
+        self.host.num_instances += 1  # as Nova does once it has claimed
+        self._candidates([1, 0, 0], host=other, pass_=pass_)[0]
+        self.assertEqual(1, len(self.looks))
+        rows = self.fleet.rows([self.host.uuid])
+        self.assertEqual(20, self.fleet.view(rows).free_gb.sum())
+
+    def test_a_failed_claim_is_let_go(self):
+        pass_ = self._pass()
+        self._candidates([1, 0, 0], pass_=pass_)[0]
+        self._candidates([1, 0, 0], pass_=pass_)[0]
+        rows = self.fleet.rows([self.host.uuid])
+        self.assertEqual(20, self.fleet.view(rows).free_gb.sum())
+
+    def test_throughput_is_claimed_with_the_space(self):
+        candidate = self._candidates(
+            [1, 1, 0], pass_=self._pass(2, vdisk_mbps=30)
+        )[0]
+        self.assertEqual(
+            [{'CUSTOM_VDISK_GB': 10, 'CUSTOM_VDISK_MBPS': 30}] * 2,
+            list(self._claimed(candidate).values()),
+        )
+
+
+class PlanWithOwnVDisksTest(unittest.TestCase):
+    """A server that has vdisks claims them where they are."""
+
+    def setUp(self):
+        self.disks = [fakes.disk_uuid(0, i) for i in range(3)]
+
+    def _choose(self, own, *disks, **changes):
+        fleet = fakes.make_fleet(fakes.report(0, *disks))
+        view = fleet.view(fleet.rows([fakes.host_uuid(0)]))
+        request = flavor.VDiskRequest(
+            **{'vdisks': 2, 'vdisk_gb': 10, **changes}
+        )
+        plan = plans.Plan(
+            request,
+            tuple(
+                fleets.BoundVDisk(
+                    f'v{i}', fakes.host_uuid(0), self.disks[i], 's', 10
+                )
+                for i in own
+            ),
+        )
+        choice = plan.choose(view)
+        if not choice.fits[0]:
+            return None
+        claims = plan.allocations(
+            view.disks[0], choice.counts[0], view.reserved_gb[0]
+        )
+        return {
+            self.disks.index(disk): resources['CUSTOM_VDISK_GB']
+            for disk, resources in claims.items()
+        }
+
+    def _disks(self, *used, **changes):
+        return [
+            fakes.disk(0, i, used_gb=gb, **changes)
+            for i, gb in enumerate(used)
+        ]
+
+    def test_same_disks_again(self):
+        self.assertEqual(
+            {1: 10, 2: 10}, self._choose([1, 2], *self._disks(0, 10, 10))
+        )
+
+    def test_more_vdisks_go_on_other_disks(self):
+        self.assertEqual(
+            {0: 10, 1: 10, 2: 10},
+            self._choose([1, 2], *self._disks(0, 10, 10), vdisks=3),
+        )
+        self.assertIsNone(
+            self._choose([0, 1, 2], *self._disks(0, 10, 10), vdisks=4)
+        )
+
+    def test_fewer_vdisks_claim_what_is_there(self):
+        self.assertEqual(
+            {1: 10, 2: 10},
+            self._choose([1, 2], *self._disks(0, 10, 10), vdisks=1),
+        )
+
+    def test_no_room_for_both_claims(self):
+        self.assertIsNone(
+            self._choose([1, 2], *self._disks(0, 10, 95, total_gb=100))
+        )
+
+    def test_what_is_reserved_for_them_is_not_claimed_again(self):
+        disks = self._disks(0, 0, 0, total_gb=10)
+        disks[1]['reserved_gb'] = 10
+        self.assertEqual({}, self._choose([1], *disks, vdisks=1))

@@ -1,0 +1,182 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tests of the filter and the weigher, without Nova's services."""
+
+import types
+import unittest
+from unittest import mock
+
+from nova import objects
+
+from nova_diskplacer import conf
+from nova_diskplacer.scheduler import bound
+from nova_diskplacer.scheduler import filter as filters
+from nova_diskplacer.scheduler import weigher
+from tests.unit.nova_diskplacer.scheduler import fakes
+
+SERVER = '5e1f0000-0000-4000-8000-000000000001'
+
+
+def spec(**extra_specs):
+    return objects.RequestSpec(
+        instance_uuid=SERVER,
+        flavor=objects.Flavor(
+            name='big',
+            extra_specs={
+                f'diskplacer:{name}': value
+                for name, value in extra_specs.items()
+            },
+        ),
+    )
+
+
+class FilterTest(unittest.TestCase):
+    def setUp(self):
+        objects.register_all()
+        self.clock = fakes.Clock()
+        self.fleet = fakes.make_fleet(clock=self.clock)
+        self.attached = []
+        self.room = {}
+        for where, name, value in (
+            (filters.listener, 'get_fleet', lambda: self.fleet),
+            (filters.bound, 'volumes', lambda *_: self.attached),
+            (filters.capacities, 'with_room', lambda _: self.room),
+        ):
+            patch = mock.patch.object(where, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.hosts = [fakes.host_state(number) for number in range(3)]
+        self.filter = filters.DiskPlacementFilter()
+
+    def _report(self, number, *disks):
+        self.fleet.update(fakes.report(number, *disks))
+
+    def _passed(self, asked=None):
+        asked = asked or spec(vdisks='2', vdisk_gb='10')
+        return [
+            host.host for host in self.filter.filter_all(self.hosts, asked)
+        ]
+
+    def test_other_requests_pass_untouched(self):
+        self.assertEqual(3, len(self._passed(spec())))
+        for host in self.hosts:
+            self.assertIsInstance(host.allocation_candidates, list)
+
+    def test_bad_flavor_is_refused_and_logged(self):
+        with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
+            self.assertEqual([], self._passed(spec(vdisks='2')))
+        self.assertIn('diskplacer:vdisk_gb is required', logs.output[0])
+
+    def test_hosts_with_room(self):
+        self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
+        self._report(1, fakes.disk(1, 0), fakes.disk(1, 1, used_gb=95))
+        self.assertEqual(['host0'], self._passed())
+
+    def test_no_reports(self):
+        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+            self.assertEqual([], self._passed())
+        self.assertIn('3 have no fresh report', logs.output[0])
+
+    def test_looks_again_before_it_gives_up(self):
+        full = [fakes.disk(0, i, used_gb=100) for i in range(2)]
+        self._report(0, *full)
+        self.assertEqual([], self._passed())
+        self.room = {
+            disk['uuid']: filters.fleets.Capacity(100, 0, 150, 0)
+            for disk in full
+        }
+        self.assertEqual(['host0'], self._passed())
+
+    def _bind(self, server_id):
+        for number in range(3):
+            held = [fakes.vdisk('v', server_id)] if number == 1 else []
+            self._report(
+                number,
+                fakes.disk(number, 0, vdisks=held),
+                fakes.disk(number, 1),
+            )
+        self.attached = [bound.Attached('v', 'host1')]
+
+    def test_bound_vdisks_keep_the_server_on_their_host(self):
+        self._bind(SERVER)
+        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+            self.assertEqual(['host1'], self._passed())
+        self.assertIn('has vdisks on the disks of host host1', logs.output[0])
+        (candidate,) = self.hosts[1].allocation_candidates
+        self.assertIn(fakes.disk_uuid(1, 0), candidate['allocations'])
+
+    def test_the_source_is_excluded(self):
+        self._bind(SERVER)
+        del self.hosts[1]
+        with self.assertLogs(filters.LOG.logger, 'INFO'):
+            self.assertEqual([], self._passed())
+
+    def test_a_volume_with_bytes_keeps_a_new_server_there(self):
+        self._bind('somebody-else')
+        with self.assertLogs(filters.LOG.logger, 'INFO'):
+            self.assertEqual(['host1'], self._passed())
+
+    def test_what_nova_remembers_counts_while_the_agent_is_away(self):
+        self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
+        self.attached = [bound.Attached('v', 'host1')]
+        with self.assertLogs(filters.LOG.logger, 'INFO'):
+            self.assertEqual([], self._passed())
+
+
+class WeigherTest(unittest.TestCase):
+    def setUp(self):
+        self.weigher = weigher.DiskPlacementWeigher()
+
+    def _weights(self, *scores):
+        weighed = []
+        for score in scores:
+            host = fakes.host_state(0)
+            if score is not None:
+                found = mock.Mock(spec=weigher.candidates.DiskCandidates)
+                found.score = score
+                host.allocation_candidates = found
+            weighed.append(types.SimpleNamespace(obj=host))
+        return self.weigher.weigh_objects(weighed, None)
+
+    def test_scores(self):
+        low, high, top = self._weights(0.25, 0.5, 1.0)
+        self.assertAlmostEqual(0.25, low, 5)
+        self.assertAlmostEqual(0.5, high, 5)
+        self.assertEqual(1.0, top)
+
+    def test_equal_hosts_are_ordered_at_random(self):
+        weights = self._weights(*[0.5] * 50)
+        self.assertEqual(50, len(set(weights)))
+
+    def test_other_requests_weigh_nothing(self):
+        self.assertEqual([0.0, 0.0], self._weights(None, None))
+
+    def test_multiplier(self):
+        conf.CONF.set_override(
+            'disk_placement_weight_multiplier', -2.0, 'diskplacer_scheduler'
+        )
+        self.addCleanup(conf.CONF.reset)
+        self.addCleanup(
+            conf.CONF.clear_override,
+            'disk_placement_weight_multiplier',
+            'diskplacer_scheduler',
+        )
+        self._weights(0.5)
+        host = fakes.host_state(0)
+        self.assertEqual(-2.0, self.weigher.weight_multiplier(host))
+        host.aggregates = [
+            objects.Aggregate(
+                metadata={'disk_placement_weight_multiplier': '3'}
+            )
+        ]
+        self.assertEqual(3.0, self.weigher.weight_multiplier(host))

@@ -1,0 +1,146 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tests of the fleet of reported disks."""
+
+import unittest
+
+import numpy as np
+
+from nova_diskplacer import flavor
+from nova_diskplacer.scheduler import fleet as fleets
+from tests.unit.nova_diskplacer.scheduler import fakes
+
+
+def request(**changes):
+    return flavor.VDiskRequest(**{'vdisks': 4, 'vdisk_gb': 10, **changes})
+
+
+class FleetTest(unittest.TestCase):
+    def setUp(self):
+        self.clock = fakes.Clock()
+        self.fleet = fakes.make_fleet(
+            fakes.report(0, fakes.disk(0, 0), fakes.disk(0, 1, used_gb=95)),
+            fakes.report(1, fakes.disk(1, 0, medium='ssd', reserved_gb=60)),
+            clock=self.clock,
+        )
+        self.rows = self.fleet.rows([fakes.host_uuid(0), fakes.host_uuid(1)])
+
+    def slots(self, **changes):
+        view = self.fleet.view(self.rows)
+        return view.slots(request(**changes)).tolist()
+
+    def test_room(self):
+        self.assertEqual([[10, 0], [4, 0]], self.slots())
+
+    def test_media(self):
+        self.assertEqual([[10, 0], [0, 0]], self.slots(media='hdd'))
+        self.assertEqual([[0, 0], [4, 0]], self.slots(media='ssd'))
+
+    def test_throughput_limits_the_room(self):
+        self.assertEqual([[3, 0], [3, 0]], self.slots(vdisk_mbps=50))
+
+    def test_unhealthy_disk_has_no_room(self):
+        for health in ('missing', 'read-only'):
+            self.fleet.update(
+                fakes.report(
+                    0, fakes.disk(0, 0, health=health), fakes.disk(0, 1)
+                )
+            )
+            self.assertEqual([0, 10], self.slots()[0])
+
+    def test_unknown_host_and_stale_report(self):
+        self.assertEqual(
+            [-1, 1],
+            self.fleet.rows(['unknown', fakes.host_uuid(1)]).tolist(),
+        )
+        self.clock.now += 61
+        self.fleet.update(fakes.report(1, fakes.disk(1, 0)))
+        self.assertEqual(
+            [-1, 1],
+            self.fleet.rows([fakes.host_uuid(0), fakes.host_uuid(1)]).tolist(),
+        )
+
+    def test_empty_fleet(self):
+        empty = fakes.make_fleet()
+        rows = empty.rows(['a', 'b'])
+        self.assertEqual([-1, -1], rows.tolist())
+        self.assertEqual(0, len(empty.view(rows[rows >= 0]).disks))
+
+    def test_grows(self):
+        many = 300
+        for number in range(many):
+            self.fleet.update(
+                fakes.report(
+                    number,
+                    *(fakes.disk(number, i) for i in range(1 + number % 14)),
+                )
+            )
+        rows = self.fleet.rows(fakes.host_uuid(i) for i in range(many))
+        slots = self.fleet.view(rows).slots(request())
+        self.assertEqual((many, 14), slots.shape)
+        self.assertEqual(
+            [10 * (1 + number % 14) for number in range(many)],
+            slots.sum(axis=1).tolist(),
+        )
+
+    def test_a_hold_counts_once(self):
+        counts = np.array([2, 0])
+        self.fleet.hold(0, counts, 10, 0)
+        self.assertEqual([8, 0], self.slots()[0])
+        # the claim shows in Placement: it is not counted a second time
+        self.fleet.refresh(
+            {fakes.disk_uuid(0, 0): fleets.Capacity(100, 20, 150, 0)}, 0
+        )
+        self.assertEqual([8, 0], self.slots()[0])
+        self.fleet.hold(0, counts, 10, 0)
+        self.assertEqual([6, 0], self.slots()[0])
+
+    def test_a_hold_ends(self):
+        self.fleet.hold(0, np.array([2, 0]), 10, 0)
+        without = self.fleet.view(self.rows, holds=False)
+        self.assertEqual([10, 0], without.slots(request()).tolist()[0])
+        self.clock.now += fleets.HOLD_SECONDS + 1
+        self.assertEqual([10, 0], self.slots()[0])
+
+    def test_a_hold_is_let_go(self):
+        counts = np.array([2, 0])
+        self.fleet.hold(0, counts, 10, 5)
+        self.fleet.hold(0, counts, 10, 5)
+        self.fleet.hold(0, -counts, 10, 5)
+        self.assertEqual([8, 0], self.slots()[0])
+
+    def test_refresh_learns_what_is_reserved(self):
+        self.fleet.refresh(
+            {fakes.disk_uuid(0, 0): fleets.Capacity(30, 10, 150, 140)}, 0
+        )
+        self.assertEqual([2, 0], self.slots()[0])
+        self.assertEqual([1, 0], self.slots(vdisk_mbps=10)[0])
+
+    def test_bound_vdisks_follow_the_reports(self):
+        held = fakes.vdisk('v', 's')
+        self.fleet.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
+        self.assertEqual(
+            [
+                fleets.BoundVDisk(
+                    'v', fakes.host_uuid(0), fakes.disk_uuid(0, 0), 's', 10
+                )
+            ],
+            self.fleet.bound(['v', 'w']),
+        )
+        # it moves, and the old host is the last to report
+        self.fleet.update(fakes.report(1, fakes.disk(1, 0, vdisks=[held])))
+        self.fleet.update(fakes.report(0, fakes.disk(0, 0)))
+        (vdisk,) = self.fleet.bound(['v'])
+        self.assertEqual(fakes.host_uuid(1), vdisk.provider)
+        self.fleet.update(fakes.report(1, fakes.disk(1, 0)))
+        self.assertEqual([], self.fleet.bound(['v']))
