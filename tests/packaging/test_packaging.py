@@ -20,6 +20,7 @@ runs the agent in an environment of its own.
 """
 
 import configparser
+import os
 import pathlib
 import subprocess
 import sys
@@ -55,9 +56,10 @@ def run(*command, cwd=TOP):
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
+        # reno would write its cache into the checkout
+        env={**os.environ, 'SKIP_GENERATE_RENO': '1'},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
     )
     if done.returncode:
