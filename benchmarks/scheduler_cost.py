@@ -1,0 +1,479 @@
+#!/usr/bin/env python3
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the filter and the weigher cost nova-scheduler.
+
+Runs Nova's own filter and weight handlers over real HostState objects with
+Nova's default filters, NUMATopologyFilter, all stock weighers, a no-op filter
+and a no-op weigher, and ours, in one process, and prints microseconds per
+host. The filter's look at the server's block device mapping is made for real,
+on SQLite; the reading of disks from Placement happens at the claim, for one
+host, and is no part of this: see ``exact_claim.py``.
+
+The log level is INFO, Nova's default. The rounds visit all rows in turn and
+each row shows the median of the rounds.
+"""
+
+import argparse
+import collections
+import datetime
+import gc
+import logging
+import os
+import statistics
+import sys
+import time
+import unittest
+import uuid
+
+os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', 'true')
+
+import nova.tests.functional  # noqa: F401  isort: skip
+from nova import context
+from nova import objects
+from nova import test
+from nova.scheduler import filters
+from nova.scheduler import host_manager
+from nova.scheduler import weights
+from nova.scheduler.filters import numa_topology_filter
+from oslo_utils import timeutils
+
+import _report
+from nova_diskplacer import conf
+from nova_diskplacer.scheduler import filter as disk_filter
+from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import weigher as disk_weigher
+
+DISKS = 12
+VDISKS = 4
+GOAL = 0.10
+
+NOVA_FILTERS = 'Nova default filters'
+NUMA = 'NUMATopologyFilter'
+NOVA_WEIGHERS = 'Nova stock weighers'
+NOOP_FILTER = 'no-op filter'
+NOOP_WEIGHER = 'no-op weigher'
+OUR_FILTER = 'DiskPlacementFilter'
+OUR_WEIGHER = 'DiskPlacementWeigher'
+
+
+class NoopFilter(filters.BaseHostFilter):
+    """What the handler itself costs."""
+
+    def filter_all(self, filter_obj_list, spec_obj):
+        return filter_obj_list
+
+
+class NoopWeigher(weights.BaseHostWeigher):
+    """What the handler itself costs."""
+
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        return [0.0] * len(weighed_obj_list)
+
+    def _weigh_object(self, obj, weight_properties):
+        return 0.0
+
+
+def numa_topology():
+    """Two cells of 16 CPUs and 64 GiB."""
+    return objects.NUMATopology(
+        cells=[
+            objects.NUMACell(
+                id=cell,
+                socket=cell,
+                cpuset=set(range(16 * cell, 16 * cell + 16)),
+                pcpuset=set(),
+                memory=65536,
+                cpu_usage=0,
+                memory_usage=0,
+                pinned_cpus=set(),
+                siblings=[
+                    {16 * cell + 2 * core, 16 * cell + 2 * core + 1}
+                    for core in range(8)
+                ],
+                mempages=[
+                    objects.NUMAPagesTopology(
+                        size_kb=4, total=16777216, used=0
+                    )
+                ],
+            )
+            for cell in range(2)
+        ]
+    )
+
+
+def host_state(number, topology):
+    """A host of 32 CPUs and 128 GiB as the host manager makes it."""
+    name = f'compute-{number:05d}'
+    used = number % 16
+    now = timeutils.utcnow()
+    state = host_manager.HostState(name, name, uuid.UUID(int=1))
+    state.update(
+        objects.ComputeNode(
+            uuid=str(uuid.UUID(int=2**64 + number)),
+            id=number,
+            host=name,
+            hypervisor_hostname=name,
+            vcpus=32,
+            vcpus_used=used,
+            memory_mb=131072,
+            free_ram_mb=131072 - 2048 * used,
+            local_gb=1000,
+            local_gb_used=20 * used,
+            free_disk_gb=1000 - 20 * used,
+            disk_available_least=None,
+            host_ip='192.0.2.1',
+            hypervisor_type='QEMU',
+            hypervisor_version=9000000,
+            numa_topology=topology,
+            supported_hv_specs=[
+                objects.HVSpec.from_list(['x86_64', 'qemu', 'hvm']),
+                objects.HVSpec.from_list(['x86_64', 'kvm', 'hvm']),
+            ],
+            pci_device_pools=None,
+            cpu_info='{"arch": "x86_64", "vendor": "Intel"}',
+            stats={
+                'num_instances': str(used),
+                'io_workload': '0',
+                'failed_builds': '0',
+            },
+            metrics='[]',
+            updated_at=now.replace(tzinfo=datetime.timezone.utc),
+            cpu_allocation_ratio=4.0,
+            ram_allocation_ratio=1.0,
+            disk_allocation_ratio=1.0,
+        ),
+        service=dict(
+            objects.Service(
+                id=number,
+                host=name,
+                binary='nova-compute',
+                topic='compute',
+                report_count=1,
+                disabled=False,
+                disabled_reason=None,
+                forced_down=False,
+                created_at=now,
+                updated_at=now,
+                last_seen_up=now,
+            )
+        ),
+        aggregates=[],
+        inst_dict={},
+    )
+    return state
+
+
+def candidates(provider):
+    """What Placement offers on a host without the filter."""
+    return [
+        {
+            'allocations': {
+                provider: {
+                    'resources': {
+                        'VCPU': 2,
+                        'MEMORY_MB': 4096,
+                        'DISK_GB': 20,
+                    }
+                }
+            },
+            'mappings': {'': [provider]},
+        }
+    ]
+
+
+def report(host):
+    """An agent's report: some disks are more committed than others."""
+    number = int(host.host.rpartition('-')[2])
+    return {
+        'version': 1,
+        'host': host.host,
+        'compute_node': host.host,
+        'provider': host.uuid,
+        'disks': [
+            {
+                'uuid': str(uuid.UUID(int=2**96 + number * DISKS + disk)),
+                'medium': 'hdd',
+                'model': 'simulated',
+                'numa_node': disk % 2,
+                'total_gb': 4000,
+                'reserved_gb': 0,
+                'used_gb': 100 * ((7 * number + 5 * disk) % 20),
+                'total_mbps': 150,
+                'used_mbps': 0,
+                'health': 'ok',
+                'vdisks': [],
+            }
+            for disk in range(DISKS)
+        ],
+    }
+
+
+def request_spec(ctxt):
+    """A server of a flavor with K vdisks that is being built."""
+    flavor = objects.Flavor(
+        context=ctxt,
+        flavorid='bench',
+        name='bench',
+        memory_mb=4096,
+        vcpus=2,
+        root_gb=20,
+        ephemeral_gb=0,
+        swap=0,
+        rxtx_factor=1.0,
+        disabled=False,
+        is_public=True,
+        extra_specs={
+            'hw:numa_nodes': '1',
+            'diskplacer:vdisks': str(VDISKS),
+            'diskplacer:vdisk_gb': '100',
+            'diskplacer:mapping': 'round_robin',
+        },
+    )
+    flavor.create()
+    spec = objects.RequestSpec(
+        context=ctxt,
+        instance_uuid=str(uuid.uuid4()),
+        project_id=ctxt.project_id,
+        user_id=ctxt.user_id,
+        flavor=flavor,
+        image=objects.ImageMeta.from_dict(
+            {
+                'id': str(uuid.uuid4()),
+                'name': 'debian-12',
+                'status': 'active',
+                'container_format': 'bare',
+                'disk_format': 'qcow2',
+                'size': 346947584,
+                'min_ram': 0,
+                'min_disk': 2,
+                'properties': {'hw_disk_bus': 'virtio', 'os_type': 'linux'},
+            }
+        ),
+        num_instances=1,
+        availability_zone=None,
+        pci_requests=objects.InstancePCIRequests(requests=[]),
+        numa_topology=objects.InstanceNUMATopology(
+            cells=[
+                objects.InstanceNUMACell(
+                    id=0, cpuset={0, 1}, pcpuset=set(), memory=4096
+                )
+            ]
+        ),
+        instance_group=None,
+        scheduler_hints={},
+        ignore_hosts=None,
+        force_hosts=None,
+        force_nodes=None,
+        requested_destination=None,
+        requested_resources=[],
+        retry=None,
+        limits=objects.SchedulerLimits(),
+        is_bfv=False,
+    )
+    build(ctxt, spec)
+    return spec
+
+
+def build(ctxt, spec):
+    """Put the server that is being built, with its volumes, in the API DB."""
+    objects.InstanceMapping(
+        context=ctxt,
+        instance_uuid=spec.instance_uuid,
+        project_id=spec.project_id,
+        user_id=spec.user_id,
+        cell_mapping=None,
+    ).create()
+    blank = [
+        objects.BlockDeviceMapping(
+            context=ctxt,
+            instance_uuid=spec.instance_uuid,
+            source_type='blank',
+            destination_type='volume',
+            device_type='disk',
+            volume_id=None,
+            connection_info=None,
+            volume_size=100,
+            boot_index=-1,
+            delete_on_termination=True,
+        )
+        for _ in range(VDISKS)
+    ]
+    objects.BuildRequest(
+        context=ctxt,
+        instance_uuid=spec.instance_uuid,
+        project_id=spec.project_id,
+        instance=objects.Instance(
+            context=ctxt,
+            uuid=spec.instance_uuid,
+            project_id=spec.project_id,
+            user_id=spec.user_id,
+            created_at=timeutils.utcnow(),
+        ),
+        block_device_mappings=objects.BlockDeviceMappingList(objects=blank),
+        tags=objects.TagList(objects=[]),
+    ).create()
+
+
+class Nova(test.TestCase):
+    """Nova's databases and configuration, for one measurement."""
+
+    def __init__(self, hosts, rounds, seconds):
+        super().__init__('measure')
+        self.hosts = hosts
+        self.rounds = rounds
+        self.seconds = seconds
+
+    def setUp(self):
+        super().setUp()
+        logging.getLogger().setLevel(logging.INFO)
+        conf.register_opts(conf.CONF)
+        self.flags(track_instance_changes=False, group='filter_scheduler')
+        self.flags(warmup_timeout=0.0, group='diskplacer_scheduler')
+        self.addCleanup(listener.reset)
+
+    def measure(self):
+        topology = numa_topology()._to_json()
+        hosts = [host_state(n, topology) for n in range(self.hosts)]
+        fleet = listener.get_fleet()
+        for host in hosts:
+            fleet.update(report(host))
+        spec = request_spec(
+            context.RequestContext('bench', 'bench', is_admin=True)
+        )
+        self.seconds.update(run(hosts, spec, self.rounds))
+
+
+def rows(hosts, spec):
+    """{row: (function, how many hosts it visits)}."""
+    manager = host_manager.HostManager()
+    few = hosts[: min(len(hosts), 500)]
+    kept = {}
+
+    def filtered(name, chosen, visited=hosts):
+        def run_filters():
+            kept[name] = manager.filter_handler.get_filtered_objects(
+                chosen, visited, spec
+            )
+
+        return run_filters, len(visited)
+
+    def weighed(chosen):
+        def run_weighers():
+            passed = kept[OUR_FILTER]
+            manager.weight_handler.get_weighed_objects(chosen, passed, spec)
+
+        return run_weighers, len(hosts)
+
+    our_filter = disk_filter.DiskPlacementFilter()
+    our_weigher = disk_weigher.DiskPlacementWeigher()
+    numa = numa_topology_filter.NUMATopologyFilter()
+    return kept, {
+        NOVA_FILTERS: filtered(NOVA_FILTERS, manager.enabled_filters),
+        NUMA: filtered(NUMA, [numa], few),
+        NOOP_FILTER: filtered(NOOP_FILTER, [NoopFilter()]),
+        OUR_FILTER: filtered(OUR_FILTER, [our_filter]),
+        NOVA_WEIGHERS: weighed(manager.weighers),
+        NOOP_WEIGHER: weighed([NoopWeigher()]),
+        OUR_WEIGHER: weighed([our_weigher]),
+    }
+
+
+def run(hosts, spec, rounds):
+    """Return {row: [seconds per host of each round]}."""
+    kept, functions = rows(hosts, spec)
+    seconds = collections.defaultdict(list)
+    for number in range(rounds + 1):
+        for host in hosts:
+            host.allocation_candidates = candidates(host.uuid)
+        for name, (function, visited) in functions.items():
+            gc.collect()
+            start = time.perf_counter()
+            function()
+            elapsed = time.perf_counter() - start
+            if number:  # the first round warms up
+                seconds[name].append(elapsed / visited)
+    for name, passed in kept.items():
+        if len(passed) != functions[name][1]:
+            raise RuntimeError(
+                f'{name}: {len(passed)} of {functions[name][1]} hosts passed'
+            )
+    return seconds
+
+
+def measure(hosts, rounds):
+    """Return {row: [seconds per host]} of ``hosts`` hosts."""
+    seconds = {}
+    result = unittest.TestResult()
+    Nova(hosts, rounds, seconds).run(result)
+    for _, trace in result.errors + result.failures:
+        raise RuntimeError(trace)
+    return seconds
+
+
+def ratio(row):
+    """Ours over Nova's default filters and weighers."""
+    return (row[OUR_FILTER] + row[OUR_WEIGHER]) / (
+        row[NOVA_FILTERS] + row[NOVA_WEIGHERS]
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition('\n')[0]
+    )
+    parser.add_argument('--json', metavar='FILE', help='write figures here')
+    parser.add_argument(
+        '--hosts', type=int, nargs='+', default=[1000, 10000]
+    )
+    parser.add_argument('--rounds', type=int, default=7)
+    args = parser.parse_args()
+
+    figures = {}
+    goals = []
+    for hosts in args.hosts:
+        seconds = measure(hosts, args.rounds)
+        medians = {
+            name: statistics.median(values) * 1e6
+            for name, values in seconds.items()
+        }
+        for name, value in medians.items():
+            key = name.replace(' ', '_').replace('-', '_').lower()
+            figures[f'{key}_us_per_host_{hosts}'] = round(value, 3)
+        figure = f'ratio_{hosts}'
+        figures[figure] = round(ratio(medians), 4)
+        goals.append(_report.Goal(figure, '<=', GOAL))
+        print(f'{hosts} hosts x {DISKS} disks, {VDISKS} vdisks, '
+              f'median of {args.rounds} rounds')
+        _report.table(
+            ('', 'us per host', 'least', 'most'),
+            [
+                (
+                    name,
+                    f'{medians[name]:.2f}',
+                    f'{min(values) * 1e6:.2f}',
+                    f'{max(values) * 1e6:.2f}',
+                )
+                for name, values in seconds.items()
+            ],
+        )
+        print(f'(ours) / (Nova default filters + stock weighers) = '
+              f'{figures[figure]:.4f}\n')
+    _report.show_goals(figures, goals)
+    if args.json:
+        _report.write(args.json, 'scheduler_cost', figures, goals)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
