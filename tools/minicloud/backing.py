@@ -1,0 +1,161 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""What the OpenStack services stand on: MariaDB, RabbitMQ, memcached.
+
+Each runs with a directory, ports and (RabbitMQ) an epmd of its own.
+"""
+
+from tools.minicloud import process
+from tools.minicloud.process import Process
+from tools.minicloud.state import State
+
+DATABASES = (
+    'keystone',
+    'placement',
+    'glance',
+    'nova_api',
+    'nova_cell0',
+    'nova_cell1',
+    'cinder',
+)
+
+
+def mariadb(state: State) -> Process:
+    """Return the database server; its data are made if there are none."""
+    directory = state.path / 'mariadb'
+    data = directory / 'data'
+    if not data.exists():
+        directory.mkdir(exist_ok=True)
+        process.run(
+            'mariadb-install-db',
+            '--no-defaults',
+            f'--datadir={data}',
+            '--user=root',
+            '--auth-root-authentication-method=normal',
+            '--skip-test-db',
+            log=state.logs / 'mariadb-install.log',
+        )
+    sql = [
+        f"CREATE OR REPLACE USER openstack@'127.0.0.1' "
+        f"IDENTIFIED BY '{state.secret}';",
+        "GRANT ALL ON *.* TO openstack@'127.0.0.1';",
+    ]
+    sql += [
+        f'CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb3;'
+        for name in DATABASES
+    ]
+    init = directory / 'init.sql'
+    init.write_text('\n'.join(sql) + '\n')
+    init.chmod(0o600)
+    port = state.ports['mariadb']
+    return Process(
+        'mariadb',
+        [
+            'mariadbd',
+            '--no-defaults',
+            '--user=root',
+            f'--datadir={data}',
+            f'--socket={directory}/socket',
+            f'--pid-file={directory}/pid',
+            f'--port={port}',
+            '--bind-address=127.0.0.1',
+            f'--init-file={init}',
+            '--max-connections=600',
+            '--skip-log-bin',
+            '--skip-name-resolve',
+            # a cloud of minutes need not survive a power cut
+            '--innodb-flush-log-at-trx-commit=0',
+            '--innodb-doublewrite=0',
+        ],
+        state.run,
+        state.logs,
+        ready=lambda: process.port_open(port),
+    )
+
+
+def epmd(state: State) -> Process:
+    port = state.ports['epmd']
+    return Process(
+        'epmd',
+        ['epmd', '-port', str(port), '-address', '127.0.0.1'],
+        state.run,
+        state.logs,
+        ready=lambda: process.port_open(port),
+    )
+
+
+def rabbitmq(state: State) -> Process:
+    """Return the message broker, run without Debian's wrapper.
+
+    The wrapper limits the number of open files to about 1,000.
+    """
+    directory = state.path / 'rabbitmq'
+    directory.mkdir(exist_ok=True)
+    port = state.ports['rabbitmq']
+    config = directory / 'rabbitmq.conf'
+    config.write_text(
+        f'listeners.tcp.1 = 127.0.0.1:{port}\n'
+        'default_user = openstack\n'
+        f'default_pass = {state.secret}\n'
+        'log.console = true\n'
+        'log.console.level = warning\n'
+        'log.file = false\n'
+        'disk_free_limit.absolute = 50MB\n'
+    )
+    config.chmod(0o600)
+    (directory / 'enabled_plugins').write_text('[].\n')
+    (directory / 'env.conf').touch()
+    return Process(
+        'rabbitmq',
+        ['/usr/lib/rabbitmq/bin/rabbitmq-server'],
+        state.run,
+        state.logs,
+        env=rabbitmq_environment(state),
+        ready=lambda: process.port_open(port),
+        grace=20,
+    )
+
+
+def rabbitmq_environment(state: State) -> dict[str, str]:
+    """Return what makes RabbitMQ and its tools use our directory."""
+    directory = state.path / 'rabbitmq'
+    return {
+        'HOME': str(directory),
+        'ERL_EPMD_PORT': str(state.ports['epmd']),
+        'ERL_EPMD_ADDRESS': '127.0.0.1',
+        'RABBITMQ_NODENAME': f'{state.token}@localhost',
+        'RABBITMQ_DIST_PORT': str(state.ports['rabbitmq_dist']),
+        'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': (
+            '-kernel inet_dist_use_interface {127,0,0,1}'
+        ),
+        'RABBITMQ_CONF_ENV_FILE': f'{directory}/env.conf',
+        'RABBITMQ_CONFIG_FILE': f'{directory}/rabbitmq.conf',
+        'RABBITMQ_ADVANCED_CONFIG_FILE': f'{directory}/advanced.config',
+        'RABBITMQ_ENABLED_PLUGINS_FILE': f'{directory}/enabled_plugins',
+        'RABBITMQ_MNESIA_BASE': f'{directory}/mnesia',
+        'RABBITMQ_LOG_BASE': f'{directory}/log',
+        'RABBITMQ_PID_FILE': f'{directory}/pid',
+        'RABBITMQ_GENERATED_CONFIG_DIR': f'{directory}/config',
+    }
+
+
+def memcached(state: State) -> Process:
+    port = state.ports['memcached']
+    return Process(
+        'memcached',
+        ['memcached', '-u', 'root', '-l', '127.0.0.1', '-p', str(port)],
+        state.run,
+        state.logs,
+        ready=lambda: process.port_open(port),
+    )

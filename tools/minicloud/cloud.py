@@ -1,0 +1,270 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The cloud: start it, use it, restart parts of it, take it down."""
+
+import collections.abc
+import contextlib
+import json
+import pathlib
+import shutil
+import sys
+import time
+import types
+import typing
+
+from tools.minicloud import api
+from tools.minicloud import backing
+from tools.minicloud import config
+from tools.minicloud import disks
+from tools.minicloud import guest
+from tools.minicloud import hypervisor
+from tools.minicloud import process
+from tools.minicloud import services
+from tools.minicloud import state as states
+from tools.minicloud.process import Process
+from tools.minicloud.state import Host
+
+FLAVORS: dict[str, dict[str, str | int]] = {
+    'plain': {},
+    'round-robin-4': {
+        'vdisks': 4,
+        'vdisk_gb': 1,
+        'mapping': 'round_robin',
+    },
+    'consolidated-4': {
+        'vdisks': 4,
+        'vdisk_gb': 1,
+        'mapping': 'consolidated',
+    },
+}
+IMAGE = 'guest'
+
+
+class Cloud:
+    """A cloud in directory ``path``; a context manager that removes it.
+
+    ``say`` is told what is being done. ``seconds`` is what each step of
+    :meth:`start` took; ``flavors`` and ``image`` are ids.
+    """
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        hosts: tuple[Host, ...] = states.HOSTS,
+        say: collections.abc.Callable[[str], object] = print,
+        prepare_disks: collections.abc.Callable[
+            [states.State, Host], None
+        ] = disks.make,
+    ) -> None:
+        self.state = states.load(path) or states.create(path, hosts)
+        self.hosts = self.state.hosts
+        self.say = say
+        self.seconds: dict[str, float] = {}
+        self.services: dict[str, Process] = {}
+        self.flavors: dict[str, str] = {}
+        self.image = ''
+        self._prepare_disks = prepare_disks
+
+    def __enter__(self) -> typing.Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def libvirt_host(self) -> str:
+        """Name of the compute host with real guests."""
+        return next(h.name for h in self.hosts if h.guests == 'libvirt')
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> collections.abc.Iterator[None]:
+        """Say and time a step."""
+        self.say(f'-- {name}')
+        begun = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - begun, 1)
+        self.say(f'   {self.seconds[name]:.1f} s')
+
+    # the whole
+
+    def start(self) -> None:
+        """Bring up a new cloud, with flavors, volume type and image.
+
+        :raises ProcessError: something did not start; says what it printed.
+        """
+        with self.step('database, message broker, libvirt'):
+            self._start_backing()
+        with self.step('database schemas'):
+            services.make_schemas(self.state)
+        with self.step('APIs'):
+            self._start(
+                services.apis(self.state)
+                | {'neutron': services.neutron(self.state)}
+            )
+            self.api = api.Api(self.state)
+            self.api.register_endpoints()
+        with self.step('disks'):
+            disks.share_mounts(self.state)
+            for host in self.hosts:
+                self._prepare_disks(self.state, host)
+        with self.step('schedulers, computes, volume services, agents'):
+            found = services.controllers(self.state)
+            for host in self.hosts:
+                found |= services.host_services(self.state, host.name)
+            self._start(found)
+        with self.step('flavors, volume type, image'):
+            self._create_resources()
+        with self.step('hosts ready'):
+            process.wait('hosts', self.hosts_ready, 180, 1)
+
+    def stop(self) -> None:
+        """End what was started and remove the directory; safe to repeat."""
+        self.say('-- stopping')
+        stop(self.state)
+
+    def _start(self, found: dict[str, Process]) -> None:
+        self.services |= found
+        for service in found.values():
+            service.start()
+        for service in found.values():
+            service.wait_ready()
+
+    def _start_backing(self) -> None:
+        state = self.state
+        self._start({'epmd': backing.epmd(state)})
+        libvirtd = hypervisor.libvirtd(state)
+        libvirtd.start()
+        self._start(
+            {
+                'mariadb': backing.mariadb(state),
+                'rabbitmq': backing.rabbitmq(state),
+                'memcached': backing.memcached(state),
+                'libvirtd': libvirtd,
+            }
+        )
+        config.write_all(state, hypervisor.hostname(state))
+
+    def _create_resources(self) -> None:
+        for name, extra_specs in FLAVORS.items():
+            self.flavors[name] = self.api.create_flavor(name, **extra_specs)
+        self.api.create_volume_type(
+            'vdisk',
+            **{
+                'volume_backend_name': 'vdisk',
+                'vdisk:mapping': 'round_robin',
+            },
+        )
+        kernel, initramfs = guest.build()
+        self.image = self.create_guest_image(IMAGE, kernel, initramfs)
+
+    def create_guest_image(
+        self,
+        name: str,
+        kernel: bytes,
+        initramfs: bytes,
+        **properties: str,
+    ) -> str:
+        """Upload a bootable image and return its id."""
+        return self.api.create_image(
+            name,
+            b'\0' * 2**20,
+            kernel_id=self.api.create_image(f'{name}-kernel', kernel),
+            ramdisk_id=self.api.create_image(f'{name}-initramfs', initramfs),
+            **properties,
+        )
+
+    # its parts
+
+    def restart(self, name: str) -> None:
+        """Stop a service and start it again; waits until it answers."""
+        self.services[name].stop()
+        self.start_service(name)
+
+    def stop_service(self, name: str) -> None:
+        self.services[name].stop()
+
+    def start_service(self, name: str) -> None:
+        self.services[name].start()
+        self.services[name].wait_ready()
+
+    def hosts_ready(self) -> bool:
+        """Return whether all hosts can take servers with vdisks."""
+        names = {host.name for host in self.hosts}
+        computes = {
+            one['host']
+            for one in self.api.get(
+                'compute', '/os-services?binary=nova-compute'
+            )['services']
+            if one['state'] == 'up'
+        }
+        if computes != names:
+            return False
+        mapped = self.api.get('compute', '/os-hypervisors')['hypervisors']
+        if len(mapped) != len(names):
+            return False
+        volumes = {
+            one['host'].partition('@')[0]
+            for one in self.api.get(
+                'volumev3', '/os-services?binary=cinder-volume'
+            )['services']
+            if one['state'] == 'up'
+        }
+        pools = self.api.get('volumev3', '/scheduler-stats/get_pools')['pools']
+        wanted = sum(host.disks for host in self.hosts)
+        return (
+            volumes == names
+            and len(pools) == len(names)
+            and len(self.disk_providers()) == wanted
+        )
+
+    def disk_providers(self) -> dict[str, str]:
+        """Return the disks' resource providers, {uuid: name}."""
+        found = self.api.get(
+            'placement', '/resource_providers?required=CUSTOM_DISKPLACER'
+        )
+        return {
+            one['uuid']: one['name'] for one in found['resource_providers']
+        }
+
+    def manage(self, host: str, *args: str) -> str:
+        """Run diskplacer-manage with a host's configuration."""
+        conf = self.state.host_dir(host) / 'diskplacer.conf'
+        return process.run(
+            f'{sys.prefix}/bin/diskplacer-manage',
+            f'--config-file={conf}',
+            *args,
+        )
+
+    def map(self, *args: str) -> typing.Any:
+        """Return what ``diskplacer-manage map`` says, decoded."""
+        text = self.manage(self.libvirt_host, 'map', '--format', 'json', *args)
+        return json.loads(text)
+
+
+def stop(state: states.State) -> None:
+    """Take down a cloud: processes, guests, mounts, loop devices, files."""
+    process.stop_recorded(state.run, state.logs)
+    hypervisor.end_guests(state)
+    disks.remove(state)
+    shutil.rmtree(state.path, ignore_errors=True)

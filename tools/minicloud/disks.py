@@ -1,0 +1,85 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Local disks of the compute hosts: loop devices on sparse files."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+from tools.minicloud import process
+from tools.minicloud.state import Host
+from tools.minicloud.state import State
+
+GIB = 2**30
+
+
+def share_mounts(state: State) -> None:
+    """Let mounts below hosts/ be seen in libvirtd's mount namespace."""
+    path = str(state.hosts_dir)
+    if path not in mount_points(state):
+        process.run('mount', '--bind', path, path)
+        process.run('mount', '--make-shared', path)
+
+
+def make(state: State, host: Host) -> None:
+    """Make and prepare the disks of a host; done already: nothing."""
+    state.disk_root(host.name).mkdir(parents=True, exist_ok=True)
+    for index in range(host.disks):
+        backing = state.host_dir(host.name) / f'disk{index}.raw'
+        if backing.exists():
+            continue
+        with backing.open('wb') as stream:
+            stream.truncate(host.disk_gb * GIB)
+        prepare(state, host.name, attach(backing))
+
+
+def attach(backing: pathlib.Path) -> str:
+    """Make a loop device of a file and return its path."""
+    return process.run(
+        'losetup', '--find', '--show', '--direct-io=on', str(backing)
+    ).strip()
+
+
+def prepare(state: State, host: str, device: str) -> None:
+    """Make a device a disk of a host, as an operator would."""
+    process.run(
+        f'{sys.prefix}/bin/diskplacer-manage',
+        f'--config-file={state.host_dir(host)}/diskplacer.conf',
+        'disk',
+        'prepare',
+        device,
+        log=state.logs / 'disk-prepare.log',
+    )
+
+
+def mount_points(state: State) -> list[str]:
+    """Return the mount points in the cloud's directory, in mount order."""
+    top = str(state.path) + '/'
+    lines = pathlib.Path('/proc/self/mountinfo').read_text().splitlines()
+    points = [line.split()[4] for line in lines]
+    return [point for point in points if point.startswith(top)]
+
+
+def remove(state: State) -> None:
+    """Unmount all, and free every loop device on a file of the cloud."""
+    for point in reversed(mount_points(state)):
+        done = subprocess.run(['umount', point], capture_output=True)
+        if done.returncode:
+            process.run('umount', '--lazy', point)
+    top = str(state.path) + '/'
+    text = process.run('losetup', '--json', '--list')
+    for device in json.loads(text or '{}').get('loopdevices', []):
+        if device['back-file'].startswith(top):
+            process.run('losetup', '--detach', device['name'])

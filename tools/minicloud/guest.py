@@ -1,0 +1,113 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The guest: Debian's kernel, and an initramfs of busybox and modules."""
+
+import pathlib
+import shutil
+import stat
+import sys
+import tempfile
+
+from tools.minicloud import process
+
+MODULES = (
+    'virtio/virtio_ring',
+    'virtio/virtio',
+    'virtio/virtio_pci_legacy_dev',
+    'virtio/virtio_pci_modern_dev',
+    'virtio/virtio_pci',
+    'block/virtio_blk',
+)
+INIT = pathlib.Path(__file__).with_name('guest-init')
+
+
+def build(cache: pathlib.Path | None = None) -> tuple[bytes, bytes]:
+    """Return the kernel and the initramfs.
+
+    The kernel is downloaded once and kept in ``cache``, by default in the
+    Python environment.
+    """
+    cache = cache or pathlib.Path(sys.prefix) / 'guest'
+    if not (cache / 'vmlinuz').exists():
+        _download(cache)
+    files = {
+        'init': INIT.read_bytes(),
+        'bin/busybox': pathlib.Path('/bin/busybox').read_bytes(),
+    }
+    for index, module in enumerate(MODULES):
+        name = module.rsplit('/', 1)[-1]
+        content = (cache / f'{name}.ko').read_bytes()
+        files[f'modules/{index}-{name}.ko'] = content
+    return (cache / 'vmlinuz').read_bytes(), archive(files)
+
+
+def _download(cache: pathlib.Path) -> None:
+    depends = process.run('apt-cache', 'depends', 'linux-image-amd64')
+    package = depends.partition('Depends: ')[2].split()[0]
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache.parent) as name:
+        directory = pathlib.Path(name)
+        process.run(
+            'sh', '-c', f'cd "{directory}" && apt-get download {package}'
+        )
+        (deb,) = directory.glob('*.deb')
+        process.run('dpkg-deb', '--extract', str(deb), str(directory / 'x'))
+        kept = directory / 'kept'
+        kept.mkdir()
+        for module in MODULES:
+            (path,) = directory.glob(
+                f'x/lib/modules/*/kernel/drivers/{module}.ko'
+            )
+            shutil.copy(path, kept)
+        (kernel,) = directory.glob('x/boot/vmlinuz-*')
+        shutil.copy(kernel, kept / 'vmlinuz')
+        kept.rename(cache)
+
+
+def archive(files: dict[str, bytes]) -> bytes:
+    """Return executable files, and the directories they need, as a cpio."""
+    entries: dict[str, tuple[int, bytes]] = {}
+    for name, content in files.items():
+        for parent in list(pathlib.PurePath(name).parents)[-2::-1]:
+            entries.setdefault(str(parent), (stat.S_IFDIR | 0o755, b''))
+        entries[name] = (stat.S_IFREG | 0o755, content)
+    packed = [
+        _entry(name, mode, content, number)
+        for number, (name, (mode, content)) in enumerate(entries.items(), 1)
+    ]
+    return b''.join([*packed, _entry('TRAILER!!!', 0, b'', 0)])
+
+
+def _entry(name: str, mode: int, content: bytes, number: int) -> bytes:
+    fields = (
+        number,
+        mode,
+        0,
+        0,
+        1,
+        0,
+        len(content),
+        0,
+        0,
+        0,
+        0,
+        len(name) + 1,
+        0,
+    )
+    header = '070701' + ''.join(f'{field:08x}' for field in fields)
+    return _pad(header.encode() + name.encode() + b'\0') + _pad(content)
+
+
+def _pad(data: bytes) -> bytes:
+    return data + b'\0' * (-len(data) % 4)

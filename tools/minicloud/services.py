@@ -1,0 +1,206 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The OpenStack services, and the database schemas they need."""
+
+import concurrent.futures
+import functools
+import pathlib
+import sys
+
+import requests
+
+from tools.minicloud import process
+from tools.minicloud.config import database
+from tools.minicloud.config import shipped
+from tools.minicloud.process import Process
+from tools.minicloud.state import State
+
+BIN = f'{sys.prefix}/bin'
+
+
+def api(
+    state: State, name: str, module: str, *args: str, **env: str
+) -> Process:
+    """Return an API service in uwsgi: one process, four threads."""
+    port = state.ports[name]
+    return Process(
+        name if name in ('keystone', 'placement') else f'{name}-api',
+        [
+            f'{BIN}/uwsgi',
+            f'--http-socket=127.0.0.1:{port}',
+            f'--module={module}:application',
+            f'--home={sys.prefix}',
+            '--buffer-size=65535',
+            '--add-header=Connection: close',
+            '--enable-threads',
+            '--lazy-apps',
+            '--processes=1',
+            '--threads=4',
+            '--die-on-term',
+            '--need-app',
+            '--disable-logging',
+            *args,
+        ],
+        state.run,
+        state.logs,
+        env=env,
+        ready=functools.partial(_answers, state.url(name)),
+    )
+
+
+def apis(state: State) -> dict[str, Process]:
+    """Return the API services, by name."""
+    conf = str(state.conf)
+    found = [
+        api(
+            state,
+            'keystone',
+            'keystone.wsgi.api',
+            OS_KEYSTONE_CONFIG_FILES=f'{conf}/keystone.conf',
+        ),
+        api(
+            state,
+            'placement',
+            'placement.wsgi.api',
+            OS_PLACEMENT_CONFIG_DIR=conf,
+        ),
+        api(state, 'glance', 'glance.wsgi.api', OS_GLANCE_CONFIG_DIR=conf),
+        api(
+            state,
+            'nova',
+            'nova.wsgi.osapi_compute',
+            OS_NOVA_CONFIG_DIR=conf,
+            OS_NOVA_CONFIG_FILES=f'{shipped("nova/api-paste.ini")};nova.conf',
+        ),
+        api(
+            state,
+            'cinder',
+            'cinder.wsgi.api',
+            f'--pyargv=--config-file {conf}/cinder.conf',
+        ),
+    ]
+    return {service.name: service for service in found}
+
+
+def neutron(state: State) -> Process:
+    port = state.ports['neutron']
+    stand_in = str(pathlib.Path(__file__).with_name('neutron.py'))
+    return Process(
+        'neutron',
+        [sys.executable, stand_in, str(port)],
+        state.run,
+        state.logs,
+        ready=functools.partial(process.port_open, port),
+    )
+
+
+def controllers(state: State) -> dict[str, Process]:
+    """Return conductor and schedulers, by name."""
+    return {
+        name: _program(state, name, name, f'{state.conf}/{conf}')
+        for name, conf in (
+            ('nova-conductor', 'nova.conf'),
+            ('nova-scheduler', 'nova.conf'),
+            ('cinder-scheduler', 'cinder.conf'),
+        )
+    }
+
+
+def host_services(state: State, host: str) -> dict[str, Process]:
+    """Return what runs on a compute host, by name (with ``@host``)."""
+    directory = state.host_dir(host)
+    programs = {
+        'nova-compute': (
+            f'{state.conf}/nova.conf',
+            f'{directory}/nova.conf',
+        ),
+        'cinder-volume': (
+            f'{state.conf}/cinder.conf',
+            f'{directory}/cinder.conf',
+        ),
+        'diskplacer-agent': (f'{directory}/diskplacer.conf',),
+    }
+    return {
+        f'{name}@{host}': _program(state, f'{name}@{host}', name, *files)
+        for name, files in programs.items()
+    }
+
+
+def make_schemas(state: State) -> None:
+    """Make the schemas of all databases; two at a time."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(job, state) for job in (_keystone, _nova, _others)]
+        for job in jobs:
+            job.result()
+
+
+def _keystone(state: State) -> None:
+    conf = f'--config-file={state.conf}/keystone.conf'
+    _manage(state, 'keystone-manage', conf, 'db_sync')
+    url = state.url('keystone')
+    _manage(
+        state,
+        'keystone-manage',
+        conf,
+        'bootstrap',
+        f'--bootstrap-password={state.secret}',
+        f'--bootstrap-admin-url={url}',
+        f'--bootstrap-internal-url={url}',
+        f'--bootstrap-public-url={url}',
+        '--bootstrap-region-id=RegionOne',
+    )
+
+
+def _nova(state: State) -> None:
+    conf = f'--config-file={state.conf}/nova.conf'
+    _manage(state, 'nova-manage', conf, 'api_db', 'sync')
+    cell0 = str(database(state, 'nova_cell0')['connection'])
+    _manage(
+        state,
+        'nova-manage',
+        conf,
+        'cell_v2',
+        'map_cell0',
+        f'--database_connection={cell0}',
+    )
+    _manage(
+        state, 'nova-manage', conf, 'cell_v2', 'create_cell', '--name=cell1'
+    )
+    _manage(state, 'nova-manage', conf, 'db', 'sync')
+
+
+def _others(state: State) -> None:
+    for program, conf, *args in (
+        ('cinder-manage', 'cinder.conf', 'db', 'sync'),
+        ('placement-manage', 'placement.conf', 'db', 'sync'),
+        ('glance-manage', 'glance-api.conf', 'db_sync'),
+    ):
+        _manage(state, program, f'--config-file={state.conf}/{conf}', *args)
+
+
+def _manage(state: State, program: str, *args: str) -> None:
+    log = state.logs / f'{program}.log'
+    process.run(f'{BIN}/{program}', *args, log=log)
+
+
+def _program(state: State, name: str, program: str, *files: str) -> Process:
+    args = [f'--config-file={path}' for path in files]
+    return Process(name, [f'{BIN}/{program}', *args], state.run, state.logs)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=10).status_code < 500
+    except requests.RequestException:
+        return False

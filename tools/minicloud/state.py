@@ -1,0 +1,140 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""What a cloud keeps in its directory: ports, secrets, paths, hosts."""
+
+import dataclasses
+import json
+import pathlib
+import random
+import secrets
+import socket
+
+PORTS = (
+    'mariadb',
+    'rabbitmq',
+    'rabbitmq_dist',
+    'epmd',
+    'memcached',
+    'keystone',
+    'placement',
+    'glance',
+    'nova',
+    'cinder',
+    'neutron',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """A compute host of the cloud.
+
+    ``guests`` is libvirt or fake; ``disks`` is how many local disks it has,
+    ``disk_gb`` the size of each in GiB, ``mbps`` what each can do in MB/s
+    (0: whatever the machine below does).
+    """
+
+    name: str
+    guests: str = 'fake'
+    disks: int = 4
+    disk_gb: int = 12
+    mbps: int = 0
+
+
+HOSTS = (Host('compute1', 'libvirt'), Host('compute2'), Host('compute3'))
+
+
+@dataclasses.dataclass
+class State:
+    """Paths, ports and secrets of the cloud in directory ``path``."""
+
+    path: pathlib.Path
+    hosts: tuple[Host, ...] = HOSTS
+    ports: dict[str, int] = dataclasses.field(default_factory=dict)
+    secret: str = ''
+    token: str = ''
+
+    @property
+    def conf(self) -> pathlib.Path:
+        return self.path / 'conf'
+
+    @property
+    def logs(self) -> pathlib.Path:
+        return self.path / 'logs'
+
+    @property
+    def run(self) -> pathlib.Path:
+        return self.path / 'run'
+
+    @property
+    def hosts_dir(self) -> pathlib.Path:
+        return self.path / 'hosts'
+
+    def host_dir(self, host: str) -> pathlib.Path:
+        return self.hosts_dir / host
+
+    def disk_root(self, host: str) -> pathlib.Path:
+        return self.host_dir(host) / 'disks'
+
+    def url(self, service: str) -> str:
+        """Return the root URL of an API service."""
+        suffix = {'keystone': '/v3'}.get(service, '')
+        return f'http://127.0.0.1:{self.ports[service]}{suffix}'
+
+    def save(self) -> None:
+        """Make the directories and write what ``load`` reads."""
+        for path in (self.conf, self.logs, self.run, self.hosts_dir):
+            path.mkdir(parents=True, exist_ok=True)
+        content = dataclasses.asdict(self) | {'path': str(self.path)}
+        (self.path / 'cloud.json').write_text(json.dumps(content, indent=2))
+
+
+def create(path: pathlib.Path, hosts: tuple[Host, ...] = HOSTS) -> State:
+    """Return the state of a new cloud: free ports, a new password."""
+    state = State(path.resolve(), hosts, free_ports(), secrets.token_hex(12))
+    state.token = f'mc{state.ports["keystone"]}'
+    state.save()
+    return state
+
+
+def load(path: pathlib.Path) -> State | None:
+    """Return the state that ``path`` holds, None if it holds none."""
+    try:
+        content = json.loads((path / 'cloud.json').read_text())
+    except FileNotFoundError:
+        return None
+    content['path'] = pathlib.Path(content['path'])
+    content['hosts'] = tuple(Host(**host) for host in content['hosts'])
+    return State(**content)
+
+
+def free_ports() -> dict[str, int]:
+    """Choose ports below the range that outgoing connections use."""
+    held: list[socket.socket] = []
+    ports = {}
+    try:
+        for name in PORTS:
+            while name not in ports:
+                sock = socket.socket()
+                port = random.randint(20000, 32000)
+                try:
+                    sock.bind(('127.0.0.1', port))
+                except OSError:
+                    sock.close()
+                    continue
+                held.append(sock)
+                ports[name] = port
+    finally:
+        for sock in held:
+            sock.close()
+    return ports
