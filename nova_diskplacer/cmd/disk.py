@@ -1,0 +1,227 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage disk: prepare, list, show and forget disks."""
+
+import argparse
+import collections.abc
+import dataclasses
+import json
+import os
+import sys
+from typing import Any
+
+import prettytable
+from oslo_config import cfg
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import fstab
+from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks import vdisks
+
+Handler = collections.abc.Callable[[cfg.ConfigOpts, argparse.Namespace], int]
+
+
+def register(subparsers: Any) -> None:
+    """Add the ``disk`` command to an argparse parser's subparsers.
+
+    The chosen handler is left in ``args.handler``; it takes (conf, args) and
+    returns the exit status.
+    """
+    disk = subparsers.add_parser('disk', help='local disks of this host')
+    commands = disk.add_subparsers(dest='disk_command', required=True)
+
+    command = _command(
+        commands, 'prepare', _prepare, 'make a device or directory a disk'
+    )
+    command.add_argument(
+        'target',
+        metavar='DEVICE|DIRECTORY',
+        help='a block device, or a directory that is a filesystem of its own',
+    )
+    command.add_argument(
+        '--medium',
+        choices=sorted(identity.DEFAULT_MBPS),
+        help='medium of the disk (default: what the kernel says)',
+    )
+    command.add_argument(
+        '--mbps',
+        type=_mbps,
+        help='throughput of the disk in MB/s (default: '
+        + ', '.join(
+            f'{mbps} for {medium}'
+            for medium, mbps in sorted(identity.DEFAULT_MBPS.items())
+        )
+        + ')',
+    )
+    command.add_argument(
+        '--wipe',
+        action='store_true',
+        help='destroy what is on the device; one in use is refused always',
+    )
+    _add_fstab(command)
+    _add_format(command)
+
+    command = _command(commands, 'list', _list, 'list the disks')
+    _add_format(command)
+
+    command = _command(commands, 'show', _show, 'show a disk and its vdisks')
+    command.add_argument('uuid', metavar='UUID')
+    _add_format(command)
+
+    command = _command(
+        commands,
+        'forget',
+        _forget,
+        'unmount a disk without vdisks and forget it; what is on it stays',
+    )
+    command.add_argument('uuid', metavar='UUID')
+    _add_fstab(command)
+
+
+def _command(
+    commands: Any, name: str, handler: Handler, help_: str
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=help_, description=help_
+    )
+    command.set_defaults(handler=_reporting(handler))
+    return command
+
+
+def _add_format(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        '--format', choices=('table', 'json'), default='table'
+    )
+
+
+def _add_fstab(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        '--fstab',
+        default=fstab.PATH,
+        help='file that has the disk mounted at boot (default: %(default)s)',
+    )
+
+
+def _mbps(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'{text!r} is not a positive integer')
+    return int(text)
+
+
+def _reporting(handler: Handler) -> Handler:
+    def reporting(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+        try:
+            return handler(conf, args)
+        except exception.DiskError as error:
+            print(f'diskplacer-manage: {error}', file=sys.stderr)
+            return 1
+
+    return reporting
+
+
+def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise exception.DiskError('preparing a disk takes root')
+    disk = prepare.prepare(
+        conf.diskplacer.disk_root,
+        args.target,
+        args.medium,
+        args.mbps,
+        args.wipe,
+        args.fstab,
+    )
+    _print_disk(disk, args.format)
+    return 0
+
+
+def _list(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    disks = discover.discover(conf.diskplacer.disk_root)
+    if args.format == 'json':
+        print(json.dumps([_fields(disk) for disk in disks], indent=2))
+        return 0
+    table = _table(
+        'UUID', 'Device', 'Medium', 'Model', 'NUMA node', 'Total GiB',
+        'Free GiB', 'MB/s', 'VDisks', 'Health',
+    )  # fmt: skip
+    for disk in disks:
+        table.add_row(
+            [
+                disk.uuid,
+                disk.device,
+                disk.medium,
+                disk.model,
+                '' if disk.numa_node is None else disk.numa_node,
+                disk.total_gb,
+                disk.free_gb,
+                disk.mbps,
+                len(disk.vdisks),
+                disk.health,
+            ]
+        )
+    print(table)
+    return 0
+
+
+def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    disk_root = conf.diskplacer.disk_root
+    disks = {disk.uuid: disk for disk in discover.discover(disk_root)}
+    if args.uuid not in disks:
+        raise exception.DiskError(f'no disk {args.uuid} in {disk_root}')
+    _print_disk(disks[args.uuid], args.format)
+    return 0
+
+
+def _forget(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise exception.DiskError('forgetting a disk takes root')
+    prepare.forget(conf.diskplacer.disk_root, args.uuid, args.fstab)
+    return 0
+
+
+def _print_disk(disk: discover.Disk, format_: str) -> None:
+    fields = _fields(disk)
+    if format_ == 'json':
+        print(json.dumps(fields, indent=2))
+        return
+    table = _table('Field', 'Value')
+    for name, value in fields.items():
+        if name != 'vdisks':
+            table.add_row([name, '' if value is None else value])
+    print(table)
+    if disk.vdisks:
+        table = _table('Volume', 'Bound for server', 'GiB')
+        for vdisk in disk.vdisks:
+            table.add_row(
+                [vdisk.volume_id, vdisk.server_id or '', vdisk.size_gb]
+            )
+        print(table)
+
+
+def _fields(disk: discover.Disk) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(disk),
+        'free_gb': disk.free_gb,
+        'vdisks': [_vdisk_fields(vdisk) for vdisk in disk.vdisks],
+    }
+
+
+def _vdisk_fields(vdisk: vdisks.VDisk) -> dict[str, Any]:
+    return {**dataclasses.asdict(vdisk), 'size_gb': vdisk.size_gb}
+
+
+def _table(*names: str) -> prettytable.PrettyTable:
+    table = prettytable.PrettyTable(names)
+    table.align = 'l'
+    return table

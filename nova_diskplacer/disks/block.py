@@ -1,0 +1,207 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What is on a block device, whether it may be taken, and taking it."""
+
+import collections.abc
+import dataclasses
+import json
+import os
+import subprocess  # noqa: S404
+from typing import Any
+
+from nova_diskplacer import exception
+
+# Label of the filesystems that are made here; XFS allows 12 characters.
+LABEL = 'diskplacer'
+
+Node = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """A block device and everything that stands on it.
+
+    ``mountpoints`` are its own, ``mounted_below`` those of its partitions
+    and holders, ``holders`` the devices made of it (RAID, LVM, dm-crypt...).
+    ``signatures`` are (type, label, uuid) as wipefs reports them.
+    """
+
+    path: str
+    read_only: bool = False
+    on_root_disk: bool = False
+    busy: bool = False
+    mountpoints: tuple[str, ...] = ()
+    mounted_below: tuple[str, ...] = ()
+    holders: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    signatures: tuple[tuple[str, str, str], ...] = ()
+
+
+def run(*command: str) -> str:
+    """Run a command as root and return what it prints.
+
+    :raises DiskError: it cannot be run or fails; has what it complained of.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, check=True, capture_output=True, text=True
+        )
+    except OSError as error:
+        raise exception.DiskError(f'{command[0]}: {error}') from error
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or error.stdout).strip()
+        raise exception.DiskError(f'{" ".join(command)}: {said}') from error
+    return done.stdout
+
+
+def look(path: str) -> Device:
+    """Return what is known of the device node ``path``.
+
+    :raises DiskError: it is no block device that lsblk knows.
+    """
+    forest = json.loads(
+        run('lsblk', '--json', '--all', '-o', 'PATH,TYPE,RO,MOUNTPOINTS')
+    )['blockdevices']
+    device = from_lsblk(path, forest)
+    if device.on_root_disk:
+        # refused whatever else is on it, and not even to be probed
+        return device
+    listed = run('wipefs', '--json', path).strip()
+    signatures = json.loads(listed)['signatures'] if listed else []
+    return dataclasses.replace(
+        device,
+        busy=_busy(path),
+        signatures=tuple(
+            (found['type'], found['label'] or '', found['uuid'] or '')
+            for found in signatures
+        ),
+    )
+
+
+def from_lsblk(path: str, forest: list[Node]) -> Device:
+    """Return what lsblk's trees of block devices say of ``path``.
+
+    :raises DiskError: they do not contain it.
+    """
+    found = [
+        (root, node)
+        for root in forest
+        for node in _walk(root)
+        if node['path'] == path
+    ]
+    if not found:
+        raise exception.DiskError(f'{path} is not known to lsblk')
+    node = found[0][1]
+    below = [child for child in _walk(node) if child is not node]
+    return Device(
+        path,
+        read_only=node['ro'],
+        on_root_disk=any(
+            '/' in _mountpoints(other)
+            for root, _ in found
+            for other in _walk(root)
+        ),
+        mountpoints=_mountpoints(node),
+        mounted_below=tuple(
+            point for child in below for point in _mountpoints(child)
+        ),
+        holders=tuple(
+            child['path'] for child in below if child['type'] != 'part'
+        ),
+        partitions=tuple(
+            child['path'] for child in below if child['type'] == 'part'
+        ),
+    )
+
+
+def refusal(device: Device, wipe: bool) -> str | None:
+    """Say why a device may not be taken, None if it may.
+
+    What is in use is refused always, what merely carries something unless
+    it is to be wiped or was made here.
+    """
+    in_use = device.mountpoints + device.mounted_below
+    if device.on_root_disk:
+        return 'is on the root disk'
+    if in_use:
+        return f'is in use: mounted at {", ".join(in_use)}'
+    if device.holders:
+        return f'is in use: by {", ".join(device.holders)}'
+    if device.busy:
+        return 'is in use: something holds it open exclusively'
+    if device.read_only:
+        return 'is read-only'
+    if wipe or prepared_uuid(device):
+        return None
+    if device.partitions:
+        parts = ', '.join(device.partitions)
+        return f'is partitioned ({parts}); --wipe destroys what is on it'
+    if device.signatures:
+        types = ', '.join(signature[0] for signature in device.signatures)
+        return f'carries a signature ({types}); --wipe destroys what is on it'
+    return None
+
+
+def prepared_uuid(device: Device) -> str | None:
+    """Return the identity of a device that a filesystem was made on here."""
+    if len(device.signatures) != 1 or device.partitions:
+        return None
+    type_, label, uuid = device.signatures[0]
+    return uuid if (type_, label) == ('xfs', LABEL) else None
+
+
+def half_made(path: str) -> bool:
+    """Tell whether mkfs.xfs was killed before its work was done."""
+    with open(path, 'rb') as stream:
+        superblock = stream.read(512)
+    # sb_magicnum and sb_inprogress, which mkfs clears last
+    return superblock[:4] == b'XFSB' and superblock[126] == 1
+
+
+def wipe(device: Device) -> None:
+    """Erase the signatures of a device and of its partitions.
+
+    :raises DiskError: a device refuses.
+    """
+    for path in (*device.partitions, device.path):
+        run('wipefs', '--all', path)
+    if device.partitions:
+        run('blockdev', '--rereadpt', device.path)
+
+
+def make_filesystem(path: str, uuid: str) -> None:
+    """Make an XFS with reflinks that carries the identity ``uuid``.
+
+    mkfs.xfs itself refuses a device on which it finds anything.
+
+    :raises DiskError: mkfs.xfs refuses or fails.
+    """
+    run('mkfs.xfs', '-q', '-L', LABEL, '-m', f'reflink=1,uuid={uuid}', path)
+
+
+def _walk(node: Node) -> collections.abc.Iterator[Node]:
+    yield node
+    for child in node.get('children', ()):
+        yield from _walk(child)
+
+
+def _mountpoints(node: Node) -> tuple[str, ...]:
+    return tuple(point for point in node['mountpoints'] if point)
+
+
+def _busy(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_EXCL))
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,77 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The entries of prepared devices in /etc/fstab."""
+
+import os
+import re
+
+PATH = '/etc/fstab'
+
+_OPTIONS = 'nofail,noatime'
+
+
+def add(fstab: str, uuid: str, path: str) -> None:
+    """Have the filesystem ``uuid`` mounted at ``path`` at every boot.
+
+    :raises OSError: the file cannot be read or written.
+    """
+    lines = _read(fstab)
+    if not any(_is_of(line, path) for line in lines):
+        lines.append(f'UUID={uuid} {_escaped(path)} xfs {_OPTIONS} 0 0\n')
+        _write(fstab, lines)
+
+
+def remove(fstab: str, path: str) -> None:
+    """Remove the entry of the mount point ``path``, if there is one.
+
+    :raises OSError: the file cannot be read or written.
+    """
+    lines = _read(fstab)
+    kept = [line for line in lines if not _is_of(line, path)]
+    if kept != lines:
+        _write(fstab, kept)
+
+
+def _is_of(line: str, path: str) -> bool:
+    fields = line.split()
+    return (
+        len(fields) > 1
+        and not fields[0].startswith('#')
+        and fields[1] == _escaped(path)
+    )
+
+
+def _escaped(path: str) -> str:
+    return re.sub(r'[\s\\]', lambda found: f'\\{ord(found[0]):03o}', path)
+
+
+def _read(fstab: str) -> list[str]:
+    try:
+        with open(fstab, encoding='utf-8') as stream:
+            lines = stream.readlines()
+    except FileNotFoundError:
+        return []
+    if lines and not lines[-1].endswith('\n'):
+        lines[-1] += '\n'
+    return lines
+
+
+def _write(fstab: str, lines: list[str]) -> None:
+    # whole or not at all: a machine with half an fstab does not boot
+    new = fstab + '.diskplacer'
+    with open(new, 'w', encoding='utf-8') as stream:
+        stream.writelines(lines)
+        stream.flush()
+        os.fchmod(stream.fileno(), 0o644)
+        os.fsync(stream.fileno())
+    os.rename(new, fstab)

@@ -1,0 +1,91 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The identity that a prepared disk carries on itself.
+
+Its UUID is also the UUID of the disk's resource provider in Placement.
+"""
+
+import dataclasses
+import json
+import os
+import uuid as uuidlib
+
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+
+FILE = '.diskplacer.json'
+VERSION = 1
+
+# Throughput in MB/s of a disk that was given none.
+DEFAULT_MBPS = {flavor.HDD: 150, flavor.SSD: 400}
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """Who a disk is: ``medium`` is hdd or ssd, ``mbps`` in MB/s."""
+
+    uuid: str
+    medium: str
+    mbps: int
+
+
+def read(disk: str) -> Identity | None:
+    """Return the identity of the disk at path ``disk``, None if it has none.
+
+    :raises DiskError: the identity file cannot be read or is malformed.
+    """
+    path = os.path.join(disk, FILE)
+    try:
+        with open(path, encoding='utf-8') as stream:
+            return parse(stream.read())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise exception.DiskError(f'{path}: {error}') from error
+
+
+def parse(text: str) -> Identity:
+    """Return the identity that the content of an identity file states.
+
+    :raises ValueError: it is malformed; says how.
+    """
+    fields = json.loads(text)
+    if not isinstance(fields, dict) or fields.get('version') != VERSION:
+        raise ValueError(f'not a disk identity of version {VERSION}')
+    medium, mbps = fields.get('medium'), fields.get('mbps')
+    if medium not in DEFAULT_MBPS:
+        raise ValueError(f'medium {medium!r} is not one of: hdd, ssd')
+    if type(mbps) is not int or mbps < 1:
+        raise ValueError(f'mbps {mbps!r} is not a positive integer')
+    # the canonical form: other spellings would not match the provider's
+    uuid = str(uuidlib.UUID(str(fields.get('uuid'))))
+    return Identity(uuid, medium, mbps)
+
+
+def write(disk: str, identity: Identity) -> None:
+    """Write the identity; whole or not at all, and durable on return.
+
+    :raises OSError: the disk refuses.
+    """
+    path = os.path.join(disk, FILE)
+    text = json.dumps({'version': VERSION, **dataclasses.asdict(identity)})
+    with open(path + '.new', 'w', encoding='utf-8') as stream:
+        stream.write(text + '\n')
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.rename(path + '.new', path)
+    directory = os.open(disk, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

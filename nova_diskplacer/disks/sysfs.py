@@ -1,0 +1,81 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the kernel says of the block device below a filesystem."""
+
+import dataclasses
+import os
+
+from nova_diskplacer import flavor
+
+SYS = '/sys'
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A whole block device; ``device`` is its node, '' if not known."""
+
+    device: str = ''
+    model: str = ''
+    rotational: bool = False
+    numa_node: int | None = None
+
+    @property
+    def medium(self) -> str | None:
+        """The medium, hdd or ssd; None if the device is not known."""
+        if not self.device:
+            return None
+        return flavor.HDD if self.rotational else flavor.SSD
+
+
+def of_filesystem(path: str, sys: str = SYS) -> Block:
+    """Return the device that holds the filesystem of ``path``."""
+    return of_number(os.stat(path).st_dev, sys)
+
+
+def of_number(number: int, sys: str = SYS) -> Block:
+    """Return what is known of the block device of this number.
+
+    Of a partition the disk's properties are returned, with the partition's
+    node. A filesystem without a block device of its own yields ``Block()``.
+    """
+    link = f'{sys}/dev/block/{os.major(number)}:{os.minor(number)}'
+    if not os.path.exists(link):
+        return Block()
+    block = os.path.realpath(link)
+    disk = block
+    if os.path.exists(os.path.join(block, 'partition')):
+        disk = os.path.dirname(block)
+    return Block(
+        device='/dev/' + os.path.basename(block),
+        model=_read(os.path.join(disk, 'device', 'model')),
+        rotational=_read(os.path.join(disk, 'queue', 'rotational')) == '1',
+        numa_node=_numa_node(disk, sys),
+    )
+
+
+def _numa_node(disk: str, sys: str) -> int | None:
+    """Return the node of the nearest ancestor that states one."""
+    while len(disk) > len(os.path.realpath(sys)):
+        node = _read(os.path.join(disk, 'numa_node'))
+        if node:
+            return int(node) if int(node) >= 0 else None
+        disk = os.path.dirname(disk)
+    return None
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding='utf-8', errors='replace') as stream:
+            return stream.read().strip()
+    except OSError:
+        return ''
