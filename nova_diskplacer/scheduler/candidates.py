@@ -35,31 +35,47 @@ Look = collections.abc.Callable[
 
 
 class Pass:
-    """One pass of the filter over the hosts of one request.
+    """One pass of the filter over the H hosts of one request.
 
+    :param rows: the hosts' rows in the fleet, (H,).
+    :param choice: what the filter chose on them.
     :param look: returns the disks of a provider tree as Placement sees them.
     """
 
     def __init__(
-        self, plan: plans.Plan, fleet: fleets.Fleet, look: Look
+        self,
+        plan: plans.Plan,
+        fleet: fleets.Fleet,
+        rows: base.Ints,
+        choice: plans.Choice,
+        look: Look,
     ) -> None:
         self.plan = plan
         self.fleet = fleet
+        self.scores: list[float] = choice.scores.tolist()
+        self._rows: list[int] = rows.tolist()
+        self._counts = choice.counts
         self._look = look
         self._claiming: tuple[typing.Any, int, int, base.Ints] | None = None
 
+    def chosen(self, index: int) -> tuple[fleets.View, base.Ints]:
+        """Return a host's view and what the filter chose on it, (D,)."""
+        view = self.fleet.view(base.rows(self._rows[index]))
+        return view, self._counts[index]
+
     def choose(
-        self, host: typing.Any, row: int, counts: base.Ints
+        self, host: typing.Any, index: int
     ) -> tuple[fleets.View, base.Ints]:
         """Choose the disks of a host that is about to be claimed.
 
-        :param counts: what the filter chose, (D,).
         :returns: the host's view and the vdisks on each disk, (D,).
         """
-        rows = base.rows(row)
         if self._claimed():
             # Nova collects alternates: nothing will be claimed now
-            return self.fleet.view(rows), counts
+            return self.chosen(index)
+        row = self._rows[index]
+        counts = self._counts[index]
+        rows = base.rows(row)
         self.fleet.refresh(self._look(host.uuid), row)
         # where nothing else fits, compete for what others chose a moment
         # ago: their claims may fail
@@ -98,37 +114,32 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
 
     :param host: the host state; its candidates are those without disks, or
         what an earlier pass made of them.
-    :param counts: what the filter chose, vdisks on each disk, (D,).
-    :param score: what the weigher gives the host, 0 to 1.
+    :param index: the host's index in the pass.
     """
 
-    __slots__ = ('_candidates', '_counts', '_host', '_pass', '_row', 'score')
+    __slots__ = ('_candidates', '_host', '_index', '_pass')
 
-    def __init__(
-        self,
-        host: typing.Any,
-        pass_: Pass,
-        row: int,
-        counts: base.Ints,
-        score: float,
-    ) -> None:
+    def __init__(self, host: typing.Any, pass_: Pass, index: int) -> None:
         found = host.allocation_candidates
-        if isinstance(found, DiskCandidates):
+        if type(found) is DiskCandidates:
             found = found._candidates
         self._candidates: collections.abc.Sequence[Candidate] = found
         self._host = host
         self._pass = pass_
-        self._row = row
-        self._counts = counts
-        self.score = score
+        self._index = index
+
+    @property
+    def score(self) -> float:
+        """How well the mapping likes the host, 0 to 1."""
+        return self._pass.scores[self._index]
 
     def __len__(self) -> int:
         return len(self._candidates)
 
     def __iter__(self) -> collections.abc.Iterator[Candidate]:
-        view = self._pass.fleet.view(base.rows(self._row))
+        view, counts = self._pass.chosen(self._index)
         for candidate in self._candidates:
-            yield self._write(candidate, view, self._counts)
+            yield self._write(candidate, view, counts)
 
     @typing.overload
     def __getitem__(self, index: int) -> Candidate: ...
@@ -139,7 +150,7 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
     def __getitem__(self, index: int | slice) -> Candidate | list[Candidate]:
         if index != 0:
             return list(self)[index]
-        view, counts = self._pass.choose(self._host, self._row, self._counts)
+        view, counts = self._pass.choose(self._host, self._index)
         return self._write(self._candidates[0], view, counts)
 
     def _write(

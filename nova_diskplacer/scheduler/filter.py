@@ -100,14 +100,15 @@ def _place(
         choice = plan.choose(fleet.view(rows[known]))
         if not choice.fits.any():
             choice = plan.choose(fleet.view(rows[known], holds=False))
-    pass_ = candidates.Pass(plan, fleet, capacities.of_host)
+    pass_ = candidates.Pass(
+        plan, fleet, rows[known], choice, capacities.of_host
+    )
     passed = []
-    scores = choice.scores.tolist()
-    for index in np.flatnonzero(choice.fits).tolist():
-        at = known[index]
+    fits = np.flatnonzero(choice.fits)
+    for index, at in zip(fits.tolist(), known[fits].tolist(), strict=True):
         host = allowed[at]
         host.allocation_candidates = candidates.DiskCandidates(
-            host, pass_, rows[at], choice.counts[index], scores[index]
+            host, pass_, index
         )
         passed.append(host)
     if not passed:

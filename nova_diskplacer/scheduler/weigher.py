@@ -36,6 +36,7 @@ _MULTIPLIER = 'disk_placement_weight_multiplier'
 
 # Far below any difference between scores.
 _JITTER = 1e-6
+_SCALE = 1.0 - _JITTER
 
 
 class DiskPlacementWeigher(weights.BaseHostWeigher):
@@ -75,6 +76,6 @@ class DiskPlacementWeigher(weights.BaseHostWeigher):
         self, obj: typing.Any, weight_properties: typing.Any
     ) -> float:
         found = obj.allocation_candidates
-        if not isinstance(found, candidates.DiskCandidates):
+        if type(found) is not candidates.DiskCandidates:
             return 0.0
-        return min(1.0, found.score + _JITTER * random.random())  # noqa: S311
+        return found.score * _SCALE + _JITTER * random.random()  # noqa: S311

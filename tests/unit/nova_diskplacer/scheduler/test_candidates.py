@@ -13,6 +13,7 @@
 """Tests of choosing disks at the moment of the claim."""
 
 import copy
+import functools
 import unittest
 
 import numpy as np
@@ -36,8 +37,14 @@ class DiskCandidatesTest(unittest.TestCase):
 
     def _pass(self, vdisks=1, own=(), **changes):
         request = flavor.VDiskRequest(vdisks, 10, **changes)
+        return functools.partial(self._make_pass, plans.Plan(request, own))
+
+    def _make_pass(self, plan, counts):
+        choice = plans.Choice(
+            np.array([True]), np.array([counts]), np.array([0.5])
+        )
         return candidates.Pass(
-            plans.Plan(request, own), self.fleet, self._look
+            plan, self.fleet, np.array([0]), choice, self._look
         )
 
     def _look(self, provider):
@@ -45,13 +52,10 @@ class DiskCandidatesTest(unittest.TestCase):
         return self.fresh
 
     def _candidates(self, counts, host=None, pass_=None):
-        return candidates.DiskCandidates(
-            host or self.host,
-            pass_ or self._pass(),
-            0,
-            np.array(counts),
-            0.5,
-        )
+        pass_ = pass_ or self._pass()
+        if not isinstance(pass_, candidates.Pass):
+            pass_ = pass_(counts)
+        return candidates.DiskCandidates(host or self.host, pass_, 0)
 
     def _claimed(self, candidate):
         return {
@@ -118,7 +122,7 @@ class DiskCandidatesTest(unittest.TestCase):
         self.assertEqual([self.disks[2]], list(self._claimed(candidate)))
 
     def test_alternates_are_neither_looked_up_nor_held(self):
-        pass_ = self._pass()
+        pass_ = self._pass()([1, 0, 0])
         other = fakes.host_state(0)
         self._candidates([1, 0, 0], pass_=pass_)[0]
         self.host.num_instances += 1  # as Nova does once it has claimed
@@ -128,7 +132,7 @@ class DiskCandidatesTest(unittest.TestCase):
         self.assertEqual(20, self.fleet.view(rows).free_gb.sum())
 
     def test_a_failed_claim_is_let_go(self):
-        pass_ = self._pass()
+        pass_ = self._pass()([1, 0, 0])
         self._candidates([1, 0, 0], pass_=pass_)[0]
         self._candidates([1, 0, 0], pass_=pass_)[0]
         rows = self.fleet.rows([self.host.uuid])
