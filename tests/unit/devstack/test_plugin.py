@@ -1,0 +1,279 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The DevStack plugin, with DevStack's own functions stood in for."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import fixtures
+import testtools
+
+PLUGIN = pathlib.Path(__file__).parents[3] / 'devstack'
+STANDINS = pathlib.Path(__file__).with_name('standins.sh')
+
+# As stack.sh does it: plugins know nothing of their functions before the
+# phase pre-install, and configure_cinder goes through the backends.
+STACK = """
+. {plugin}/settings
+. {plugin}/plugin.sh stack pre-install
+. {plugin}/plugin.sh stack install
+for backend in ${{CINDER_ENABLED_BACKENDS//,/ }}; do
+    if type configure_cinder_backend_${{backend%%:*}} > /dev/null 2>&1; then
+        configure_cinder_backend_${{backend%%:*}} ${{backend##*:}}
+    fi
+done
+. {plugin}/plugin.sh stack post-config
+. {plugin}/plugin.sh stack extra
+. {plugin}/plugin.sh stack test-config
+"""
+UNSTACK = """
+. {plugin}/settings
+. {plugin}/plugin.sh unstack
+"""
+CLEAN = """
+. {plugin}/settings
+. {plugin}/plugin.sh clean
+"""
+
+
+class PluginTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.state = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.data = self.state / 'data' / 'diskplacer'
+
+    def run_script(self, script, **knobs):
+        """Run a script after the stand-ins; return what it prints."""
+        script = f'. {STANDINS}\n' + script.format(plugin=PLUGIN)
+        done = subprocess.run(
+            ['bash', '-c', script],
+            env={'PATH': os.environ['PATH'], 'STATE': self.state, **knobs},
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        return done.stdout
+
+    def lines(self, name):
+        return (self.state / name).read_text().splitlines()
+
+    def calls(self, start):
+        return [line for line in self.lines('calls') if line.startswith(start)]
+
+    def options(self):
+        """Return {(file, section, option): [value, ...]}."""
+        found = {}
+        for line in self.lines('ini'):
+            file, section, option, value = line.split(' ', 3)
+            name = pathlib.PurePath(file).name
+            found.setdefault((name, section, option), []).append(value)
+        return found
+
+    def test_stack_configures_every_service(self):
+        self.run_script(STACK)
+        self.assertEqual(
+            {
+                ('nova.conf', 'filter_scheduler', 'available_filters'): [
+                    'nova.scheduler.filters.all_filters',
+                    'nova_diskplacer.scheduler.filter.DiskPlacementFilter',
+                ],
+                ('nova.conf', 'filter_scheduler', 'enabled_filters'): [
+                    'ComputeFilter,SameHostFilter,DiskPlacementFilter'
+                ],
+                ('nova.conf', 'filter_scheduler', 'weight_classes'): [
+                    'nova.scheduler.weights.all_weighers,'
+                    'nova_diskplacer.scheduler.weigher.DiskPlacementWeigher'
+                ],
+                (
+                    'nova.conf',
+                    'diskplacer_scheduler',
+                    'disk_placement_weight_multiplier',
+                ): ['1.0'],
+                ('cinder.conf', 'vdisk', 'volume_driver'): [
+                    'cinder_vdisk_mapper.driver.VDiskMapperDriver'
+                ],
+                ('cinder.conf', 'vdisk', 'volume_backend_name'): ['vdisk'],
+                ('cinder.conf', 'vdisk', 'vdisk_disk_root'): [
+                    f'{self.data}/disks'
+                ],
+                ('cinder.conf', 'vdisk', 'vdisk_default_mapping'): [
+                    'round_robin'
+                ],
+                ('cinder.conf', 'DEFAULT', 'scheduler_default_filters'): [
+                    'AvailabilityZoneFilter,CapacityFilter,CapabilitiesFilter,'
+                    'VDiskLocalityFilter'
+                ],
+                ('cinder.conf', 'placement', 'auth_type'): ['password'],
+                ('nova-diskplacer.conf', 'DEFAULT', 'debug'): ['True'],
+                ('nova-diskplacer.conf', 'diskplacer', 'disk_root'): [
+                    f'{self.data}/disks'
+                ],
+                (
+                    'nova-diskplacer.conf',
+                    'diskplacer_agent',
+                    'report_interval',
+                ): ['10'],
+                ('nova-diskplacer.conf', 'placement', 'auth_type'): [
+                    'password'
+                ],
+                ('nova-diskplacer.conf', 'DEFAULT', 'transport_url'): [
+                    'rabbit://top'
+                ],
+            },
+            self.options(),
+        )
+
+    def test_stack_installs_and_starts_the_agent(self):
+        self.run_script(STACK)
+        self.assertEqual(
+            ['install_package xfsprogs'], self.calls('install_package')
+        )
+        self.assertEqual(
+            [f'setup_develop {PLUGIN.parent}'], self.calls('setup_develop')
+        )
+        self.assertEqual(
+            [
+                f'run_process diskplacer-agent {self.state}/bin/'
+                'diskplacer-agent --config-file '
+                f'{self.state}/etc/nova-diskplacer.conf'
+            ],
+            self.calls('run_process'),
+        )
+
+    def test_stack_prepares_loop_devices(self):
+        self.run_script(STACK, DISKPLACER_DISKS='2', DISKPLACER_DISK_GB='3')
+        images = [self.data / f'disk-{number}.img' for number in (1, 2)]
+        self.assertEqual(
+            [f'/dev/loop{i} {image}' for i, image in enumerate(images)],
+            self.lines('loops'),
+        )
+        for image in images:
+            self.assertEqual(3 << 30, image.stat().st_size)
+        self.assertEqual(
+            [
+                f'diskplacer-manage --config-file {self.state}/etc/'
+                'nova-diskplacer.conf disk prepare --medium hdd --mbps 150 '
+                f'--fstab {self.data}/fstab /dev/loop{i}'
+                for i in range(2)
+            ],
+            self.calls('diskplacer-manage'),
+        )
+        self.assertEqual(2, len(self.calls('chown stack')))
+
+    def test_stack_prepares_devices_that_are_named(self):
+        self.run_script(STACK, DISKPLACER_DEVICES='/dev/sdb /dev/sdc')
+        self.assertEqual([], self.lines('loops'))
+        self.assertEqual(
+            ['/dev/sdb', '/dev/sdc'],
+            [call.split()[-1] for call in self.calls('diskplacer-manage')],
+        )
+
+    def test_stack_creates_flavors_and_the_volume_type(self):
+        self.run_script(STACK, DISKPLACER_VDISKS='2')
+        self.assertEqual(['vdisk'], self.lines('types'))
+        self.assertEqual(
+            ['vdisk.round_robin', 'vdisk.consolidated'], self.lines('flavors')
+        )
+        self.assertEqual(
+            [
+                'openstack flavor set vdisk.round_robin '
+                '--property diskplacer:vdisks=2 '
+                '--property diskplacer:vdisk_gb=1 '
+                '--property diskplacer:mapping=round_robin',
+                'openstack flavor set vdisk.consolidated '
+                '--property diskplacer:vdisks=2 '
+                '--property diskplacer:vdisk_gb=1 '
+                '--property diskplacer:mapping=consolidated',
+            ],
+            self.calls('openstack flavor set'),
+        )
+        self.assertEqual(
+            [
+                'openstack type set vdisk '
+                '--property volume_backend_name=vdisk '
+                '--property vdisk:mapping=round_robin'
+            ],
+            self.calls('openstack type set'),
+        )
+
+    def test_stack_is_safe_to_repeat(self):
+        self.run_script(STACK)
+        before = {
+            name: self.lines(name)
+            for name in ('ini', 'loops', 'mounts', 'flavors', 'types')
+        }
+        self.run_script(STACK)
+        self.assertEqual(before, {name: self.lines(name) for name in before})
+        self.assertEqual(4, len(before['loops']))
+
+    def test_compute_host_gets_its_own_parts_only(self):
+        self.run_script(STACK, ENABLED_SERVICES='n-cpu,c-vol')
+        self.assertEqual(
+            {'cinder.conf', 'nova-diskplacer.conf'},
+            {file for file, _, _ in self.options()},
+        )
+        self.assertNotIn(
+            ('cinder.conf', 'DEFAULT', 'scheduler_default_filters'),
+            self.options(),
+        )
+        self.assertEqual([], self.calls('openstack'))
+        self.assertEqual(['diskplacer-agent'], self.lines('processes'))
+
+    def test_compute_node_is_set_when_named(self):
+        self.run_script(STACK, DISKPLACER_COMPUTE_NODE='node-1.example.org')
+        self.assertEqual(
+            ['node-1.example.org'],
+            self.options()[
+                ('nova-diskplacer.conf', 'diskplacer', 'compute_node')
+            ],
+        )
+
+    def test_settings_add_the_backend_once(self):
+        script = '. {plugin}/settings\n' * 2 + 'echo $CINDER_ENABLED_BACKENDS'
+        for given, wanted in (
+            ('lvm:lvmdriver-1', 'lvm:lvmdriver-1,vdisk:vdisk'),
+            ('', 'vdisk:vdisk'),
+            ('vdisk:local', 'vdisk:local'),
+        ):
+            output = self.run_script(script, CINDER_ENABLED_BACKENDS=given)
+            self.assertEqual(wanted, output.strip())
+
+    def test_unstack_stops_the_agent_and_keeps_disks(self):
+        self.run_script(STACK)
+        self.run_script(UNSTACK)
+        self.assertEqual([], self.lines('processes'))
+        self.assertEqual(4, len(self.lines('mounts')))
+
+    def test_clean_leaves_nothing(self):
+        self.run_script(STACK)
+        self.run_script(UNSTACK)
+        # the second finds nothing left to do
+        for _ in range(2):
+            self.run_script(CLEAN)
+            self.assertEqual([], self.lines('mounts'))
+            self.assertEqual([], self.lines('loops'))
+            self.assertFalse(self.data.exists())
+            self.assertFalse((self.state / 'etc').exists())
+
+    def test_every_knob_is_in_settings(self):
+        knob = re.compile(r'\b(DISKPLACER_\w+)')
+        library = (PLUGIN / 'lib' / 'diskplacer').read_text()
+        used = set(knob.findall(library))
+        own = set(re.findall(r'^(DISKPLACER_\w+)=', library, re.M))
+        settings = (PLUGIN / 'settings').read_text()
+        knobs = set(re.findall(r'^(\w+)=\$\{\1:-', settings, re.M))
+        self.assertEqual(set(), used - own - knobs)
+        self.assertEqual(set(), knobs - used)
