@@ -215,8 +215,11 @@ class PluginTest(testtools.TestCase):
             name: self.lines(name)
             for name in ('ini', 'loops', 'mounts', 'flavors', 'types')
         }
-        self.run_script(STACK)
+        image = self.data / 'disk-1.img'
+        size = image.stat().st_size
+        self.run_script(STACK, DISKPLACER_DISK_GB='1')
         self.assertEqual(before, {name: self.lines(name) for name in before})
+        self.assertEqual(size, image.stat().st_size)
         self.assertEqual(4, len(before['loops']))
 
     def test_compute_host_gets_its_own_parts_only(self):
