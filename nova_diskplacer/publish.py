@@ -1,0 +1,152 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Makes Placement's view of a disk agree with the disk.
+
+Used by the agent for all disks and by the Cinder driver for the one that it
+has just changed. Both compute the same from the disk itself, so they may do
+so at once and in any order.
+"""
+
+import collections.abc
+import dataclasses
+import typing
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import ledger
+from nova_diskplacer.placement import GB
+from nova_diskplacer.placement import MBPS
+from nova_diskplacer.placement import Inventories
+from nova_diskplacer.placement import PlacementClient
+from nova_diskplacer.placement import Resources
+
+_ATTEMPTS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """What a disk's provider offers and what is claimed of it.
+
+    ``gb`` in GiB, ``mbps`` in MB/s.
+    """
+
+    total_gb: int
+    reserved_gb: int
+    used_gb: int
+    total_mbps: int
+    used_mbps: int
+
+    @property
+    def room_gb(self) -> int:
+        """GiB that nobody claims and no vdisk takes; below 0 if oversold."""
+        return self.total_gb - self.reserved_gb - self.used_gb
+
+
+def figures(
+    disk: discover.Disk, claims: collections.abc.Mapping[str, Resources]
+) -> Figures:
+    """Return what a disk's provider should say.
+
+    :param claims: what each server has claimed of the disk.
+    """
+    total = max(disk.total_gb, 1)
+    reserved = ledger.reserved_gb(
+        disk.vdisks,
+        {server: claim.get(GB, 0) for server, claim in claims.items()},
+    )
+    return Figures(
+        total_gb=total,
+        reserved_gb=reserved if disk.total_gb else total,
+        used_gb=sum(claim.get(GB, 0) for claim in claims.values()),
+        total_mbps=disk.mbps,
+        used_mbps=sum(claim.get(MBPS, 0) for claim in claims.values()),
+    )
+
+
+def withdrawn(
+    inventories: Inventories,
+    claims: collections.abc.Mapping[str, Resources],
+) -> Figures:
+    """Return what the provider of a disk that is not offered should say.
+
+    :param inventories: what it has said so far.
+    """
+    total = inventories.get(GB, {}).get('total', 1)
+    return Figures(
+        total_gb=total,
+        reserved_gb=total,
+        used_gb=sum(claim.get(GB, 0) for claim in claims.values()),
+        total_mbps=inventories.get(MBPS, {}).get('total', 1),
+        used_mbps=sum(claim.get(MBPS, 0) for claim in claims.values()),
+    )
+
+
+def sync_disk(client: PlacementClient, disk: discover.Disk) -> Figures:
+    """Have the disk's provider say what is true; repeatable.
+
+    When it returns, no allocation has come or gone between the reading of
+    the claims and the writing of the inventories. A disk that is missing or
+    read-only is not offered: all of it is reserved.
+
+    :raises Conflict: others kept changing the provider.
+    :raises PlacementError: Placement does not answer, or has no such
+        provider.
+    """
+    for _ in range(_ATTEMPTS):
+        generation, present = client.inventories(disk.uuid)
+        claims = client.provider_allocations(disk.uuid)
+        if disk.health == discover.OK:
+            wanted = figures(disk, claims)
+        else:
+            wanted = withdrawn(present, claims)
+        inventories = _inventories(wanted)
+        try:
+            if not _same(present, inventories):
+                client.set_inventories(disk.uuid, generation, inventories)
+            elif client.inventories(disk.uuid)[0] != generation:
+                continue
+        except exception.Conflict:
+            continue
+        return wanted
+    raise exception.Conflict(
+        f'the provider of disk {disk.uuid} changed {_ATTEMPTS} times while '
+        'it was brought up to date'
+    )
+
+
+def _inventories(wanted: Figures) -> Inventories:
+    return {
+        GB: _inventory(
+            wanted.total_gb, min(wanted.reserved_gb, wanted.total_gb)
+        ),
+        MBPS: _inventory(wanted.total_mbps, 0),
+    }
+
+
+def _inventory(total: int, reserved: int) -> dict[str, typing.Any]:
+    return {
+        'total': total,
+        'reserved': reserved,
+        'min_unit': 1,
+        'max_unit': total,
+        'step_size': 1,
+        'allocation_ratio': 1.0,
+    }
+
+
+def _same(present: Inventories, wanted: Inventories) -> bool:
+    return present.keys() == wanted.keys() and all(
+        present[name][key] == value
+        for name, inventory in wanted.items()
+        for key, value in inventory.items()
+    )
