@@ -1,0 +1,357 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Binds a vdisk to a disk: late, when the server is known.
+
+What a server has claimed on the disks of this host in Placement is used up
+first. A vdisk without a claim goes where the mapping policy says and is
+reserved in Placement, or it is not bound at all.
+"""
+
+import collections
+import collections.abc
+import contextlib
+import dataclasses
+
+from oslo_concurrency import lockutils
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper import servers
+from cinder_vdisk_mapper.backend import base
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+from nova_diskplacer import placement as placement_
+from nova_diskplacer import publish
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import ledger
+
+LOG = logging.getLogger(__name__)
+
+# More vdisks than a disk holds of one server.
+_UNLIMITED = 1 << 30
+
+
+class BindingError(exception.DiskPlacerError):
+    """There is no disk that a vdisk may be bound to."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """A vdisk to bind.
+
+    ``server`` is whom it is for, None if nobody; ``boot_time`` whether Nova
+    made it for that server's boot. ``policy`` is the mapping where no claim
+    decides. ``attached`` holds the volumes that are attached to the server,
+    by disk.
+    """
+
+    name: str
+    volume_id: str
+    project_id: str
+    size_gb: int
+    server: servers.Server | None
+    boot_time: bool
+    policy: str
+    attached: collections.abc.Mapping[str, frozenset[str]]
+
+
+class Binder:
+    """Binds vdisks to the disks of one backend.
+
+    :param media: hdd, ssd or any.
+    """
+
+    def __init__(
+        self,
+        backend: base.Backend,
+        placement: placement_.PlacementClient,
+        media: str,
+    ) -> None:
+        self.backend = backend
+        self.placement = placement
+        self.media = media
+
+    def find(self, name: str) -> discover.Disk | None:
+        """Return the disk that holds a vdisk, None if none does."""
+        for disk in self.backend.disks():
+            if any(vdisk.name == name for vdisk in disk.vdisks):
+                return disk
+        return None
+
+    def bind(self, wanted: Wanted) -> str:
+        """Allocate the vdisk and return the UUID of its disk.
+
+        :raises BindingError: no disk may hold it.
+        :raises PlacementError: Placement cannot be asked or told.
+        :raises DiskError: the disk that the server claimed refuses.
+        """
+        server_id = wanted.server.uuid if wanted.server else None
+        with _lock(f'server-{server_id}'):
+            found = self.find(wanted.name)
+            if found:
+                # a run that was killed before it could say so
+                self._settle(found.uuid)
+                return found.uuid
+            disks = usable(self.backend, self.media)
+            claims = self._claims(wanted)
+            held = _held(disks, wanted)
+            chosen = self._claimed(wanted, disks, claims, held)
+            if chosen:
+                self._create(chosen, wanted)
+                return chosen
+            return self._bind_unclaimed(wanted, disks, claims, held)
+
+    def check_distinct(self, wanted: Wanted, disk: str) -> None:
+        """See that round robin lets a bound vdisk be attached to a server.
+
+        :raises BindingError: the server has as many vdisks on that disk as
+            it may have.
+        """
+        if wanted.server is None:
+            return
+        request = wanted.server.request
+        policy = request.mapping if request else wanted.policy
+        if policy != flavor.ROUND_ROBIN:
+            return
+        per_disk = _spread(wanted.server)
+        if _held([self.backend.disk(disk)], wanted)[disk] >= per_disk:
+            raise BindingError(
+                f'volume {wanted.volume_id} is on disk {disk}, where server '
+                f'{wanted.server.uuid} has {per_disk} vdisks already, which '
+                'is as many as round_robin puts on one disk'
+            )
+
+    def extend(self, disk: str, name: str, size_gb: int) -> None:
+        """Extend a bound vdisk to ``size_gb`` GiB.
+
+        :raises BindingError: its disk has no room that nobody claims.
+        :raises PlacementError: Placement cannot be asked or told.
+        :raises DiskError: the disk is not there, or refuses.
+        """
+        with _lock(f'disk-{disk}'):
+            current = self.backend.disk(disk)
+            for vdisk in current.vdisks:
+                if vdisk.name == name:
+                    break
+            else:
+                raise exception.DiskError(
+                    f'vdisk {name} is not on disk {disk} '
+                    f'({current.health}) of this host'
+                )
+            if size_gb <= vdisk.size_gb:
+                return
+            larger = dataclasses.replace(vdisk, size_bytes=size_gb << 30)
+            after = dataclasses.replace(
+                current,
+                vdisks=tuple(
+                    larger if other is vdisk else other
+                    for other in current.vdisks
+                ),
+            )
+            refusal = BindingError(
+                f'disk {disk} has no room to extend {name} from '
+                f'{vdisk.size_gb} to {size_gb} GiB: the rest of it is '
+                'claimed or taken'
+            )
+            if self._room_gb(after) < 0:
+                raise refusal
+            self.backend.extend(disk, name, size_gb)
+            try:
+                if not self._reserved(disk):
+                    raise refusal
+            except exception.DiskPlacerError:
+                self.backend.shrink(disk, name, vdisk.size_gb)
+                self._sync(disk)
+                raise
+
+    def delete(self, disk: str, name: str) -> None:
+        """Delete a vdisk and give its space back.
+
+        :raises DiskError: the disk refuses.
+        """
+        self.backend.delete(disk, name)
+        self._sync(disk)
+
+    def _claims(self, wanted: Wanted) -> dict[str, int]:
+        """Return what the server claims on any disk, in GiB."""
+        if wanted.server is None:
+            return {}
+        allocations = self.placement.allocations(wanted.server.uuid)
+        for project_id in (wanted.server.project_id, allocations.project_id):
+            if project_id not in (None, wanted.project_id):
+                raise BindingError(
+                    f'volume {wanted.volume_id} is of project '
+                    f'{wanted.project_id}, server {wanted.server.uuid} of '
+                    f'project {project_id}'
+                )
+        return {
+            provider: resources[placement_.GB]
+            for provider, resources in allocations.resources.items()
+            if placement_.GB in resources
+        }
+
+    def _claimed(
+        self,
+        wanted: Wanted,
+        disks: list[discover.Disk],
+        claims: dict[str, int],
+        held: dict[str, int],
+    ) -> str | None:
+        if wanted.server is None or not claims:
+            return None
+        request = wanted.server.request
+        spread = request and request.mapping == flavor.ROUND_ROBIN
+        chosen = ledger.claimed_disk(
+            disks,
+            wanted.server.uuid,
+            claims,
+            held,
+            wanted.size_gb,
+            _spread(wanted.server) if spread else _UNLIMITED,
+        )
+        if chosen is None and wanted.boot_time:
+            state = {
+                disk.uuid: ledger.unfilled_gb(
+                    disk, wanted.server.uuid, claims[disk.uuid]
+                )
+                for disk in disks
+                if disk.uuid in claims
+            }
+            raise BindingError(
+                f'volume {wanted.volume_id} of {wanted.size_gb} GiB does not '
+                f'fit what server {wanted.server.uuid} has claimed: '
+                f'GiB by disk {claims}, of which not filled {state}; a blank '
+                'volume is as large as diskplacer:vdisk_gb of the flavor '
+                'and there are diskplacer:vdisks of them'
+            )
+        return chosen
+
+    def _bind_unclaimed(
+        self,
+        wanted: Wanted,
+        disks: list[discover.Disk],
+        claims: dict[str, int],
+        held: dict[str, int],
+    ) -> str:
+        server = wanted.server
+        if server and server.request:
+            # a claim that is yet to be filled is a vdisk that is to come
+            for uuid, gb in claims.items():
+                vdisks = -(-gb // server.request.vdisk_gb)
+                held[uuid] = max(held.get(uuid, 0), vdisks)
+        per_disk = _spread(server)
+        room = {disk.uuid: self._room_gb(disk) for disk in disks}
+        while True:
+            chosen = ledger.policy_disk(
+                disks, room, held, wanted.size_gb, wanted.policy, per_disk
+            )
+            if chosen is None:
+                raise BindingError(
+                    f'no disk for volume {wanted.volume_id} of '
+                    f'{wanted.size_gb} GiB by {wanted.policy}: GiB not '
+                    f'claimed by disk {room}, vdisks of server '
+                    f'{server and server.uuid} by disk {dict(held)}, of '
+                    f'which round_robin puts {per_disk} on one disk'
+                )
+            if self._take(chosen, wanted):
+                return chosen
+            del room[chosen]
+
+    def _take(self, disk: str, wanted: Wanted) -> bool:
+        """Allocate a vdisk without a claim and reserve it in Placement.
+
+        False, and all as before, if the disk turns out to lack the room.
+        """
+        with _lock(f'disk-{disk}'):
+            try:
+                self._create(disk, wanted)
+                if self._reserved(disk):
+                    return True
+            except exception.DiskError as error:
+                LOG.warning('Trying another disk than %s: %s', disk, error)
+                return False
+            except exception.PlacementError:
+                self.backend.delete(disk, wanted.name)
+                raise
+            self.backend.delete(disk, wanted.name)
+            self._sync(disk)
+            return False
+
+    def _create(self, disk: str, wanted: Wanted) -> None:
+        self.backend.create(
+            disk,
+            wanted.name,
+            wanted.volume_id,
+            wanted.server.uuid if wanted.server else None,
+            wanted.size_gb,
+        )
+
+    def _settle(self, disk: str) -> None:
+        if not self._reserved(disk):
+            raise BindingError(
+                f'disk {disk} holds more than it has room for beside what '
+                'servers claim on it'
+            )
+
+    def _reserved(self, disk: str) -> bool:
+        """Have Placement reserve what is on a disk; False if oversold."""
+        current = self.backend.disk(disk)
+        return publish.sync_disk(self.placement, current).room_gb >= 0
+
+    def _sync(self, disk: str) -> None:
+        """Tell Placement of space given back; if not, the agent will."""
+        try:
+            self._reserved(disk)
+        except exception.PlacementError as error:
+            LOG.warning('Disk %s is not up to date: %s', disk, error)
+
+    def _room_gb(self, disk: discover.Disk) -> int:
+        """Return the GiB of a disk that no claim and no vdisk takes."""
+        claims = self.placement.provider_allocations(disk.uuid)
+        return publish.figures(disk, claims).room_gb
+
+
+def usable(backend: base.Backend, media: str) -> list[discover.Disk]:
+    """Return the disks that are healthy and of the medium."""
+    return [
+        disk
+        for disk in backend.disks()
+        if disk.health == discover.OK and media in (flavor.ANY, disk.medium)
+    ]
+
+
+def _spread(server: servers.Server | None) -> int:
+    """Return how many vdisks of a server round robin puts on one disk."""
+    return server.request.vdisks_per_disk if server and server.request else 1
+
+
+def _held(
+    disks: list[discover.Disk], wanted: Wanted
+) -> collections.defaultdict[str, int]:
+    """Return how many other vdisks of the server are on each disk."""
+    held: collections.defaultdict[str, int] = collections.defaultdict(int)
+    if wanted.server is None:
+        return held
+    for disk in disks:
+        volumes = {
+            vdisk.volume_id
+            for vdisk in disk.vdisks
+            if vdisk.server_id == wanted.server.uuid
+        } | wanted.attached.get(disk.uuid, frozenset())
+        held[disk.uuid] = len(volumes - {wanted.volume_id})
+    return held
+
+
+@contextlib.contextmanager
+def _lock(name: str) -> collections.abc.Iterator[None]:
+    with lockutils.lock(name, lock_file_prefix='vdisk-', external=True):
+        yield

@@ -1,0 +1,74 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Options of a backend section of cinder.conf."""
+
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_diskplacer import flavor
+
+# The group that Cinder's drivers share: what is set there holds for every
+# backend whose own section does not say otherwise.
+SHARED_GROUP = 'backend_defaults'
+
+OPTS = [
+    cfg.StrOpt(
+        'vdisk_disk_root',
+        default='/var/lib/diskplacer/disks',
+        help="""
+Directory that holds one entry per prepared disk of this host.
+
+Set it to the same directory as ``[diskplacer] disk_root`` of the host's
+``diskplacer-agent`` and ``diskplacer-manage``.
+""",
+    ),
+    cfg.StrOpt(
+        'vdisk_media',
+        default=flavor.ANY,
+        choices=flavor.MEDIA,
+        help="""
+Which disks of the host the backend uses: rotational (``hdd``), solid state
+(``ssd``) or ``any``.
+
+Two backends of one host must not use the same disks.
+""",
+    ),
+    cfg.StrOpt(
+        'vdisk_default_mapping',
+        default=flavor.ROUND_ROBIN,
+        choices=flavor.MAPPINGS,
+        help="""
+How a volume is mapped to a disk where no claim of a server says so: volumes
+hot-plugged into a server, and volumes whose bytes are needed before they are
+attached. ``round_robin`` puts it on a disk that holds no other vdisk of the
+server, ``consolidated`` on one that does, or is in use.
+
+The extra spec ``vdisk:mapping`` of the volume's type takes precedence.
+""",
+    ),
+    cfg.StrOpt(
+        'vdisk_backend',
+        default='filesystem',
+        help="""
+How vdisks are kept on a disk: a plugin of the namespace
+``cinder_vdisk_mapper.backend``. ``filesystem`` keeps each in a preallocated
+raw file.
+""",
+    ),
+]
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """Entry point of ``oslo.config.opts``."""
+    return [(SHARED_GROUP, OPTS)]

@@ -1,0 +1,105 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What Nova knows of a server, asked with the service's own account."""
+
+import dataclasses
+from typing import Any
+
+from cinder.compute import nova
+from keystoneauth1 import exceptions as ks_exc
+from novaclient import exceptions as nova_exc
+from requests import exceptions as requests_exc
+
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+
+# The first microversion that embeds the flavor's extra specs.
+_MICROVERSION = '2.47'
+
+# Seconds that Nova may take to answer.
+_TIMEOUT = 30
+
+_BLANK_VOLUME = '-blank-vol'
+
+
+class NovaError(exception.DiskPlacerError):
+    """Nova does not answer, or not with what is needed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """A server; ``host`` is None while it has none.
+
+    ``request`` is what its flavor asks for, None if it asks for no vdisks.
+    """
+
+    uuid: str
+    project_id: str
+    host: str | None
+    request: flavor.VDiskRequest | None
+
+
+def get(context: Any, uuid: str) -> Server | None:
+    """Return a server, None if there is none.
+
+    :raises NovaError: Nova cannot be asked, or its answer lacks the flavor's
+        extra specs or has some that cannot be understood.
+    """
+    try:
+        server = nova.novaclient(
+            context,
+            privileged_user=True,
+            timeout=_TIMEOUT,
+            api_version=_MICROVERSION,
+        ).servers.get(uuid)
+    except nova_exc.NotFound:
+        return None
+    except (
+        ks_exc.ClientException,
+        nova_exc.ClientException,
+        requests_exc.RequestException,
+    ) as error:
+        raise NovaError(
+            f'Nova cannot be asked about server {uuid} ({error}); see [nova] '
+            'in cinder.conf'
+        ) from error
+    return parse(server.to_dict())
+
+
+def parse(fields: dict[str, Any]) -> Server:
+    """Return the server that Nova's API describes.
+
+    :raises NovaError: the description lacks what is needed.
+    """
+    uuid = fields['id']
+    try:
+        return Server(
+            uuid,
+            fields['tenant_id'],
+            fields['OS-EXT-SRV-ATTR:host'] or None,
+            flavor.parse(fields['flavor']['extra_specs']),
+        )
+    except KeyError as error:
+        raise NovaError(
+            f'Nova does not show {error} of server {uuid}: the account in '
+            '[nova] of cinder.conf needs the right to see it'
+        ) from error
+    except ValueError as error:
+        raise NovaError(f'the flavor of server {uuid}: {error}') from error
+
+
+def of_blank_volume(name: str | None) -> str | None:
+    """Return the server that Nova named a blank volume for, by its name."""
+    if name and name.endswith(_BLANK_VOLUME):
+        return name.removesuffix(_BLANK_VOLUME)
+    return None
