@@ -116,14 +116,6 @@ function install {
     mkdir -p $4
 }
 
-function chown {
-    local path
-    call chown "$@"
-    for path in "${@:2}"; do
-        [[ -d $path ]]
-    done
-}
-
 function losetup {
     case $1 in
     --noheadings) sed -n "s|^\(.*\) ${*: -1}$|\1|p" $STATE/loops ;;

@@ -148,7 +148,7 @@ class PluginTest(testtools.TestCase):
             [
                 f'run_process diskplacer-agent {self.state}/bin/'
                 'diskplacer-agent --config-file '
-                f'{self.state}/etc/nova-diskplacer.conf'
+                f'{self.state}/etc/nova-diskplacer.conf  root'
             ],
             self.calls('run_process'),
         )
@@ -171,7 +171,6 @@ class PluginTest(testtools.TestCase):
             ],
             self.calls('diskplacer-manage'),
         )
-        self.assertEqual(2, len(self.calls('chown stack')))
 
     def test_stack_prepares_devices_that_are_named(self):
         self.run_script(STACK, DISKPLACER_DEVICES='/dev/sdb /dev/sdc')
