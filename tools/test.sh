@@ -97,7 +97,7 @@ stage_e2e() {
 }
 
 main() {
-    local stage stages="$*" cloud='' begun times=''
+    local stage stages="$*" cloud='' begun before times
     for stage in $stages; do
         if [[ " $STAGES " != *" $stage "* ]]; then
             echo "tools/test.sh: $stage is not one of: $STAGES" >&2
@@ -120,8 +120,10 @@ main() {
     for stage in $stages; do
         echo "== $stage"
         begun=$SECONDS
+        before=$failed
         "stage_$stage"
-        times+=$(printf '\n%-12s %4d s' "$stage" $((SECONDS - begun)))
+        times+=$(printf '\n%-12s %4d s  %s' "$stage" $((SECONDS - begun)) \
+            "$([ $failed -eq $before ] && echo ok || echo FAILED)")
     done
     echo "$times"
     echo "$passed passed, $failed failed"
