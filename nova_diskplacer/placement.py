@@ -30,6 +30,9 @@ DISK_TRAIT = 'CUSTOM_DISKPLACER'
 
 _MICROVERSION = '1.36'
 
+# In seconds, where [placement] timeout is not set.
+_TIMEOUT = 30
+
 Resources = dict[str, int]
 Inventories = dict[str, dict[str, typing.Any]]
 
@@ -92,6 +95,7 @@ class PlacementClient:
                 f'[placement] is not complete: {error}'
             ) from error
         adapter.service_type = adapter.service_type or 'placement'
+        session.timeout = session.timeout or _TIMEOUT
         return cls(adapter)
 
     def _call(
@@ -143,10 +147,6 @@ class PlacementClient:
         """Return the provider of that name, None if there is none."""
         return next(iter(self._list(name=name)), None)
 
-    def tree(self, root: str) -> list[Provider]:
-        """Return all providers of a tree; empty if there is none."""
-        return self._list(in_tree=root)
-
     def disks(self, root: str | None = None) -> list[Provider]:
         """Return the providers of disks, all or those of one tree."""
         query = {'required': DISK_TRAIT}
@@ -166,14 +166,6 @@ class PlacementClient:
             'post',
             '/resource_providers',
             {'uuid': uuid, 'name': name, 'parent_provider_uuid': parent},
-        )
-
-    def move_provider(self, uuid: str, name: str, parent: str) -> None:
-        """Rename a provider and put it below ``parent``."""
-        self._call(
-            'put',
-            f'/resource_providers/{uuid}',
-            {'name': name, 'parent_provider_uuid': parent},
         )
 
     def delete_provider(self, uuid: str) -> None:

@@ -27,8 +27,9 @@ LOG = logging.getLogger(__name__)
 
 VERSION = 1
 
-#: What the health of a disk can be; only ``ok`` disks are offered.
-HEALTH = ('ok', 'missing', 'read-only')
+#: What the health of a disk can be; only ``ok`` disks are offered. A
+#: ``foreign`` disk's provider belongs to another host and has allocations.
+HEALTH = ('ok', 'missing', 'read-only', 'foreign')
 
 _EXCHANGE = 'diskplacer'
 _REPORTS = 'diskplacer_reports'
@@ -77,7 +78,7 @@ def check(report: object) -> Report:
         )
     for disk in checked['disks']:
         _check(disk, _DISK_KEYS, 'disk')
-        if disk['medium'] not in _MEDIA:
+        if disk['health'] == 'ok' and disk['medium'] not in _MEDIA:
             raise ValueError(
                 f'medium {disk["medium"]!r} is not one of: '
                 + ', '.join(_MEDIA)

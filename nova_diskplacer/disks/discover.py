@@ -82,7 +82,7 @@ def inspect(disk_root: str, uuid: str) -> Disk:
     path = os.path.join(disk_root, uuid)
     try:
         if not os.path.ismount(os.path.realpath(path)):
-            return _missing(uuid, path)
+            return missing(uuid, path)
         known = identity.read(path)
         if known is None or known.uuid != uuid:
             LOG.warning(
@@ -91,11 +91,11 @@ def inspect(disk_root: str, uuid: str) -> Disk:
                 path,
                 known and known.uuid,
             )
-            return _missing(uuid, path)
+            return missing(uuid, path)
         return _inspect(known, path)
     except (exception.DiskError, OSError) as error:
         LOG.warning('Disk %s cannot be read: %s', path, error)
-        return _missing(uuid, path)
+        return missing(uuid, path)
 
 
 def capacity_gb(size_bytes: int, free_bytes: int, allocated_bytes: int) -> int:
@@ -133,7 +133,8 @@ def _inspect(known: identity.Identity, path: str) -> Disk:
     )
 
 
-def _missing(uuid: str, path: str) -> Disk:
+def missing(uuid: str, path: str) -> Disk:
+    """Return the disk ``uuid`` as one that is not there."""
     return Disk(uuid, path, '', '', '', None, 0, 0, 0, 0, MISSING, ())
 
 

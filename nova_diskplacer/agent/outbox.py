@@ -1,0 +1,65 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Sends the newest report, in a thread of its own."""
+
+import queue
+import threading
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from nova_diskplacer import reports
+
+LOG = logging.getLogger(__name__)
+
+
+class Outbox:
+    """Holds the newest report until it is sent.
+
+    A message bus that is away must not keep the agent from its disks: what
+    cannot be sent is dropped, since the next report says it again.
+    """
+
+    def __init__(self, transport: oslo_messaging.Transport) -> None:
+        self._transport = transport
+        self._newest: queue.Queue[reports.Report] = queue.Queue(1)
+        self._away = False
+
+    def start(self) -> None:
+        """Begin to send."""
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def put(self, report: reports.Report) -> None:
+        """Send ``report`` next, instead of one that still waits."""
+        try:
+            self._newest.get_nowait()
+        except queue.Empty:
+            pass
+        self._newest.put(report)
+
+    def _run(self) -> None:
+        while True:
+            self._send(self._newest.get())
+
+    def _send(self, report: reports.Report) -> None:
+        try:
+            reports.send_report(self._transport, report)
+        except Exception as error:
+            # whatever the transport's driver raises while it is away
+            if not self._away:
+                LOG.warning('Reports cannot be sent: %s', error)
+            self._away = True
+        else:
+            if self._away:
+                LOG.info('Reports are sent again.')
+            self._away = False

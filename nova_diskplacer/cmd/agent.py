@@ -1,0 +1,56 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-agent: watches and reports the disks of a compute node."""
+
+import argparse
+import signal
+import sys
+
+import oslo_messaging
+
+from nova_diskplacer import conf
+from nova_diskplacer import exception
+from nova_diskplacer import placement
+from nova_diskplacer.agent import service
+from nova_diskplacer.cmd import common
+
+
+def main() -> int:
+    """Run the agent until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(
+        prog='diskplacer-agent',
+        description='Watches the prepared disks of this compute node, keeps '
+        'their resource providers in Placement and reports them to the '
+        'schedulers. Other arguments are options of oslo.config and '
+        'oslo.log, --debug for one.',
+    )
+    parser.add_argument(
+        '--config-file',
+        action='append',
+        metavar='FILE',
+        help='file to read, may be repeated (default: nova.conf)',
+    )
+    args, rest = parser.parse_known_args()
+    common.configure(args.config_file, rest)
+    try:
+        client = placement.PlacementClient.from_conf(conf.CONF)
+        agent = service.Agent(
+            conf.CONF, client, oslo_messaging.get_rpc_transport(conf.CONF)
+        )
+    except exception.DiskPlacerError as error:
+        print(f'diskplacer-agent: {error}', file=sys.stderr)
+        return 1
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.stop())
+    agent.run()
+    return 0

@@ -1,0 +1,49 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the commands share: configuration and logging."""
+
+import socket
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_diskplacer import conf as options
+
+PROJECT = 'diskplacer'
+
+
+def configure(config_files: list[str] | None, arguments: list[str]) -> None:
+    """Read the configuration and start logging.
+
+    :param config_files: files to read; None for the default, nova.conf.
+    :param arguments: further options of oslo.config, from the command line.
+    """
+    conf = options.CONF
+    logging.register_options(conf)
+    options.register_opts(conf)
+    conf.register_opt(
+        cfg.StrOpt(
+            'host',
+            default=socket.gethostname(),
+            help='Name of the compute service on this host, as in nova.conf.',
+        )
+    )
+    conf(
+        arguments,
+        project='nova',
+        prog='diskplacer',
+        default_config_files=config_files
+        if config_files is not None
+        else cfg.find_config_files(project='nova'),
+    )
+    logging.setup(conf, PROJECT)

@@ -1,0 +1,53 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage: disks of this host, and what is where."""
+
+import argparse
+import sys
+
+from nova_diskplacer import conf
+from nova_diskplacer import exception
+from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import disk
+from nova_diskplacer.cmd import map as map_
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command."""
+    parser = argparse.ArgumentParser(
+        prog='diskplacer-manage',
+        description='Prepares the local disks of a compute node and shows '
+        'which vdisk of which server is on which disk.',
+    )
+    parser.add_argument(
+        '--config-file',
+        action='append',
+        metavar='FILE',
+        help='file to read, may be repeated (default: nova.conf)',
+    )
+    commands = parser.add_subparsers(dest='command', required=True)
+    disk.register(commands)
+    map_.register(commands)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    args = make_parser().parse_args(argv)
+    common.configure(args.config_file, [])
+    try:
+        status: int = args.handler(conf.CONF, args)
+    except exception.DiskPlacerError as error:
+        print(f'diskplacer-manage: {error}', file=sys.stderr)
+        return 2
+    return status

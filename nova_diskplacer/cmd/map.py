@@ -1,0 +1,276 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage map: claimed and actual disks of servers' vdisks.
+
+Claims come from Placement, the vdisks from the reports of the agents, which
+are asked for them.
+"""
+
+import argparse
+import collections
+import dataclasses
+import json
+import os
+import queue
+import socket
+import sys
+import time
+import typing
+
+import oslo_messaging
+import prettytable
+from oslo_config import cfg
+
+from nova_diskplacer import pairing
+from nova_diskplacer import placement
+from nova_diskplacer import reports
+
+_ASK_AGAIN = 2.0
+
+Claims = dict[str, dict[str, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerMap:
+    """The rows of one server; ``server_id`` None: vdisks of no server."""
+
+    server_id: str | None
+    host: str
+    rows: list[pairing.Row]
+
+
+def register(subparsers: typing.Any) -> None:
+    """Add the ``map`` command to an argparse parser's subparsers."""
+    parser = subparsers.add_parser(
+        'map',
+        help='which vdisk of which server is on which disk',
+        description='Shows the disk that is claimed for each vdisk and the '
+        'one that it is on. The exit status is 1 if any disagree.',
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument('--server', metavar='ID', help='only this server')
+    which.add_argument(
+        '--host', metavar='HOST', help='only the disks of this compute host'
+    )
+    parser.add_argument('--format', choices=('table', 'json'), default='table')
+    parser.add_argument(
+        '--timeout',
+        type=float,
+        default=10.0,
+        metavar='SECONDS',
+        help='how long to wait for the agents at most (default: 10)',
+    )
+    parser.set_defaults(handler=_map)
+
+
+def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    client = placement.PlacementClient.from_conf(conf)
+    disks = client.disks()
+    roots = {disk.root for disk in disks}
+    if args.host:
+        node = client.provider_by_name(args.host)
+        roots &= {node.uuid} if node else set()
+        if not roots:
+            print(
+                f'diskplacer-manage: --host {args.host}: Placement knows no '
+                'disk of a compute node of that name',
+                file=sys.stderr,
+            )
+            return 2
+    claims, project = _claims(client, disks, roots, args.server)
+    if args.server and project is not None:
+        roots = {disk.root for disk in disks if disk.uuid in claims}
+    heard = hear(oslo_messaging.get_rpc_transport(conf), roots, args.timeout)
+    names = {
+        root: heard[root]['host'] if root in heard else _name(client, root)
+        for root in roots
+    }
+    servers = assemble(
+        claims,
+        {root: heard[root] for root in roots & heard.keys()},
+        {disk.uuid: names[disk.root] for disk in disks if disk.root in roots},
+        args.server,
+    )
+    missing = sorted(names[root] for root in roots - heard.keys())
+    show = _json if args.format == 'json' else _table
+    print(show(servers, missing))
+    return int(
+        any(
+            row.status == pairing.MISMATCH
+            for server in servers
+            for row in server.rows
+        )
+    )
+
+
+def _name(client: placement.PlacementClient, root: str) -> str:
+    provider = client.provider(root)
+    return provider.name if provider else root
+
+
+def _claims(
+    client: placement.PlacementClient,
+    disks: list[placement.Provider],
+    roots: set[str],
+    server: str | None,
+) -> tuple[Claims, str | None]:
+    """Return each disk's claims in GiB by server, and the server's project."""
+    if server:
+        allocations = client.allocations(server)
+        return {
+            provider: {server: resources[placement.GB]}
+            for provider, resources in allocations.resources.items()
+            if placement.GB in resources
+        }, allocations.project_id
+    return {
+        disk.uuid: {
+            consumer: resources[placement.GB]
+            for consumer, resources in client.provider_allocations(
+                disk.uuid
+            ).items()
+            if placement.GB in resources
+        }
+        for disk in disks
+        if disk.root in roots
+    }, None
+
+
+def hear(
+    transport: oslo_messaging.Transport, roots: set[str], timeout: float
+) -> dict[str, reports.Report]:
+    """Ask all agents to report and return the reports by root provider.
+
+    :param roots: the compute nodes' providers to wait for.
+    :param timeout: seconds to wait at most.
+    """
+    arrived: queue.Queue[reports.Report] = queue.Queue()
+    heard: dict[str, reports.Report] = {}
+    listener = reports.ReportListener(
+        transport, arrived.put, f'map-{socket.gethostname()}-{os.getpid()}'
+    )
+    listener.start()
+    end = time.monotonic() + timeout
+    try:
+        while roots - heard.keys() and time.monotonic() < end:
+            reports.request_reports(transport)
+            again = min(end, time.monotonic() + _ASK_AGAIN)
+            while roots - heard.keys():
+                left = again - time.monotonic()
+                if left <= 0:
+                    break
+                try:
+                    report = arrived.get(timeout=left)
+                except queue.Empty:
+                    break
+                heard[report['provider']] = report
+    finally:
+        listener.stop()
+    return heard
+
+
+def assemble(
+    claims: Claims,
+    heard: dict[str, reports.Report],
+    hosts: dict[str, str],
+    only: str | None = None,
+) -> list[ServerMap]:
+    """Pair claims and vdisks, server by server and host by host.
+
+    :param claims: on each disk, GiB by server.
+    :param heard: the agents' reports.
+    :param hosts: the host of each disk.
+    :param only: leave out all servers but this.
+    """
+    by_server: dict[tuple[str, str | None], dict[str, int]] = (
+        collections.defaultdict(dict)
+    )
+    for disk, consumers in claims.items():
+        for server, gb in consumers.items():
+            by_server[hosts.get(disk, ''), server][disk] = gb
+    vdisks: dict[tuple[str, str | None], list[pairing.Actual]] = (
+        collections.defaultdict(list)
+    )
+    for report in heard.values():
+        for disk in report['disks']:
+            for vdisk in disk['vdisks']:
+                server = vdisk['server_id']
+                vdisks[report['host'], server].append(
+                    pairing.Actual(
+                        vdisk['volume_id'],
+                        server,
+                        disk['uuid'],
+                        vdisk['size_gb'],
+                    )
+                )
+    keys = sorted(
+        by_server.keys() | vdisks.keys(), key=lambda k: (k[0], k[1] or '')
+    )
+    return [
+        ServerMap(server, host, pairing.pair(by_server[key], vdisks[key]))
+        for key in keys
+        for host, server in [key]
+        if only in (None, server)
+    ]
+
+
+def _json(servers: list[ServerMap], missing: list[str]) -> str:
+    return json.dumps(
+        {
+            'servers': [
+                {
+                    'server_id': server.server_id,
+                    'host': server.host,
+                    'vdisks': [dataclasses.asdict(row) for row in server.rows],
+                }
+                for server in servers
+            ],
+            'missing_hosts': missing,
+        },
+        indent=2,
+    )
+
+
+def _table(servers: list[ServerMap], missing: list[str]) -> str:
+    table = prettytable.PrettyTable(
+        [
+            'Server',
+            'Host',
+            'Volume',
+            'GiB',
+            'Claimed disk',
+            'Actual disk',
+            'Status',
+        ],
+        align='l',
+    )
+    for server in servers:
+        for row in server.rows:
+            table.add_row(
+                [
+                    server.server_id or '-',
+                    server.host,
+                    row.volume_id or '-',
+                    row.size_gb,
+                    row.claimed_disk or '-',
+                    row.actual_disk or '-',
+                    row.status,
+                ]
+            )
+    text: str = table.get_string()
+    if missing:
+        text += (
+            '\nNo report from the agents of: '
+            + ', '.join(missing)
+            + '. Their vdisks are not shown, their claims look pending.'
+        )
+    return text
