@@ -163,6 +163,9 @@ class Api:
     def delete_server(self, server: str) -> None:
         """Delete a server and wait until it is gone."""
         self.delete('compute', f'/servers/{server}')
+        self.wait_server_gone(server)
+
+    def wait_server_gone(self, server: str) -> None:
         self._wait_gone('compute', f'/servers/{server}')
 
     def action(self, server: str, **action: Json) -> None:
@@ -297,13 +300,18 @@ class Api:
             )
 
     def create_image(
-        self, name: str, content: bytes, **properties: str
+        self,
+        name: str,
+        content: bytes,
+        disk_format: str = 'raw',
+        container_format: str = 'bare',
+        **properties: str,
     ) -> str:
         """Upload an image and return its id."""
         body = {
             'name': name,
-            'disk_format': 'raw',
-            'container_format': 'bare',
+            'disk_format': disk_format,
+            'container_format': container_format,
             'visibility': 'public',
             **properties,
         }

@@ -18,7 +18,6 @@ import contextlib
 import json
 import pathlib
 import shutil
-import sys
 import time
 import types
 import typing
@@ -189,8 +188,12 @@ class Cloud:
         return self.api.create_image(
             name,
             b'\0' * 2**20,
-            kernel_id=self.api.create_image(f'{name}-kernel', kernel),
-            ramdisk_id=self.api.create_image(f'{name}-initramfs', initramfs),
+            kernel_id=self.api.create_image(
+                f'{name}-kernel', kernel, 'aki', 'aki'
+            ),
+            ramdisk_id=self.api.create_image(
+                f'{name}-initramfs', initramfs, 'ari', 'ari'
+            ),
             **properties,
         )
 
@@ -251,7 +254,7 @@ class Cloud:
         """Run diskplacer-manage with a host's configuration."""
         conf = self.state.host_dir(host) / 'diskplacer.conf'
         return process.run(
-            f'{sys.prefix}/bin/diskplacer-manage',
+            f'{config.BIN}/diskplacer-manage',
             f'--config-file={conf}',
             *args,
         )

@@ -25,6 +25,7 @@ from tools.minicloud.state import State
 Section = dict[str, str | int | list[str]]
 Config = dict[str, Section]
 
+BIN = os.path.join(sys.prefix, 'bin')
 PROJECT = 'service'
 USER = 'openstack'
 SCHEDULER_FILTERS = (
@@ -73,6 +74,8 @@ def write_all(state: State, libvirt_hostname: str) -> None:
     for host in state.hosts:
         node = libvirt_hostname if host.guests == 'libvirt' else host.name
         directory = state.host_dir(host.name)
+        for name in ('nova/instances', 'cinder', 'locks'):
+            (directory / name).mkdir(parents=True, exist_ok=True)
         write(directory / 'nova.conf', _nova_host(state, host))
         write(directory / 'cinder.conf', _cinder_host(state, host))
         write(directory / 'diskplacer.conf', _agent(state, host, node))
@@ -124,8 +127,7 @@ def _transport(state: State) -> str:
 
 
 def _helper(command_line: str) -> Section:
-    helper = os.path.join(sys.prefix, 'bin', 'privsep-helper')
-    return {'helper_command': f'{helper} {command_line}'}
+    return {'helper_command': f'{BIN}/privsep-helper {command_line}'}
 
 
 def _keystone(state: State) -> Config:
@@ -187,7 +189,14 @@ def _glance(state: State) -> Config:
 
 
 def _nova(state: State) -> Config:
-    conf = f'--config-file {state.conf}/nova.conf'
+    return {
+        **_nova_common(state),
+        'api_database': database(state, 'nova_api'),
+        'database': database(state, 'nova_cell1'),
+    }
+
+
+def _nova_common(state: State) -> Config:
     return {
         'DEFAULT': {
             'use_stderr': 'true',
@@ -206,8 +215,6 @@ def _nova(state: State) -> Config:
         },
         'api': {'auth_strategy': 'keystone'},
         'wsgi': {'api_paste_config': shipped('nova/api-paste.ini')},
-        'api_database': database(state, 'nova_api'),
-        'database': database(state, 'nova_cell1'),
         'keystone_authtoken': _authtoken(state),
         'service_user': _auth(state, send_service_user_token='true'),
         'placement': _auth(state),
@@ -233,22 +240,18 @@ def _nova(state: State) -> Config:
         'oslo_concurrency': {'lock_path': f'{state.path}/locks'},
         'oslo_messaging_notifications': {'driver': 'noop'},
         'oslo_messaging_rabbit': _rabbit(),
-        'nova_sys_admin': _helper(conf),
-        'privsep_osbrick': _helper(conf),
-        'diskplacer_agent': {'report_interval': 5, 'watch_interval': 1},
     }
 
 
 def _nova_host(state: State, host: Host) -> Config:
     directory = state.host_dir(host.name)
-    config: Config = {
-        'DEFAULT': {
-            'host': host.name,
-            'state_path': f'{directory}/nova',
-            'compute_driver': 'fake.FakeDriverWithoutFakeNodes',
-        },
-        'oslo_concurrency': {'lock_path': f'{directory}/locks'},
+    config = _nova_common(state)
+    config['DEFAULT'] |= {
+        'host': host.name,
+        'state_path': f'{directory}/nova',
+        'compute_driver': 'fake.FakeDriverWithoutFakeNodes',
     }
+    config['oslo_concurrency'] = {'lock_path': f'{directory}/locks'}
     if host.guests == 'libvirt':
         socket = state.path / 'libvirt' / 'run' / 'libvirt-sock'
         config['DEFAULT']['compute_driver'] = 'libvirt.LibvirtDriver'
@@ -257,11 +260,11 @@ def _nova_host(state: State, host: Host) -> Config:
             'cpu_mode': 'none',
             'connection_uri': f'qemu+unix:///system?socket={socket}',
         }
-    return config
+    helper = _helper(f'--config-file {directory}/nova.conf')
+    return {**config, 'nova_sys_admin': helper, 'privsep_osbrick': helper}
 
 
 def _cinder(state: State) -> Config:
-    conf = f'--config-file {state.conf}/cinder.conf'
     return {
         'DEFAULT': {
             'use_stderr': 'true',
@@ -275,7 +278,6 @@ def _cinder(state: State) -> Config:
             ),
             'glance_api_servers': state.url('glance'),
             'osapi_volume_workers': 1,
-            'enabled_backends': 'vdisk',
             'default_volume_type': 'vdisk',
             'scheduler_default_filters': ','.join(CINDER_FILTERS),
             'report_interval': 5,
@@ -290,25 +292,29 @@ def _cinder(state: State) -> Config:
         'oslo_concurrency': {'lock_path': f'{state.path}/locks'},
         'oslo_messaging_notifications': {'driver': 'noop'},
         'oslo_messaging_rabbit': _rabbit(),
-        'cinder_sys_admin': _helper(conf),
-        'privsep_osbrick': _helper(conf),
     }
 
 
 def _cinder_host(state: State, host: Host) -> Config:
     directory = state.host_dir(host.name)
+    config = _cinder(state)
+    config['DEFAULT'] |= {
+        'host': host.name,
+        'state_path': f'{directory}/cinder',
+        'enabled_backends': 'vdisk',
+    }
+    helper = _helper(f'--config-file {directory}/cinder.conf')
     return {
-        'DEFAULT': {
-            'host': host.name,
-            'state_path': f'{directory}/cinder',
-        },
-        'oslo_concurrency': {'lock_path': f'{directory}/locks'},
-        'coordination': {'backend_url': f'file://{directory}/cinder'},
+        **config,
         'vdisk': {
             'volume_driver': 'cinder_vdisk_mapper.driver.VDiskMapperDriver',
             'volume_backend_name': 'vdisk',
             'vdisk_disk_root': str(state.disk_root(host.name)),
         },
+        'oslo_concurrency': {'lock_path': f'{directory}/locks'},
+        'coordination': {'backend_url': f'file://{directory}/cinder'},
+        'cinder_sys_admin': helper,
+        'privsep_osbrick': helper,
     }
 
 

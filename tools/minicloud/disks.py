@@ -16,8 +16,8 @@
 import json
 import pathlib
 import subprocess
-import sys
 
+from tools.minicloud import config
 from tools.minicloud import process
 from tools.minicloud.state import Host
 from tools.minicloud.state import State
@@ -55,10 +55,11 @@ def attach(backing: pathlib.Path) -> str:
 def prepare(state: State, host: str, device: str) -> None:
     """Make a device a disk of a host, as an operator would."""
     process.run(
-        f'{sys.prefix}/bin/diskplacer-manage',
+        f'{config.BIN}/diskplacer-manage',
         f'--config-file={state.host_dir(host)}/diskplacer.conf',
         'disk',
         'prepare',
+        f'--fstab={state.path}/fstab',
         device,
         log=state.logs / 'disk-prepare.log',
     )

@@ -20,13 +20,10 @@ import sys
 
 import requests
 
+from tools.minicloud import config
 from tools.minicloud import process
-from tools.minicloud.config import database
-from tools.minicloud.config import shipped
 from tools.minicloud.process import Process
 from tools.minicloud.state import State
-
-BIN = f'{sys.prefix}/bin'
 
 
 def api(
@@ -37,7 +34,7 @@ def api(
     return Process(
         name if name in ('keystone', 'placement') else f'{name}-api',
         [
-            f'{BIN}/uwsgi',
+            f'{config.BIN}/uwsgi',
             f'--http-socket=127.0.0.1:{port}',
             f'--module={module}:application',
             f'--home={sys.prefix}',
@@ -81,7 +78,7 @@ def apis(state: State) -> dict[str, Process]:
             'nova',
             'nova.wsgi.osapi_compute',
             OS_NOVA_CONFIG_DIR=conf,
-            OS_NOVA_CONFIG_FILES=f'{shipped("nova/api-paste.ini")};nova.conf',
+            OS_NOVA_CONFIG_FILES=f'{config.shipped("nova/api-paste.ini")};nova.conf',
         ),
         api(
             state,
@@ -120,20 +117,15 @@ def controllers(state: State) -> dict[str, Process]:
 def host_services(state: State, host: str) -> dict[str, Process]:
     """Return what runs on a compute host, by name (with ``@host``)."""
     directory = state.host_dir(host)
-    programs = {
-        'nova-compute': (
-            f'{state.conf}/nova.conf',
-            f'{directory}/nova.conf',
-        ),
-        'cinder-volume': (
-            f'{state.conf}/cinder.conf',
-            f'{directory}/cinder.conf',
-        ),
-        'diskplacer-agent': (f'{directory}/diskplacer.conf',),
-    }
     return {
-        f'{name}@{host}': _program(state, f'{name}@{host}', name, *files)
-        for name, files in programs.items()
+        f'{name}@{host}': _program(
+            state, f'{name}@{host}', name, f'{directory}/{conf}'
+        )
+        for name, conf in (
+            ('nova-compute', 'nova.conf'),
+            ('cinder-volume', 'cinder.conf'),
+            ('diskplacer-agent', 'diskplacer.conf'),
+        )
     }
 
 
@@ -165,7 +157,7 @@ def _keystone(state: State) -> None:
 def _nova(state: State) -> None:
     conf = f'--config-file={state.conf}/nova.conf'
     _manage(state, 'nova-manage', conf, 'api_db', 'sync')
-    cell0 = str(database(state, 'nova_cell0')['connection'])
+    cell0 = str(config.database(state, 'nova_cell0')['connection'])
     _manage(
         state,
         'nova-manage',
@@ -191,12 +183,12 @@ def _others(state: State) -> None:
 
 def _manage(state: State, program: str, *args: str) -> None:
     log = state.logs / f'{program}.log'
-    process.run(f'{BIN}/{program}', *args, log=log)
+    process.run(f'{config.BIN}/{program}', *args, log=log)
 
 
-def _program(state: State, name: str, program: str, *files: str) -> Process:
-    args = [f'--config-file={path}' for path in files]
-    return Process(name, [f'{BIN}/{program}', *args], state.run, state.logs)
+def _program(state: State, name: str, program: str, conf: str) -> Process:
+    argv = [f'{config.BIN}/{program}', f'--config-file={conf}']
+    return Process(name, argv, state.run, state.logs)
 
 
 def _answers(url: str) -> bool:
