@@ -9,3 +9,9 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+"""The commands of the project; they use threads, not eventlet."""
+
+from oslo_service import backend
+
+backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
