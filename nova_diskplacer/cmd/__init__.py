@@ -12,6 +12,11 @@
 
 """The commands of the project; they use threads, not eventlet."""
 
+import warnings
+
 from oslo_service import backend
+
+# futurist imports eventlet wherever it is installed
+warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
 
 backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
