@@ -17,7 +17,6 @@ import collections.abc
 import dataclasses
 import json
 import os
-import sys
 from typing import Any
 
 import prettytable
@@ -36,8 +35,8 @@ Handler = collections.abc.Callable[[cfg.ConfigOpts, argparse.Namespace], int]
 def register(subparsers: Any) -> None:
     """Add the ``disk`` command to an argparse parser's subparsers.
 
-    The chosen handler is left in ``args.handler``; it takes (conf, args) and
-    returns the exit status.
+    The chosen handler is left in ``args.handler``; it takes (conf, args),
+    returns the exit status and raises ``DiskError``.
     """
     disk = subparsers.add_parser('disk', help='local disks of this host')
     commands = disk.add_subparsers(dest='disk_command', required=True)
@@ -96,7 +95,7 @@ def _command(
     command: argparse.ArgumentParser = commands.add_parser(
         name, help=help_, description=help_
     )
-    command.set_defaults(handler=_reporting(handler))
+    command.set_defaults(handler=handler)
     return command
 
 
@@ -118,17 +117,6 @@ def _mbps(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f'{text!r} is not a positive integer')
     return int(text)
-
-
-def _reporting(handler: Handler) -> Handler:
-    def reporting(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-        try:
-            return handler(conf, args)
-        except exception.DiskError as error:
-            print(f'diskplacer-manage: {error}', file=sys.stderr)
-            return 1
-
-    return reporting
 
 
 def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
