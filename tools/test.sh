@@ -46,13 +46,14 @@ check() {
 
 # Sum up what stestr says about one kind of result.
 count() {
-    sed -n "s/^ - $1: \([0-9]*\)$/\1/p" "$log" | tail -n 1
+    awk -v kind=" - $1" -F: '$1 == kind { sum += $2 } END { print sum + 0 }' \
+        "$log"
 }
 
-# Run the tests below a directory with so many workers.
+# Run the tests of the packages below a directory with so many workers.
 run_tests() {
     local status good bad
-    stestr --test-path "$1" run --concurrency "$2" 2>&1 | tee "$log"
+    tools/stestr.sh "$1" --concurrency "$2" 2>&1 | tee "$log"
     status=$?
     good=$(($(count Passed) + $(count 'Expected Fail')))
     bad=$(($(count Failed) + $(count 'Unexpected Success')))

@@ -18,7 +18,7 @@ import testscenarios
 import testtools
 from oslo_config import generator
 
-TOP = pathlib.Path(__file__).parents[2]
+TOP = pathlib.Path(__file__).parents[3]
 
 
 class SampleConfigTest(testscenarios.WithScenarios, testtools.TestCase):
