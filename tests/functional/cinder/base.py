@@ -1,0 +1,276 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Cinder in one process: API, scheduler, and the driver on two hosts.
+
+Placement is real too, in the same process; the disks are XFS on loop
+devices, published by the agent's own code. Only Nova's API is a stub.
+"""
+
+import os
+import sys
+import time
+import uuid
+
+import fixtures
+from cinder import context
+from cinder import service
+from cinder.tests.functional import functional_helpers
+from cinder.tests.functional.api import client
+from cinder.tests.unit import fake_constants as fake
+from cinder.volume import configuration
+from keystoneauth1 import loading
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
+from placement.tests.functional.fixtures import placement as placement_fixture
+
+from cinder_vdisk_mapper import conf
+from nova_diskplacer import placement
+from nova_diskplacer.agent import reconcile
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import prepare
+from tests import loops
+from tests.functional.cinder import stubs
+
+CONF = cfg.CONF
+CONF.import_opt('scheduler_default_filters', 'cinder.scheduler.host_manager')
+CONF.import_opt(
+    'volume_backend_name',
+    'cinder.volume.driver',
+    configuration.SHARED_CONF_GROUP,
+)
+
+#: where Cinder's wheel puts its configuration
+ETC = os.path.join(sys.prefix, 'etc', 'cinder')
+
+PROJECT = fake.PROJECT_ID
+
+#: Cinder host without backend -> number of disks
+HOSTS = {'host1': 3, 'host2': 1}
+
+DRIVER = 'cinder_vdisk_mapper.driver.VDiskMapperDriver'
+
+
+class Host:
+    """A compute node with disks, and the agent's work on it."""
+
+    def __init__(self, name, root, client):
+        self.name = name
+        self.root = root
+        self.client = client
+        self.reconciler = reconcile.Reconciler(client, name)
+
+    def disks(self):
+        """Return the disks of the host, by UUID."""
+        return {disk.uuid: disk for disk in discover.discover(self.root)}
+
+    def publish(self):
+        """Do as the agent does when it looks at the disks."""
+        self.reconciler.reconcile(list(self.disks().values()))
+
+    def reserved(self):
+        """Return the reserved GiB of each disk in Placement."""
+        return {
+            uuid: self.client.inventories(uuid)[1][placement.GB]['reserved']
+            for uuid in self.disks()
+        }
+
+
+@loops.needs_root
+class CinderTestCase(functional_helpers._FunctionalTestBase):
+    """Two hosts whose disks are 5 GiB each, of which 4 are for vdisks."""
+
+    _osapi_version = '3.71'
+
+    RESOURCE_FILTER_PATH = os.path.join(ETC, 'resource_filters.json')
+
+    def setUp(self):
+        self.hosts = {}
+        super().setUp()
+        # Nova says who it is by a service token, of which noauth knows
+        # nothing
+        self.patch('cinder.volume.api.API.attachment_deletion_allowed')
+        self.type_id = self.api.create_type('vdisk')['id']
+
+    def start_service(self, name, host=None, **kwargs):
+        """Start cinder-volume on both hosts where one is asked for."""
+        if name != 'volume':
+            return super().start_service(name, host, **kwargs)
+        self._start_placement()
+        self._start_nova()
+        return [self._start_host(host) for host in HOSTS]
+
+    def _start_placement(self):
+        # its options are not to mix with Cinder's
+        self.placement_fixture = self.useFixture(
+            placement_fixture.PlacementFixture(
+                conf_fixture=self.useFixture(
+                    config_fixture.Config(cfg.ConfigOpts())
+                )
+            )
+        )
+        self._account('placement', self.placement_fixture.endpoint)
+        self.placement = placement.PlacementClient.from_conf(CONF)
+        self.placement.ensure_names()
+
+    def _start_nova(self):
+        self.nova = self.useFixture(stubs.NovaAPI())
+        self._account('nova', stubs.URL)
+
+    def _account(self, group, endpoint):
+        CONF.register_opts(
+            loading.get_auth_plugin_conf_options('admin_token'), group=group
+        )
+        loading.register_auth_conf_options(CONF, group)
+        self.override_config('auth_type', 'admin_token', group)
+        self.override_config('endpoint', endpoint, group)
+        self.override_config('token', 'admin', group)
+
+    def _start_host(self, name):
+        root = self.useFixture(fixtures.TempDir()).path
+        for _ in range(HOSTS[name]):
+            device = self.useFixture(loops.LoopDevice(5)).device
+            prepare.prepare(
+                os.path.join(root, 'disks'),
+                device,
+                fstab=os.path.join(root, 'fstab'),
+            )
+        self.placement._call(
+            'post',
+            '/resource_providers',
+            {'name': name, 'uuid': str(uuid.uuid4())},
+        )
+        host = Host(name, os.path.join(root, 'disks'), self.placement)
+        host.publish()
+        self.hosts[name] = host
+        configuration.Configuration(conf.OPTS, config_group=name)
+        self.override_config('vdisk_disk_root', host.root, name)
+        return super().start_service(
+            'volume', host=f'{name}@vdisk', service_name=name
+        )
+
+    def _get_flags(self):
+        flags = super()._get_flags()
+        flags['default_volume_type'] = {'v': 'vdisk'}
+        shared = configuration.SHARED_CONF_GROUP
+        flags['volume_driver'] = {'v': DRIVER, 'g': shared}
+        flags['volume_backend_name'] = {'v': 'vdisk', 'g': shared}
+        flags['scheduler_default_filters'] = {
+            'v': [
+                'AvailabilityZoneFilter',
+                'CapacityFilter',
+                'CapabilitiesFilter',
+                'VDiskLocalityFilter',
+            ]
+        }
+        return flags
+
+    def _start_api_service(self):
+        # the option itself is registered only when the service is made
+        CONF.api_paste_config = os.path.join(ETC, 'api-paste.ini')
+        self.osapi = service.WSGIService('osapi_volume')
+        self.osapi.start()
+        self.auth_url = f'http://{self.osapi.host}:{self.osapi.port}/v3'
+
+    def server(self, host='host1', claims=None, project=PROJECT, **specs):
+        """Make a server with these claims, {disk: GiB}, and return its ID.
+
+        :param specs: ``diskplacer:`` extra specs of its flavor.
+        """
+        server_id = str(uuid.uuid4())
+        extra_specs = {f'diskplacer:{k}': str(v) for k, v in specs.items()}
+        self.nova.add(server_id, project, host, extra_specs)
+        if claims:
+            self.claim(server_id, claims, project)
+        return server_id
+
+    def claim(self, server_id, claims, project=PROJECT):
+        """Allocate GiB of disks to a server, as Nova's scheduler does."""
+        self.placement._call(
+            'put',
+            f'/allocations/{server_id}',
+            {
+                'allocations': {
+                    disk: {'resources': {placement.GB: gb}}
+                    for disk, gb in claims.items()
+                },
+                'project_id': project,
+                'user_id': fake.USER_ID,
+                'consumer_generation': None,
+            },
+        )
+
+    def create(self, size, name='data', hints=None, status='available'):
+        """Create a volume, wait, and return it as an admin sees it."""
+        body = {'volume': {'size': size, 'name': name}}
+        if hints:
+            body['OS-SCH-HNT:scheduler_hints'] = hints
+        volume = self.api.post_volume(body)
+        return self.wait(volume['id'], status)
+
+    def wait(self, volume_id, status, seconds=20):
+        """Wait until a volume has a status; None where it is to be gone."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                volume = self.api.get_volume(volume_id)
+            except client.OpenStackApiException404:
+                volume = None
+            if (volume and volume['status']) == status:
+                return volume
+            if time.monotonic() > deadline:
+                self.fail(f'{volume} did not become {status}')
+            time.sleep(0.1)
+
+    def reserve(self, volume, server_id):
+        """Do as Nova's API does when a volume is to be attached."""
+        body = {
+            'attachment': {
+                'volume_uuid': volume['id'],
+                'instance_uuid': server_id,
+            }
+        }
+        return self.api.api_post('/attachments', body)['attachment']['id']
+
+    def connect(self, attachment_id, host='host1'):
+        """Do as nova-compute does: returns the connection information."""
+        body = {'attachment': {'connector': {'host': host}}}
+        return self.api.api_put(f'/attachments/{attachment_id}', body)[
+            'attachment'
+        ]['connection_info']
+
+    def attach(self, volume, server_id, host='host1'):
+        """Attach a volume; returns (attachment ID, device path)."""
+        attachment_id = self.reserve(volume, server_id)
+        path = self.connect(attachment_id, host)['device_path']
+        self.api.api_post(
+            f'/attachments/{attachment_id}/action',
+            {'os-complete': {}},
+            check_response_status=[204],
+        )
+        self.wait(volume['id'], 'in-use')
+        return attachment_id, path
+
+    def detach(self, volume, attachment_id):
+        """Delete an attachment."""
+        self.api.api_delete(f'/attachments/{attachment_id}')
+        self.wait(volume['id'], 'available')
+
+    def delete(self, volume):
+        """Delete a volume and wait until it is gone."""
+        self.api.delete_volume(volume['id'])
+        self.wait(volume['id'], None)
+
+    @property
+    def context(self):
+        """An admin's context."""
+        return context.get_admin_context()

@@ -1,0 +1,65 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A Nova API that knows just the servers that a test tells it of."""
+
+import json
+import re
+
+import fixtures
+from wsgi_intercept import interceptor
+
+URL = 'http://nova.test:80/v2.1'
+
+
+class NovaAPI(fixtures.Fixture):
+    """Answers GET /servers/{id}; 503 while ``down``.
+
+    ``requests`` holds (path, microversion) of each request.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.servers = {}
+        self.requests = []
+        self.down = False
+
+    def _setUp(self):
+        # pylint: disable=unnecessary-lambda
+        intercept = interceptor.RequestsInterceptor(
+            lambda: self._application, url=URL
+        )
+        intercept.install_intercept()
+        self.addCleanup(intercept.uninstall_intercept)
+
+    def add(self, uuid, project_id, host, extra_specs=None):
+        """Add a server as microversion 2.47 shows it to an admin."""
+        self.servers[uuid] = {
+            'id': uuid,
+            'tenant_id': project_id,
+            'OS-EXT-SRV-ATTR:host': host,
+            'flavor': {'extra_specs': extra_specs or {}},
+        }
+
+    def _application(self, environ, start_response):
+        path = environ['PATH_INFO']
+        self.requests.append((path, environ.get('HTTP_OPENSTACK_API_VERSION')))
+        found = re.search('/servers/([^/]+)$', path)
+        server = self.servers.get(found[1]) if found else None
+        if self.down:
+            status, body = '503 Service Unavailable', {}
+        elif server:
+            status, body = '200 OK', {'server': server}
+        else:
+            status, body = '404 Not Found', {'itemNotFound': {'code': 404}}
+        start_response(status, [('Content-Type', 'application/json')])
+        return [json.dumps(body).encode()]

@@ -1,0 +1,68 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Loop devices for tests, which take root and are always cleaned up."""
+
+import os
+import subprocess
+import unittest
+
+import fixtures
+
+GIB = 1 << 30
+
+needs_root = unittest.skipUnless(
+    os.geteuid() == 0 and os.path.exists('/dev/loop-control'),
+    'loop devices take root and a kernel that has them',
+)
+
+
+def run(*command):
+    """Run a command; a failure shows what it printed."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise AssertionError(f'{command}: {done.stdout}{done.stderr}')
+    return done.stdout.strip()
+
+
+class LoopDevice(fixtures.Fixture):
+    """A loop device over a sparse file; ``device`` is its node.
+
+    When it goes, whatever is mounted from it is unmounted.
+    """
+
+    def __init__(self, size_gb=5):
+        super().__init__()
+        self.size_bytes = size_gb * GIB
+
+    def _setUp(self):
+        self.file = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'disk.raw'
+        )
+        with open(self.file, 'w') as stream:
+            stream.truncate(self.size_bytes)
+        self.device = run('losetup', '--find', '--show', self.file)
+        self.addCleanup(run, 'losetup', '--detach', self.device)
+        self.addCleanup(self.unmount)
+
+    def mountpoints(self):
+        """Return where the device is mounted."""
+        with open('/proc/self/mounts', encoding='utf-8') as mounts:
+            fields = [line.split() for line in mounts]
+        return [
+            target for source, target, *_ in fields if source == self.device
+        ]
+
+    def unmount(self):
+        """Unmount the device wherever it is mounted."""
+        for target in self.mountpoints():
+            run('umount', target)
