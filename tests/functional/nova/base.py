@@ -1,0 +1,395 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A cloud in one process: Nova, Placement, and hosts with disks.
+
+The disks are simulated: a host publishes their providers and reports them
+over oslo.messaging as its agent would. Everything else is real.
+"""
+
+import collections
+import dataclasses
+import os
+import sys
+import time
+import uuid
+import warnings
+
+import fixtures
+import oslo_messaging
+from nova import conf as nova_conf
+from nova.tests import fixtures as nova_fixtures
+from nova.tests.functional import integrated_helpers
+from sqlalchemy import exc
+
+from nova_diskplacer import conf
+from nova_diskplacer import reports
+from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import listener
+
+CONF = nova_conf.CONF
+
+VERSION = '1.36'
+GB = 'CUSTOM_VDISK_GB'
+MBPS = 'CUSTOM_VDISK_MBPS'
+MARK = 'CUSTOM_DISKPLACER'
+TRAITS = {'hdd': 'STORAGE_DISK_HDD', 'ssd': 'STORAGE_DISK_SSD'}
+
+
+@dataclasses.dataclass
+class Disk:
+    """A disk of a host; ``vdisks`` as in an agent's report."""
+
+    uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
+    medium: str = 'hdd'
+    total_gb: int = 1000
+    reserved_gb: int = 0
+    total_mbps: int = 150
+    health: str = 'ok'
+    vdisks: list[dict] = dataclasses.field(default_factory=list)
+
+
+class Host:
+    """The disks of a compute node, in Placement and in reports."""
+
+    def __init__(self, placement, name, provider, disks):
+        self.placement = placement
+        self.name = name
+        self.provider = provider
+        self.disks = {disk.uuid: disk for disk in disks}
+        self.reporting = True
+        for disk in disks:
+            created = self._ok(
+                placement.post(
+                    '/resource_providers',
+                    {
+                        'name': f'{name}_disk_{disk.uuid}',
+                        'uuid': disk.uuid,
+                        'parent_provider_uuid': provider,
+                    },
+                    version=VERSION,
+                )
+            )
+            self._publish(disk, created['generation'])
+
+    def publish(self, disk):
+        """Make the disk's inventories and traits in Placement true."""
+        provider = self.placement.get(
+            f'/resource_providers/{disk.uuid}', version=VERSION
+        )
+        self._publish(disk, provider.body['generation'])
+
+    def _publish(self, disk, generation):
+        url = f'/resource_providers/{disk.uuid}'
+        reserved = disk.reserved_gb if disk.health == 'ok' else disk.total_gb
+        self._ok(
+            self.placement.put(
+                url + '/inventories',
+                {
+                    'resource_provider_generation': generation,
+                    'inventories': {
+                        GB: {
+                            'total': disk.total_gb,
+                            'reserved': reserved,
+                            'max_unit': disk.total_gb,
+                        },
+                        MBPS: {
+                            'total': disk.total_mbps,
+                            'max_unit': disk.total_mbps,
+                        },
+                    },
+                },
+                version=VERSION,
+            )
+        )
+        self._ok(
+            self.placement.put(
+                url + '/traits',
+                {
+                    'resource_provider_generation': generation + 1,
+                    'traits': [TRAITS[disk.medium], MARK],
+                },
+                version=VERSION,
+            )
+        )
+
+    def used(self, disk):
+        """Return what is claimed on a disk, {resource class: amount}."""
+        usages = self.placement.get(
+            f'/resource_providers/{disk.uuid}/usages', version=VERSION
+        )
+        return collections.Counter(usages.body['usages'])
+
+    def report(self):
+        """Return the report that the host's agent would send now."""
+        disks = []
+        for disk in self.disks.values():
+            used = self.used(disk)
+            disks.append(
+                {
+                    'uuid': disk.uuid,
+                    'medium': disk.medium,
+                    'model': 'simulated',
+                    'numa_node': None,
+                    'total_gb': disk.total_gb,
+                    'reserved_gb': disk.reserved_gb,
+                    'used_gb': used[GB],
+                    'total_mbps': disk.total_mbps,
+                    'used_mbps': used[MBPS],
+                    'health': disk.health,
+                    'vdisks': list(disk.vdisks),
+                }
+            )
+        return {
+            'version': 1,
+            'host': self.name,
+            'compute_node': self.name,
+            'provider': self.provider,
+            'disks': disks,
+        }
+
+    @staticmethod
+    def _ok(response):
+        if response.status >= 300:
+            raise AssertionError(response.body)
+        return response.body
+
+
+class Agents:
+    """The agents of all hosts, as far as the scheduler meets them."""
+
+    def __init__(self, hosts):
+        self._hosts = hosts
+        self._transport = oslo_messaging.get_rpc_transport(CONF)
+        self._requests = reports.RequestListener(
+            self._transport, self.send, 'agents'
+        )
+        self.start = self._requests.start
+        self.stop = self._requests.stop
+
+    def send(self):
+        """Report all hosts whose agents are there."""
+        for host in list(self._hosts.values()):
+            if host.reporting:
+                reports.send_report(self._transport, host.report())
+
+
+def target_cell(databases, context, cell):
+    """Target a cell as Nova does, for that context alone.
+
+    Nova's fixture sends contexts that target no cell to the cell targeted
+    last, by any thread, and gives up when threads target different cells at
+    once. Here there is one cell for servers, which is the fixture's default,
+    and cell0, which is only ever targeted by context.
+    """
+    return databases._real_target_cell(context, cell)
+
+
+class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
+    """Nova with the filter and the weigher, and hosts with disks.
+
+    Hosts have vCPUs and memory in abundance: only disks are scarce.
+    """
+
+    compute_driver = 'fake.FakeDriver'
+    hosts_count = 3
+    disks_count = 6
+    disk = {}
+
+    def setUp(self):
+        self.flags(
+            api_paste_config=os.path.join(
+                sys.prefix, 'etc', 'nova', 'api-paste.ini'
+            ),
+            group='wsgi',
+        )
+        self.flags(
+            available_filters=[
+                'nova.scheduler.filters.all_filters',
+                'nova_diskplacer.scheduler.filter.DiskPlacementFilter',
+            ],
+            enabled_filters=[
+                'ComputeFilter',
+                'ComputeCapabilitiesFilter',
+                'ImagePropertiesFilter',
+                'ServerGroupAntiAffinityFilter',
+                'ServerGroupAffinityFilter',
+                'DiskPlacementFilter',
+            ],
+            weight_classes=[
+                'nova.scheduler.weights.all_weighers',
+                'nova_diskplacer.scheduler.weigher.DiskPlacementWeigher',
+            ],
+            group='filter_scheduler',
+        )
+        self.flags(instances=-1, cores=-1, ram=-1, group='quota')
+        conf.register_opts(CONF)
+        # so that disks decide where a server goes, not memory or vCPUs
+        self.flags(
+            disk_placement_weight_multiplier=1000.0,
+            group='diskplacer_scheduler',
+        )
+        self.useFixture(
+            fixtures.MockPatchObject(
+                nova_fixtures.CellDatabases, '_wrap_target_cell', target_cell
+            )
+        )
+        super().setUp()
+        # Nova makes them errors; SQLAlchemy may be newer than Nova
+        warnings.filterwarnings('ignore', category=exc.SADeprecationWarning)
+        self._count_reports()
+        listener.reset()
+        self.addCleanup(listener.reset)
+        for name in (GB, MBPS):
+            self.placement.put(f'/resource_classes/{name}', None, version='1.7')
+        self.placement.put(f'/traits/{MARK}', None, version='1.6')
+        self.hosts = {}
+        for number in range(self.hosts_count):
+            self.add_host(f'host{number}')
+        self.agents = Agents(self.hosts)
+        self.agents.start()
+        self.addCleanup(self.agents.stop)
+
+    def _wait_for_server_parameter(
+        self, server, expected_params, max_retries=10, **kwargs
+    ):
+        # Nova's 5 s are short for a busy machine
+        return super()._wait_for_server_parameter(
+            server, expected_params, max_retries=20 * max_retries, **kwargs
+        )
+
+    def add_host(self, name, disks=None):
+        """Start a compute, give it disks, and return its ``Host``."""
+        self._start_compute(name)
+        if disks is None:
+            disks = [Disk(**self.disk) for _ in range(self.disks_count)]
+        provider = self._get_provider_uuid_by_host(name)
+        self.hosts[name] = Host(self.placement, name, provider, disks)
+        return self.hosts[name]
+
+    def report(self):
+        """Send reports of all hosts and wait until the scheduler has them."""
+        listener.get_fleet()
+        before = collections.Counter(self._taken)
+        self.agents.send()
+        waiting = {
+            host.provider for host in self.hosts.values() if host.reporting
+        }
+        end = time.monotonic() + 10
+        while any(self._taken[host] <= before[host] for host in waiting):
+            self.assertLess(time.monotonic(), end, 'reports were not heard')
+            time.sleep(0.01)
+
+    def _count_reports(self):
+        self._taken = collections.Counter()
+        update = fleets.Fleet.update
+
+        def counted(fleet, report):
+            update(fleet, report)
+            self._taken[report['provider']] += 1
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.scheduler.fleet.Fleet.update', counted
+            )
+        )
+
+    def flavor(self, **extra_specs):
+        """Create a flavor with ``diskplacer:`` extra specs; its ID."""
+        return self._create_flavor(
+            memory_mb=512,
+            vcpu=1,
+            disk=1,
+            ephemeral=0,
+            extra_spec={
+                f'diskplacer:{name}': str(value)
+                for name, value in extra_specs.items()
+            },
+        )
+
+    def boot(self, flavor, **kwargs):
+        """Boot a server, wait until it is ACTIVE, and return it."""
+        return self._create_server(
+            flavor_id=flavor, networks='none', **kwargs
+        )
+
+    def refuse(self, flavor, **kwargs):
+        """Boot a server for which there must be no valid host."""
+        server = self.boot(flavor, expected_state='ERROR', **kwargs)
+        self.assertIn('No valid host', server['fault']['message'])
+        self.assertEqual({}, self.allocations(server['id']))
+        return server
+
+    def allocations(self, consumer):
+        """Return a consumer's allocations, {provider: resources}."""
+        body = self.placement.get(
+            f'/allocations/{consumer}', version=VERSION
+        ).body
+        return {
+            provider: allocation['resources']
+            for provider, allocation in body['allocations'].items()
+        }
+
+    def claims(self, consumer):
+        """Return what a consumer claims, {host: {disk: resources}}."""
+        allocations = self.allocations(consumer)
+        claims = {
+            host.name: {
+                disk: allocations[disk]
+                for disk in host.disks
+                if disk in allocations
+            }
+            for host in self.hosts.values()
+        }
+        return {host: disks for host, disks in claims.items() if disks}
+
+    def host_of(self, server):
+        """Return the ``Host`` that a server is on."""
+        return self.hosts[
+            self.api.get_server(server['id'])['OS-EXT-SRV-ATTR:host']
+        ]
+
+    def assert_claims(self, server, amounts, mbps=None):
+        """Check a server's claims on its host's disks, and only there.
+
+        :param amounts: GiB claimed on each disk, in any order.
+        :param mbps: MB/s claimed on each disk, in any order.
+        :returns: UUIDs of the disks.
+        """
+        host = self.host_of(server).name
+        claims = self.claims(server['id'])
+        self.assertEqual([host], list(claims))
+        self.assertEqual(
+            sorted(amounts), sorted(c[GB] for c in claims[host].values())
+        )
+        self.assertEqual(
+            sorted(mbps or []),
+            sorted(c[MBPS] for c in claims[host].values() if MBPS in c),
+        )
+        self.assert_not_oversold()
+        return set(claims[host])
+
+    def assert_not_oversold(self):
+        """Check every disk's usage against its inventory."""
+        for host in self.hosts.values():
+            for disk in host.disks.values():
+                used = host.used(disk)
+                self.assertLessEqual(
+                    used[GB], disk.total_gb - disk.reserved_gb
+                )
+                self.assertLessEqual(used[MBPS], disk.total_mbps)
+
+    def assert_unused(self):
+        """Check that nothing is claimed on any disk."""
+        for host in self.hosts.values():
+            for disk in host.disks.values():
+                self.assertEqual(0, host.used(disk)[GB])

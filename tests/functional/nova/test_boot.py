@@ -1,0 +1,309 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Servers with vdisks are booted and deleted."""
+
+from nova.tests.functional.api import client
+
+from nova_diskplacer.scheduler import listener
+from tests.functional.nova import base
+
+
+class BootTestCase(base.CloudTestCase):
+    """One request at a time."""
+
+    def test_round_robin_takes_distinct_disks(self):
+        flavor = self.flavor(vdisks=4, vdisk_gb=100, vdisk_mbps=20)
+        server = self.boot(flavor)
+        self.assert_claims(server, [100] * 4, [20] * 4)
+        # the periodic task of nova-compute leaves the disks alone
+        self._run_periodics()
+        self.assert_claims(server, [100] * 4, [20] * 4)
+        self._delete_server(server)
+        self.assertEqual({}, self.allocations(server['id']))
+        self.assert_unused()
+
+    def test_round_robin_spreads_evenly_above_one_per_disk(self):
+        flavor = self.flavor(vdisks=8, vdisk_gb=10, vdisks_per_disk=2)
+        self.assert_claims(self.boot(flavor), [20] * 2 + [10] * 4)
+
+    def test_consolidated_takes_one_disk(self):
+        flavor = self.flavor(vdisks=4, vdisk_gb=100, mapping='consolidated')
+        first = self.assert_claims(self.boot(flavor), [400])
+        self.report()
+        # the next one goes on the disk in use, not on an empty one
+        self.assertEqual(first, self.assert_claims(self.boot(flavor), [400]))
+
+    def test_round_robin_prefers_the_least_committed_host(self):
+        flavor = self.flavor(vdisks=6, vdisk_gb=100)
+        hosts = set()
+        for _ in self.hosts:
+            server = self.boot(flavor)
+            self.assert_claims(server, [100] * 6)
+            hosts.add(self.host_of(server).name)
+            self.report()
+        self.assertEqual(set(self.hosts), hosts)
+
+    def test_multi_create(self):
+        flavor = self.flavor(vdisks=2, vdisk_gb=600)
+        self.api.post_server({
+            'server': {
+                **self._build_server(flavor_id=flavor, networks='none'),
+                'min_count': 8,
+                'max_count': 8,
+            }
+        })
+        servers = self.api.get_servers(detail=False)
+        self.assertEqual(8, len(servers))
+        taken = set()
+        for server in servers:
+            self._wait_for_state_change(server, 'ACTIVE')
+            disks = self.assert_claims(server, [600] * 2)
+            self.assertEqual(set(), taken & disks)
+            taken |= disks
+        self.assertEqual(16, len(taken))
+        for server in servers:
+            self._delete_server(server)
+        self.assert_unused()
+
+    def test_multi_create_that_does_not_fit_claims_nothing(self):
+        flavor = self.flavor(vdisks=6, vdisk_gb=600)
+        self.api.post_server({
+            'server': {
+                **self._build_server(flavor_id=flavor, networks='none'),
+                'min_count': 4,
+                'max_count': 4,
+            }
+        })
+        for server in self.api.get_servers(detail=False):
+            self._wait_for_state_change(server, 'ERROR')
+            self.assertEqual({}, self.allocations(server['id']))
+        self.assert_unused()
+
+    def test_too_large_is_refused(self):
+        self.refuse(self.flavor(vdisks=7, vdisk_gb=10))
+        self.refuse(self.flavor(vdisks=1, vdisk_gb=1001))
+        self.refuse(
+            self.flavor(vdisks=2, vdisk_gb=501, mapping='round_robin',
+                        media='ssd')
+        )
+        self.refuse(self.flavor(vdisks=1, vdisk_gb=10, vdisk_mbps=151))
+
+    def test_deleted_room_is_found_before_the_next_report(self):
+        flavor = self.flavor(vdisks=6, vdisk_gb=1000)
+        servers = [self.boot(flavor) for _ in self.hosts]
+        self.report()
+        self.refuse(flavor)
+        self._delete_server(servers[0])
+        self.assert_claims(self.boot(flavor), [1000] * 6)
+
+
+class ConflictTestCase(base.CloudTestCase):
+    """Placement knows more than the agents have reported."""
+
+    hosts_count = 2
+    disks_count = 4
+
+    def fill(self, disks, gb):
+        """Claim room behind the scheduler's back."""
+        for disk in disks:
+            self.placement.put(
+                f'/allocations/{disk.uuid}',
+                {
+                    'allocations': {
+                        disk.uuid: {'resources': {base.GB: gb}}
+                    },
+                    'project_id': 'other',
+                    'user_id': 'other',
+                    'consumer_generation': None,
+                    'consumer_type': 'UNKNOWN',
+                },
+                version='1.38',
+            )
+            self.assertEqual(gb, self.used(disk))
+
+    def used(self, disk):
+        return self.hosts['host0'].used(disk)[base.GB]
+
+    def test_other_disks_of_the_host(self):
+        self.report()
+        filled = set()
+        for host in self.hosts.values():
+            disks = list(host.disks.values())[:2]
+            self.fill(disks, 950)
+            filled |= {disk.uuid for disk in disks}
+        server = self.boot(self.flavor(vdisks=2, vdisk_gb=100))
+        self.assertEqual(
+            set(), filled & self.assert_claims(server, [100] * 2)
+        )
+
+    def test_next_host(self):
+        self.report()
+        self.fill(self.hosts['host0'].disks.values(), 950)
+        for _ in range(3):
+            server = self.boot(self.flavor(vdisks=4, vdisk_gb=100))
+            self.assert_claims(server, [100] * 4)
+            self.assertEqual('host1', self.host_of(server).name)
+
+    def test_no_host(self):
+        self.report()
+        for host in self.hosts.values():
+            self.fill(list(host.disks.values())[:1], 950)
+        self.refuse(self.flavor(vdisks=4, vdisk_gb=100))
+        self.assert_not_oversold()
+
+
+class ReportTestCase(base.CloudTestCase):
+    """What the scheduler knows of a host comes from its agent."""
+
+    hosts_count = 2
+    disks_count = 4
+
+    def setUp(self):
+        super().setUp()
+        self.plain = self._create_flavor(memory_mb=512, vcpu=1, disk=1,
+                                         ephemeral=0)
+        self.vdisks = self.flavor(vdisks=1, vdisk_gb=10)
+
+    def test_plain_request_needs_no_report(self):
+        for host in self.hosts.values():
+            host.reporting = False
+        server = self.boot(self.plain)
+        self.assertEqual({}, self.claims(server['id']))
+        # not even a listener was started for it
+        self.assertEqual({}, listener._listeners)
+        self.refuse(self.vdisks)
+        self.assert_unused()
+
+    def test_host_without_report_is_left_out(self):
+        self.hosts['host0'].reporting = False
+        for _ in range(3):
+            server = self.boot(self.vdisks)
+            self.assert_claims(server, [10])
+            self.assertEqual('host1', self.host_of(server).name)
+
+    def test_report_expires(self):
+        self.flags(report_timeout=5, group='diskplacer_scheduler')
+        self.report()
+        self.boot(self.vdisks)
+        fleet = listener.get_fleet()
+        clock = fleet._clock
+        fleet._clock = lambda: clock() + 5.1
+        self.refuse(self.vdisks)
+        self.assertEqual({}, self.claims(self.boot(self.plain)['id']))
+        self.report()
+        self.assert_claims(self.boot(self.vdisks), [10])
+
+    def test_unhealthy_disk_is_not_used(self):
+        for host in self.hosts.values():
+            for disk in list(host.disks.values())[:3]:
+                disk.health = 'read-only'
+                host.publish(disk)
+        self.report()
+        self.assert_claims(self.boot(self.vdisks), [10])
+        self.refuse(self.flavor(vdisks=2, vdisk_gb=10))
+
+    def test_media(self):
+        for host in self.hosts.values():
+            disk = list(host.disks.values())[0]
+            disk.medium = 'ssd'
+            host.publish(disk)
+        self.report()
+        disks = self.assert_claims(
+            self.boot(self.flavor(vdisks=1, vdisk_gb=10, media='ssd')), [10]
+        )
+        media = {
+            disk.uuid: disk.medium
+            for host in self.hosts.values()
+            for disk in host.disks.values()
+        }
+        self.assertEqual({'ssd'}, {media[disk] for disk in disks})
+        disks = self.assert_claims(
+            self.boot(self.flavor(vdisks=3, vdisk_gb=10, media='hdd')),
+            [10] * 3,
+        )
+        self.assertEqual({'hdd'}, {media[disk] for disk in disks})
+        self.refuse(self.flavor(vdisks=2, vdisk_gb=10, media='ssd'))
+
+
+class ExtraSpecsTestCase(base.CloudTestCase):
+    """Nova's API itself refuses extra specs that mean nothing."""
+
+    hosts_count = 1
+    disks_count = 1
+
+    def refused(self, flavor, name, value):
+        error = self.assertRaises(
+            client.OpenStackApiException,
+            self.admin_api.post_extra_spec,
+            flavor,
+            {'extra_specs': {f'diskplacer:{name}': value}},
+        )
+        self.assertEqual(400, error.response.status_code)
+        return error.response.text
+
+    def test_bad_extra_specs(self):
+        flavor = self._create_flavor()
+        self.assertIn(
+            'consolidated', self.refused(flavor, 'mapping', 'scatter')
+        )
+        self.assertIn('ssd', self.refused(flavor, 'media', 'tape'))
+        self.assertIn('64', self.refused(flavor, 'vdisks', '65'))
+        self.refused(flavor, 'vdisks', 'four')
+        self.refused(flavor, 'vdisk_gb', '0')
+        self.refused(flavor, 'vdisk_gib', '10')
+
+    def test_incomplete_extra_specs_are_refused_by_the_scheduler(self):
+        flavor = self.flavor(vdisks=4)
+        self.refuse(flavor)
+        self.assertIn('diskplacer:vdisk_gb is required', self.stdlog.logger.output)
+
+
+class WeigherTestCase(base.CloudTestCase):
+    """Multipliers by option and by aggregate."""
+
+    hosts_count = 2
+    disks_count = 4
+
+    def commit_host0(self):
+        for disk in self.hosts['host0'].disks.values():
+            disk.reserved_gb = 500
+            self.hosts['host0'].publish(disk)
+        self.report()
+
+    def boot_hosts(self, flavor):
+        return {
+            self.host_of(self.boot(flavor)).name for _ in range(4)
+        }
+
+    def test_multiplier(self):
+        self.commit_host0()
+        flavor = self.flavor(vdisks=4, vdisk_gb=1)
+        self.assertEqual({'host1'}, self.boot_hosts(flavor))
+        self.flags(
+            disk_placement_weight_multiplier=-1000.0,
+            group='diskplacer_scheduler',
+        )
+        self.assertEqual({'host0'}, self.boot_hosts(flavor))
+
+    def test_aggregate_multiplier(self):
+        self.commit_host0()
+        flavor = self.flavor(vdisks=4, vdisk_gb=1)
+        # score 0.5 with 10000 outweighs score 1 with 1000
+        aggregate = self._create_aggregate('preferred')
+        self.admin_api.add_host_to_aggregate(aggregate, 'host0')
+        self.admin_api.post_aggregate_action(aggregate, {
+            'set_metadata': {
+                'metadata': {'disk_placement_weight_multiplier': '10000'}
+            }
+        })
+        self.assertEqual({'host0'}, self.boot_hosts(flavor))
