@@ -339,7 +339,13 @@ class Nova(test.TestCase):
         logging.getLogger().setLevel(logging.INFO)
         conf.register_opts(conf.CONF)
         self.flags(track_instance_changes=False, group='filter_scheduler')
-        self.flags(warmup_timeout=0.0, group='diskplacer_scheduler')
+        # the slower rows take minutes, and nobody reports meanwhile
+        self.flags(service_down_time=24 * 3600)
+        self.flags(
+            warmup_timeout=0.0,
+            report_timeout=3600,
+            group='diskplacer_scheduler',
+        )
         self.addCleanup(listener.reset)
 
     def measure(self):
