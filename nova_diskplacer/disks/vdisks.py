@@ -30,6 +30,9 @@ DIRECTORY = 'vdisks'
 
 GIB = 1 << 30
 
+# XFS wants as much free as a call asks for, allocated already or not.
+_STEP = 32 << 20
+
 _SERVER = 'user.diskplacer.server'
 _VOLUME = 'user.diskplacer.volume'
 
@@ -147,7 +150,9 @@ def extend(disk: str, name: str, size_bytes: int) -> None:
             try:
                 before = os.fstat(descriptor).st_size
                 try:
-                    os.posix_fallocate(descriptor, 0, size_bytes)
+                    for start in range(0, size_bytes, _STEP):
+                        step = min(_STEP, size_bytes - start)
+                        os.posix_fallocate(descriptor, start, step)
                 except OSError:
                     os.ftruncate(descriptor, before)
                     raise

@@ -31,6 +31,7 @@ from cinder.volume import configuration
 from keystoneauth1 import loading
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
+from placement import deploy
 from placement.tests.functional.fixtures import placement as placement_fixture
 
 from cinder_vdisk_mapper import conf
@@ -96,6 +97,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
     def setUp(self):
         self.hosts = {}
         super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger(nuke_handlers=False))
         # Nova says who it is by a service token, of which noauth knows
         # nothing
         self.patch('cinder.volume.api.API.attachment_deletion_allowed')
@@ -115,16 +117,33 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
             placement_fixture.PlacementFixture(
                 conf_fixture=self.useFixture(
                     config_fixture.Config(cfg.ConfigOpts())
-                )
+                ),
+                use_intercept=False,
             )
         )
-        self._account('placement', self.placement_fixture.endpoint)
+        self.placement_away = None
+        placement_api = deploy.loadapp(
+            self.placement_fixture.conf_fixture.conf
+        )
+        self.useFixture(
+            stubs.Intercept(stubs.PLACEMENT, self._placement(placement_api))
+        )
+        self._account('placement', stubs.PLACEMENT)
         self.placement = placement.PlacementClient.from_conf(CONF)
         self.placement.ensure_names()
 
+    def _placement(self, application):
+        def answer(environ, start_response):
+            if environ['REQUEST_METHOD'] == self.placement_away:
+                start_response('503 Service Unavailable', [])
+                return [b'']
+            return application(environ, start_response)
+
+        return answer
+
     def _start_nova(self):
         self.nova = self.useFixture(stubs.NovaAPI())
-        self._account('nova', stubs.URL)
+        self._account('nova', stubs.NOVA)
 
     def _account(self, group, endpoint):
         CONF.register_opts(

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A Nova API that knows just the servers that a test tells it of."""
+"""HTTP services in the same process."""
 
 import json
 import re
@@ -18,11 +18,30 @@ import re
 import fixtures
 from wsgi_intercept import interceptor
 
-URL = 'http://nova.test:80/v2.1'
+NOVA = 'http://nova.test:80/v2.1'
+PLACEMENT = 'http://placement.test:80/placement'
+
+
+class Intercept(fixtures.Fixture):
+    """Has a WSGI application answer at a URL."""
+
+    def __init__(self, url, application):
+        super().__init__()
+        self._url = url
+        self._application = application
+
+    def _setUp(self):
+        intercept = interceptor.RequestsInterceptor(
+            lambda: self._application, url=self._url
+        )
+        intercept.install_intercept()
+        self.addCleanup(intercept.uninstall_intercept)
 
 
 class NovaAPI(fixtures.Fixture):
-    """Answers GET /servers/{id}; 503 while ``down``.
+    """A Nova API that knows just the servers that it is told of.
+
+    Answers GET /servers/{id}; 503 while ``down``.
 
     ``requests`` holds (path, microversion) of each request.
     """
@@ -34,12 +53,7 @@ class NovaAPI(fixtures.Fixture):
         self.down = False
 
     def _setUp(self):
-        # pylint: disable=unnecessary-lambda
-        intercept = interceptor.RequestsInterceptor(
-            lambda: self._application, url=URL
-        )
-        intercept.install_intercept()
-        self.addCleanup(intercept.uninstall_intercept)
+        self.useFixture(Intercept(NOVA, self._application))
 
     def add(self, uuid, project_id, host, extra_specs=None):
         """Add a server as microversion 2.47 shows it to an admin."""

@@ -13,31 +13,319 @@
 """The life of volumes, through Cinder's API."""
 
 import os
+import uuid
 
+from cinder import objects
+from cinder.tests.functional.api import client
+
+from nova_diskplacer.disks import vdisks
 from tests.functional.cinder import base
 
 GIB = 1 << 30
 
 
-class ClaimedTestCase(base.CinderTestCase):
+class DriverTestCase(base.CinderTestCase):
+    def setUp(self):
+        super().setUp()
+        self.host = self.hosts['host1']
+        self.disks = sorted(self.host.disks())
+
+    def where(self, volume):
+        """Return the disk that a volume is bound to, None if none."""
+        row = objects.Volume.get_by_id(self.context, volume['id'])
+        return row.provider_location
+
+    def held(self):
+        """Return the volumes on each disk of host1 that has any."""
+        return {
+            uuid: {vdisk.volume_id for vdisk in disk.vdisks}
+            for uuid, disk in self.host.disks().items()
+            if disk.vdisks
+        }
+
+    def assertRefused(self, pattern, volume, server, host='host1'):
+        """Attaching fails with a message, and leaves nothing behind."""
+        before = self.held()
+        attachment = self.reserve(volume, server)
+        error = self.assertRaises(
+            client.OpenStackApiException, self.connect, attachment, host
+        )
+        self.api.api_delete(f'/attachments/{attachment}')
+        self.assertRegex(error.response.text, pattern)
+        self.assertEqual(before, self.held())
+
+
+class ClaimedTestCase(DriverTestCase):
     def test_life(self):
-        host = self.hosts['host1']
-        disk = sorted(host.disks())[1]
+        disk = self.disks[1]
         server = self.server(claims={disk: 2}, vdisks=1, vdisk_gb=2)
         volume = self.create(2, f'{server}-blank-vol')
         self.assertEqual('host1@vdisk#vdisk', volume['os-vol-host-attr:host'])
-        self.assertEqual((), host.disks()[disk].vdisks)
+        self.assertEqual({}, self.held())
         attachment, path = self.attach(volume, server)
         self.assertEqual(
-            f'{host.root}/{disk}/vdisks/volume-{volume["id"]}', path
+            f'{self.host.root}/{disk}/vdisks/volume-{volume["id"]}', path
         )
         status = os.stat(path)
         self.assertEqual(2 * GIB, status.st_size)
         self.assertGreaterEqual(status.st_blocks * 512, 2 * GIB)
-        self.assertEqual({0}, set(host.reserved().values()))
+        self.assertEqual({0}, set(self.host.reserved().values()))
         self.detach(volume, attachment)
         attachment, again = self.attach(volume, server)
         self.assertEqual(path, again)
         self.detach(volume, attachment)
         self.delete(volume)
-        self.assertFalse(os.path.exists(path))
+        self.assertEqual({}, self.held())
+
+    def test_each_claim_is_filled_once(self):
+        server = self.server(
+            claims=dict.fromkeys(self.disks, 1), vdisks=3, vdisk_gb=1
+        )
+        volumes = [self.create(1, f'{server}-blank-vol') for _ in range(4)]
+        places = set()
+        for volume in volumes[:3]:
+            self.attach(volume, server)
+            places.add(self.where(volume))
+        self.assertEqual(set(self.disks), places)
+        self.assertRefused(
+            'does not fit what server .* has claimed', volumes[3], server
+        )
+
+    def test_consolidated_claim(self):
+        server = self.server(
+            claims={self.disks[2]: 3},
+            vdisks=3,
+            vdisk_gb=1,
+            mapping='consolidated',
+        )
+        for _ in range(3):
+            volume = self.create(1, f'{server}-blank-vol')
+            self.attach(volume, server)
+            self.assertEqual(self.disks[2], self.where(volume))
+
+    def test_larger_than_claimed(self):
+        server = self.server(claims={self.disks[0]: 1}, vdisks=1, vdisk_gb=1)
+        volume = self.create(2, f'{server}-blank-vol')
+        self.assertRefused('2 GiB does not fit', volume, server)
+
+    def test_what_is_left_of_a_killed_attempt_is_used(self):
+        disk = self.disks[0]
+        server = self.server(claims={disk: 1}, vdisks=1, vdisk_gb=1)
+        volume = self.create(1, f'{server}-blank-vol')
+        path = os.path.join(self.host.root, disk)
+        name = f'volume-{volume["id"]}'
+        vdisks.create(path, name, volume['id'], server, GIB)
+        attachment, device = self.attach(volume, server)
+        self.assertEqual(f'{path}/vdisks/{name}', device)
+        self.detach(volume, attachment)
+        # and a delete that was killed after the file was gone is completed
+        vdisks.delete(path, name)
+        self.delete(volume)
+
+
+class HotPluggedTestCase(DriverTestCase):
+    def test_round_robin(self):
+        server = self.server()
+        for count in range(1, 4):
+            volume = self.create(1)
+            self.attach(volume, server)
+            self.assertEqual(count, len(self.held()))
+        # what nobody claims is withheld from the scheduler
+        self.assertEqual({1}, set(self.host.reserved().values()))
+        volume = self.create(1)
+        self.assertRefused('round_robin', volume, server)
+        self.assertEqual({1}, set(self.host.reserved().values()))
+
+    def test_bound_for_another_server(self):
+        one, other = self.server(), self.server()
+        volume = self.create(1)
+        attachment, _ = self.attach(volume, one)
+        self.detach(volume, attachment)
+        disk = self.where(volume)
+        others = [self.create(1) for _ in self.disks]
+        for another in others:
+            self.attach(another, other)
+        self.assertRefused(f'is on disk {disk}, where', volume, other)
+        self.delete_bound(
+            next(one for one in others if self.where(one) == disk)
+        )
+        self.attach(volume, other)
+        # the disk holds a vdisk of its new server, whoever it was bound for
+        self.assertRefused('round_robin', self.create(1), other)
+
+    def delete_bound(self, volume):
+        """Detach and delete a volume."""
+        attachments = self.api.api_get(
+            f'/attachments?volume_id={volume["id"]}'
+        )['attachments']
+        self.detach(volume, attachments[0]['id'])
+        self.delete(volume)
+
+    def type(self, mapping):
+        """Make a volume type with a mapping."""
+        type_id = self.api.create_type(mapping)['id']
+        self.api.create_volume_type_extra_specs(
+            type_id, {'vdisk:mapping': mapping}
+        )
+        return type_id
+
+    def test_consolidated_type(self):
+        type_ = self.type('consolidated')
+        server = self.server()
+        for _ in range(3):
+            volume = self.wait(
+                self.api.post_volume(
+                    {'volume': {'size': 1, 'volume_type': type_}}
+                )['id'],
+                'available',
+            )
+            self.attach(volume, server)
+        self.assertEqual([3], [len(found) for found in self.held().values()])
+
+    def test_bad_mapping_of_type(self):
+        type_ = self.type('scattered')
+        volume = self.api.post_volume(
+            {'volume': {'size': 1, 'volume_type': type_}}
+        )
+        self.wait(volume['id'], 'error')
+        self.assertIn('vdisk:mapping=scattered is not', self.log.output)
+
+    def test_claims_of_others_are_respected(self):
+        for disk in self.disks[:2]:
+            self.server(claims={disk: 3}, vdisks=1, vdisk_gb=3)
+        server = self.server()
+        volume = self.create(2)
+        self.attach(volume, server)
+        self.assertEqual(self.disks[2], self.where(volume))
+        self.assertRefused('no disk for volume', self.create(2), server)
+
+    def test_claim_that_is_not_filled_comes_first(self):
+        server = self.server(claims={self.disks[1]: 2}, vdisks=1, vdisk_gb=2)
+        volume = self.create(2)
+        self.attach(volume, server)
+        self.assertEqual(self.disks[1], self.where(volume))
+        self.assertEqual({0}, set(self.host.reserved().values()))
+
+    def test_extend(self):
+        server = self.server()
+        volume = self.create(1)
+        url = f'/volumes/{volume["id"]}/action'
+        self.api.api_post(url, {'os-extend': {'new_size': 2}})
+        self.wait(volume['id'], 'available')
+        attachment, path = self.attach(volume, server)
+        self.assertEqual(2 * GIB, os.stat(path).st_size)
+        self.detach(volume, attachment)
+        with open(path, 'r+b') as stream:
+            stream.write(b'kept')
+        self.api.api_post(url, {'os-extend': {'new_size': 3}})
+        self.wait(volume['id'], 'available')
+        self.assertEqual(3 * GIB, os.stat(path).st_size)
+        self.assertGreaterEqual(os.stat(path).st_blocks * 512, 3 * GIB)
+        with open(path, 'rb') as stream:
+            self.assertEqual(b'kept', stream.read(4))
+        disk = self.where(volume)
+        self.assertEqual(3, self.host.reserved()[disk])
+        self.server(claims={disk: 1}, vdisks=1, vdisk_gb=1)
+        self.api.api_post(url, {'os-extend': {'new_size': 4}})
+        self.wait(volume['id'], 'error_extending')
+        self.assertIn('has no room to extend', self.log.output)
+        self.assertEqual(3 * GIB, os.stat(path).st_size)
+        self.assertEqual(3, self.host.reserved()[disk])
+
+    def test_deleted_space_is_offered_again_and_reads_as_zeros(self):
+        server = self.server()
+        volume = self.create(4)
+        attachment, path = self.attach(volume, server)
+        with open(path, 'r+b') as stream:
+            stream.write(b'secret' * 100000)
+            os.fsync(stream.fileno())
+        self.detach(volume, attachment)
+        self.delete(volume)
+        self.assertEqual({0}, set(self.host.reserved().values()))
+        for _ in self.disks:
+            _, path = self.attach(self.create(4), server)
+            with open(path, 'rb') as stream:
+                self.assertEqual(b'\0' * 600000, stream.read(600000))
+
+
+class RefusedTestCase(DriverTestCase):
+    def test_foreign_host(self):
+        server = self.server()
+        volume = self.create(1, hints={'local_to_instance': server})
+        self.assertRefused(
+            "can be attached there only, not on host 'host2'",
+            volume,
+            server,
+            'host2',
+        )
+
+    def test_server_of_another_project(self):
+        server = self.server(project='somebody')
+        self.assertRefused('of project somebody', self.create(1), server)
+
+    def test_claims_of_another_project(self):
+        server = self.server()
+        self.claim(server, {self.disks[0]: 1}, 'somebody')
+        self.assertRefused('of project somebody', self.create(1), server)
+
+    def test_unknown_server(self):
+        self.assertRefused(
+            'Nova knows no server', self.create(1), str(uuid.uuid4())
+        )
+
+    def test_nova_away(self):
+        server = self.server()
+        volume = self.create(1)
+        self.nova.down = True
+        self.assertRefused('Nova cannot be asked', volume, server)
+        self.nova.down = False
+        self.attach(volume, server)
+
+    def test_placement_away(self):
+        server = self.server()
+        volume = self.create(1)
+        for method in ('GET', 'PUT'):
+            self.placement_away = method
+            self.assertRefused('Placement: .* 503', volume, server)
+        self.placement_away = None
+        self.assertEqual({0}, set(self.host.reserved().values()))
+        self.attach(volume, server)
+
+    def test_disk_away(self):
+        server = self.server(claims={self.disks[0]: 1}, vdisks=1, vdisk_gb=1)
+        volume = self.create(1, f'{server}-blank-vol')
+        attachment, _ = self.attach(volume, server)
+        self.detach(volume, attachment)
+        entry = os.path.join(self.host.root, self.disks[0])
+        os.rename(entry + '/.diskplacer.json', entry + '/hidden')
+        self.assertRefused('is missing', volume, server)
+        self.api.delete_volume(volume['id'])
+        self.wait(volume['id'], 'error_deleting')
+        os.rename(entry + '/hidden', entry + '/.diskplacer.json')
+        self.attach_again(volume)
+
+    def attach_again(self, volume):
+        """Reset a volume whose disk is back, and delete it."""
+        self.api.api_post(
+            f'/volumes/{volume["id"]}/action',
+            {'os-reset_status': {'status': 'available'}},
+            check_response_status=[202],
+        )
+        self.delete(volume)
+        self.assertEqual({}, self.held())
+
+    def test_unsupported(self):
+        volume = self.create(1)
+        snapshot = self.api.post_snapshot(
+            {'snapshot': {'volume_id': volume['id']}}
+        )
+        self._poll_snapshot_while(
+            snapshot['id'], ['creating'], expected_end_status='error'
+        )
+        self.assertIn('does not support snapshots', self.log.output)
+        clone = self.api.post_volume(
+            {'volume': {'size': 1, 'source_volid': volume['id']}}
+        )
+        self.wait(clone['id'], 'error')
+        self.assertIn('does not support clones', self.log.output)
+        self.delete(clone)
