@@ -250,7 +250,9 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         listener.reset()
         self.addCleanup(listener.reset)
         for name in (GB, MBPS):
-            self.placement.put(f'/resource_classes/{name}', None, version='1.7')
+            self.placement.put(
+                f'/resource_classes/{name}', None, version='1.7'
+            )
         self.placement.put(f'/traits/{MARK}', None, version='1.6')
         self.hosts = {}
         for number in range(self.hosts_count):
@@ -316,15 +318,35 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             },
         )
 
-    def boot(self, flavor, **kwargs):
-        """Boot a server, wait until it is ACTIVE, and return it."""
-        return self._create_server(
-            flavor_id=flavor, networks='none', **kwargs
-        )
+    def settled(self, server):
+        """Return the server once it is built or given up."""
+        end = time.monotonic() + 120
+        while True:
+            server = self.api.get_server(server['id'])
+            if server['status'] == 'ACTIVE' or 'fault' in server:
+                return server
+            self.assertLess(time.monotonic(), end, server)
+            time.sleep(0.2)
+
+    def request(self, flavor, **kwargs):
+        """Return the body of a request for a server."""
+        return {
+            'server': {
+                **self._build_server(flavor_id=flavor, networks='none'),
+                **kwargs,
+            }
+        }
+
+    def boot(self, flavor, status='ACTIVE', **kwargs):
+        """Boot a server and return it when it has that status."""
+        server = self.api.post_server(self.request(flavor, **kwargs))
+        server = self.settled(server)
+        self.assertEqual(status, server['status'], server.get('fault'))
+        return server
 
     def refuse(self, flavor, **kwargs):
         """Boot a server for which there must be no valid host."""
-        server = self.boot(flavor, expected_state='ERROR', **kwargs)
+        server = self.boot(flavor, status='ERROR', **kwargs)
         self.assertIn('No valid host', server['fault']['message'])
         self.assertEqual({}, self.allocations(server['id']))
         return server

@@ -55,18 +55,13 @@ class BootTestCase(base.CloudTestCase):
 
     def test_multi_create(self):
         flavor = self.flavor(vdisks=2, vdisk_gb=600)
-        self.api.post_server({
-            'server': {
-                **self._build_server(flavor_id=flavor, networks='none'),
-                'min_count': 8,
-                'max_count': 8,
-            }
-        })
+        self.api.post_server(self.request(flavor, min_count=8))
         servers = self.api.get_servers(detail=False)
         self.assertEqual(8, len(servers))
         taken = set()
         for server in servers:
-            self._wait_for_state_change(server, 'ACTIVE')
+            server = self.settled(server)
+            self.assertEqual('ACTIVE', server['status'], server.get('fault'))
             disks = self.assert_claims(server, [600] * 2)
             self.assertEqual(set(), taken & disks)
             taken |= disks
@@ -77,15 +72,9 @@ class BootTestCase(base.CloudTestCase):
 
     def test_multi_create_that_does_not_fit_claims_nothing(self):
         flavor = self.flavor(vdisks=6, vdisk_gb=600)
-        self.api.post_server({
-            'server': {
-                **self._build_server(flavor_id=flavor, networks='none'),
-                'min_count': 4,
-                'max_count': 4,
-            }
-        })
+        self.api.post_server(self.request(flavor, min_count=4))
         for server in self.api.get_servers(detail=False):
-            self._wait_for_state_change(server, 'ERROR')
+            self.assertEqual('ERROR', self.settled(server)['status'])
             self.assertEqual({}, self.allocations(server['id']))
         self.assert_unused()
 
@@ -93,8 +82,9 @@ class BootTestCase(base.CloudTestCase):
         self.refuse(self.flavor(vdisks=7, vdisk_gb=10))
         self.refuse(self.flavor(vdisks=1, vdisk_gb=1001))
         self.refuse(
-            self.flavor(vdisks=2, vdisk_gb=501, mapping='round_robin',
-                        media='ssd')
+            self.flavor(
+                vdisks=2, vdisk_gb=501, mapping='round_robin', media='ssd'
+            )
         )
         self.refuse(self.flavor(vdisks=1, vdisk_gb=10, vdisk_mbps=151))
 
@@ -119,9 +109,7 @@ class ConflictTestCase(base.CloudTestCase):
             self.placement.put(
                 f'/allocations/{disk.uuid}',
                 {
-                    'allocations': {
-                        disk.uuid: {'resources': {base.GB: gb}}
-                    },
+                    'allocations': {disk.uuid: {'resources': {base.GB: gb}}},
                     'project_id': 'other',
                     'user_id': 'other',
                     'consumer_generation': None,
@@ -142,9 +130,7 @@ class ConflictTestCase(base.CloudTestCase):
             self.fill(disks, 950)
             filled |= {disk.uuid for disk in disks}
         server = self.boot(self.flavor(vdisks=2, vdisk_gb=100))
-        self.assertEqual(
-            set(), filled & self.assert_claims(server, [100] * 2)
-        )
+        self.assertEqual(set(), filled & self.assert_claims(server, [100] * 2))
 
     def test_next_host(self):
         self.report()
@@ -170,8 +156,9 @@ class ReportTestCase(base.CloudTestCase):
 
     def setUp(self):
         super().setUp()
-        self.plain = self._create_flavor(memory_mb=512, vcpu=1, disk=1,
-                                         ephemeral=0)
+        self.plain = self._create_flavor(
+            memory_mb=512, vcpu=1, disk=1, ephemeral=0
+        )
         self.vdisks = self.flavor(vdisks=1, vdisk_gb=10)
 
     def test_plain_request_needs_no_report(self):
@@ -265,7 +252,9 @@ class ExtraSpecsTestCase(base.CloudTestCase):
     def test_incomplete_extra_specs_are_refused_by_the_scheduler(self):
         flavor = self.flavor(vdisks=4)
         self.refuse(flavor)
-        self.assertIn('diskplacer:vdisk_gb is required', self.stdlog.logger.output)
+        self.assertIn(
+            'diskplacer:vdisk_gb is required', self.stdlog.logger.output
+        )
 
 
 class WeigherTestCase(base.CloudTestCase):
@@ -281,9 +270,7 @@ class WeigherTestCase(base.CloudTestCase):
         self.report()
 
     def boot_hosts(self, flavor):
-        return {
-            self.host_of(self.boot(flavor)).name for _ in range(4)
-        }
+        return {self.host_of(self.boot(flavor)).name for _ in range(4)}
 
     def test_multiplier(self):
         self.commit_host0()
@@ -301,9 +288,12 @@ class WeigherTestCase(base.CloudTestCase):
         # score 0.5 with 10000 outweighs score 1 with 1000
         aggregate = self._create_aggregate('preferred')
         self.admin_api.add_host_to_aggregate(aggregate, 'host0')
-        self.admin_api.post_aggregate_action(aggregate, {
-            'set_metadata': {
-                'metadata': {'disk_placement_weight_multiplier': '10000'}
-            }
-        })
+        self.admin_api.post_aggregate_action(
+            aggregate,
+            {
+                'set_metadata': {
+                    'metadata': {'disk_placement_weight_multiplier': '10000'}
+                }
+            },
+        )
         self.assertEqual({'host0'}, self.boot_hosts(flavor))

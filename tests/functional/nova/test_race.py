@@ -14,7 +14,6 @@
 
 import concurrent.futures
 import threading
-import time
 
 from tests.functional.nova import base
 
@@ -43,29 +42,15 @@ class RaceTestCase(base.CloudTestCase):
     def boot_at_once(self, number):
         """Boot servers from one thread each; {server: status}."""
         barrier = threading.Barrier(number)
-        body = self._build_server(
-            flavor_id=self.servers_flavor, networks='none'
-        )
+        requests = [self.request(self.servers_flavor) for _ in range(number)]
 
-        def boot(index):
+        def boot(request):
             barrier.wait()
-            return self.api.post_server(
-                {'server': {**body, 'name': f'server-{index}'}}
-            )
+            return self.api.post_server(request)
 
         with concurrent.futures.ThreadPoolExecutor(number) as pool:
-            created = list(pool.map(boot, range(number)))
+            created = list(pool.map(boot, requests))
         return {server['id']: self.settled(server) for server in created}
-
-    def settled(self, server):
-        """Return the server once it is built or given up."""
-        end = time.monotonic() + 60
-        while True:
-            server = self.api.get_server(server['id'])
-            if server['status'] == 'ACTIVE' or 'fault' in server:
-                return server
-            self.assertLess(time.monotonic(), end, server)
-            time.sleep(0.2)
 
     def check(self, servers):
         """Check claims of all servers; the failed ones and why."""

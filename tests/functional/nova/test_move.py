@@ -1,0 +1,194 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Servers with vdisks are resized, migrated and evacuated.
+
+A vdisk is bound when its Cinder driver has put its bytes on a disk: then the
+agent of that host reports it, and Nova's block device mapping names its
+volume.
+"""
+
+import uuid
+
+from nova.tests import fixtures as nova_fixtures
+
+from tests.functional.nova import base
+
+
+class MoveTestCase(base.CloudTestCase):
+    """Two hosts can take a server, so that it has somewhere to go."""
+
+    hosts_count = 2
+    compute_driver = 'fake.FakeLiveMigrateDriver'
+
+    def setUp(self):
+        super().setUp()
+        self.vdisks = self.flavor(vdisks=2, vdisk_gb=100)
+
+    def migration_claims(self, server):
+        migration = self.get_migration_uuid_for_instance(server['id'])
+        return self.claims(migration)
+
+    def bind(self, server, volumes):
+        """Attach volumes that their driver binds to the claimed disks."""
+        host = self.host_of(server)
+        claims = self.claims(server['id'])[host.name]
+        for volume_id, disk in zip(volumes, sorted(claims), strict=True):
+            self.api.post_server_volume(
+                server['id'], {'volumeAttachment': {'volumeId': volume_id}}
+            )
+            self._wait_for_volume_attach(server['id'], volume_id)
+            host.disks[disk].vdisks.append(
+                {
+                    'volume_id': volume_id,
+                    'server_id': server['id'],
+                    'size_gb': 100,
+                }
+            )
+        self.report()
+
+    def boot_bound(self):
+        """Boot a server whose vdisks are bound."""
+        server = self.boot(self.vdisks)
+        self.bind(server, [str(uuid.uuid4()) for _ in range(2)])
+        return server
+
+    def assert_refused_for_vdisks(self, server):
+        host = self.host_of(server).name
+        self.assertRegex(
+            self.stdlog.logger.output,
+            f'Server {server["id"]} has vdisks on .*{host}',
+        )
+
+    def test_resize_to_same_host(self):
+        self.flags(allow_resize_to_same_host=True)
+        # the other host's disks are too small for the new flavor
+        server = self.boot(self.vdisks)
+        host = self.host_of(server)
+        (other,) = set(self.hosts.values()) - {host}
+        for disk in other.disks.values():
+            disk.reserved_gb = 900
+            other.publish(disk)
+        self.report()
+        old = self.claims(server['id'])
+        larger = self.flavor(vdisks=3, vdisk_gb=200)
+        self._resize_server(server, larger)
+        self.assert_claims(server, [200] * 3)
+        self.assertEqual(old, self.migration_claims(server))
+        self._revert_resize(server)
+        self.assertEqual(old, self.claims(server['id']))
+        self.assert_claims(server, [100] * 2)
+
+        self.report()
+        self._resize_server(server, larger)
+        self._confirm_resize(server)
+        self.assert_claims(server, [200] * 3)
+        self._delete_server(server)
+        self.assert_unused()
+
+    def test_migrate(self):
+        server = self.boot(self.vdisks)
+        source = self.host_of(server).name
+        old = self.claims(server['id'])
+        self._migrate_server(server)
+        self.assertNotEqual(source, self.host_of(server).name)
+        self.assert_claims(server, [100] * 2)
+        self.assertEqual(old, self.migration_claims(server))
+        self._revert_resize(server)
+        self.assertEqual(old, self.claims(server['id']))
+
+        self._migrate_server(server)
+        self._confirm_resize(server)
+        self.assertNotEqual(source, self.host_of(server).name)
+        self.assert_claims(server, [100] * 2)
+        self._delete_server(server)
+        self.assert_unused()
+
+    def test_live_migrate(self):
+        server = self.boot(self.vdisks)
+        source = self.host_of(server).name
+        self._live_migrate(server)
+        self.assertNotEqual(source, self.host_of(server).name)
+        self.assert_claims(server, [100] * 2)
+
+    def test_shelve_and_unshelve(self):
+        self.flags(shelved_offload_time=0)
+        server = self.boot(self.vdisks)
+        self._shelve_server(server)
+        self.assert_unused()
+        self._unshelve_server(server)
+        self.assert_claims(server, [100] * 2)
+
+    def test_migrate_with_bound_vdisks_is_refused(self):
+        server = self.boot_bound()
+        old = self.claims(server['id'])
+        self.api.post_server_action(server['id'], {'migrate': None})
+        self._assert_resize_migrate_action_fail(
+            server, 'migrate', 'NoValidHost'
+        )
+        self.assertEqual(old, self.claims(server['id']))
+        self.assert_refused_for_vdisks(server)
+        self.assert_not_oversold()
+
+    def test_resize_with_bound_vdisks_stays_on_its_host(self):
+        self.flags(allow_resize_to_same_host=True)
+        server = self.boot_bound()
+        host = self.host_of(server).name
+        (bound,) = self.claims(server['id']).values()
+        self._resize_server(server, self.flavor(vdisks=4, vdisk_gb=100))
+        self.assertEqual(host, self.host_of(server).name)
+        disks = self.assert_claims(server, [100] * 4)
+        # the vdisks that it has stay claimed where they are
+        self.assertLessEqual(set(bound), disks)
+        self._confirm_resize(server)
+        self.assertEqual(disks, self.assert_claims(server, [100] * 4))
+        self._delete_server(server)
+        self.assert_unused()
+
+    def test_evacuate(self):
+        server = self.boot(self.vdisks)
+        source = self.host_of(server).name
+        self.stop(source)
+        self._evacuate_server(server, expected_state='SHUTOFF')
+        target = self.host_of(server).name
+        self.assertNotEqual(source, target)
+        # as Nova does it: until the source host is back, both are claimed
+        claims = self.claims(server['id'])
+        self.assertEqual({source, target}, set(claims))
+        for disks in claims.values():
+            self.assertEqual([100] * 2, [c[base.GB] for c in disks.values()])
+        self.assert_not_oversold()
+        self.computes[source] = self.restart_compute_service(
+            self.computes[source]
+        )
+        self._wait_for_assert(
+            lambda: self.assertEqual([target], list(self.claims(server['id'])))
+        )
+
+    def test_evacuate_with_bound_vdisks_is_refused(self):
+        server = self.boot_bound()
+        host = self.host_of(server).name
+        old = self.claims(server['id'])
+        self.stop(host)
+        self._evacuate_server(
+            server,
+            expected_state='ERROR',
+            expected_task_state=None,
+            expected_migration_status='error',
+        )
+        self.assertEqual(old, self.claims(server['id']))
+        self.assert_refused_for_vdisks(server)
+
+    def stop(self, host):
+        """Stop a compute and say that it is down."""
+        self.computes[host].stop()
+        self.api.force_down_service(host, 'nova-compute', True)
