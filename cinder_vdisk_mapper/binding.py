@@ -304,8 +304,10 @@ class Binder:
 
     def _reserved(self, disk: str) -> bool:
         """Have Placement reserve what is on a disk; False if oversold."""
-        current = self.backend.disk(disk)
-        return publish.sync_disk(self.placement, current).room_gb >= 0
+        figures = publish.sync_disk(
+            self.placement, disk, lambda: self.backend.disk(disk)
+        )
+        return figures.room_gb >= 0
 
     def _sync(self, disk: str) -> None:
         """Tell Placement of space given back; if not, the agent will."""

@@ -25,5 +25,13 @@ class PlacementError(DiskPlacerError):
     """Placement does not answer, or refuses."""
 
 
+class PlacementAway(PlacementError):
+    """Placement cannot be reached."""
+
+
+class NoComputeNode(PlacementError):
+    """The compute node has no resource provider yet."""
+
+
 class Conflict(PlacementError):
     """A resource provider has changed since it was read (409)."""

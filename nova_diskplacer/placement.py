@@ -84,6 +84,11 @@ class PlacementClient:
         loading.register_adapter_conf_options(conf, group)
         try:
             auth = loading.load_auth_from_conf_options(conf, group)
+            if auth is None:
+                raise exception.DiskPlacerError(
+                    f"[{group}] auth_type is not set: the service user's "
+                    'credentials for Placement are needed, as in nova.conf'
+                )
             session = loading.load_session_from_conf_options(
                 conf, group, auth=auth
             )
@@ -92,7 +97,7 @@ class PlacementClient:
             )
         except ks_exc.ClientException as error:
             raise exception.DiskPlacerError(
-                f'[placement] is not complete: {error}'
+                f'[{group}] is not complete: {error}'
             ) from error
         adapter.service_type = adapter.service_type or 'placement'
         session.timeout = session.timeout or _TIMEOUT
@@ -115,8 +120,8 @@ class PlacementClient:
         try:
             response = getattr(self._adapter, method)(url, **arguments)
         except ks_exc.ClientException as error:
-            raise exception.PlacementError(
-                f'Placement does not answer: {error}'
+            raise exception.PlacementAway(
+                f'Placement cannot be asked: {error}'
             ) from error
         status = response.status_code
         if status == 404 and missing:
@@ -131,7 +136,15 @@ class PlacementClient:
                 f'Placement: {method.upper()} {url}: {status} '
                 f'{response.text[:500]}'
             )
-        return response.json() if response.content else None
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError as error:
+            raise exception.PlacementError(
+                f'Placement: {method.upper()} {url}: not JSON: '
+                f'{response.text[:500]}'
+            ) from error
 
     def _list(self, **query: str) -> list[Provider]:
         url = '/resource_providers?' + urllib.parse.urlencode(query)
@@ -153,6 +166,24 @@ class PlacementClient:
         if root:
             query['in_tree'] = root
         return self._list(**query)
+
+    def used(self, root: str) -> dict[str, Resources]:
+        """Return what is used of each disk in a tree, all in one request.
+
+        Empty where none of them has a GiB to give.
+        """
+        query = urllib.parse.urlencode(
+            {'resources': f'{GB}:1', 'in_tree': root, 'limit': '1'}
+        )
+        found = self._call('get', f'/allocation_candidates?{query}')
+        return {
+            uuid: {
+                name: resource['used']
+                for name, resource in summary['resources'].items()
+            }
+            for uuid, summary in found['provider_summaries'].items()
+            if GB in summary['resources']
+        }
 
     def ensure_names(self) -> None:
         """Make the resource classes and the trait that disks have."""

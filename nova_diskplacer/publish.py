@@ -91,20 +91,28 @@ def withdrawn(
     )
 
 
-def sync_disk(client: PlacementClient, disk: discover.Disk) -> Figures:
-    """Have the disk's provider say what is true; repeatable.
+def sync_disk(
+    client: PlacementClient,
+    uuid: str,
+    look: collections.abc.Callable[[], discover.Disk],
+) -> Figures:
+    """Have a disk's provider say what is true; repeatable.
 
-    When it returns, no allocation has come or gone between the reading of
-    the claims and the writing of the inventories. A disk that is missing or
+    When it returns, no allocation has been made between the reading of the
+    claims and the writing of the inventories. A disk that is missing or
     read-only is not offered: all of it is reserved.
 
+    :param look: returns the disk as it is now. It is called after the
+        provider has been read, so that what somebody else has written about
+        a newer state of the disk is never undone.
     :raises Conflict: others kept changing the provider.
     :raises PlacementError: Placement does not answer, or has no such
         provider.
     """
     for _ in range(_ATTEMPTS):
-        generation, present = client.inventories(disk.uuid)
-        claims = client.provider_allocations(disk.uuid)
+        generation, present = client.inventories(uuid)
+        disk = look()
+        claims = client.provider_allocations(uuid)
         if disk.health == discover.OK:
             wanted = figures(disk, claims)
         else:
@@ -112,15 +120,15 @@ def sync_disk(client: PlacementClient, disk: discover.Disk) -> Figures:
         inventories = _inventories(wanted)
         try:
             if not _same(present, inventories):
-                client.set_inventories(disk.uuid, generation, inventories)
-            elif client.inventories(disk.uuid)[0] != generation:
+                client.set_inventories(uuid, generation, inventories)
+            elif client.inventories(uuid)[0] != generation:
                 continue
         except exception.Conflict:
             continue
         return wanted
     raise exception.Conflict(
-        f'the provider of disk {disk.uuid} changed {_ATTEMPTS} times while '
-        'it was brought up to date'
+        f'the provider of disk {uuid} changed {_ATTEMPTS} times while it was '
+        'brought up to date'
     )
 
 

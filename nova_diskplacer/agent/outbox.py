@@ -16,11 +16,9 @@ import queue
 import threading
 
 import oslo_messaging
-from oslo_log import log as logging
 
 from nova_diskplacer import reports
-
-LOG = logging.getLogger(__name__)
+from nova_diskplacer.agent import trouble
 
 
 class Outbox:
@@ -33,14 +31,19 @@ class Outbox:
     def __init__(self, transport: oslo_messaging.Transport) -> None:
         self._transport = transport
         self._newest: queue.Queue[reports.Report] = queue.Queue(1)
-        self._away = False
+        self._trouble = trouble.Trouble(
+            'Reports cannot be sent', 'Reports are sent again'
+        )
 
     def start(self) -> None:
         """Begin to send."""
         threading.Thread(target=self._run, daemon=True).start()
 
     def put(self, report: reports.Report) -> None:
-        """Send ``report`` next, instead of one that still waits."""
+        """Send ``report`` next, instead of one that still waits.
+
+        Never blocks, if no two threads call it at once.
+        """
         try:
             self._newest.get_nowait()
         except queue.Empty:
@@ -56,10 +59,6 @@ class Outbox:
             reports.send_report(self._transport, report)
         except Exception as error:
             # whatever the transport's driver raises while it is away
-            if not self._away:
-                LOG.warning('Reports cannot be sent: %s', error)
-            self._away = True
+            self._trouble.say(error)
         else:
-            if self._away:
-                LOG.info('Reports are sent again.')
-            self._away = False
+            self._trouble.over()

@@ -13,6 +13,7 @@
 """Keeps one resource provider per disk below the compute node's."""
 
 import dataclasses
+import os
 
 from oslo_log import log as logging
 
@@ -39,12 +40,19 @@ class Offer:
     disk: discover.Disk
     figures: publish.Figures
 
+    @property
+    def used(self) -> tuple[int, int]:
+        """What is claimed of the disk, in GiB and in MB/s."""
+        return self.figures.used_gb, self.figures.used_mbps
+
 
 class Reconciler:
     """Makes Placement agree with the disks of one compute node.
 
-    It remembers the providers' generations, so that a round in which nothing
-    has changed asks Placement once.
+    A round in which nothing has changed asks Placement twice, however many
+    disks there are: for the providers' generations and for what is used of
+    them. Generations alone would not do: Placement leaves them as they are
+    when a consumer's allocations are deleted.
 
     :param compute_node: name of the compute node's resource provider.
     """
@@ -54,61 +62,101 @@ class Reconciler:
     ) -> None:
         self._client = client
         self._compute_node = compute_node
-        self._known: dict[str, tuple[int, discover.Disk, Offer]] = {}
+        self._known: dict[str, tuple[int, Offer]] = {}
         self._complained: set[str] = set()
+        self._certain = False
         self.root: str | None = None
 
     def reconcile(self, disks: list[discover.Disk]) -> list[Offer]:
         """Bring the providers up to date and return what to report.
 
         A disk that Placement has never seen and that cannot be read is left
-        out.
+        out. The compute node's provider is left in ``root``.
 
-        :raises PlacementError: Placement does not answer, or the compute
-            node has no resource provider yet.
+        :raises NoComputeNode: the compute node has no resource provider yet.
+        :raises PlacementError: Placement does not answer, or refuses.
         """
-        disks = [settled(disk) for disk in disks]
+        try:
+            return self._reconcile([settled(disk) for disk in disks])
+        except exception.PlacementError:
+            # nothing is certain any more, not even that Placement has the
+            # names of what disks have
+            self._certain = False
+            raise
+
+    def _reconcile(self, disks: list[discover.Disk]) -> list[Offer]:
         providers = self._providers(disks)
+        used = self._client.used(self._root()) if disks else {}
         offers = []
+        conflict = None
         for disk in disks:
             provider = providers.pop(disk.uuid, None)
-            known = self._known.get(disk.uuid)
-            if provider and known and known[:2] == (provider.generation, disk):
-                offers.append(known[2])
-                continue
-            offer = self._bring_up_to_date(disk, provider)
+            offer = self._still_true(disk, provider, used.get(disk.uuid))
+            if offer is None:
+                self._known.pop(disk.uuid, None)
+                try:
+                    offer = self._bring_up_to_date(disk, provider)
+                except exception.Conflict as error:
+                    conflict = error
+                    continue
+                if offer is not None and provider is not None:
+                    self._known[disk.uuid] = provider.generation, offer
             if offer is not None:
                 offers.append(offer)
-                if provider:
-                    self._known[disk.uuid] = provider.generation, disk, offer
         for provider in providers.values():
-            self._withdraw(provider)
+            try:
+                self._withdraw(provider)
+            except exception.Conflict as error:
+                conflict = error
+        if conflict is not None:
+            raise conflict
         return offers
+
+    def _root(self) -> str:
+        assert self.root is not None  # noqa: S101
+        return self.root
+
+    def _still_true(
+        self,
+        disk: discover.Disk,
+        provider: placement.Provider | None,
+        used: placement.Resources | None,
+    ) -> Offer | None:
+        """Return the offer of the round before if nothing has changed."""
+        if provider is None or disk.uuid not in self._known:
+            return None
+        generation, offer = self._known[disk.uuid]
+        if (generation, offer.disk) != (provider.generation, disk):
+            return None
+        if used is not None and offer.used != (
+            used.get(placement.GB, 0),
+            used.get(placement.MBPS, 0),
+        ):
+            return None
+        return offer
 
     def _providers(
         self, disks: list[discover.Disk]
     ) -> dict[str, placement.Provider]:
-        if self.root is not None:
-            found = {
-                provider.uuid: provider
-                for provider in self._client.disks(self.root)
-            }
-            if found.keys() >= {disk.uuid for disk in disks}:
-                return found
+        if self._certain:
+            found = self._client.disks(self._root())
+            if {one.uuid for one in found} >= {disk.uuid for disk in disks}:
+                return {provider.uuid: provider for provider in found}
         node = self._client.provider_by_name(self._compute_node)
         if node is None:
             self.root = None
-            raise exception.PlacementError(
+            raise exception.NoComputeNode(
                 f'compute node {self._compute_node} has no resource provider '
                 'yet: nova-compute makes it when it starts; its name is the '
                 'hypervisor hostname, see [diskplacer] compute_node'
             )
-        if node.uuid != self.root:
+        if not self._certain or node.uuid != self.root:
             self._client.ensure_names()
             self.root = node.uuid
+            self._certain = True
         return {
             provider.uuid: provider
-            for provider in self._client.disks(self.root)
+            for provider in self._client.disks(node.uuid)
         }
 
     def _bring_up_to_date(
@@ -124,13 +172,17 @@ class Reconciler:
                 )
         if disk.medium:
             self._set_traits(disk)
-        return Offer(disk, publish.sync_disk(self._client, disk))
+        figures = publish.sync_disk(
+            self._client, disk.uuid, lambda: _look_again(disk)
+        )
+        self._complained.discard(disk.uuid)
+        return Offer(disk, figures)
 
     def _adopt(self, disk: discover.Disk) -> bool:
         """Create the disk's provider; False if another host's is in use."""
-        assert self.root is not None  # noqa: S101
+        root = self._root()
         present = self._client.provider(disk.uuid)
-        if present is not None and present.root != self.root:
+        if present is not None and present.root != root:
             if self._client.provider_allocations(disk.uuid):
                 self._complain(
                     disk.uuid,
@@ -145,10 +197,9 @@ class Reconciler:
             present = None
         if present is None:
             self._client.create_provider(
-                disk.uuid, f'{self._compute_node}_disk_{disk.uuid}', self.root
+                disk.uuid, f'{self._compute_node}_disk_{disk.uuid}', root
             )
             LOG.info('Disk %s has a resource provider now.', disk.uuid)
-        self._complained.discard(disk.uuid)
         return True
 
     def _set_traits(self, disk: discover.Disk) -> None:
@@ -163,9 +214,14 @@ class Reconciler:
         self._known.pop(provider.uuid, None)
         if not self._client.provider_allocations(provider.uuid):
             self._client.delete_provider(provider.uuid)
+            self._complained.discard(provider.uuid)
             LOG.info('Disk %s is gone, and its provider.', provider.uuid)
             return
-        publish.sync_disk(self._client, discover.missing(provider.uuid, ''))
+        publish.sync_disk(
+            self._client,
+            provider.uuid,
+            lambda: discover.missing(provider.uuid, ''),
+        )
         self._complain(
             provider.uuid,
             'Disk %s is gone from this host but servers have claims on it: '
@@ -177,6 +233,10 @@ class Reconciler:
         if uuid not in self._complained:
             self._complained.add(uuid)
             LOG.error(message, *arguments)
+
+
+def _look_again(disk: discover.Disk) -> discover.Disk:
+    return discover.inspect(os.path.dirname(disk.path), disk.uuid)
 
 
 def settled(disk: discover.Disk) -> discover.Disk:

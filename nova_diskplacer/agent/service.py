@@ -12,6 +12,7 @@
 
 """The agent: watches the disks, keeps Placement true, reports."""
 
+import dataclasses
 import os
 import socket
 import threading
@@ -22,21 +23,26 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_diskplacer import exception
 from nova_diskplacer import placement
 from nova_diskplacer import reports
 from nova_diskplacer.agent import outbox
 from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import trouble
 from nova_diskplacer.disks import discover
 
 LOG = logging.getLogger(__name__)
+
+# Seconds to wait before listening is tried again.
+_LISTEN_AGAIN = 5
 
 
 class Agent:
     """The agent of one compute node.
 
-    It survives Placement, the message bus and nova-compute being away: it
-    keeps looking, says so once in its log, and reports what it last knew.
+    One thread looks at the disks, one keeps Placement true, one sends and
+    one hears requests, so that none waits for what another talks to. While
+    Placement or nova-compute is away the figures last known are reported,
+    with the disks as they are.
     """
 
     def __init__(
@@ -51,15 +57,28 @@ class Agent:
         self._reconciler = reconcile.Reconciler(client, self._node)
         self._outbox = outbox.Outbox(transport)
         self._requests = reports.RequestListener(
-            transport, self.wake, f'{self._host}-{os.getpid()}'
+            transport, self.request, f'{self._host}-{os.getpid()}'
         )
-        self._wake = threading.Event()
         self._stopped = threading.Event()
+        self._look_now = threading.Event()
+        self._reconcile_now = threading.Event()
+        self._state = threading.Lock()
         self._asked = False
-        self._due = 0.0
         self._disks: list[discover.Disk] | None = None
         self._offers: list[reconcile.Offer] = []
-        self._trouble: str | None = None
+        self._root: str | None = None
+        self._reported = 0.0
+        self._looking = trouble.Trouble(
+            f'{conf.diskplacer.disk_root} cannot be watched',
+            'The disks are watched again',
+        )
+        self._keeping = trouble.Trouble(
+            'Placement is not up to date', 'Placement is up to date again'
+        )
+        self._hearing = trouble.Trouble(
+            'Requests for reports are not heard',
+            'Requests for reports are heard again',
+        )
 
     def run(self) -> None:
         """Work until ``stop`` is called."""
@@ -69,79 +88,141 @@ class Agent:
             self._conf.diskplacer.disk_root,
         )
         self._outbox.start()
-        # it blocks while the message bus is away
-        threading.Thread(target=self._requests.start, daemon=True).start()
+        for work in (self._listen, self._keep):
+            threading.Thread(target=work, daemon=True).start()
         while not self._stopped.is_set():
+            self._look_now.clear()
             try:
-                self.round()
-            except Exception:
-                LOG.exception('A round failed; the next one tries again.')
-            self._wake.wait(self._conf.diskplacer_agent.watch_interval)
-            self._wake.clear()
+                self.look()
+            except Exception as error:
+                self._looking.say(error)
+            else:
+                self._looking.over()
+            self._look_now.wait(self._conf.diskplacer_agent.watch_interval)
         LOG.info('The agent stops.')
 
     def stop(self) -> None:
-        """Have ``run`` return; may be called from a signal handler."""
+        """Have ``run`` return."""
         self._stopped.set()
-        self._wake.set()
+        self._look_now.set()
+        self._reconcile_now.set()
 
-    def wake(self) -> None:
-        """Have ``run`` report at once."""
+    def request(self) -> None:
+        """Have the disks looked at and reported at once."""
         self._asked = True
-        self._wake.set()
+        self._look_now.set()
 
-    def round(self) -> None:
-        """Look at the disks; reconcile and report if there is reason to."""
-        now = time.monotonic()
+    def look(self) -> None:
+        """Look at the disks; report if there is reason to.
+
+        A change is reported when Placement knows of it; at once if it is one
+        of health.
+        """
         asked, self._asked = self._asked, False
         disks = [
             reconcile.settled(disk)
             for disk in discover.discover(self._conf.diskplacer.disk_root)
         ]
-        if disks == self._disks and now < self._due and not asked:
-            return
+        with self._state:
+            before, self._disks = self._disks, disks
+        if disks != before:
+            self._reconcile_now.set()
         options = self._conf.diskplacer_agent
+        patience = options.report_interval + options.watch_interval
+        if (
+            asked
+            or _healths(disks) != _healths(before or [])
+            or time.monotonic() - self._reported > patience
+        ):
+            self._report()
+
+    def reconcile(self) -> None:
+        """Make Placement agree with the disks last seen, and report.
+
+        :raises PlacementError: it does not agree yet.
+        """
+        with self._state:
+            disks = self._disks
+        if disks is None:
+            return
         try:
-            self._offers = self._reconciler.reconcile(disks)
-        except exception.PlacementError as error:
-            self._say(str(error))
-            self._due = now + options.watch_interval
-            self._offers = last_known(self._offers, disks)
-        else:
-            self._say(None)
-            self._due = now + options.report_interval
-        self._disks = disks
-        if self._reconciler.root is not None:
-            self._outbox.put(self._report(self._reconciler.root))
+            offers = self._reconciler.reconcile(disks)
+        finally:
+            with self._state:
+                self._root = self._reconciler.root
+        with self._state:
+            self._offers = offers
+        self._report()
 
-    def _say(self, trouble: str | None) -> None:
-        if trouble != self._trouble:
-            if trouble:
-                LOG.warning('Will try again: %s', trouble)
+    def _keep(self) -> None:
+        options = self._conf.diskplacer_agent
+        pause = options.watch_interval
+        while not self._stopped.is_set():
+            self._reconcile_now.clear()
+            try:
+                self.reconcile()
+            except Exception as error:
+                self._keeping.say(error)
+                wait = pause
+                pause = min(2 * pause, options.report_interval)
             else:
-                LOG.info('Placement is up to date again.')
-            self._trouble = trouble
+                self._keeping.over()
+                wait = options.report_interval
+                pause = options.watch_interval
+            self._reconcile_now.wait(wait)
 
-    def _report(self, root: str) -> reports.Report:
-        return {
-            'version': reports.VERSION,
-            'host': self._host,
-            'compute_node': self._node,
-            'provider': root,
-            'disks': [_disk(offer) for offer in self._offers],
-        }
+    def _listen(self) -> None:
+        # it blocks while the message bus is away
+        while not self._stopped.is_set():
+            try:
+                self._requests.start()
+            except Exception as error:
+                LOG.warning('Requests for reports cannot be heard: %s', error)
+                self._stopped.wait(_LISTEN_AGAIN)
+            else:
+                return
+
+    def _report(self) -> None:
+        with self._state:
+            if self._root is None or self._disks is None:
+                return
+            self._reported = time.monotonic()
+            self._outbox.put(
+                {
+                    'version': reports.VERSION,
+                    'host': self._host,
+                    'compute_node': self._node,
+                    'provider': self._root,
+                    'disks': [
+                        _disk(offer)
+                        for offer in as_seen(self._offers, self._disks)
+                    ],
+                }
+            )
 
 
-def last_known(
+def as_seen(
     offers: list[reconcile.Offer], disks: list[discover.Disk]
 ) -> list[reconcile.Offer]:
-    """Return the disks as they are now with the figures last read."""
-    figures = {offer.disk.uuid: offer.figures for offer in offers}
+    """Return the disks as they are now, with the figures last known.
+
+    A disk is left out until Placement has been told of it.
+    """
+    known = {offer.disk.uuid: offer for offer in offers}
     return [
-        reconcile.Offer(disk, figures[disk.uuid])
+        reconcile.Offer(
+            dataclasses.replace(disk, health=reconcile.FOREIGN)
+            if known[disk.uuid].disk.health == reconcile.FOREIGN
+            else disk,
+            known[disk.uuid].figures,
+        )
         for disk in disks
-        if disk.uuid in figures
+        if disk.uuid in known
     ]
+
+
+def _healths(disks: list[discover.Disk]) -> dict[str, str]:
+    return {disk.uuid: disk.health for disk in disks}
 
 
 def _disk(offer: reconcile.Offer) -> dict[str, typing.Any]:

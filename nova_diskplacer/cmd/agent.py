@@ -13,16 +13,22 @@
 """diskplacer-agent: watches and reports the disks of a compute node."""
 
 import argparse
+import logging
+import os
 import signal
 import sys
-
-import oslo_messaging
+import threading
 
 from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer import placement
 from nova_diskplacer.agent import service
 from nova_diskplacer.cmd import common
+
+_STOP = {signal.SIGTERM, signal.SIGINT}
+
+# Seconds that a look at the disks may still take.
+_GRACE = 2
 
 
 def main() -> int:
@@ -33,6 +39,7 @@ def main() -> int:
         'their resource providers in Placement and reports them to the '
         'schedulers. Other arguments are options of oslo.config and '
         'oslo.log, --debug for one.',
+        allow_abbrev=False,
     )
     parser.add_argument(
         '--config-file',
@@ -41,16 +48,24 @@ def main() -> int:
         help='file to read, may be repeated (default: nova.conf)',
     )
     args, rest = parser.parse_known_args()
-    common.configure(args.config_file, rest)
+    # blocked here and so in every thread: sigwait alone takes them, and no
+    # handler interrupts code that holds a lock
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     try:
-        client = placement.PlacementClient.from_conf(conf.CONF)
+        common.configure(args.config_file, rest)
         agent = service.Agent(
-            conf.CONF, client, oslo_messaging.get_rpc_transport(conf.CONF)
+            conf.CONF,
+            placement.PlacementClient.from_conf(conf.CONF),
+            common.transport(),
         )
     except exception.DiskPlacerError as error:
         print(f'diskplacer-agent: {error}', file=sys.stderr)
         return 1
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: agent.stop())
-    agent.run()
-    return 0
+    work = threading.Thread(target=agent.run, daemon=True)
+    work.start()
+    signal.sigwait(_STOP)
+    agent.stop()
+    work.join(_GRACE)
+    # what waits for Placement or the message bus must not keep it alive
+    logging.shutdown()
+    os._exit(0)

@@ -14,10 +14,12 @@
 
 import socket
 
+import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import conf as options
+from nova_diskplacer import exception
 
 PROJECT = 'diskplacer'
 
@@ -27,6 +29,7 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
 
     :param config_files: files to read; None for the default, nova.conf.
     :param arguments: further options of oslo.config, from the command line.
+    :raises DiskPlacerError: a file or an option is not as it should be.
     """
     conf = options.CONF
     logging.register_options(conf)
@@ -38,12 +41,31 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
             help='Name of the compute service on this host, as in nova.conf.',
         )
     )
-    conf(
-        arguments,
-        project='nova',
-        prog='diskplacer',
-        default_config_files=config_files
-        if config_files is not None
-        else cfg.find_config_files(project='nova'),
-    )
-    logging.setup(conf, PROJECT)
+    try:
+        conf(
+            arguments,
+            project='nova',
+            prog='diskplacer',
+            default_config_files=config_files
+            if config_files is not None
+            else cfg.find_config_files(project='nova'),
+        )
+        logging.setup(conf, PROJECT)
+    except (cfg.Error, logging.LogConfigError) as error:
+        raise exception.DiskPlacerError(str(error)) from error
+
+
+def transport() -> oslo_messaging.Transport:
+    """Return the transport that ``[DEFAULT] transport_url`` describes.
+
+    :raises DiskPlacerError: it describes none.
+    """
+    try:
+        return oslo_messaging.get_rpc_transport(options.CONF)
+    except (
+        oslo_messaging.DriverLoadFailure,
+        oslo_messaging.InvalidTransportURL,
+    ) as error:
+        raise exception.DiskPlacerError(
+            f'[DEFAULT] transport_url: {error}'
+        ) from error

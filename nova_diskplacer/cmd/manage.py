@@ -44,8 +44,8 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     args = make_parser().parse_args(argv)
-    common.configure(args.config_file, [])
     try:
+        common.configure(args.config_file, [])
         status: int = args.handler(conf.CONF, args)
     except exception.DiskPlacerError as error:
         print(f'diskplacer-manage: {error}', file=sys.stderr)
