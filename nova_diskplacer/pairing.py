@@ -61,12 +61,17 @@ def pair(
     left = collections.Counter(claims)
     rows = []
     homeless = []
+    by_disk = collections.defaultdict(list)
     for vdisk in sorted(vdisks, key=lambda v: (v.disk, v.volume_id)):
-        if left[vdisk.disk] >= vdisk.size_gb:
-            left[vdisk.disk] -= vdisk.size_gb
-            rows.append(_row(vdisk, vdisk.disk, OK))
-        else:
-            homeless.append(vdisk)
+        by_disk[vdisk.disk].append(vdisk)
+    for disk, present in by_disk.items():
+        filling = _filling(left[disk], present)
+        for vdisk in present:
+            if vdisk in filling:
+                left[disk] -= vdisk.size_gb
+                rows.append(_row(vdisk, disk, OK))
+            else:
+                homeless.append(vdisk)
     for vdisk in homeless:
         meant = next(
             (
@@ -87,6 +92,18 @@ def pair(
         if gb > 0
     )
     return rows
+
+
+def _filling(
+    claim: int, vdisks: collections.abc.Iterable[Actual]
+) -> tuple[Actual, ...]:
+    """Return the vdisks of a disk that fill a claim on it the best."""
+    best: dict[int, tuple[Actual, ...]] = {0: ()}
+    for vdisk in vdisks:
+        for filled, chosen in list(best.items()):
+            if filled + vdisk.size_gb <= claim:
+                best.setdefault(filled + vdisk.size_gb, (*chosen, vdisk))
+    return best[max(best)]
 
 
 def _row(vdisk: Actual, claimed: str | None, status: str) -> Row:

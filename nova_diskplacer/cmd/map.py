@@ -18,6 +18,7 @@ are asked for them.
 
 import argparse
 import collections
+import collections.abc
 import dataclasses
 import json
 import os
@@ -34,9 +35,23 @@ from oslo_config import cfg
 from nova_diskplacer import pairing
 from nova_diskplacer import placement
 from nova_diskplacer import reports
+from nova_diskplacer.cmd import common
+from nova_diskplacer.disks import discover
 
+# Seconds between two calls for reports.
 _ASK_AGAIN = 2.0
 
+_COLUMNS = [
+    'Server',
+    'Host',
+    'Volume',
+    'GiB',
+    'Claimed disk',
+    'Actual disk',
+    'Status',
+]
+
+#: GiB on each disk by server.
 Claims = dict[str, dict[str, int]]
 
 
@@ -47,6 +62,27 @@ class ServerMap:
     server_id: str | None
     host: str
     rows: list[pairing.Row]
+
+
+@dataclasses.dataclass(frozen=True)
+class Map:
+    """The vdisks of servers, the disks that are not offered, the silent.
+
+    ``unhealthy_disks`` have ``disk``, ``host`` and ``health``.
+    """
+
+    servers: list[ServerMap]
+    unhealthy_disks: list[dict[str, str]]
+    missing_hosts: list[str]
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether a vdisk is elsewhere than its server has claimed."""
+        return any(
+            row.status == pairing.MISMATCH
+            for server in self.servers
+            for row in server.rows
+        )
 
 
 def register(subparsers: typing.Any) -> None:
@@ -60,7 +96,7 @@ def register(subparsers: typing.Any) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument('--server', metavar='ID', help='only this server')
     which.add_argument(
-        '--host', metavar='HOST', help='only the disks of this compute host'
+        '--host', metavar='HOST', help='only this compute node or host'
     )
     parser.add_argument('--format', choices=('table', 'json'), default='table')
     parser.add_argument(
@@ -77,40 +113,44 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     client = placement.PlacementClient.from_conf(conf)
     disks = client.disks()
     roots = {disk.root for disk in disks}
-    if args.host:
-        node = client.provider_by_name(args.host)
-        roots &= {node.uuid} if node else set()
-        if not roots:
-            print(
-                f'diskplacer-manage: --host {args.host}: Placement knows no '
-                'disk of a compute node of that name',
-                file=sys.stderr,
-            )
-            return 2
-    claims, project = _claims(client, disks, roots, args.server)
-    if args.server and project is not None:
-        roots = {disk.root for disk in disks if disk.uuid in claims}
-    heard = hear(oslo_messaging.get_rpc_transport(conf), roots, args.timeout)
+    node = client.provider_by_name(args.host) if args.host else None
+    if node is not None:
+        roots &= {node.uuid}
+    heard = hear(common.transport(), roots, args.timeout)
+    if args.host and node is None:
+        # it is no compute node's name, so it should be nova-compute's
+        heard = {
+            root: report
+            for root, report in heard.items()
+            if report['host'] == args.host
+        }
+        roots = set(heard)
+    if args.host and not roots:
+        print(
+            f'diskplacer-manage: --host {args.host}: no compute node of that '
+            'name has disks in Placement, and no agent of a host of that '
+            'name has reported any',
+            file=sys.stderr,
+        )
+        return 2
     names = {
         root: heard[root]['host'] if root in heard else _name(client, root)
         for root in roots
     }
-    servers = assemble(
-        claims,
-        {root: heard[root] for root in roots & heard.keys()},
-        {disk.uuid: names[disk.root] for disk in disks if disk.root in roots},
-        args.server,
+    shown = [disk for disk in disks if disk.root in roots]
+    result = Map(
+        assemble(
+            _claims(client, shown, args.server),
+            {root: heard[root] for root in roots & heard.keys()},
+            {disk.uuid: names[disk.root] for disk in shown},
+            args.server,
+        ),
+        unhealthy(heard[root] for root in roots & heard.keys()),
+        sorted(names[root] for root in roots - heard.keys()),
     )
-    missing = sorted(names[root] for root in roots - heard.keys())
     show = _json if args.format == 'json' else _table
-    print(show(servers, missing))
-    return int(
-        any(
-            row.status == pairing.MISMATCH
-            for server in servers
-            for row in server.rows
-        )
-    )
+    print(show(result))
+    return int(result.disagrees)
 
 
 def _name(client: placement.PlacementClient, root: str) -> str:
@@ -121,17 +161,15 @@ def _name(client: placement.PlacementClient, root: str) -> str:
 def _claims(
     client: placement.PlacementClient,
     disks: list[placement.Provider],
-    roots: set[str],
     server: str | None,
-) -> tuple[Claims, str | None]:
-    """Return each disk's claims in GiB by server, and the server's project."""
+) -> Claims:
     if server:
-        allocations = client.allocations(server)
+        allocations = client.allocations(server).resources
         return {
-            provider: {server: resources[placement.GB]}
-            for provider, resources in allocations.resources.items()
-            if placement.GB in resources
-        }, allocations.project_id
+            disk.uuid: {server: allocations[disk.uuid][placement.GB]}
+            for disk in disks
+            if placement.GB in allocations.get(disk.uuid, {})
+        }
     return {
         disk.uuid: {
             consumer: resources[placement.GB]
@@ -141,8 +179,7 @@ def _claims(
             if placement.GB in resources
         }
         for disk in disks
-        if disk.root in roots
-    }, None
+    }
 
 
 def hear(
@@ -186,7 +223,7 @@ def assemble(
 ) -> list[ServerMap]:
     """Pair claims and vdisks, server by server and host by host.
 
-    :param claims: on each disk, GiB by server.
+    :param claims: GiB on each disk by server.
     :param heard: the agents' reports.
     :param hosts: the host of each disk.
     :param only: leave out all servers but this.
@@ -223,7 +260,23 @@ def assemble(
     ]
 
 
-def _json(servers: list[ServerMap], missing: list[str]) -> str:
+def unhealthy(
+    heard: collections.abc.Iterable[reports.Report],
+) -> list[dict[str, str]]:
+    """Return the disks of reports that are not ``ok``."""
+    return [
+        {
+            'disk': disk['uuid'],
+            'host': report['host'],
+            'health': disk['health'],
+        }
+        for report in sorted(heard, key=lambda report: str(report['host']))
+        for disk in report['disks']
+        if disk['health'] != discover.OK
+    ]
+
+
+def _json(result: Map) -> str:
     return json.dumps(
         {
             'servers': [
@@ -232,28 +285,18 @@ def _json(servers: list[ServerMap], missing: list[str]) -> str:
                     'host': server.host,
                     'vdisks': [dataclasses.asdict(row) for row in server.rows],
                 }
-                for server in servers
+                for server in result.servers
             ],
-            'missing_hosts': missing,
+            'unhealthy_disks': result.unhealthy_disks,
+            'missing_hosts': result.missing_hosts,
         },
         indent=2,
     )
 
 
-def _table(servers: list[ServerMap], missing: list[str]) -> str:
-    table = prettytable.PrettyTable(
-        [
-            'Server',
-            'Host',
-            'Volume',
-            'GiB',
-            'Claimed disk',
-            'Actual disk',
-            'Status',
-        ],
-        align='l',
-    )
-    for server in servers:
+def _table(result: Map) -> str:
+    table = prettytable.PrettyTable(_COLUMNS, align='l')
+    for server in result.servers:
         for row in server.rows:
             table.add_row(
                 [
@@ -266,11 +309,15 @@ def _table(servers: list[ServerMap], missing: list[str]) -> str:
                     row.status,
                 ]
             )
-    text: str = table.get_string()
-    if missing:
-        text += (
-            '\nNo report from the agents of: '
-            + ', '.join(missing)
+    lines = [table.get_string()]
+    lines += [
+        f'Disk {disk["disk"]} of {disk["host"]} is {disk["health"]}.'
+        for disk in result.unhealthy_disks
+    ]
+    if result.missing_hosts:
+        lines.append(
+            'No report from the agents of: '
+            + ', '.join(result.missing_hosts)
             + '. Their vdisks are not shown, their claims look pending.'
         )
-    return text
+    return '\n'.join(lines)
