@@ -17,6 +17,7 @@ import collections.abc
 import contextlib
 import json
 import pathlib
+import re
 import shutil
 import time
 import types
@@ -48,6 +49,7 @@ FLAVORS: dict[str, dict[str, str | int]] = {
     },
 }
 IMAGE = 'guest'
+ERROR = ' (ERROR|CRITICAL) '
 
 
 class Cloud:
@@ -124,7 +126,6 @@ class Cloud:
             self.api = api.Api(self.state)
             self.api.register_endpoints()
         with self.step('disks'):
-            disks.share_mounts(self.state)
             for host in self.hosts:
                 self._prepare_disks(self.state, host)
         with self.step('schedulers, computes, volume services, agents'):
@@ -151,6 +152,7 @@ class Cloud:
 
     def _start_backing(self) -> None:
         state = self.state
+        disks.share_mounts(state)
         self._start({'epmd': backing.epmd(state)})
         libvirtd = hypervisor.libvirtd(state)
         libvirtd.start()
@@ -196,6 +198,15 @@ class Cloud:
             ),
             **properties,
         )
+
+    def errors(self, lines: int = 5) -> str:
+        """Return the last lines of each log that tell of an error."""
+        found = []
+        for path in sorted(self.state.logs.glob('*.log')):
+            text = path.read_text(errors='replace').splitlines()
+            told = [one for one in text if re.search(ERROR, one)]
+            found += [f'{path.stem}: {one}' for one in told[-lines:]]
+        return '\n'.join(found)
 
     # its parts
 

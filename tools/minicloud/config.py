@@ -222,6 +222,7 @@ def _nova_common(state: State) -> Config:
         'glance': {'endpoint_override': state.url('glance')},
         'neutron': _auth(state, endpoint_override=state.url('neutron')),
         'conductor': {'workers': 1},
+        'quota': {'instances': -1, 'cores': -1, 'ram': -1},
         'scheduler': {
             'workers': 1,
             'discover_hosts_in_cells_interval': 3,
@@ -283,6 +284,8 @@ def _cinder(state: State) -> Config:
             'report_interval': 5,
             'service_down_time': 30,
             'backend_stats_polling_interval': 5,
+            'quota_volumes': -1,
+            'quota_gigabytes': -1,
         },
         'database': database(state, 'cinder'),
         'keystone_authtoken': _authtoken(state),

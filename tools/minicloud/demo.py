@@ -23,7 +23,9 @@ import typing
 from tools.minicloud import checks
 from tools.minicloud import config
 from tools.minicloud import process
+from tools.minicloud.api import ApiError
 from tools.minicloud.cloud import Cloud
+from tools.minicloud.process import ProcessError
 
 VDISKS = 4
 VDISK_GB = 1
@@ -79,6 +81,10 @@ class Demo:
                 self.cloud.api.delete('compute', f'/servers/{server.uuid}')
             for server in self.servers:
                 self.cloud.api.wait_server_gone(server.uuid)
+            # Nova does not wait for Cinder
+            process.wait(
+                'volumes gone', lambda: not self.cloud.api.volumes(), 60, 1
+            )
             self._check('no volume is left', not self.cloud.api.volumes())
             files = [
                 checks.by_files(self.cloud, host.name)
@@ -118,7 +124,7 @@ class Demo:
     def _map_complete(self) -> bool:
         try:
             shown = self._map()
-        except process.ProcessError:
+        except ProcessError:
             return False
         return set(shown) >= {server.uuid for server in self.servers}
 
@@ -228,15 +234,18 @@ def run(
     cloud = Cloud(path)
     demo = Demo(cloud)
     cloud.seconds['packages and environment'] = spent
-    finished = False
+    started = False
     try:
         cloud.start()
+        started = True
         demo.run()
         if not keep:
             demo.delete()
-        finished = True
+    except (ApiError, ProcessError):
+        cloud.say(cloud.errors())
+        raise
     finally:
-        if keep and finished:
+        if keep and started:
             _say_how_to_use(cloud)
         else:
             cloud.stop()

@@ -36,8 +36,11 @@ def share_mounts(state: State) -> None:
 def make(state: State, host: Host) -> None:
     """Make and prepare the disks of a host; done already: nothing."""
     state.disk_root(host.name).mkdir(parents=True, exist_ok=True)
+    # not below hosts/: a bind mount would hide the file's path
+    directory = state.path / 'devices'
+    directory.mkdir(exist_ok=True)
     for index in range(host.disks):
-        backing = state.host_dir(host.name) / f'disk{index}.raw'
+        backing = directory / f'{host.name}-{index}.raw'
         if backing.exists():
             continue
         with backing.open('wb') as stream:
