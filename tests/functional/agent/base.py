@@ -1,0 +1,230 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""An agent's work with real Placement in the process.
+
+The disks are made up where a test does not say otherwise.
+"""
+
+import dataclasses
+import threading
+import time
+import uuid
+
+import fixtures
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as ks_exc
+from keystoneauth1 import session
+from keystoneauth1 import token_endpoint
+from oslotest import base
+from placement.tests.functional.fixtures import placement as placement_fixture
+
+from nova_diskplacer import placement
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import vdisks
+
+NODE = 'compute-1.example.org'
+GIB = vdisks.GIB
+
+
+class Placement(fixtures.Fixture):
+    """Real Placement behind an adapter that counts and can fail.
+
+    ``requests`` lists (method, URL) of what was asked. While ``away``, it
+    cannot be reached. ``before`` is called with them before each request.
+    """
+
+    def _setUp(self):
+        service = self.useFixture(placement_fixture.PlacementFixture())
+        self._adapter = adapter.Adapter(
+            session.Session(
+                auth=token_endpoint.Token(service.endpoint, service.token)
+            ),
+            service_type='placement',
+        )
+        # the database is in memory and not for several threads at once
+        self._lock = threading.RLock()
+        self.requests = []
+        self.away = False
+        self.before = lambda method, url: None
+        for method in ('get', 'put', 'post', 'delete'):
+            setattr(self, method, self._method(method))
+
+    def _method(self, name):
+        def call(url, **arguments):
+            with self._lock:
+                self.requests.append((name, url))
+                if self.away:
+                    raise ks_exc.ConnectFailure(f'{url}: {uuid.uuid4()}')
+                self.before(name, url)
+                return getattr(self._adapter, name)(url, **arguments)
+
+        return call
+
+    def ask(self, method, url, body=None):
+        """Do what another service does; not counted."""
+        with self._lock:
+            response = getattr(self._adapter, method)(
+                url, json=body, microversion='1.36', raise_exc=False
+            )
+        if response.status_code >= 300:
+            raise AssertionError(response.text)
+        return response.json() if response.content else None
+
+    def start_compute(self, name=NODE):
+        """Create a compute node's provider, and return its UUID."""
+        provider = str(uuid.uuid4())
+        self.ask(
+            'post', '/resource_providers', {'name': name, 'uuid': provider}
+        )
+        return provider
+
+    def claim(self, consumer, resources):
+        """Claim {disk: {resource class: amount}} for a consumer."""
+        self.ask(
+            'put',
+            f'/allocations/{consumer}',
+            {
+                'allocations': {
+                    disk: {'resources': amounts}
+                    for disk, amounts in resources.items()
+                },
+                'consumer_generation': None,
+                'project_id': 'project',
+                'user_id': 'user',
+            },
+        )
+
+    def unclaim(self, consumer):
+        """Delete a consumer's allocations as Nova does with a server."""
+        self.ask('delete', f'/allocations/{consumer}')
+
+    def inventory(self, disk, name=placement.GB):
+        """Return (total, reserved) of a disk; None if it has no provider."""
+        found = self.ask('get', f'/resource_providers?uuid={disk}')
+        if not found['resource_providers']:
+            return None
+        inventories = self.ask(
+            'get', f'/resource_providers/{disk}/inventories'
+        )['inventories']
+        return inventories[name]['total'], inventories[name]['reserved']
+
+    def provider(self, disk):
+        """Return a disk's provider."""
+        return self.ask('get', f'/resource_providers/{disk}')
+
+    def traits(self, disk):
+        """Return a disk's traits."""
+        return set(
+            self.ask('get', f'/resource_providers/{disk}/traits')['traits']
+        )
+
+
+class Disks(fixtures.Fixture):
+    """The disks of a host, as the agent finds them: ``{uuid: Disk}``."""
+
+    def _setUp(self):
+        self._disks = {}
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.discover.discover', self._discover
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.discover.inspect', self._inspect
+            )
+        )
+
+    def _discover(self, disk_root):
+        return [self._disks[uuid_] for uuid_ in sorted(self._disks)]
+
+    def _inspect(self, disk_root, uuid_):
+        return self._disks.get(uuid_, discover.missing(uuid_, ''))
+
+    def all(self):
+        """Return the disks as ``discover`` does."""
+        return self._discover('')
+
+    def add(self, **values):
+        """Add a disk of 100 GiB, and return its UUID."""
+        uuid_ = str(uuid.uuid4())
+        disk = discover.Disk(
+            uuid=uuid_,
+            path=f'/disks/{uuid_}',
+            device='sdb',
+            medium='hdd',
+            model='simulated',
+            numa_node=0,
+            size_bytes=101 * GIB,
+            free_bytes=101 * GIB,
+            total_gb=100,
+            mbps=150,
+            health=discover.OK,
+            vdisks=(),
+        )
+        self._disks[uuid_] = dataclasses.replace(disk, **values)
+        return uuid_
+
+    def change(self, uuid_, **values):
+        """Change a disk."""
+        self._disks[uuid_] = dataclasses.replace(self._disks[uuid_], **values)
+
+    def hold(self, uuid_, *owners, size_gb=10):
+        """Have a disk hold one vdisk for each owner."""
+        self.change(
+            uuid_,
+            vdisks=tuple(
+                vdisks.VDisk(
+                    f'volume-{number}',
+                    str(uuid.uuid4()),
+                    owner,
+                    size_gb * GIB,
+                )
+                for number, owner in enumerate(owners)
+            ),
+        )
+
+    def lose(self, uuid_):
+        """Have a disk disappear; its entry stays."""
+        self._disks[uuid_] = discover.missing(uuid_, f'/disks/{uuid_}')
+
+    def forget(self, uuid_):
+        """Remove a disk's entry; returns the disk."""
+        return self._disks.pop(uuid_)
+
+    def put_back(self, disk):
+        """Add a disk that was there before."""
+        self._disks[disk.uuid] = disk
+
+
+class TestCase(base.BaseTestCase):
+    """Real Placement, and disks that are made up."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.placement = self.useFixture(Placement())
+        self.client = placement.PlacementClient(self.placement)
+        self.disks = self.useFixture(Disks())
+
+    def logged(self, text):
+        """Return how many times ``text`` was logged."""
+        return self.log.output.count(text)
+
+    def wait_for(self, condition, seconds=20):
+        """Wait until ``condition()`` is true, and return what it returns."""
+        end = time.monotonic() + seconds
+        while not (value := condition()):
+            self.assertLess(time.monotonic(), end, 'it never came true')
+            time.sleep(0.02)
+        return value
