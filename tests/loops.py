@@ -50,7 +50,9 @@ class LoopDevice(fixtures.Fixture):
         )
         with open(self.file, 'w') as stream:
             stream.truncate(self.size_bytes)
-        self.device = run('losetup', '--find', '--show', self.file)
+        self.device = run(
+            'losetup', '--find', '--show', '--partscan', self.file
+        )
         self.addCleanup(run, 'losetup', '--detach', self.device)
         self.addCleanup(self.unmount)
 

@@ -69,9 +69,10 @@ def look(path: str) -> Device:
 
     :raises DiskError: it is no block device that lsblk knows.
     """
-    forest = json.loads(
-        run('lsblk', '--json', '--all', '-o', 'PATH,TYPE,RO,MOUNTPOINTS')
-    )['blockdevices']
+    columns = 'PATH,TYPE,RO,MOUNTPOINTS'
+    # without NAME among the columns lsblk prints no tree unless it is told to
+    listed = run('lsblk', '--json', '--all', '--tree', '--output', columns)
+    forest = json.loads(listed)['blockdevices']
     device = from_lsblk(path, forest)
     if device.on_root_disk:
         # refused whatever else is on it, and not even to be probed

@@ -1,0 +1,373 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage disk on real devices."""
+
+import contextlib
+import io
+import json
+import os
+import struct
+from unittest import mock
+
+import fixtures
+import testtools
+from oslo_config import cfg
+
+from nova_diskplacer import conf
+from nova_diskplacer import exception
+from nova_diskplacer.cmd import manage
+from nova_diskplacer.disks import block
+from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks import vdisks
+from tests import loops
+
+GIB = vdisks.GIB
+
+
+class Killed(BaseException):
+    """The process was killed at this point."""
+
+
+@loops.needs_root
+class DiskTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.root = os.path.join(directory, 'disks')
+        self.fstab = os.path.join(directory, 'fstab')
+        self.loop = self.useFixture(loops.LoopDevice())
+        self.device = self.loop.device
+        self.conf = cfg.ConfigOpts()
+        conf.register_opts(self.conf)
+        self.conf([], default_config_files=[])
+        self.conf.set_override('disk_root', self.root, 'diskplacer')
+
+    def manage(self, *arguments):
+        """Run diskplacer-manage disk; returns (status or error, output)."""
+        if arguments[0] in ('prepare', 'forget'):
+            arguments += ('--fstab', self.fstab)
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            args = manage.make_parser().parse_args(['disk', *arguments])
+            try:
+                status = args.handler(self.conf, args)
+            except exception.DiskPlacerError as error:
+                status = str(error)
+        return status, output.getvalue()
+
+    def prepared(self, *arguments):
+        """Prepare a disk; returns what is printed as JSON."""
+        status, output = self.manage('prepare', '--format', 'json', *arguments)
+        self.assertEqual(0, status)
+        return json.loads(output)
+
+    def assertRefused(self, reason, *arguments):
+        status, output = self.manage(*arguments)
+        self.assertIn(reason, str(status))
+        self.assertEqual('', output)
+
+    def entries(self):
+        """Return the entries of the fstab."""
+        if not os.path.exists(self.fstab):
+            return []
+        with open(self.fstab) as stream:
+            return stream.read().splitlines()
+
+
+class DeviceTestCase(DiskTestCase):
+    def test_life(self):
+        disk = self.prepared(self.device)
+        uuid, path = disk['uuid'], disk['path']
+        self.assertEqual(os.path.join(self.root, uuid), path)
+        self.assertEqual([path], self.loop.mountpoints())
+        self.assertEqual(
+            [f'UUID={uuid} {path} xfs nofail,noatime 0 0'], self.entries()
+        )
+        self.assertEqual(
+            ('ok', self.device, 4, 4),
+            (
+                disk['health'],
+                disk['device'],
+                disk['total_gb'],
+                disk['free_gb'],
+            ),
+        )
+        self.assertIn('reflink=1', loops.run('xfs_info', path))
+        self.assertIn('TYPE="xfs"', loops.run('blkid', '-p', self.device))
+        again = self.prepared(self.device)
+        self.assertEqual(uuid, again['uuid'])
+        self.assertEqual(1, len(self.entries()))
+
+        vdisks.create(path, 'volume-1', '1', None, GIB)
+        status, output = self.manage('list')
+        self.assertEqual(0, status)
+        self.assertIn(uuid, output)
+        _, output = self.manage('show', uuid)
+        self.assertIn(uuid, output)
+        _, output = self.manage('list', '--format', 'json')
+        self.assertEqual(
+            [(uuid, 4, 3, 1)],
+            [
+                (
+                    one['uuid'],
+                    one['total_gb'],
+                    one['free_gb'],
+                    len(one['vdisks']),
+                )
+                for one in json.loads(output)
+            ],
+        )
+        self.assertRefused('holds 1 vdisks', 'forget', uuid)
+        self.assertRefused('in use: mounted', 'prepare', self.device, '--wipe')
+        vdisks.delete(path, 'volume-1')
+        self.assertEqual(0, self.manage('forget', uuid)[0])
+        self.assertEqual([], self.loop.mountpoints())
+        self.assertEqual([], self.entries())
+        self.assertEqual([], os.listdir(self.root))
+        self.assertRefused('no disk', 'forget', uuid)
+        self.assertRefused('no disk', 'show', uuid)
+
+        # what is on it stays, so it is the same disk when it comes back
+        self.assertEqual(uuid, self.prepared(self.device)['uuid'])
+
+    def test_medium_and_throughput(self):
+        rotational = f'/sys/class/block/{os.path.basename(self.device)}/queue'
+        with open(rotational + '/rotational') as stream:
+            medium = 'hdd' if stream.read().strip() == '1' else 'ssd'
+        disk = self.prepared(self.device)
+        self.assertEqual(
+            (medium, identity.DEFAULT_MBPS[medium]),
+            (disk['medium'], disk['mbps']),
+        )
+        for arguments, expected in (
+            (('--mbps', '90'), (medium, 90)),
+            ((), (medium, 90)),
+            (('--medium', 'ssd', '--mbps', '500'), ('ssd', 500)),
+            (('--medium', 'hdd'), ('hdd', 150)),
+        ):
+            disk = self.prepared(self.device, *arguments)
+            self.assertEqual(expected, (disk['medium'], disk['mbps']))
+
+    def test_signature(self):
+        loops.run('mkfs.ext4', '-q', self.device)
+        self.assertRefused('signature (ext4)', 'prepare', self.device)
+        self.assertEqual([], self.entries())
+        self.assertEqual('ok', self.prepared(self.device, '--wipe')['health'])
+
+    def test_partitioned(self):
+        with open(self.device, 'r+b') as stream:
+            # an MBR with a partition of 1 GiB from sector 2048 on
+            stream.seek(446)
+            stream.write(struct.pack('<4xB3xII', 0x83, 2048, 1 << 21))
+            stream.seek(510)
+            stream.write(b'\x55\xaa')
+        part = self.device + 'p1'
+        loops.run('blockdev', '--rereadpt', self.device)
+        if not os.path.exists(part):
+            # a kernel that cannot read the table has to be told
+            loops.run('partx', '--add', self.device)
+        self.assertRefused(f'partitioned ({part})', 'prepare', self.device)
+        loops.run('mkfs.xfs', '-q', part)
+        target = self.useFixture(fixtures.TempDir()).path
+        loops.run('mount', part, target)
+        self.assertRefused('in use', 'prepare', self.device, '--wipe')
+        loops.run('umount', target)
+        self.assertEqual('ok', self.prepared(self.device, '--wipe')['health'])
+        self.assertFalse(os.path.exists(part))
+
+    def test_mounted_elsewhere(self):
+        loops.run('mkfs.xfs', '-q', self.device)
+        target = self.useFixture(fixtures.TempDir()).path
+        loops.run('mount', self.device, target)
+        for wipe in ((), ('--wipe',)):
+            self.assertRefused('in use', 'prepare', self.device, *wipe)
+        self.assertEqual([target], self.loop.mountpoints())
+
+    def test_held_open(self):
+        holder = os.open(self.device, os.O_RDONLY | os.O_EXCL)
+        self.addCleanup(os.close, holder)
+        self.assertRefused('in use', 'prepare', self.device, '--wipe')
+
+    def test_root_disk(self):
+        source = loops.run('findmnt', '-n', '-o', 'SOURCE', '/')
+        if not os.path.exists(source):
+            self.skipTest(f'/ is on {source}, which is no device')
+        self.assertRefused('root disk', 'prepare', source, '--wipe')
+
+    def test_neither_device_nor_directory(self):
+        self.assertRefused('neither', 'prepare', '/dev/null')
+        self.assertRefused('No such file', 'prepare', '/no/such')
+
+    def test_wiped_disk_is_another_disk(self):
+        first = self.prepared(self.device)['uuid']
+        self.manage('forget', first)
+        second = self.prepared(self.device, '--wipe')['uuid']
+        self.assertNotEqual(first, second)
+        self.assertEqual([second], os.listdir(self.root))
+
+    def test_killed_mkfs(self):
+        block.make_filesystem(
+            self.device, '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+        )
+        loops.run(
+            'xfs_db', '-x', '-c', 'sb 0', '-c', 'write inprogress 1',
+            self.device,
+        )  # fmt: skip
+        self.assertEqual('ok', self.prepared(self.device)['health'])
+
+    def test_killed_before_any_step(self):
+        steps = [
+            'os.makedirs',
+            'nova_diskplacer.disks.fstab.add',
+            'nova_diskplacer.disks.vdisks.make_directory',
+            'nova_diskplacer.disks.identity.write',
+            'nova_diskplacer.disks.discover.inspect',
+        ]
+        commands = ['mkfs.xfs', 'mount']
+        for step in [*commands, *steps]:
+            with self.killed_before(step):
+                self.assertRaises(
+                    Killed,
+                    prepare.prepare,
+                    self.root,
+                    self.device,
+                    fstab=self.fstab,
+                )
+            disk = self.prepared(self.device)
+            self.assertEqual('ok', disk['health'], step)
+            self.assertEqual([disk['uuid']], os.listdir(self.root), step)
+            self.assertEqual(1, len(self.entries()), step)
+            self.forget(disk['uuid'])
+            loops.run('wipefs', '--all', self.device)
+
+    def forget(self, uuid):
+        """Forget a disk, killed before each step; then for good."""
+        for step in (
+            'umount',
+            'nova_diskplacer.disks.fstab.remove',
+            'os.rmdir',
+        ):
+            with self.killed_before(step):
+                self.assertRaises(
+                    Killed, prepare.forget, self.root, uuid, self.fstab
+                )
+        prepare.forget(self.root, uuid, self.fstab)
+        self.assertEqual([], os.listdir(self.root))
+        self.assertEqual([], self.entries())
+        self.assertEqual([], self.loop.mountpoints())
+
+    @contextlib.contextmanager
+    def killed_before(self, step):
+        """Have the process die when it comes to a command or function."""
+        if '.' in step and not step.startswith('mkfs'):
+            with mock.patch(step, side_effect=Killed):
+                yield
+            return
+        run = block.run
+
+        def dying(*command):
+            if command[0] == step:
+                raise Killed
+            return run(*command)
+
+        with mock.patch.object(block, 'run', dying):
+            yield
+
+
+class DirectoryTestCase(DiskTestCase):
+    def setUp(self):
+        super().setUp()
+        self.target = self.useFixture(fixtures.TempDir()).path
+
+    def mount(self):
+        """Mount a filesystem of its own at the directory."""
+        loops.run('mkfs.xfs', '-q', self.device)
+        loops.run('mount', self.device, self.target)
+
+    def test_life(self):
+        self.assertRefused('not a mount point', 'prepare', self.target)
+        self.mount()
+        disk = self.prepared(self.target)
+        uuid = disk['uuid']
+        self.assertEqual(('ok', 4), (disk['health'], disk['total_gb']))
+        self.assertEqual(
+            self.target, os.readlink(os.path.join(self.root, uuid))
+        )
+        self.assertEqual([], self.entries())
+        self.assertEqual(uuid, self.prepared(self.target)['uuid'])
+        self.assertRefused('only devices', 'prepare', self.target, '--wipe')
+        self.assertRefused('in use', 'prepare', self.device)
+        vdisks.create(disk['path'], 'volume-1', '1', None, GIB)
+        self.assertRefused('holds 1 vdisks', 'forget', uuid)
+        vdisks.delete(disk['path'], 'volume-1')
+        self.manage('forget', uuid)
+        self.assertEqual([], os.listdir(self.root))
+        self.assertEqual([self.target], self.loop.mountpoints())
+        self.assertEqual(uuid, self.prepared(self.target)['uuid'])
+
+    def test_directory_of_a_prepared_device(self):
+        disk = self.prepared(self.device)
+        again = self.prepared(disk['path'])
+        self.assertEqual(disk['uuid'], again['uuid'])
+        self.assertEqual([disk['uuid']], os.listdir(self.root))
+
+    def test_one_filesystem_is_one_disk(self):
+        disk = self.prepared(self.device)
+        loops.run('mount', '--bind', disk['path'] + '/vdisks', self.target)
+        self.addCleanup(loops.run, 'umount', self.target)
+        self.assertRefused(
+            f'same filesystem as disk {disk["uuid"]}', 'prepare', self.target
+        )
+
+    def test_root_filesystem(self):
+        self.assertRefused('root disk', 'prepare', '/')
+
+    def test_copy(self):
+        self.mount()
+        disk = self.prepared(self.target)
+        other = self.useFixture(loops.LoopDevice())
+        loops.run('mkfs.xfs', '-q', other.device)
+        target = self.useFixture(fixtures.TempDir()).path
+        loops.run('mount', other.device, target)
+        identity.write(target, identity.Identity(disk['uuid'], 'hdd', 1))
+        self.assertRefused('is a copy', 'prepare', target)
+
+    def test_filesystem_that_cannot_hold_vdisks(self):
+        loops.run('mount', '-t', 'ramfs', 'none', self.target)
+        self.addCleanup(loops.run, 'umount', self.target)
+        self.assertRefused('give --medium', 'prepare', self.target)
+        self.assertRefused(
+            'cannot hold vdisks', 'prepare', self.target, '--medium', 'ssd'
+        )
+
+    def test_disk_that_went_read_only(self):
+        disk = self.prepared(self.device)
+        loops.run('mount', '-o', 'remount,ro', disk['path'])
+        _, output = self.manage('show', disk['uuid'], '--format', 'json')
+        self.assertEqual('read-only', json.loads(output)['health'])
+        self.assertRaises(
+            exception.DiskError,
+            vdisks.create,
+            disk['path'],
+            'volume-1',
+            '1',
+            None,
+            GIB,
+        )
+
+    def test_disk_that_was_unmounted(self):
+        disk = self.prepared(self.device)
+        loops.run('umount', disk['path'])
+        _, output = self.manage('list', '--format', 'json')
+        self.assertEqual('missing', json.loads(output)[0]['health'])
+        self.assertEqual('ok', self.prepared(self.device)['health'])

@@ -1,0 +1,133 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which devices may be taken."""
+
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import block
+
+
+def node(path, *children, type='disk', mounted=(), ro=False):
+    """Return a device as lsblk describes it."""
+    found = {
+        'path': path,
+        'type': type,
+        'ro': ro,
+        'mountpoints': list(mounted) or [None],
+    }
+    if children:
+        found['children'] = list(children)
+    return found
+
+
+def part(path, *children, mounted=()):
+    """Return a partition as lsblk describes it."""
+    return node(path, *children, type='part', mounted=mounted)
+
+
+FOREST = [
+    node(
+        '/dev/sda',
+        part('/dev/sda1', mounted=['/boot']),
+        part(
+            '/dev/sda2',
+            node('/dev/vg/root', type='lvm', mounted=['/']),
+            node('/dev/vg/data', type='lvm'),
+        ),
+        part('/dev/sda3'),
+    ),
+    node('/dev/sdb', part('/dev/sdb1', mounted=['/srv'])),
+    node('/dev/sdc', part('/dev/sdc1'), part('/dev/sdc2')),
+    node('/dev/sdd', node('/dev/md0', type='raid1', mounted=['/home'])),
+    node('/dev/sde', node('/dev/md0', type='raid1', mounted=['/home'])),
+    node('/dev/sdf', node('/dev/mapper/crypt', type='crypt')),
+    node('/dev/sdg'),
+    node('/dev/sdh', mounted=['[SWAP]']),
+    node('/dev/sdi', ro=True),
+]
+
+OURS = (('xfs', block.LABEL, 'u-1'),)
+
+
+class RefusalTestCase(testtools.TestCase):
+    def refusal(self, path, wipe=False, **changes):
+        """Return why a device of the forest is refused."""
+        device = block.from_lsblk(path, FOREST)
+        return block.refusal(type(device)(**{**vars(device), **changes}), wipe)
+
+    def test_refused_always(self):
+        for path, reason in (
+            ('/dev/sda', 'on the root disk'),
+            ('/dev/sda2', 'on the root disk'),
+            ('/dev/sda3', 'on the root disk'),
+            ('/dev/vg/data', 'on the root disk'),
+            ('/dev/sdb', 'mounted at /srv'),
+            ('/dev/sdb1', 'mounted at /srv'),
+            ('/dev/sdd', 'mounted at /home'),
+            ('/dev/md0', 'mounted at /home'),
+            ('/dev/sdf', 'by /dev/mapper/crypt'),
+            ('/dev/sdh', 'mounted at [SWAP]'),
+            ('/dev/sdi', 'read-only'),
+        ):
+            for wipe in (False, True):
+                for signatures in ((), OURS):
+                    self.assertIn(
+                        reason,
+                        self.refusal(path, wipe, signatures=signatures),
+                    )
+        self.assertIn('exclusively', self.refusal('/dev/sdg', True, busy=True))
+
+    def test_refused_unless_wiped(self):
+        for path, signatures, reason in (
+            ('/dev/sdc', (), 'is partitioned (/dev/sdc1, /dev/sdc2)'),
+            ('/dev/sdc', OURS, 'is partitioned'),
+            ('/dev/sdg', (('ext4', 'data', 'u-2'),), 'signature (ext4)'),
+            ('/dev/sdg', (('xfs', 'data', 'u-2'),), 'signature (xfs)'),
+            ('/dev/sdg', (*OURS, ('gpt', '', '')), 'signature (xfs, gpt)'),
+        ):
+            refusal = self.refusal(path, signatures=signatures)
+            self.assertIn(reason, refusal)
+            self.assertIn('--wipe', refusal)
+            self.assertIsNone(self.refusal(path, True, signatures=signatures))
+
+    def test_taken(self):
+        self.assertIsNone(self.refusal('/dev/sdg'))
+        self.assertIsNone(self.refusal('/dev/sdc2'))
+        self.assertIsNone(self.refusal('/dev/sdg', signatures=OURS))
+
+    def test_prepared(self):
+        for path, signatures, uuid in (
+            ('/dev/sdg', OURS, 'u-1'),
+            ('/dev/sdg', (), None),
+            ('/dev/sdg', (('xfs', '', 'u-1'),), None),
+            ('/dev/sdc', OURS, None),
+        ):
+            device = block.from_lsblk(path, FOREST)
+            device = type(device)(**{**vars(device), 'signatures': signatures})
+            self.assertEqual(uuid, block.prepared_uuid(device))
+
+    def test_unknown(self):
+        self.assertRaises(
+            exception.DiskError, block.from_lsblk, '/dev/sdz', FOREST
+        )
+
+
+class RunTestCase(testtools.TestCase):
+    def test_failures_say_what_was_said(self):
+        error = self.assertRaises(
+            exception.DiskError, block.run, 'ls', '/no/such'
+        )
+        self.assertIn('ls /no/such: ', str(error))
+        self.assertIn('No such file', str(error))
+        self.assertRaises(exception.DiskError, block.run, 'no-such-command')

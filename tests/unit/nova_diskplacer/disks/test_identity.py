@@ -1,0 +1,74 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The identity file."""
+
+import json
+import os
+
+import fixtures
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import identity
+
+UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+
+
+class IdentityTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.disk = self.useFixture(fixtures.TempDir()).path
+
+    def test_write_and_read(self):
+        self.assertIsNone(identity.read(self.disk))
+        for mbps in (150, 90):
+            known = identity.Identity(UUID, 'hdd', mbps)
+            identity.write(self.disk, known)
+            self.assertEqual(known, identity.read(self.disk))
+        self.assertEqual([identity.FILE], os.listdir(self.disk))
+
+    def test_malformed(self):
+        good = {'version': 1, 'uuid': UUID, 'medium': 'hdd', 'mbps': 150}
+        self.assertEqual(UUID, identity.parse(json.dumps(good)).uuid)
+        for change in (
+            {'version': 2},
+            {'uuid': 'sda'},
+            {'uuid': None},
+            {'medium': 'any'},
+            {'mbps': 0},
+            {'mbps': '150'},
+            {'mbps': True},
+        ):
+            self.write(json.dumps({**good, **change}))
+            self.assertRaises(exception.DiskError, identity.read, self.disk)
+        for text in ('', '[]', '{', '\0'):
+            self.write(text)
+            self.assertRaises(exception.DiskError, identity.read, self.disk)
+
+    def test_uuid_is_read_as_placement_spells_it(self):
+        found = identity.parse(
+            json.dumps(
+                {
+                    'version': 1,
+                    'uuid': UUID.upper(),
+                    'medium': 'ssd',
+                    'mbps': 1,
+                }
+            )
+        )
+        self.assertEqual(UUID, found.uuid)
+
+    def write(self, text):
+        """Write an identity file."""
+        with open(os.path.join(self.disk, identity.FILE), 'w') as stream:
+            stream.write(text)
