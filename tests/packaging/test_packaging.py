@@ -36,18 +36,19 @@ PACKAGES = ('nova_diskplacer', 'cinder_vdisk_mapper')
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
-for name in sys.argv[1:]:
-    package = importlib.import_module(name)
-    print(package.__file__)
-    for module in pkgutil.walk_packages(package.__path__, name + '.'):
-        print(importlib.import_module(module.name).__file__)
+package = importlib.import_module(sys.argv[1])
+print(package.__file__)
+for module in pkgutil.walk_packages(package.__path__, sys.argv[1] + '.'):
+    print(importlib.import_module(module.name).__file__)
 """
 
 LOAD_ENTRY_POINTS = """
+import sys
 from importlib import metadata
 for entry in metadata.distribution('nova-diskplacer').entry_points:
-    entry.load()
-    print(entry.group, entry.name)
+    if entry.value.startswith(sys.argv[1] + '.'):
+        entry.load()
+        print(entry.group, entry.name)
 """
 
 
@@ -81,6 +82,8 @@ class PackagingTest(testtools.TestCase):
         directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(directory.cleanup)
         cls.dir = pathlib.Path(directory.name)
+        # commits may come while the tests run
+        cls.tracked = tracked()
         run(
             sys.executable,
             '-m',
@@ -92,15 +95,31 @@ class PackagingTest(testtools.TestCase):
         (cls.sdist,) = cls.dir.glob('*.tar.gz')
         (cls.wheel,) = cls.dir.glob('*.whl')
         cls.beside = cls.make_venv('beside')
-        run(cls.beside / 'pip', 'install', '-q', '--no-deps', cls.wheel)
+        cls.install('beside', '--no-deps', cls.wheel)
         (site,) = cls.dir.glob('beside/lib/python*/site-packages')
         shared = [path for path in sys.path if path.endswith('-packages')]
         (site / 'shared.pth').write_text('\n'.join(shared) + '\n')
 
     @classmethod
     def make_venv(cls, name):
-        venv.create(cls.dir / name, with_pip=True)
+        venv.create(cls.dir / name, symlinks=True)
         return cls.dir / name / 'bin'
+
+    @classmethod
+    def install(cls, name, *words):
+        run('uv', 'pip', 'install', '-q', '--python', cls.dir / name, *words)
+
+    def run_for_each_package(self, script):
+        """Return what the script prints beside Nova and Cinder.
+
+        They cannot be imported into one process: each package is an argument
+        of a run of its own.
+        """
+        python = self.beside / 'python'
+        return ''.join(
+            run(python, '-c', script, package, cwd=self.dir)
+            for package in PACKAGES
+        )
 
     def test_sdist_contains_every_tracked_file(self):
         with tarfile.open(self.sdist) as archive:
@@ -111,7 +130,7 @@ class PackagingTest(testtools.TestCase):
         # pbr leaves out git's own files
         expected = {
             name
-            for name in tracked()
+            for name in self.tracked
             if not pathlib.PurePath(name).name.startswith('.git')
         }
         self.assertEqual(set(), expected - names)
@@ -128,7 +147,8 @@ class PackagingTest(testtools.TestCase):
     def test_wheel_installs_configuration_and_units(self):
         installed = {
             path.name
-            for path in self.dir.glob('beside/etc/**/*')
+            for directory in ('etc', 'lib/systemd')
+            for path in self.dir.glob(f'beside/{directory}/**/*')
             if path.is_file()
         }
         expected = {
@@ -140,9 +160,7 @@ class PackagingTest(testtools.TestCase):
         self.assertEqual(expected, installed)
 
     def test_every_module_imports(self):
-        output = run(
-            self.beside / 'python', '-c', IMPORT_ALL, *PACKAGES, cwd=self.dir
-        )
+        output = self.run_for_each_package(IMPORT_ALL)
         files = [pathlib.Path(line) for line in output.split()]
         self.assertEqual(
             {name for name in tracked(*PACKAGES) if name.endswith('.py')},
@@ -162,9 +180,7 @@ class PackagingTest(testtools.TestCase):
             for group, lines in setup['entry_points'].items()
             for line in lines.strip().splitlines()
         }
-        output = run(
-            self.beside / 'python', '-c', LOAD_ENTRY_POINTS, cwd=self.dir
-        )
+        output = self.run_for_each_package(LOAD_ENTRY_POINTS)
         loaded = {tuple(line.split()) for line in output.splitlines()}
         self.assertEqual(expected, loaded)
 
@@ -182,15 +198,9 @@ class PackagingTest(testtools.TestCase):
 
     def test_commands_need_only_the_requirements(self):
         alone = self.make_venv('alone')
-        run(
-            alone / 'pip',
-            'install',
-            '-q',
-            '-c',
-            TOP / 'tools/lib/constraints.txt',
-            self.wheel,
-        )
-        packages = run(alone / 'pip', 'list', '--format=freeze')
+        constraints = TOP / 'tools/lib/constraints.txt'
+        self.install('alone', '-c', constraints, self.wheel)
+        packages = run('uv', 'pip', 'freeze', '--python', alone.parent)
         for service in ('nova==', 'cinder=='):
             self.assertNotIn('\n' + service, packages)
         for command in (
