@@ -1,0 +1,215 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The scripts that make environments and run tests."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import fixtures
+import testscenarios
+import testtools
+
+TOOLS = pathlib.Path(__file__).parents[3] / 'tools'
+
+# Packages are what $INSTALLED lists; installing them is written down.
+STANDINS = """
+. {tools}/lib/env.sh
+dpkg-query() {{
+    case " $INSTALLED " in *" ${{!#}} "*) echo installed ;; esac
+}}
+_env_install_packages() {{ echo "install $*"; }}
+_env_install_base() {{ echo base; mkdir -p "$VENV"; }}
+_env_install_project() {{ echo project; }}
+_env_install_cloud() {{ echo cloud; }}
+id() {{ echo "${{USER_ID:-0}}"; }}
+ENV_TOP=$STATE
+ENV_LIB=$STATE
+"""
+
+TOTALS = """
+ - Passed: {passed}
+ - Skipped: 1
+ - Expected Fail: 0
+ - Unexpected Success: 0
+ - Failed: {failed}
+"""
+
+
+class EnvTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.state = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        for name in (
+            'openstack.txt',
+            'requirements.txt',
+            'test-requirements.txt',
+            'doc/requirements.txt',
+            'setup.cfg',
+            'pyproject.toml',
+        ):
+            path = self.state / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(name)
+        (self.state / 'bindep.txt').write_text(
+            '# words [platform:dpkg]\n'
+            'git [platform:dpkg]\n'
+            'fio [platform:dpkg cloud]\n'
+            'gcc [platform:dpkg cloud compile]\n'
+        )
+
+    def run_script(self, script, **env):
+        done = subprocess.run(
+            ['bash', '-c', STANDINS.format(tools=TOOLS) + script],
+            env={'PATH': os.environ['PATH'], 'STATE': self.state, **env},
+            capture_output=True,
+            text=True,
+        )
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    def test_missing_packages_of_the_profile_are_installed(self):
+        for profiles, installed, wanted in (
+            ('', '', ['install git']),
+            ('', 'git', []),
+            ('cloud', '', ['install git fio gcc']),
+            ('compile', 'git', ['install gcc']),
+            ('cloud', 'git fio gcc', []),
+        ):
+            status, output, _ = self.run_script(
+                f'env_packages {profiles}', INSTALLED=installed
+            )
+            self.assertEqual((0, wanted), (status, output))
+
+    def test_missing_packages_are_named_to_who_cannot_install(self):
+        status, output, error = self.run_script(
+            'env_packages cloud', INSTALLED='git', USER_ID='1000'
+        )
+        self.assertEqual((1, []), (status, output))
+        self.assertIn('apt-get install fio gcc', error)
+
+    def test_environment_is_made_once_for_each_set_of_requirements(self):
+        _, output, _ = self.run_script('env_make && env_make')
+        self.assertEqual(['base', 'project'], output)
+        _, output, _ = self.run_script('env_make cloud')
+        self.assertEqual(['cloud'], output)
+        (self.state / 'setup.cfg').write_text('entry points')
+        _, output, _ = self.run_script('env_make cloud')
+        self.assertEqual(['project'], output)
+        (self.state / 'requirements.txt').write_text('more')
+        _, output, _ = self.run_script('env_make')
+        self.assertEqual(['base', 'project'], output)
+
+    def test_what_failed_is_tried_again(self):
+        fail = '_env_install_project() { echo failed; return 1; }\n'
+        status, output, _ = self.run_script(fail + 'env_make')
+        self.assertEqual((1, ['base', 'failed']), (status, output))
+        status, output, _ = self.run_script('env_make')
+        self.assertEqual((0, ['project']), (status, output))
+
+    def test_python_must_be_one_that_is_supported(self):
+        for version in ('3.10', '3.11', '3.14'):
+            major, minor = version.split('.')
+            python = self.state / f'python{version}'
+            # stands in for an interpreter that is asked for its version
+            python.write_text(
+                '#!/bin/bash\n'
+                f'version="({major}, {minor})"\n'
+                'exec python3 -c "import collections, sys\n'
+                f'sys.version_info = ({major}, {minor}, 0)\n$2"\n'
+            )
+            python.chmod(0o755)
+        path = f'{self.state}:{os.environ["PATH"]}'
+        status, output, _ = self.run_script(
+            'ENV_PYTHONS="python3.10 python3.14 python3.11"; _env_python',
+            PATH=path,
+        )
+        self.assertEqual((0, [f'{self.state}/python3.11']), (status, output))
+        status, output, error = self.run_script(
+            'ENV_PYTHONS="python3.10 python3.14"; _env_python', PATH=path
+        )
+        self.assertEqual((1, []), (status, output))
+        self.assertIn('no Python 3.11, 3.12 or 3.13', error)
+
+    def test_an_environment_of_ones_own_is_used_as_it_is(self):
+        status, output, _ = self.run_script(
+            'env_make cloud && echo $VENV ${PATH%%:*}',
+            DISKPLACER_VENV='/opt/mine',
+        )
+        self.assertEqual((0, ['/opt/mine /opt/mine/bin']), (status, output))
+
+
+class TestScriptTest(testscenarios.WithScenarios, testtools.TestCase):
+    """What tools/test.sh makes of what the test runner says."""
+
+    scenarios = [
+        (
+            'all pass',
+            {'says': {'passed': 3, 'failed': 0}, 'ends': 0, 'line': '3, 0'},
+        ),
+        (
+            'one fails',
+            {'says': {'passed': 2, 'failed': 1}, 'ends': 1, 'line': '2, 1'},
+        ),
+        (
+            'failures are not believed to be none',
+            {'says': {'passed': 2, 'failed': 0}, 'ends': 1, 'line': '2, 1'},
+        ),
+        (
+            'none ran',
+            {'says': {'passed': 0, 'failed': 0}, 'ends': 0, 'line': '0, 1'},
+        ),
+    ]
+
+    def test_last_line_and_status(self):
+        venv = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        stestr = venv / 'bin' / 'stestr'
+        stestr.parent.mkdir()
+        totals = TOTALS.format(**self.says)
+        stestr.write_text(
+            f"#!/bin/bash\ncat << 'END'\n{totals}END\nexit {self.ends}\n"
+        )
+        stestr.chmod(0o755)
+        done = subprocess.run(
+            [TOOLS / 'test.sh', 'packaging'],
+            env={**os.environ, 'DISKPLACER_VENV': venv},
+            capture_output=True,
+            text=True,
+        )
+        passed, failed = self.line.split(', ')
+        self.assertEqual(
+            f'{passed} passed, {failed} failed', done.stdout.splitlines()[-1]
+        )
+        self.assertEqual(int(failed != '0'), done.returncode)
+
+
+class RequirementsTest(testtools.TestCase):
+    """The requirement files that the scripts share."""
+
+    def test_constraints_hold_every_requirement(self):
+        def names(path):
+            found = re.findall(r'^([\w.-]+)', path.read_text(), re.M)
+            return {re.sub(r'[-_.]+', '-', name).lower() for name in found}
+
+        constrained = names(TOOLS / 'lib' / 'constraints.txt')
+        pinned = names(TOOLS / 'lib' / 'openstack.txt')
+        self.assertEqual(set(), constrained & pinned)
+        top = TOOLS.parent
+        for path in (
+            top / 'requirements.txt',
+            top / 'test-requirements.txt',
+            top / 'doc' / 'requirements.txt',
+            TOOLS / 'lib' / 'cloud.txt',
+        ):
+            self.assertEqual(set(), names(path) - constrained, path)
