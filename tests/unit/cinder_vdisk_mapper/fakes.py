@@ -1,0 +1,155 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Disks and a Placement that exist in memory only."""
+
+import collections
+import dataclasses
+
+from cinder_vdisk_mapper.backend import base
+from nova_diskplacer import exception
+from nova_diskplacer import placement
+from nova_diskplacer.disks import vdisks
+from tests.unit.nova_diskplacer.disks import fakes
+
+GIB = vdisks.GIB
+PROJECT = 'project'
+
+
+class Backend(base.Backend):
+    """Keeps vdisks in memory.
+
+    ``full`` holds the disks that refuse to allocate; ``changed`` is called
+    after each allocation.
+    """
+
+    connection_type = 'fake'
+
+    def __init__(self, *disks):
+        super().__init__('/disks')
+        self.known = {disk.uuid: disk for disk in disks}
+        self.full = set()
+        self.changed = lambda: None
+
+    def disks(self):
+        return [self.known[uuid] for uuid in sorted(self.known)]
+
+    def disk(self, uuid):
+        if uuid not in self.known:
+            return fakes.disk(uuid, 0, health='missing')
+        return self.known[uuid]
+
+    def create(self, disk, name, volume_id, server_id, size_gb):
+        if disk in self.full:
+            raise exception.DiskError(f'{disk} is full')
+        held = self.known[disk].vdisks
+        assert name not in [vdisk.name for vdisk in held]
+        new = vdisks.VDisk(name, volume_id, server_id, size_gb * GIB)
+        self._set(disk, (*held, new))
+        self.changed()
+
+    def extend(self, disk, name, size_gb):
+        self._resize(disk, name, size_gb)
+        self.changed()
+
+    def shrink(self, disk, name, size_gb):
+        self._resize(disk, name, size_gb)
+
+    def delete(self, disk, name):
+        held = self.known[disk].vdisks
+        self._set(disk, [vdisk for vdisk in held if vdisk.name != name])
+
+    def device_path(self, disk, name):
+        return f'/disks/{disk}/{name}'
+
+    def _resize(self, disk, name, size_gb):
+        self._set(
+            disk,
+            [
+                dataclasses.replace(vdisk, size_bytes=size_gb * GIB)
+                if vdisk.name == name
+                else vdisk
+                for vdisk in self.known[disk].vdisks
+            ],
+        )
+
+    def _set(self, disk, held):
+        self.known[disk] = dataclasses.replace(
+            self.known[disk], vdisks=tuple(held)
+        )
+
+
+class Placement:
+    """Holds claims and inventories; ``down`` has it refuse everything.
+
+    Like Placement it accepts no claim beyond what an inventory offers.
+    """
+
+    def __init__(self, *disks):
+        self.claims = collections.defaultdict(dict)
+        self.projects = {}
+        self.offered = {
+            disk.uuid: {placement.GB: {'total': disk.total_gb, 'reserved': 0}}
+            for disk in disks
+        }
+        self.generation = 0
+        self.down = False
+
+    def claim(self, server, claims, project=PROJECT):
+        """Claim GiB of disks for a server; False if they are not offered."""
+        for disk, gb in claims.items():
+            if gb > self.room(disk):
+                return False
+        for disk, gb in claims.items():
+            self.claims[disk][server] = gb
+        self.projects[server] = project
+        self.generation += 1
+        return True
+
+    def room(self, disk):
+        """Return the GiB of a disk that are offered and not claimed."""
+        offered = self.offered[disk][placement.GB]
+        used = sum(self.claims[disk].values())
+        return offered['total'] - offered['reserved'] - used
+
+    def allocations(self, consumer):
+        self._answer()
+        return placement.Allocations(
+            self.projects.get(consumer),
+            {
+                disk: {placement.GB: claims[consumer]}
+                for disk, claims in self.claims.items()
+                if consumer in claims
+            },
+        )
+
+    def provider_allocations(self, uuid):
+        self._answer()
+        return {
+            server: {placement.GB: gb}
+            for server, gb in self.claims[uuid].items()
+        }
+
+    def inventories(self, uuid):
+        self._answer()
+        return self.generation, self.offered[uuid]
+
+    def set_inventories(self, uuid, generation, inventories):
+        self._answer()
+        if generation != self.generation:
+            raise exception.Conflict
+        self.offered[uuid] = inventories
+        self.generation += 1
+
+    def _answer(self):
+        if self.down:
+            raise exception.PlacementError('Placement is down')

@@ -1,0 +1,429 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Binding vdisks to disks."""
+
+import collections
+
+import fixtures
+import hypothesis
+import testtools
+from hypothesis import stateful
+from hypothesis import strategies
+from oslo_concurrency import lockutils
+from oslo_config import fixture as config_fixture
+
+from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import servers
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+from nova_diskplacer import placement
+from tests.unit.cinder_vdisk_mapper import fakes
+from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
+
+
+def server(uuid='server', project=fakes.PROJECT, **request):
+    """Return a server; ``request`` is what its flavor asks for."""
+    return servers.Server(
+        uuid,
+        project,
+        'host',
+        flavor.VDiskRequest(**request) if request else None,
+    )
+
+
+def wanted(volume_id='volume', size_gb=10, for_=None, **fields):
+    """Return a vdisk to bind."""
+    return binding.Wanted(
+        **{
+            'name': f'volume-{volume_id}',
+            'volume_id': volume_id,
+            'project_id': fakes.PROJECT,
+            'size_gb': size_gb,
+            'server': for_,
+            'boot_time': False,
+            'policy': 'round_robin',
+            'attached': {},
+            **fields,
+        }
+    )
+
+
+class BindingTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        conf = self.useFixture(config_fixture.Config(lockutils.CONF))
+        path = self.useFixture(fixtures.TempDir()).path
+        conf.config(lock_path=path, group='oslo_concurrency')
+        self.setup(*(disk_fakes.disk(uuid) for uuid in 'abc'))
+
+    def setup(self, *disks, media='any'):
+        """Have a binder on these disks."""
+        self.backend = fakes.Backend(*disks)
+        self.placement = fakes.Placement(*disks)
+        self.binder = binding.Binder(self.backend, self.placement, media)
+
+    def reserved(self):
+        """Return the reserved GiB of each disk."""
+        return {
+            disk: offered[placement.GB]['reserved']
+            for disk, offered in self.placement.offered.items()
+        }
+
+    def assertRefused(self, pattern, what):
+        before = self.backend.disks()
+        error = self.assertRaises(
+            exception.DiskPlacerError, self.binder.bind, what
+        )
+        self.assertRegex(str(error), pattern)
+        self.assertEqual(before, self.backend.disks())
+
+
+class BindTestCase(BindingTestCase):
+    def test_claims_are_filled_by_any_size_that_fits(self):
+        self.placement.claim('server', {'a': 10, 'c': 10})
+        who = server(vdisks=2, vdisk_gb=10)
+        self.assertEqual('a', self.binder.bind(wanted('1', 4, who)))
+        # one vdisk per disk, though more would fit
+        self.assertEqual('c', self.binder.bind(wanted('2', 4, who)))
+        self.assertEqual('b', self.binder.bind(wanted('3', 4, who)))
+        self.assertEqual({'a': 0, 'b': 4, 'c': 0}, self.reserved())
+
+    def test_vdisks_per_disk(self):
+        self.placement.claim('server', {'a': 20, 'b': 20})
+        who = server(vdisks=4, vdisk_gb=10, vdisks_per_disk=2)
+        bound = [self.binder.bind(wanted(n, 10, who)) for n in '1234']
+        self.assertEqual(['a', 'b', 'a', 'b'], bound)
+
+    def test_boot_time_volume_is_bound_to_a_claim_or_not_at_all(self):
+        self.placement.claim('server', {'a': 10})
+        who = server(vdisks=1, vdisk_gb=10)
+        self.assertRefused(
+            'volume of 11 GiB does not fit what server server has claimed',
+            wanted(size_gb=11, for_=who, boot_time=True),
+        )
+        self.binder.bind(wanted('1', 10, who, boot_time=True))
+        self.assertRefused(
+            'does not fit', wanted('2', 10, who, boot_time=True)
+        )
+        # without a claim there is nothing to hold on to
+        other = server('other')
+        self.binder.bind(wanted('3', 10, other, boot_time=True))
+
+    def test_claim_on_a_disk_that_is_away(self):
+        self.placement.claim('server', {'a': 10})
+        self.setup(
+            disk_fakes.disk('a', health='missing'), disk_fakes.disk('b')
+        )
+        self.placement.claim('server', {'a': 10})
+        self.assertRefused(
+            'does not fit',
+            wanted(for_=server(vdisks=1, vdisk_gb=10), boot_time=True),
+        )
+
+    def test_claimed_disk_that_refuses(self):
+        self.placement.claim('server', {'a': 10})
+        self.backend.full = {'a'}
+        self.assertRefused(
+            'a is full', wanted(for_=server(vdisks=1, vdisk_gb=10))
+        )
+
+    def test_a_claim_to_come_counts_for_round_robin(self):
+        self.placement.claim('server', {'a': 10, 'b': 10})
+        who = server(vdisks=2, vdisk_gb=10)
+        self.assertEqual('c', self.binder.bind(wanted('1', 20, who)))
+        self.assertRefused('no disk for volume 2', wanted('2', 20, who))
+
+    def test_media(self):
+        self.setup(
+            disk_fakes.disk('a', medium='ssd'),
+            disk_fakes.disk('b', health='read-only'),
+            disk_fakes.disk('c'),
+            media='hdd',
+        )
+        self.assertEqual('c', self.binder.bind(wanted('1')))
+
+    def test_full_disk_is_passed_over(self):
+        self.backend.full = {'a', 'b'}
+        self.assertEqual('c', self.binder.bind(wanted()))
+        self.assertEqual({'a': 0, 'b': 0, 'c': 10}, self.reserved())
+
+    def test_claim_that_comes_in_between_wins(self):
+        self.backend.changed = lambda: self.placement.claim('other', {'a': 95})
+        self.assertEqual('b', self.binder.bind(wanted()))
+        self.assertEqual({'a': 0, 'b': 10, 'c': 0}, self.reserved())
+        self.assertEqual((), self.backend.known['a'].vdisks)
+
+    def test_placement_that_goes_away_leaves_nothing(self):
+        def go():
+            self.placement.down = True
+
+        self.backend.changed = go
+        self.assertRefused('Placement is down', wanted())
+        self.assertRefused('Placement is down', wanted(for_=server()))
+
+    def test_project(self):
+        self.assertRefused(
+            'volume is of project project, server server of project other',
+            wanted(for_=server(project='other')),
+        )
+        self.placement.claim('server', {'a': 10}, 'other')
+        self.assertRefused('of project other', wanted(for_=server()))
+
+    def test_again(self):
+        self.assertEqual('a', self.binder.bind(wanted()))
+        self.placement.offered['a'][placement.GB]['reserved'] = 0
+        self.assertEqual('a', self.binder.bind(wanted()))
+        self.assertEqual({'a': 10, 'b': 0, 'c': 0}, self.reserved())
+
+    def test_again_when_the_room_is_gone(self):
+        self.binder.bind(wanted(size_gb=60))
+        self.placement.offered['a'][placement.GB]['reserved'] = 0
+        self.placement.claim('other', {'a': 50})
+        self.assertRefused('holds more than it has room', wanted(size_gb=60))
+
+    def test_bound_vdisk_of_another_server(self):
+        one, other = server('one'), server('other')
+        self.binder.bind(wanted('1', for_=one))
+        self.binder.check_distinct(wanted('1', for_=other), 'a')
+        self.binder.check_distinct(wanted('1'), 'a')
+        self.binder.bind(wanted('2', for_=other))
+        error = self.assertRaises(
+            binding.BindingError,
+            self.binder.check_distinct,
+            wanted('1', for_=other),
+            'b',
+        )
+        self.assertIn('disk b, where server other has 1 vdisks', str(error))
+        self.binder.check_distinct(
+            wanted('1', for_=other, policy='consolidated'), 'b'
+        )
+        lenient = server('other', vdisks=2, vdisk_gb=1, vdisks_per_disk=2)
+        self.binder.check_distinct(wanted('1', for_=lenient), 'b')
+
+
+class ExtendTestCase(BindingTestCase):
+    def setUp(self):
+        super().setUp()
+        self.binder.bind(wanted('1', 10))
+
+    def size(self):
+        """Return the GiB of the only vdisk on disk a."""
+        (vdisk,) = self.backend.known['a'].vdisks
+        return vdisk.size_gb
+
+    def test_extend(self):
+        for size in (30, 30, 20):
+            self.binder.extend('a', 'volume-1', size)
+            self.assertEqual(30, self.size())
+            self.assertEqual(30, self.reserved()['a'])
+
+    def test_no_room(self):
+        self.placement.claim('other', {'a': 80})
+        error = self.assertRaises(
+            binding.BindingError, self.binder.extend, 'a', 'volume-1', 21
+        )
+        self.assertIn('no room to extend', str(error))
+        self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
+        self.binder.extend('a', 'volume-1', 20)
+
+    def test_claim_that_comes_in_between_wins(self):
+        self.backend.changed = lambda: self.placement.claim('other', {'a': 90})
+        self.assertRaises(
+            binding.BindingError, self.binder.extend, 'a', 'volume-1', 11
+        )
+        self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
+
+    def test_placement_that_goes_away(self):
+        def go():
+            self.placement.down = True
+
+        self.backend.changed = go
+        self.assertRaises(
+            exception.PlacementError, self.binder.extend, 'a', 'volume-1', 11
+        )
+        self.assertEqual(10, self.size())
+
+    def test_not_there(self):
+        for disk, name in (('a', 'volume-2'), ('z', 'volume-1')):
+            self.assertRaises(
+                exception.DiskError, self.binder.extend, disk, name, 20
+            )
+
+
+class Ledger(stateful.RuleBasedStateMachine):
+    """Servers come, claim, get vdisks bound and go, in any order.
+
+    However that goes: nothing is oversold, round robin never doubles, and
+    what a server has claimed it can always fill.
+    """
+
+    DISKS = 'abcd'
+    TOTAL = 30
+    SIZE = 10
+
+    def __init__(self):
+        super().__init__()
+        self.locks = fixtures.TempDir()
+        self.locks.setUp()
+        self.conf = config_fixture.Config(lockutils.CONF)
+        self.conf.setUp()
+        self.conf.config(lock_path=self.locks.path, group='oslo_concurrency')
+        disks = [disk_fakes.disk(uuid, self.TOTAL) for uuid in self.DISKS]
+        self.backend = fakes.Backend(*disks)
+        self.placement = fakes.Placement(*disks)
+        self.binder = binding.Binder(self.backend, self.placement, 'any')
+        self.servers = {}
+        self.volumes = 0
+
+    def teardown(self):
+        self.conf.cleanUp()
+        self.locks.cleanUp()
+
+    @stateful.rule(
+        counts=strategies.lists(
+            strategies.integers(0, 2), min_size=4, max_size=4
+        ),
+        per_disk=strategies.integers(1, 2),
+        mapping=strategies.sampled_from(flavor.MAPPINGS),
+    )
+    def boot(self, counts, per_disk, mapping):
+        """Boot a server with as many vdisks on each disk."""
+        if mapping == 'round_robin':
+            counts = [min(count, per_disk) for count in counts]
+        uuid = f'server-{len(self.servers)}'
+        claims = {
+            disk: count * self.SIZE
+            for disk, count in zip(self.DISKS, counts, strict=True)
+            if count
+        }
+        if not claims or not self.placement.claim(uuid, claims):
+            return
+        self.servers[uuid] = server(
+            uuid,
+            vdisks=sum(counts),
+            vdisk_gb=self.SIZE,
+            mapping=mapping,
+            vdisks_per_disk=per_disk,
+        )
+
+    @stateful.precondition(lambda self: self.servers)
+    @stateful.rule(
+        data=strategies.data(),
+        size=strategies.integers(1, 15),
+        boot_time=strategies.booleans(),
+        policy=strategies.sampled_from(flavor.MAPPINGS),
+    )
+    def attach(self, data, size, boot_time, policy):
+        """Attach a new volume; boot-time ones are as the flavor says."""
+        who = self.servers[
+            data.draw(strategies.sampled_from(sorted(self.servers)))
+        ]
+        self.volumes += 1
+        if boot_time:
+            size = self.SIZE
+        what = wanted(
+            str(self.volumes), size, who, boot_time=boot_time, policy=policy
+        )
+        claimed = [
+            disk
+            for disk in self.backend.disks()
+            if self.unfilled(disk, who.uuid) >= size
+            and (
+                who.request.mapping != 'round_robin'
+                or self.held(disk)[who.uuid] < who.request.vdisks_per_disk
+            )
+        ]
+        before = {
+            disk.uuid: self.held(disk)[who.uuid]
+            for disk in self.backend.disks()
+        }
+        try:
+            bound = self.binder.bind(what)
+        except binding.BindingError:
+            assert not claimed
+            return
+        if claimed:
+            assert bound in [disk.uuid for disk in claimed]
+        else:
+            assert not (
+                boot_time and self.placement.allocations(who.uuid).resources
+            )
+            if policy == 'round_robin':
+                assert before[bound] < who.request.vdisks_per_disk
+
+    @stateful.precondition(lambda self: self.servers)
+    @stateful.rule(data=strategies.data())
+    def delete_server(self, data):
+        """Delete a server; its volumes stay."""
+        uuid = data.draw(strategies.sampled_from(sorted(self.servers)))
+        for claims in self.placement.claims.values():
+            claims.pop(uuid, None)
+        self.placement.generation += 1
+        for disk in self.DISKS:
+            # as the agent does
+            self.binder._sync(disk)
+
+    @stateful.rule(data=strategies.data())
+    def delete_volume(self, data):
+        """Delete a volume."""
+        held = [
+            (disk.uuid, vdisk.name)
+            for disk in self.backend.disks()
+            for vdisk in disk.vdisks
+        ]
+        if held:
+            self.binder.delete(*data.draw(strategies.sampled_from(held)))
+
+    @stateful.rule(data=strategies.data(), more=strategies.integers(1, 20))
+    def extend(self, data, more):
+        """Extend a volume."""
+        held = [
+            (disk.uuid, vdisk)
+            for disk in self.backend.disks()
+            for vdisk in disk.vdisks
+        ]
+        if held:
+            disk, vdisk = data.draw(strategies.sampled_from(held))
+            try:
+                self.binder.extend(disk, vdisk.name, vdisk.size_gb + more)
+            except binding.BindingError:
+                pass
+
+    def held(self, disk):
+        """Return how many vdisks of each server are on a disk."""
+        return collections.Counter(vdisk.server_id for vdisk in disk.vdisks)
+
+    def unfilled(self, disk, uuid):
+        """Return the GiB of a server's claim on a disk still to be filled."""
+        claim = self.placement.claims[disk.uuid].get(uuid, 0)
+        return claim - sum(
+            vdisk.size_gb for vdisk in disk.vdisks if vdisk.server_id == uuid
+        )
+
+    @stateful.invariant()
+    def nothing_is_oversold(self):
+        for disk in self.backend.disks():
+            taken = sum(vdisk.size_gb for vdisk in disk.vdisks)
+            to_come = sum(
+                max(0, self.unfilled(disk, uuid)) for uuid in self.servers
+            )
+            assert taken + to_come <= self.TOTAL, disk
+            assert self.placement.room(disk.uuid) == (
+                self.TOTAL - taken - to_come
+            )
+
+
+LedgerTestCase = Ledger.TestCase
+LedgerTestCase.settings = hypothesis.settings(
+    deadline=None, max_examples=60, stateful_step_count=40
+)
