@@ -79,8 +79,12 @@ def _place(
             'Server %s has vdisks on the disks of host %s and cannot be '
             'anywhere else: %d of %d hosts rejected. Volumes: %s',
             spec.instance_uuid,
-            ', '.join(sorted({host.host for host in allowed}))
-            or 'that is not among the candidates',
+            ', '.join(
+                sorted(
+                    {vdisk.host for vdisk in vdisks}
+                    | _remembered(attached, vdisks)
+                )
+            ),
             len(hosts) - len(allowed),
             len(hosts),
             ', '.join(volume.volume_id for volume in attached),
@@ -139,12 +143,7 @@ def _where_bound(
     bound.
     """
     providers = {vdisk.provider for vdisk in vdisks}
-    reported = {vdisk.volume_id for vdisk in vdisks}
-    names = {
-        volume.host
-        for volume in attached
-        if volume.host and volume.volume_id not in reported
-    }
+    names = _remembered(attached, vdisks)
     if not providers and not names:
         return hosts
     return [
@@ -152,3 +151,15 @@ def _where_bound(
         for host in hosts
         if providers <= {host.uuid} and names <= {host.host}
     ]
+
+
+def _remembered(
+    attached: list[bound.Attached], vdisks: list[fleets.BoundVDisk]
+) -> set[str]:
+    """Return the hosts of bound vdisks that no agent reports."""
+    reported = {vdisk.volume_id for vdisk in vdisks}
+    return {
+        volume.host
+        for volume in attached
+        if volume.host and volume.volume_id not in reported
+    }

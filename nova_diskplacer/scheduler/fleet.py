@@ -56,6 +56,7 @@ class BoundVDisk:
     disk: str
     server_id: str | None
     size_gb: int
+    host: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +135,7 @@ class Fleet:
                 disk['uuid'],
                 vdisk['server_id'],
                 vdisk['size_gb'],
+                report['host'],
             )
             for disk in disks
             for vdisk in disk['vdisks']

@@ -164,7 +164,12 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
             request,
             tuple(
                 fleets.BoundVDisk(
-                    f'v{i}', fakes.host_uuid(0), self.disks[i], 's', 10
+                    f'v{i}',
+                    fakes.host_uuid(0),
+                    self.disks[i],
+                    's',
+                    10,
+                    'host0',
                 )
                 for i in own
             ),

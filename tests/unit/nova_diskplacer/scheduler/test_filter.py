@@ -119,8 +119,9 @@ class FilterTest(unittest.TestCase):
     def test_the_source_is_excluded(self):
         self._bind(SERVER)
         del self.hosts[1]
-        with self.assertLogs(filters.LOG.logger, 'INFO'):
+        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
             self.assertEqual([], self._passed())
+        self.assertIn('has vdisks on the disks of host host1', logs.output[0])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
         self._bind('somebody-else')

@@ -132,7 +132,12 @@ class FleetTest(unittest.TestCase):
         self.assertEqual(
             [
                 fleets.BoundVDisk(
-                    'v', fakes.host_uuid(0), fakes.disk_uuid(0, 0), 's', 10
+                    'v',
+                    fakes.host_uuid(0),
+                    fakes.disk_uuid(0, 0),
+                    's',
+                    10,
+                    'host0',
                 )
             ],
             self.fleet.bound(['v', 'w']),
