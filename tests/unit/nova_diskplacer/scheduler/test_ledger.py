@@ -1,0 +1,469 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The ledger holds, whatever is asked for in whatever order.
+
+Random fleets and random streams of requests go through the real filter,
+mapping policies and fleet, through the steps in which nova-scheduler takes
+them, against a simulated Placement that refuses what does not fit. What must
+hold is computed here a second time, by brute force.
+"""
+
+import collections
+import dataclasses
+import itertools
+import uuid
+from unittest import mock
+
+import hypothesis
+from hypothesis import stateful
+from hypothesis import strategies as st
+from nova import objects
+
+from nova_diskplacer import flavor
+from nova_diskplacer import pairing
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import ledger
+from nova_diskplacer.disks import vdisks
+from nova_diskplacer.scheduler import filter as filters
+from nova_diskplacer.scheduler import fleet
+from nova_diskplacer.scheduler import plan
+from tests.unit.nova_diskplacer.scheduler import fakes
+
+REPORT_TIMEOUT = 300
+
+
+@dataclasses.dataclass
+class Disk:
+    """A disk's provider."""
+
+    uuid: str
+    host: int
+    medium: str
+    total_gb: int
+    total_mbps: int
+    reserved_gb: int = 0
+
+
+class Placement:
+    """As much of Placement as disks need; claims are atomic."""
+
+    def __init__(self):
+        self.disks = {}
+        self.allocations = {}
+
+    def used(self, disk, name):
+        return sum(
+            allocation.get(disk.uuid, {}).get(name, 0)
+            for allocation in self.allocations.values()
+        )
+
+    def room_gb(self, disk):
+        return disk.total_gb - disk.reserved_gb - self.used(disk, plan.GB)
+
+    def slots(self, disk, request):
+        """How many vdisks of the request fit on a disk."""
+        if request.media not in (flavor.ANY, disk.medium):
+            return 0
+        slots = self.room_gb(disk) // request.vdisk_gb
+        if request.vdisk_mbps:
+            free = disk.total_mbps - self.used(disk, plan.MBPS)
+            slots = min(slots, free // request.vdisk_mbps)
+        return slots
+
+    def claim(self, consumer, allocations):
+        """Claim all or nothing; say whether it worked."""
+        for name, asked in allocations.items():
+            disk = self.disks[name]
+            if self.room_gb(disk) < asked.get(plan.GB, 0):
+                return False
+            free = disk.total_mbps - self.used(disk, plan.MBPS)
+            if free < asked.get(plan.MBPS, 0):
+                return False
+        self.allocations[consumer] = allocations
+        return True
+
+    def of_host(self, provider):
+        """Capacities of a host's disks; none if none has room at all."""
+        disks = [
+            disk
+            for disk in self.disks.values()
+            if fakes.host_uuid(disk.host) == provider
+        ]
+        return self._capacities(disks, 1)
+
+    def with_room(self, request):
+        """Capacities of the disks of hosts that have room for a vdisk."""
+        by_host = collections.defaultdict(list)
+        for disk in self.disks.values():
+            by_host[disk.host].append(disk)
+        found = {}
+        for disks in by_host.values():
+            found.update(self._capacities(disks, request.vdisk_gb))
+        return found
+
+    def _capacities(self, disks, least):
+        if all(self.room_gb(disk) < least for disk in disks):
+            return {}
+        return {
+            disk.uuid: fleet.Capacity(
+                disk.total_gb - disk.reserved_gb,
+                self.used(disk, plan.GB),
+                disk.total_mbps,
+                self.used(disk, plan.MBPS),
+            )
+            for disk in disks
+        }
+
+
+disks_of_a_host = st.lists(
+    st.tuples(
+        st.sampled_from([flavor.HDD, flavor.SSD]),
+        st.integers(1, 120),
+        st.integers(10, 200),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+requests = st.builds(
+    flavor.VDiskRequest,
+    vdisks=st.integers(1, 6),
+    vdisk_gb=st.integers(1, 20),
+    mapping=st.sampled_from(flavor.MAPPINGS),
+    media=st.sampled_from([flavor.ANY, flavor.ANY, flavor.HDD, flavor.SSD]),
+    vdisk_mbps=st.sampled_from([0, 0, 5, 20]),
+    vdisks_per_disk=st.sampled_from([1, 1, 2, 3]),
+)
+
+
+class Ledger(stateful.RuleBasedStateMachine):
+    """Servers come and go; agents report now and then."""
+
+    servers = stateful.Bundle('servers')
+
+    def __init__(self):
+        super().__init__()
+        objects.register_all()
+        self.clock = fakes.Clock()
+        self.fleet = fleet.Fleet(REPORT_TIMEOUT, clock=self.clock)
+        self.placement = Placement()
+        self.requests = {}
+        self.reported = {}
+        self.held_until = 0
+        self.patches = [
+            mock.patch.object(where, name, value)
+            for where, name, value in (
+                (filters.listener, 'get_fleet', lambda: self.fleet),
+                (filters.bound, 'volumes', lambda *_: []),
+                (filters.capacities, 'of_host', self.placement.of_host),
+                (filters.capacities, 'with_room', self.placement.with_room),
+            )
+        ]
+        for patch in self.patches:
+            patch.start()
+
+    def teardown(self):
+        for patch in self.patches:
+            patch.stop()
+
+    @stateful.initialize(
+        hosts=st.lists(disks_of_a_host, min_size=1, max_size=3)
+    )
+    def hosts(self, hosts):
+        for host, disks in enumerate(hosts):
+            for index, (medium, total_gb, total_mbps) in enumerate(disks):
+                name = fakes.disk_uuid(host, index)
+                self.placement.disks[name] = Disk(
+                    name, host, medium, total_gb, total_mbps
+                )
+            self.report(host)
+
+    @property
+    def by_host(self):
+        found = collections.defaultdict(list)
+        for disk in self.placement.disks.values():
+            found[disk.host].append(disk)
+        return found
+
+    def report(self, host):
+        """The agent of a host reports what Placement and the disks say."""
+        used = self.placement.used
+        self.fleet.update(
+            fakes.report(
+                host,
+                *(
+                    {
+                        **fakes.disk(host, 0),
+                        'uuid': disk.uuid,
+                        'medium': disk.medium,
+                        'total_gb': disk.total_gb,
+                        'reserved_gb': disk.reserved_gb,
+                        'used_gb': used(disk, plan.GB),
+                        'total_mbps': disk.total_mbps,
+                        'used_mbps': used(disk, plan.MBPS),
+                    }
+                    for disk in self.by_host[host]
+                ),
+            )
+        )
+        self.reported[host] = self.clock.now
+
+    @stateful.rule(data=st.data())
+    def agent_reports(self, data):
+        self.report(data.draw(st.sampled_from(sorted(self.by_host))))
+
+    @stateful.rule(seconds=st.sampled_from([1, 10, 30]))
+    def time_passes(self, seconds):
+        self.clock.now += seconds
+
+    @stateful.rule(data=st.data())
+    def volume_is_hot_plugged(self, data):
+        """A driver reserves room that nobody has claimed."""
+        disk = data.draw(st.sampled_from(list(self.placement.disks.values())))
+        room = self.placement.room_gb(disk)
+        if room:
+            disk.reserved_gb += data.draw(st.integers(1, -(-room // 2)))
+
+    @stateful.rule(data=st.data())
+    def another_scheduler_claims(self, data):
+        """Which this scheduler hears of by reports and looks only."""
+        disk = data.draw(st.sampled_from(list(self.placement.disks.values())))
+        room = self.placement.room_gb(disk)
+        if room:
+            claim = {plan.GB: data.draw(st.integers(1, -(-room // 2)))}
+            assert self.placement.claim(str(uuid.uuid4()), {disk.uuid: claim})
+
+    @stateful.rule(
+        target=servers, request=requests, quiet=st.sampled_from([False, True])
+    )
+    def boot(self, request, quiet):
+        """Boot a server; fail, after retries, only if nothing holds it.
+
+        ``quiet``: after what was chosen before is no longer held.
+        """
+        if quiet:
+            self.clock.now += fleet.HOLD_SECONDS + 1
+        for _ in range(len(self.by_host) + 1):
+            made = self.schedule(request, 1)
+            if made:
+                return made[0]
+        fresh = [
+            host
+            for host, seen in self.reported.items()
+            if self.clock.now - seen < REPORT_TIMEOUT
+        ]
+        assert not any(self.holds(host, request) for host in fresh)
+        return stateful.multiple()
+
+    @stateful.rule(target=servers, request=requests, number=st.integers(2, 4))
+    def boot_many(self, request, number):
+        """Boot several servers with one request: all or none."""
+        return stateful.multiple(*self.schedule(request, number))
+
+    @stateful.rule(server=stateful.consumes(servers))
+    def delete(self, server):
+        del self.placement.allocations[server]
+        del self.requests[server]
+
+    def holds(self, host, request):
+        slots = [
+            self.placement.slots(disk, request) for disk in self.by_host[host]
+        ]
+        if request.mapping == flavor.ROUND_ROBIN:
+            slots = [min(slot, request.vdisks_per_disk) for slot in slots]
+        return sum(slots) >= request.vdisks
+
+    def schedule(self, request, number):
+        """Do what nova-scheduler does; the servers made, all or none."""
+        extra_specs = {
+            flavor.NAMESPACE + field.name: str(value)
+            for field in dataclasses.fields(request)
+            if (value := getattr(request, field.name))
+        }
+        spec = objects.RequestSpec(
+            flavor=objects.Flavor(name='any', extra_specs=extra_specs)
+        )
+        spec._context = None
+        filter_ = filters.DiskPlacementFilter()
+        hosts = [fakes.host_state(host) for host in self.by_host]
+        exact = self.clock.now >= self.held_until
+        made = []
+        claimed_on = []
+        for _ in range(number):
+            server = str(uuid.uuid4())
+            spec.instance_uuid = server
+            hosts = sorted(
+                filter_.filter_all(hosts, spec),
+                key=lambda host: -host.allocation_candidates.score,
+            )
+            for host in hosts:
+                candidate = host.allocation_candidates[0]
+                self.held_until = self.clock.now + fleet.HOLD_SECONDS
+                allocations = dict(candidate['allocations'])
+                assert allocations.pop(host.uuid) == {'resources': {'VCPU': 1}}
+                claims = {
+                    disk: allocation['resources']
+                    for disk, allocation in allocations.items()
+                }
+                before = {
+                    disk: self.placement.slots(
+                        self.placement.disks[disk], request
+                    )
+                    for disk in self.placement.disks
+                }
+                if self.placement.claim(server, claims):
+                    host.num_instances += 1
+                    claimed_on.append(host)
+                    made.append(server)
+                    self.requests[server] = request
+                    if exact:
+                        self.check_choice(host, request, claims, before)
+                    break
+            else:
+                break
+        # Nova collects alternates, which must not count as used
+        for host in hosts:
+            if host not in claimed_on:
+                host.allocation_candidates[0]
+        if len(made) < number:
+            for server in made:
+                del self.placement.allocations[server]
+                del self.requests[server]
+            return []
+        return made
+
+    def check_choice(self, host, request, claims, before):
+        """Compare a choice with brute force over what there was."""
+        slots = {
+            disk: slot
+            for disk, slot in before.items()
+            if fakes.host_uuid(self.placement.disks[disk].host) == host.uuid
+        }
+        counts = self.counts(request, claims)
+        if request.mapping == flavor.CONSOLIDATED:
+            least = next(
+                number
+                for number in itertools.count(1)
+                if any(
+                    sum(some) >= request.vdisks
+                    for some in itertools.combinations(slots.values(), number)
+                )
+            )
+            assert len(claims) == least
+        else:
+            most = max(counts.values())
+            for disk, slot in slots.items():
+                room = min(slot, request.vdisks_per_disk)
+                count = counts.get(disk, 0)
+                assert count >= most - 1 or count == room
+
+    @staticmethod
+    def counts(request, claims):
+        return {
+            disk: resources[plan.GB] // request.vdisk_gb
+            for disk, resources in claims.items()
+        }
+
+    @stateful.invariant()
+    def no_disk_is_over_committed(self):
+        for disk in self.placement.disks.values():
+            assert self.placement.room_gb(disk) >= 0
+            assert self.placement.used(disk, plan.MBPS) <= disk.total_mbps
+
+    @stateful.invariant()
+    def servers_claim_what_they_asked_for(self):
+        for server, request in self.requests.items():
+            claims = self.placement.allocations[server]
+            disks = [self.placement.disks[disk] for disk in claims]
+            assert len({disk.host for disk in disks}) == 1
+            assert request.media == flavor.ANY or {
+                disk.medium for disk in disks
+            } == {request.media}
+            counts = self.counts(request, claims)
+            assert sum(counts.values()) == request.vdisks
+            for disk, resources in claims.items():
+                expected = {plan.GB: counts[disk] * request.vdisk_gb}
+                if request.vdisk_mbps:
+                    expected[plan.MBPS] = counts[disk] * request.vdisk_mbps
+                assert resources == expected
+                if request.mapping == flavor.ROUND_ROBIN:
+                    assert counts[disk] <= request.vdisks_per_disk
+
+    @stateful.rule(server=servers)
+    def vdisks_are_bound_where_they_are_claimed(self, server):
+        """The driver fills the claims, and the map has nothing to say."""
+        request = self.requests[server]
+        claims = {
+            disk: resources[plan.GB]
+            for disk, resources in self.placement.allocations[server].items()
+        }
+        per_disk = (
+            request.vdisks_per_disk
+            if request.mapping == flavor.ROUND_ROBIN
+            else request.vdisks
+        )
+        host = self.placement.disks[next(iter(claims))].host
+        disks = {disk.uuid: real_disk(disk) for disk in self.by_host[host]}
+        actual = []
+        for number in range(request.vdisks):
+            held = collections.Counter(vdisk.disk for vdisk in actual)
+            chosen = ledger.claimed_disk(
+                list(disks.values()),
+                server,
+                claims,
+                held,
+                request.vdisk_gb,
+                per_disk,
+            )
+            assert chosen is not None
+            disk = disks[chosen]
+            name = f'volume-{number}'
+            vdisk = vdisks.VDisk(
+                name, name, server, request.vdisk_gb * vdisks.GIB
+            )
+            disks[chosen] = dataclasses.replace(
+                disk, vdisks=(*disk.vdisks, vdisk)
+            )
+            actual.append(
+                pairing.Actual(name, server, chosen, request.vdisk_gb)
+            )
+        assert {row.status for row in pairing.pair(claims, actual)} == {
+            pairing.OK
+        }
+        for disk in disks.values():
+            claim = {server: claims.get(disk.uuid, 0)}
+            assert ledger.reserved_gb(disk.vdisks, claim) == 0
+
+
+def real_disk(disk):
+    """Return an empty disk as the driver discovers it."""
+    return discover.Disk(
+        uuid=disk.uuid,
+        path='',
+        device='',
+        medium=disk.medium,
+        model='',
+        numa_node=None,
+        size_bytes=disk.total_gb * vdisks.GIB,
+        free_bytes=disk.total_gb * vdisks.GIB,
+        total_gb=disk.total_gb,
+        mbps=disk.total_mbps,
+        health='ok',
+        vdisks=(),
+    )
+
+
+LedgerTest = Ledger.TestCase
+LedgerTest.settings = hypothesis.settings(
+    max_examples=150, stateful_step_count=30, deadline=None
+)
