@@ -31,21 +31,19 @@ DATABASES = (
 )
 
 
-def mariadb(state: State) -> Process:
-    """Return the database server; its data are made if there are none."""
+def make_data(state: State) -> None:
+    """Make the database server's system tables."""
     directory = state.path / 'mariadb'
-    data = directory / 'data'
-    if not data.exists():
-        directory.mkdir(exist_ok=True)
-        process.run(
-            'mariadb-install-db',
-            '--no-defaults',
-            f'--datadir={data}',
-            '--user=root',
-            '--auth-root-authentication-method=normal',
-            '--skip-test-db',
-            log=state.logs / 'mariadb-install.log',
-        )
+    directory.mkdir(exist_ok=True)
+    process.run(
+        'mariadb-install-db',
+        '--no-defaults',
+        f'--datadir={directory}/data',
+        '--user=root',
+        '--auth-root-authentication-method=normal',
+        '--skip-test-db',
+        log=state.logs / 'mariadb-install.log',
+    )
     sql = [
         f"CREATE OR REPLACE USER openstack@'127.0.0.1' "
         f"IDENTIFIED BY '{state.secret}';",
@@ -58,6 +56,10 @@ def mariadb(state: State) -> Process:
     init = directory / 'init.sql'
     init.write_text('\n'.join(sql) + '\n')
     init.chmod(0o600)
+
+
+def mariadb(state: State) -> Process:
+    directory = state.path / 'mariadb'
     port = state.ports['mariadb']
     return Process(
         'mariadb',
@@ -65,12 +67,12 @@ def mariadb(state: State) -> Process:
             'mariadbd',
             '--no-defaults',
             '--user=root',
-            f'--datadir={data}',
+            f'--datadir={directory}/data',
             f'--socket={directory}/socket',
             f'--pid-file={directory}/pid',
             f'--port={port}',
             '--bind-address=127.0.0.1',
-            f'--init-file={init}',
+            f'--init-file={directory}/init.sql',
             '--max-connections=600',
             '--skip-log-bin',
             '--skip-name-resolve',

@@ -19,6 +19,7 @@ import json
 import pathlib
 import re
 import shutil
+import subprocess
 import time
 import types
 import typing
@@ -32,7 +33,6 @@ from tools.minicloud import hypervisor
 from tools.minicloud import process
 from tools.minicloud import services
 from tools.minicloud import state as states
-from tools.minicloud.process import Process
 from tools.minicloud.state import Host
 
 FLAVORS: dict[str, dict[str, str | int]] = {
@@ -52,6 +52,11 @@ IMAGE = 'guest'
 ERROR = ' (ERROR|CRITICAL) '
 
 
+def say(text: str) -> None:
+    """Tell the user, at once."""
+    print(text, flush=True)
+
+
 class Cloud:
     """A cloud in directory ``path``; a context manager that removes it.
 
@@ -63,7 +68,7 @@ class Cloud:
         self,
         path: pathlib.Path,
         hosts: tuple[Host, ...] = states.HOSTS,
-        say: collections.abc.Callable[[str], object] = print,
+        say: collections.abc.Callable[[str], object] = say,
         prepare_disks: collections.abc.Callable[
             [states.State, Host], None
         ] = disks.make,
@@ -72,7 +77,7 @@ class Cloud:
         self.hosts = self.state.hosts
         self.say = say
         self.seconds: dict[str, float] = {}
-        self.services: dict[str, Process] = {}
+        self.services = services.everything(self.state)
         self.flavors: dict[str, str] = {}
         self.image = ''
         self._prepare_disks = prepare_disks
@@ -119,20 +124,15 @@ class Cloud:
         with self.step('database schemas'):
             services.make_schemas(self.state)
         with self.step('APIs'):
-            self._start(
-                services.apis(self.state)
-                | {'neutron': services.neutron(self.state)}
-            )
+            self._start('neutron', *services.apis(self.state))
             self.api = api.Api(self.state)
             self.api.register_endpoints()
         with self.step('disks'):
             for host in self.hosts:
                 self._prepare_disks(self.state, host)
         with self.step('schedulers, computes, volume services, agents'):
-            found = services.controllers(self.state)
-            for host in self.hosts:
-                found |= services.host_services(self.state, host.name)
-            self._start(found)
+            started = [name for name in self.services if '@' in name]
+            self._start(*services.controllers(self.state), *started)
         with self.step('flavors, volume type, image'):
             self._create_resources()
         with self.step('hosts ready'):
@@ -143,28 +143,26 @@ class Cloud:
         self.say('-- stopping')
         stop(self.state)
 
-    def _start(self, found: dict[str, Process]) -> None:
-        self.services |= found
-        for service in found.values():
-            service.start()
-        for service in found.values():
-            service.wait_ready()
+    def attach(self) -> None:
+        """Use a cloud that is up, such as one that the demo has kept."""
+        self.api = api.Api(self.state)
+        flavors = self.api.get('compute', '/flavors')['flavors']
+        self.flavors = {one['name']: one['id'] for one in flavors}
+        images = self.api.get('image', f'/v2/images?name={IMAGE}')['images']
+        self.image = images[0]['id']
+
+    def _start(self, *names: str) -> None:
+        for name in names:
+            self.services[name].start()
+        for name in names:
+            self.services[name].wait_ready()
 
     def _start_backing(self) -> None:
-        state = self.state
-        disks.share_mounts(state)
-        self._start({'epmd': backing.epmd(state)})
-        libvirtd = hypervisor.libvirtd(state)
-        libvirtd.start()
-        self._start(
-            {
-                'mariadb': backing.mariadb(state),
-                'rabbitmq': backing.rabbitmq(state),
-                'memcached': backing.memcached(state),
-                'libvirtd': libvirtd,
-            }
-        )
-        config.write_all(state, hypervisor.hostname(state))
+        disks.share_mounts(self.state)
+        backing.make_data(self.state)
+        self._start('epmd')
+        self._start('mariadb', 'rabbitmq', 'memcached', 'libvirtd')
+        config.write_all(self.state, hypervisor.hostname(self.state))
 
     def _create_resources(self) -> None:
         for name, extra_specs in FLAVORS.items():
@@ -199,12 +197,17 @@ class Cloud:
             **properties,
         )
 
-    def errors(self, lines: int = 5) -> str:
-        """Return the last lines of each log that tell of an error."""
+    def errors(self, since: str = '', lines: int = 5) -> str:
+        """Return the last lines of each log that tell of an error.
+
+        :param since: ISO 8601 time, with a space between date and time.
+        """
         found = []
         for path in sorted(self.state.logs.glob('*.log')):
             text = path.read_text(errors='replace').splitlines()
-            told = [one for one in text if re.search(ERROR, one)]
+            told = [
+                one for one in text if one >= since and re.search(ERROR, one)
+            ]
             found += [f'{path.stem}: {one}' for one in told[-lines:]]
         return '\n'.join(found)
 
@@ -261,14 +264,34 @@ class Cloud:
             one['uuid']: one['name'] for one in found['resource_providers']
         }
 
-    def manage(self, host: str, *args: str) -> str:
+    def run_manage(
+        self, host: str, *args: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run diskplacer-manage with a host's configuration."""
         conf = self.state.host_dir(host) / 'diskplacer.conf'
-        return process.run(
-            f'{config.BIN}/diskplacer-manage',
-            f'--config-file={conf}',
-            *args,
+        return subprocess.run(
+            [
+                f'{config.BIN}/diskplacer-manage',
+                f'--config-file={conf}',
+                *args,
+            ],
+            env=process.environment(),
+            capture_output=True,
+            text=True,
         )
+
+    def manage(self, host: str, *args: str) -> str:
+        """Run diskplacer-manage and return its output.
+
+        :raises ProcessError: its exit status is not 0; says what it printed.
+        """
+        done = self.run_manage(host, *args)
+        if done.returncode:
+            raise process.ProcessError(
+                f'diskplacer-manage {" ".join(args)}: '
+                f'exit {done.returncode}: {done.stdout}{done.stderr}'
+            )
+        return done.stdout
 
     def map(self, *args: str) -> typing.Any:
         """Return what ``diskplacer-manage map`` says, decoded."""

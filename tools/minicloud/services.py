@@ -20,7 +20,9 @@ import sys
 
 import requests
 
+from tools.minicloud import backing
 from tools.minicloud import config
+from tools.minicloud import hypervisor
 from tools.minicloud import process
 from tools.minicloud.process import Process
 from tools.minicloud.state import State
@@ -54,6 +56,23 @@ def api(
         env=env,
         ready=functools.partial(_answers, state.url(name)),
     )
+
+
+def everything(state: State) -> dict[str, Process]:
+    """Return all programs of the cloud, by name."""
+    programs = [
+        backing.epmd(state),
+        backing.mariadb(state),
+        backing.rabbitmq(state),
+        backing.memcached(state),
+        hypervisor.libvirtd(state),
+        neutron(state),
+    ]
+    found = {program.name: program for program in programs}
+    found |= apis(state) | controllers(state)
+    for host in state.hosts:
+        found |= host_services(state, host.name)
+    return found
 
 
 def apis(state: State) -> dict[str, Process]:

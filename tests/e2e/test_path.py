@@ -1,0 +1,86 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""From the flavor's extra specs to the guest's disks."""
+
+from tests.e2e import base
+from tools.minicloud import checks
+from tools.minicloud import process
+from tools.minicloud.api import ApiError
+
+
+class PathTest(base.TestCase):
+    def test_round_robin_and_consolidated(self):
+        host = self.cloud.libvirt_host
+        servers = {
+            mapping: self.request(mapping, host)
+            for mapping in ('round-robin', 'consolidated')
+        }
+        for mapping, server in servers.items():
+            self.api.wait_server(server)
+            self.assert_mapped(server, mapping)
+            self.assertEqual(
+                self.disks_of(server),
+                checks.by_domain(self.cloud, server),
+            )
+        for server in servers.values():
+            self.api.delete_server(server)
+            self.assertEqual({}, checks.claims(self.cloud, server))
+        self.eventually('volumes gone', lambda: not self.api.volumes())
+        self.assertEqual({}, checks.by_files(self.cloud, host))
+        self.eventually(
+            'map empty', lambda: self.cloud.map()['servers'] == [], 30
+        )
+
+    def test_bad_extra_specs_are_refused(self):
+        for key, value, allowed in (
+            ('diskplacer:vdisks', '0', '1'),
+            ('diskplacer:mapping', 'striped', 'round_robin'),
+            ('diskplacer:vdisk', '4', 'diskplacer'),
+        ):
+            error = self.assertRaises(
+                ApiError,
+                self.api.post,
+                'compute',
+                f'/flavors/{self.cloud.flavors["plain"]}/os-extra_specs',
+                {'extra_specs': {key: value}},
+            )
+            self.assertEqual(400, error.status)
+            self.assertIn(allowed, str(error))
+
+    def test_map_tells_a_disagreement(self):
+        host = 'compute2'
+        server = self.boot('consolidated', host)
+        self.assert_mapped(server, 'consolidated')
+        volume, disk = next(iter(self.disks_of(server).items()))
+        disks = self.cloud.state.disk_root(host)
+        other = next(path for path in disks.iterdir() if path.name != disk)
+        name = f'vdisks/volume-{volume}'
+        there, elsewhere = disks / disk / name, other / name
+
+        def move(source, target):
+            process.run('cp', '--preserve=all', str(source), str(target))
+            source.unlink()
+
+        move(there, elsewhere)
+        self.addCleanup(lambda: elsewhere.exists() and move(elsewhere, there))
+
+        def mismatch():
+            done = self.cloud.run_manage(host, 'map', '--server', server)
+            return done.returncode == 1 and 'mismatch' in done.stdout
+
+        self.eventually('mismatch in the map', mismatch, 30)
+        move(elsewhere, there)
+        self.eventually(
+            'map', lambda: self.statuses(server) == ['ok'] * base.VDISKS, 30
+        )
