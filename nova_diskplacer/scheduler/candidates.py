@@ -22,6 +22,7 @@ disks instead of failing on the same ones.
 import collections.abc
 import typing
 
+from nova_diskplacer import placement
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import plan as plans
@@ -77,16 +78,17 @@ class Pass:
         counts = self._counts[index]
         rows = base.rows(row)
         self.fleet.refresh(self._look(host.uuid), row)
-        # where nothing else fits, compete for what others chose a moment
-        # ago: their claims may fail
-        for holds in (True, False):
-            view = self.fleet.view(rows, holds=holds)
-            choice = self.plan.choose(view)
-            if choice.fits[0]:
-                counts = choice.counts[0]
-                self._hold(row, counts)
-                self._claiming = (host, host.num_instances, row, counts)
-                break
+        with self.fleet.choosing:
+            # where nothing else fits, compete for what others chose a
+            # moment ago: their claims may fail
+            for holds in (True, False):
+                view = self.fleet.view(rows, holds=holds)
+                choice = self.plan.choose(view)
+                if choice.fits[0]:
+                    counts = choice.counts[0]
+                    self._hold(row, counts)
+                    self._claiming = (host, host.num_instances, row, counts)
+                    break
         return view, counts
 
     def _claimed(self) -> bool:
@@ -159,7 +161,7 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
         allocations = {
             provider: allocation
             for provider, allocation in candidate['allocations'].items()
-            if plans.GB not in allocation['resources']
+            if placement.GB not in allocation['resources']
         }
         claims = self._pass.plan.allocations(
             view.disks[0], counts, view.reserved_gb[0]

@@ -101,6 +101,8 @@ class Fleet:
 
     :param report_timeout: age in seconds at which a report expires.
     :param clock: monotonic time in seconds.
+    :ivar choosing: lock to have while choosing from a ``view`` and calling
+        ``hold``, so that no other thread chooses the same in between.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Fleet:
         self._timeout = report_timeout
         self._clock = clock
         self._lock = threading.Lock()
+        self.choosing = threading.Lock()
         self._rows: dict[str, int] = {}
         self._disks: list[tuple[str, ...]] = []
         self._volumes: list[dict[str, BoundVDisk]] = []
@@ -265,10 +268,10 @@ class Fleet:
                     a[f'held_{unit}'][at] = used + counts[column] * each
                 a['held_until'][at] = now + HOLD_SECONDS
 
-    def providers(self) -> dict[str, int]:
-        """Return the row of every host that has ever reported."""
+    def providers(self) -> set[str]:
+        """Return the providers of all hosts that have ever reported."""
         with self._lock:
-            return dict(self._rows)
+            return set(self._rows)
 
     def bound(
         self, volume_ids: collections.abc.Iterable[str]
