@@ -66,8 +66,8 @@ def pair(
         by_disk[vdisk.disk].append(vdisk)
     for disk, present in by_disk.items():
         filling = _filling(left[disk], present)
-        for vdisk in present:
-            if vdisk in filling:
+        for number, vdisk in enumerate(present):
+            if number in filling:
                 left[disk] -= vdisk.size_gb
                 rows.append(_row(vdisk, disk, OK))
             else:
@@ -94,15 +94,13 @@ def pair(
     return rows
 
 
-def _filling(
-    claim: int, vdisks: collections.abc.Iterable[Actual]
-) -> tuple[Actual, ...]:
-    """Return the vdisks of a disk that fill a claim on it the best."""
-    best: dict[int, tuple[Actual, ...]] = {0: ()}
-    for vdisk in vdisks:
+def _filling(claim: int, vdisks: list[Actual]) -> frozenset[int]:
+    """Return which of a disk's vdisks fill a claim on it the best."""
+    best: dict[int, frozenset[int]] = {0: frozenset()}
+    for number, vdisk in enumerate(vdisks):
         for filled, chosen in list(best.items()):
             if filled + vdisk.size_gb <= claim:
-                best.setdefault(filled + vdisk.size_gb, (*chosen, vdisk))
+                best.setdefault(filled + vdisk.size_gb, chosen | {number})
     return best[max(best)]
 
 

@@ -76,7 +76,7 @@ class PlacementClient:
     def from_conf(cls, conf: cfg.ConfigOpts) -> 'PlacementClient':
         """Return a client as the group ``[placement]`` describes it.
 
-        :raises DiskPlacerError: the group is not complete.
+        :raises DiskPlacerError: the group is not as it should be.
         """
         group = 'placement'
         loading.register_auth_conf_options(conf, group)
@@ -95,9 +95,9 @@ class PlacementClient:
             adapter = loading.load_adapter_from_conf_options(
                 conf, group, session=session, auth=auth
             )
-        except ks_exc.ClientException as error:
+        except (ks_exc.ClientException, cfg.Error) as error:
             raise exception.DiskPlacerError(
-                f'[{group}] is not complete: {error}'
+                f'[{group}] is not as it should be: {error}'
             ) from error
         adapter.service_type = adapter.service_type or 'placement'
         session.timeout = session.timeout or _TIMEOUT
@@ -165,7 +165,14 @@ class PlacementClient:
         query = {'required': DISK_TRAIT}
         if root:
             query['in_tree'] = root
-        return self._list(**query)
+        try:
+            return self._list(**query)
+        except exception.PlacementError:
+            # refused also where no agent has made the trait yet
+            named = self._call('get', f'/traits?name=in:{DISK_TRAIT}')
+            if named['traits']:
+                raise
+            return []
 
     def used(self, root: str) -> dict[str, Resources]:
         """Return what is used of each disk in a tree, all in one request.

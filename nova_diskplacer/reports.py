@@ -39,6 +39,9 @@ Report = dict[str, typing.Any]
 Callback = collections.abc.Callable[[Report], None]
 
 _MEDIA = ('hdd', 'ssd')
+
+# Sums of figures below it stay far from what an int64 holds.
+_LIMIT = 1 << 48
 _REPORT_KEYS = {
     'version': int,
     'host': str,
@@ -90,6 +93,9 @@ def check(report: object) -> Report:
             )
         for vdisk in disk['vdisks']:
             _check(vdisk, _VDISK_KEYS, 'vdisk')
+    uuids = [disk['uuid'] for disk in checked['disks']]
+    if len(set(uuids)) < len(uuids):
+        raise ValueError(f'report has a disk twice: {sorted(uuids)}')
     return checked
 
 
@@ -101,9 +107,16 @@ def _check(
     for key, kind in keys.items():
         if key not in value:
             raise ValueError(f'{what} has no {key!r}')
-        if not isinstance(value[key], kind):
+        if not isinstance(value[key], kind) or not _sound(value[key]):
             raise ValueError(f'{what} has a bad {key!r}: {value[key]!r}')
     return value
+
+
+def _sound(value: object) -> bool:
+    """Whether it is no number, or one that figures are made of."""
+    return not isinstance(value, int) or (
+        not isinstance(value, bool) and 0 <= value < _LIMIT
+    )
 
 
 class _Server:

@@ -1,0 +1,220 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import copy
+import queue
+import time
+import uuid
+
+import fixtures
+import oslo_messaging
+from oslo_config import cfg
+from oslotest import base
+
+from nova_diskplacer import reports
+
+REPORT = {
+    'version': 1,
+    'host': 'compute-1',
+    'compute_node': 'compute-1.example.org',
+    'provider': '7f4a2a3e-5c2e-4c1b-8d0e-1c1f9b7a0001',
+    'disks': [
+        {
+            'uuid': '7f4a2a3e-5c2e-4c1b-8d0e-1c1f9b7a0002',
+            'medium': 'hdd',
+            'model': 'ST8000',
+            'numa_node': 1,
+            'total_gb': 100,
+            'reserved_gb': 5,
+            'used_gb': 30,
+            'total_mbps': 150,
+            'used_mbps': 0,
+            'health': 'ok',
+            'vdisks': [
+                {'volume_id': 'v1', 'server_id': 's1', 'size_gb': 30},
+                {'volume_id': 'v2', 'server_id': None, 'size_gb': 5},
+            ],
+        },
+        {
+            'uuid': '7f4a2a3e-5c2e-4c1b-8d0e-1c1f9b7a0003',
+            'medium': '',
+            'model': '',
+            'numa_node': None,
+            'total_gb': 100,
+            'reserved_gb': 100,
+            'used_gb': 0,
+            'total_mbps': 150,
+            'used_mbps': 0,
+            'health': 'missing',
+            'vdisks': [],
+        },
+    ],
+}
+
+
+def changed(*path_and_value):
+    """Return ``REPORT`` with one value replaced."""
+    *path, key, value = path_and_value
+    report = copy.deepcopy(REPORT)
+    place = report
+    for step in path:
+        place = place[step]
+    place[key] = value
+    return report
+
+
+def without(*path):
+    """Return ``REPORT`` with one key removed."""
+    report = changed(*path, None)
+    place = report
+    for step in path[:-1]:
+        place = place[step]
+    del place[path[-1]]
+    return report
+
+
+class CheckTest(base.BaseTestCase):
+    def refuse(self, report, *words):
+        error = self.assertRaises(ValueError, reports.check, report)
+        for word in words:
+            self.assertIn(word, str(error))
+
+    def test_good(self):
+        self.assertEqual(REPORT, reports.check(copy.deepcopy(REPORT)))
+
+    def test_what_a_later_version_adds_is_no_error(self):
+        reports.check(changed('disks', 0, 'temperature', 40))
+
+    def test_no_report(self):
+        for report in (None, [], 'report', 7):
+            self.refuse(report, 'report is not a dictionary')
+
+    def test_another_version(self):
+        self.refuse(changed('version', 2), 'version 2 is not 1')
+
+    def test_each_key_is_needed(self):
+        for path in (
+            *((key,) for key in REPORT),
+            *(('disks', 0, key) for key in REPORT['disks'][0]),
+            *(
+                ('disks', 0, 'vdisks', 0, key)
+                for key in REPORT['disks'][0]['vdisks'][0]
+            ),
+        ):
+            self.refuse(without(*path), f'has no {path[-1]!r}')
+
+    def test_each_value_has_its_type(self):
+        for path in (
+            *((key,) for key in REPORT),
+            *(('disks', 0, key) for key in REPORT['disks'][0]),
+            *(
+                ('disks', 0, 'vdisks', 0, key)
+                for key in REPORT['disks'][0]['vdisks'][0]
+            ),
+        ):
+            for value in ({}, 1.5, True):
+                self.refuse(changed(*path, value), f'has a bad {path[-1]!r}')
+
+    def test_disks_and_vdisks_are_dictionaries(self):
+        self.refuse(changed('disks', 0, None), 'disk is not a dictionary')
+        self.refuse(
+            changed('disks', 0, 'vdisks', 0, 'v1'), 'vdisk is not a dictionary'
+        )
+
+    def test_figures_are_not_negative_and_fit_an_array(self):
+        for key in ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps'):
+            for value in (-1, 1 << 63):
+                self.refuse(changed('disks', 0, key, value), key, str(value))
+
+    def test_medium(self):
+        self.refuse(changed('disks', 0, 'medium', 'tape'), 'tape', 'hdd, ssd')
+
+    def test_medium_of_a_disk_that_is_not_there(self):
+        reports.check(changed('disks', 1, 'medium', ''))
+        self.refuse(changed('disks', 0, 'medium', ''), 'hdd, ssd')
+
+    def test_health(self):
+        self.refuse(changed('disks', 0, 'health', 'tired'), 'tired', 'missing')
+
+    def test_one_disk_twice(self):
+        self.refuse(
+            changed('disks', 1, REPORT['disks'][0]),
+            'twice',
+            REPORT['disks'][0]['uuid'],
+        )
+
+
+class MessagingTest(base.BaseTestCase):
+    """Over the in-memory messaging driver."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.transport = oslo_messaging.get_rpc_transport(
+            cfg.CONF, url='fake:/'
+        )
+
+    def start(self, kind, callback):
+        listener = kind(self.transport, callback, str(uuid.uuid4()))
+        listener.start()
+        self.addCleanup(listener.stop)
+        return listener
+
+    def test_each_listener_hears_each_report(self):
+        heard = [queue.Queue(), queue.Queue()]
+        for one in heard:
+            self.start(reports.ReportListener, one.put)
+        host = str(uuid.uuid4())
+        reports.send_report(self.transport, changed('host', host))
+        for one in heard:
+            self.assertEqual(changed('host', host), one.get(timeout=5))
+
+    def test_a_malformed_report_is_said_and_skipped(self):
+        heard = queue.Queue()
+        self.start(reports.ReportListener, heard.put)
+        reports.send_report(self.transport, changed('version', 9))
+        reports.send_report(self.transport, REPORT)
+        self.assertEqual(REPORT, heard.get(timeout=5))
+        self.assertIn('malformed report: report version 9', self.log.output)
+
+    def test_a_listener_that_fails_hears_the_next_report(self):
+        heard = queue.Queue()
+
+        def take(report):
+            heard.put(report['host'])
+            if report['host'] == 'bad':
+                raise RuntimeError('cannot take it')
+
+        self.start(reports.ReportListener, take)
+        for host in ('bad', 'good'):
+            reports.send_report(self.transport, changed('host', host))
+        self.assertEqual(
+            {'bad', 'good'}, {heard.get(timeout=5) for _ in range(2)}
+        )
+
+    def test_all_agents_hear_a_request(self):
+        heard = queue.Queue()
+        for number in range(3):
+            self.start(
+                reports.RequestListener,
+                lambda number=number: heard.put(number),
+            )
+        reports.request_reports(self.transport)
+        self.assertEqual({0, 1, 2}, {heard.get(timeout=5) for _ in range(3)})
+
+    def test_a_stopped_listener_hears_nothing(self):
+        heard = queue.Queue()
+        listener = self.start(reports.ReportListener, heard.put)
+        listener.stop()
+        reports.send_report(self.transport, REPORT)
+        time.sleep(0.2)
+        self.assertTrue(heard.empty())
