@@ -55,12 +55,13 @@ Keep it at several times ``[diskplacer_agent] report_interval``.
     ),
     cfg.FloatOpt(
         'warmup_timeout',
-        default=3.0,
+        default=5.0,
         min=0.0,
-        max=30.0,
+        max=60.0,
         help="""
-Time in seconds that the first request for vdisks in a scheduler worker waits
-for the agents' answers to its call for reports. Later requests never wait.
+Time in seconds at most that the first requests for vdisks in a scheduler
+worker wait until the agents of all hosts with disks have answered its call
+for reports. Later requests never wait.
 """,
     ),
 ]

@@ -12,6 +12,7 @@
 
 """What Placement says of disks right now, through Nova's own client."""
 
+import typing
 import urllib.parse
 
 from keystoneauth1 import exceptions as ks_exc
@@ -19,8 +20,8 @@ from nova.scheduler.client import report
 from oslo_log import log as logging
 
 from nova_diskplacer import flavor
+from nova_diskplacer import placement
 from nova_diskplacer.scheduler import fleet
-from nova_diskplacer.scheduler import plan
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ def of_host(provider: str) -> dict[str, fleet.Capacity]:
     known from the agent's report then has to do, and the claim decides.
     """
     return _disks(
-        {'resources': f'{plan.GB}:1', 'in_tree': provider, 'limit': '1'}
+        {'resources': f'{placement.GB}:1', 'in_tree': provider, 'limit': '1'}
     )
 
 
@@ -45,14 +46,38 @@ def with_room(request: flavor.VDiskRequest) -> dict[str, fleet.Capacity]:
     """Return the disks of hosts that have a disk with room for a vdisk."""
     return _disks(
         {
-            'resources': f'{plan.GB}:{request.vdisk_gb}',
+            'resources': f'{placement.GB}:{request.vdisk_gb}',
             'limit': str(_LIMIT),
         }
     )
 
 
+def hosts() -> set[str]:
+    """Return the compute nodes' providers that have disks below them."""
+    found = _get('/resource_providers', {'required': placement.DISK_TRAIT})
+    return {
+        provider['root_provider_uuid']
+        for provider in found.get('resource_providers', ())
+    }
+
+
 def _disks(query: dict[str, str]) -> dict[str, fleet.Capacity]:
-    url = '/allocation_candidates?' + urllib.parse.urlencode(query)
+    found = _get('/allocation_candidates', query)
+    disks = {}
+    for uuid, summary in found.get('provider_summaries', {}).items():
+        resources = summary['resources']
+        if placement.GB in resources:
+            gb = resources[placement.GB]
+            mbps = resources.get(placement.MBPS, {'capacity': 0, 'used': 0})
+            disks[uuid] = fleet.Capacity(
+                gb['capacity'], gb['used'], mbps['capacity'], mbps['used']
+            )
+    return disks
+
+
+def _get(path: str, query: dict[str, str]) -> dict[str, typing.Any]:
+    """Return what Placement answers, empty if it does not."""
+    url = f'{path}?{urllib.parse.urlencode(query)}'
     try:
         response = report.report_client_singleton().get(
             url, version=_MICROVERSION
@@ -63,13 +88,5 @@ def _disks(query: dict[str, str]) -> dict[str, fleet.Capacity]:
     if response.status_code != 200:
         LOG.warning('Placement refused to tell about disks: %s', response.text)
         return {}
-    disks = {}
-    for uuid, summary in response.json()['provider_summaries'].items():
-        resources = summary['resources']
-        if plan.GB in resources:
-            gb = resources[plan.GB]
-            mbps = resources.get(plan.MBPS, {'capacity': 0, 'used': 0})
-            disks[uuid] = fleet.Capacity(
-                gb['capacity'], gb['used'], mbps['capacity'], mbps['used']
-            )
-    return disks
+    answer: dict[str, typing.Any] = response.json()
+    return answer

@@ -16,6 +16,7 @@ Nova makes its filters before it forks its workers and shares them between
 threads, so the listener starts with the first request that needs it.
 """
 
+import collections.abc
 import os
 import socket
 import threading
@@ -27,30 +28,30 @@ from oslo_log import log as logging
 
 from nova_diskplacer import conf
 from nova_diskplacer import reports
+from nova_diskplacer.scheduler import capacities
 from nova_diskplacer.scheduler import fleet as fleets
 
 LOG = logging.getLogger(__name__)
-
-# The answers to a call for reports are taken to be complete after this many
-# seconds of silence.
-_SETTLED = 0.5
 
 
 class FleetListener:
     """Keeps a fleet current from the agents' reports.
 
-    :param timeout: time in seconds at most that the first caller of
-        ``fleet`` waits for the agents' answers.
+    :param expected: returns the providers of all hosts that have disks.
+    :param timeout: time in seconds at most that the first callers of
+        ``fleet`` wait until all of those have reported.
     """
 
     def __init__(
         self,
         transport: oslo_messaging.Transport,
         fleet: fleets.Fleet,
+        expected: collections.abc.Callable[[], set[str]],
         timeout: float,
     ) -> None:
         self._transport = transport
         self._fleet = fleet
+        self._expected = expected
         self._timeout = timeout
         self._heard = threading.Event()
         self._warm = threading.Event()
@@ -72,8 +73,8 @@ class FleetListener:
             self._listener.stop()
 
     def fleet(self) -> fleets.Fleet:
-        """Return the fleet, after the first answers have come in."""
-        self._warm.wait(self._timeout + 1)
+        """Return the fleet, once all hosts with disks have reported."""
+        self._warm.wait(self._timeout)
         return self._fleet
 
     def _take(self, report: dict[str, typing.Any]) -> None:
@@ -82,12 +83,17 @@ class FleetListener:
 
     def _settle(self) -> None:
         end = time.monotonic() + self._timeout
-        self._heard.wait(self._timeout)
-        while time.monotonic() < end:
+        missing = self._expected() - self._fleet.providers()
+        while missing and (left := end - time.monotonic()) > 0:
+            self._heard.wait(left)
             self._heard.clear()
-            if not self._heard.wait(_SETTLED):
-                break
-        LOG.info('Know the disks of %d hosts.', len(self._fleet))
+            missing -= self._fleet.providers()
+        LOG.info(
+            'Know the disks of %d hosts; %d hosts with disks have not '
+            'reported.',
+            len(self._fleet),
+            len(missing),
+        )
         self._warm.set()
 
 
@@ -107,6 +113,7 @@ def get_fleet() -> fleets.Fleet:
                 listener = FleetListener(
                     oslo_messaging.get_rpc_transport(conf.CONF),
                     fleets.Fleet(options.report_timeout),
+                    capacities.hosts,
                     options.warmup_timeout,
                 )
                 listener.start()
