@@ -23,6 +23,7 @@ STACK_USER=stack
 ENABLE_DEBUG_LOG_LEVEL=True
 NOVA_CONF=nova.conf
 CINDER_CONF=cinder.conf
+CINDER_CONF_DIR=$STATE/cinder
 NOVA_FILTERS=ComputeFilter,SameHostFilter
 DISKPLACER_CONF_DIR=${DISKPLACER_CONF_DIR:-$STATE/etc}
 ENABLED_SERVICES=${ENABLED_SERVICES-n-api,n-sch,n-cpu,c-api,c-sch,c-vol}
@@ -112,6 +113,11 @@ function sudo {
 }
 
 function install {
+    if [[ "$1 $2" == "-m 644" ]]; then
+        mkdir -p $4
+        cp $3 $4
+        return
+    fi
     [[ "$1 $2 $3" == "-d -o $STACK_USER" ]]
     mkdir -p $4
 }

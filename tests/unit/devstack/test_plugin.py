@@ -82,6 +82,11 @@ class PluginTest(testtools.TestCase):
             found.setdefault((name, section, option), []).append(value)
         return found
 
+    def test_stack_lets_the_driver_start_its_helper(self):
+        self.run_script(STACK)
+        filters = self.state / 'cinder' / 'rootwrap.d' / 'vdisk-mapper.filters'
+        self.assertIn('cinder_vdisk_mapper.privsep', filters.read_text())
+
     def test_stack_configures_every_service(self):
         self.run_script(STACK)
         self.assertEqual(
