@@ -150,6 +150,13 @@ env_make() {
     # pbr asks git for the version, whoever owns the checkout
     export GIT_CONFIG_COUNT=1
     export GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$ENV_TOP
+    # uv does not read pip's settings
+    if [ -n "${PIP_INDEX_URL:-}" ]; then
+        export UV_DEFAULT_INDEX=$PIP_INDEX_URL
+    fi
+    if [ -n "${PIP_CERT:-}" ]; then
+        export SSL_CERT_FILE=$PIP_CERT
+    fi
     if [ -n "${DISKPLACER_VENV:-}" ]; then
         VENV=$DISKPLACER_VENV
     else
