@@ -98,7 +98,7 @@ stage_e2e() {
 }
 
 main() {
-    local stage stages="$*" cloud='' begun before times
+    local stage stages="$*" profiles='' cloud='' begun before times
     for stage in $stages; do
         if [[ " $STAGES " != *" $stage "* ]]; then
             echo "tools/test.sh: $stage is not one of: $STAGES" >&2
@@ -112,11 +112,15 @@ main() {
             stages=${STAGES% e2e}
         fi
     fi
+    if [[ " $stages " == *' functional '* && $(id -u) -eq 0 ]]; then
+        profiles=functional
+    fi
     if [[ " $stages " == *' e2e '* ]]; then
+        profiles+=' cloud'
         cloud=cloud
     fi
     # shellcheck disable=SC2086
-    env_packages $cloud && env_make $cloud || exit 1
+    env_packages $profiles && env_make $cloud || exit 1
     times=$(printf '%-12s %4d s' environment $SECONDS)
     for stage in $stages; do
         echo "== $stage"
