@@ -23,6 +23,7 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from nova_diskplacer import exception
 from nova_diskplacer import placement
 from nova_diskplacer import reports
 from nova_diskplacer.agent import outbox
@@ -52,13 +53,11 @@ class Agent:
         transport: oslo_messaging.Transport,
     ) -> None:
         self._conf = conf
+        self._transport = transport
         self._host: str = conf.host
         self._node: str = conf.diskplacer.compute_node or socket.getfqdn()
         self._reconciler = reconcile.Reconciler(client, self._node)
         self._outbox = outbox.Outbox(transport)
-        self._requests = reports.RequestListener(
-            transport, self.request, f'{self._host}-{os.getpid()}'
-        )
         self._stopped = threading.Event()
         self._look_now = threading.Event()
         self._reconcile_now = threading.Event()
@@ -117,14 +116,19 @@ class Agent:
 
         A change is reported when Placement knows of it; at once if it is one
         of health.
+
+        :raises DiskError: there is no disk root.
+        :raises OSError: the disk root cannot be read.
         """
         asked, self._asked = self._asked, False
-        disks = [
-            reconcile.settled(disk)
-            for disk in discover.discover(self._conf.diskplacer.disk_root)
-        ]
-        with self._state:
-            before, self._disks = self._disks, disks
+        before = self._disks
+        disks = None
+        try:
+            disks = find(self._conf.diskplacer.disk_root)
+        finally:
+            # of disks that cannot be seen nothing is reported
+            with self._state:
+                self._disks = disks
         if disks != before:
             self._reconcile_now.set()
         options = self._conf.diskplacer_agent
@@ -172,14 +176,19 @@ class Agent:
             self._reconcile_now.wait(wait)
 
     def _listen(self) -> None:
-        # it blocks while the message bus is away
         while not self._stopped.is_set():
+            # one that could not be started cannot be started again
+            requests = reports.RequestListener(
+                self._transport, self.request, f'{self._host}-{os.getpid()}'
+            )
             try:
-                self._requests.start()
+                # it blocks while the message bus is away
+                requests.start()
             except Exception as error:
-                LOG.warning('Requests for reports cannot be heard: %s', error)
+                self._hearing.say(error)
                 self._stopped.wait(_LISTEN_AGAIN)
             else:
+                self._hearing.over()
                 return
 
     def _report(self) -> None:
@@ -199,6 +208,22 @@ class Agent:
                     ],
                 }
             )
+
+
+def find(disk_root: str) -> list[discover.Disk]:
+    """Return the disks under ``disk_root``, settled.
+
+    :raises DiskError: there is no disk root. That is not taken for disks
+        that were forgotten.
+    :raises OSError: the disk root cannot be read.
+    """
+    disks = [reconcile.settled(disk) for disk in discover.discover(disk_root)]
+    if not disks and not os.path.isdir(disk_root):
+        raise exception.DiskError(
+            f'[diskplacer] disk_root {disk_root} does not exist: '
+            'diskplacer-manage disk prepare makes it'
+        )
+    return disks
 
 
 def as_seen(

@@ -50,6 +50,10 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
             if config_files is not None
             else cfg.find_config_files(project='nova'),
         )
+        # oslo.config judges a value when it is read
+        for module in options.GROUPS:
+            for option in module.OPTS:
+                conf[module.GROUP.name][option.name]
         logging.setup(conf, PROJECT)
     except (cfg.Error, logging.LogConfigError) as error:
         raise exception.DiskPlacerError(str(error)) from error
