@@ -148,7 +148,7 @@ def host_state(number, topology):
                 'failed_builds': '0',
             },
             metrics='[]',
-            updated_at=now.replace(tzinfo=datetime.timezone.utc),
+            updated_at=now.replace(tzinfo=datetime.UTC),
             cpu_allocation_ratio=4.0,
             ram_allocation_ratio=1.0,
             disk_allocation_ratio=1.0,
@@ -435,13 +435,9 @@ def ratio(row):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition('\n')[0]
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--json', metavar='FILE', help='write figures here')
-    parser.add_argument(
-        '--hosts', type=int, nargs='+', default=[1000, 10000]
-    )
+    parser.add_argument('--hosts', type=int, nargs='+', default=[1000, 10000])
     parser.add_argument('--rounds', type=int, default=7)
     args = parser.parse_args()
 
@@ -459,8 +455,10 @@ def main():
         figure = f'ratio_{hosts}'
         figures[figure] = round(ratio(medians), 4)
         goals.append(_report.Goal(figure, '<=', GOAL))
-        print(f'{hosts} hosts x {DISKS} disks, {VDISKS} vdisks, '
-              f'median of {args.rounds} rounds')
+        print(
+            f'{hosts} hosts x {DISKS} disks, {VDISKS} vdisks, '
+            f'median of {args.rounds} rounds'
+        )
         _report.table(
             ('', 'us per host', 'least', 'most'),
             [
@@ -473,8 +471,10 @@ def main():
                 for name, values in seconds.items()
             ],
         )
-        print(f'(ours) / (Nova default filters + stock weighers) = '
-              f'{figures[figure]:.4f}\n')
+        print(
+            f'(ours) / (Nova default filters + stock weighers) = '
+            f'{figures[figure]:.4f}\n'
+        )
     _report.show_goals(figures, goals)
     if args.json:
         _report.write(args.json, 'scheduler_cost', figures, goals)
