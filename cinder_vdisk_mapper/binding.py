@@ -50,8 +50,8 @@ class Wanted:
 
     ``server`` is whom it is for, None if nobody; ``boot_time`` whether Nova
     made it for that server's boot. ``policy`` is the mapping where no claim
-    decides. ``attached`` holds the volumes that are attached to the server,
-    by disk.
+    decides. ``attached`` holds the names of the vdisks that are attached to
+    the server, by disk.
     """
 
     name: str
@@ -344,12 +344,12 @@ def _held(
     if wanted.server is None:
         return held
     for disk in disks:
-        volumes = {
-            vdisk.volume_id
+        names = {
+            vdisk.name
             for vdisk in disk.vdisks
             if vdisk.server_id == wanted.server.uuid
         } | wanted.attached.get(disk.uuid, frozenset())
-        held[disk.uuid] = len(volumes - {wanted.volume_id})
+        held[disk.uuid] = len(names - {wanted.name})
     return held
 
 

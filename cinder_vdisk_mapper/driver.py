@@ -360,16 +360,15 @@ def _attaching_server(volume: Any) -> str | None:
 
 
 def _attached(context: Any, server_id: str) -> dict[str, frozenset[str]]:
-    """Return the bound volumes attached to a server, by disk."""
+    """Return the names of the vdisks attached to a server, by disk."""
     by_disk = collections.defaultdict(set)
     for attachment in objects.VolumeAttachmentList.get_all_by_instance_uuid(
         context, server_id
     ):
-        if attachment.volume.provider_location:
-            by_disk[attachment.volume.provider_location].add(
-                attachment.volume_id
-            )
-    return {disk: frozenset(volumes) for disk, volumes in by_disk.items()}
+        volume = attachment.volume
+        if volume.provider_location:
+            by_disk[volume.provider_location].add(_name(volume))
+    return {disk: frozenset(names) for disk, names in by_disk.items()}
 
 
 @contextlib.contextmanager

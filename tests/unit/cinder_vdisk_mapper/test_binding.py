@@ -211,6 +211,20 @@ class BindTestCase(BindingTestCase):
         self.binder.check_distinct(wanted('1', for_=lenient), 'b')
 
 
+class AttachedTestCase(BindingTestCase):
+    def test_vdisks_of_others_that_are_attached_count(self):
+        one, other = server('one'), server('other')
+        self.assertEqual('a', self.binder.bind(wanted('1', for_=one)))
+        attached = {'a': frozenset({'volume-1'})}
+        # 'a' is the fullest disk, but also where the server has a vdisk
+        self.backend.full = {'c'}
+        bound = self.binder.bind(wanted('2', 10, other, attached=attached))
+        self.assertEqual('b', bound)
+        self.assertRefused(
+            'no disk', wanted('3', 10, other, attached=attached)
+        )
+
+
 class ExtendTestCase(BindingTestCase):
     def setUp(self):
         super().setUp()

@@ -1,0 +1,94 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""VDiskLocalityFilter."""
+
+import uuid
+from unittest import mock
+
+import testtools
+from cinder import context
+
+from cinder_vdisk_mapper import scheduler
+from cinder_vdisk_mapper import servers
+
+SERVER = str(uuid.uuid4())
+BLANK = f'{SERVER}-blank-vol'
+HINT = {'local_to_instance': SERVER}
+
+
+class LocalityTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        patch = mock.patch.object(
+            servers,
+            'get',
+            return_value=servers.Server(SERVER, 'project', 'host1', None),
+        )
+        self.get = patch.start()
+        self.addCleanup(patch.stop)
+        self.filter = scheduler.VDiskLocalityFilter()
+
+    def passes(self, name='data', hints=None, host='host1', ours=True):
+        """Tell whether a backend of a host passes."""
+        capabilities = {'vdisk_mapper': True} if ours else {}
+        backend = mock.Mock(
+            backend_id=f'{host}@vdisk#vdisk', capabilities=capabilities
+        )
+        return self.filter.backend_passes(
+            backend,
+            {
+                'context': context.RequestContext(
+                    'user', 'project', is_admin=False
+                ),
+                'scheduler_hints': hints,
+                'request_spec': {'volume_properties': {'display_name': name}},
+            },
+        )
+
+    def test_not_for_a_server(self):
+        for name in ('data', None, 'a-blank-vol'):
+            self.assertTrue(self.passes(name, None))
+            self.assertTrue(self.passes(name, {'same_host': 'x'}))
+        self.get.assert_not_called()
+
+    def test_other_backends_pass_untouched(self):
+        self.assertTrue(self.passes(BLANK, HINT, 'host2', ours=False))
+        self.get.assert_not_called()
+
+    def test_host_of_the_server(self):
+        for name, hints in ((BLANK, None), ('data', HINT), (None, HINT)):
+            self.assertTrue(self.passes(name, hints))
+            self.assertFalse(self.passes(name, hints, 'host2'))
+        self.get.assert_called_once_with(mock.ANY, SERVER)
+
+    def test_the_hint_comes_before_the_name(self):
+        self.assertTrue(self.passes(f'{uuid.uuid4()}-blank-vol', HINT))
+        self.get.assert_called_once_with(mock.ANY, SERVER)
+
+    def test_no_such_server(self):
+        self.get.return_value = None
+        self.assertTrue(self.passes(BLANK, host='host2'))
+        other = {'local_to_instance': str(uuid.uuid4())}
+        self.assertFalse(self.passes('data', other))
+        self.assertFalse(self.passes('data', {'local_to_instance': 'x'}))
+
+    def test_refused(self):
+        for answer in (
+            servers.Server(SERVER, 'other', 'host1', None),
+            servers.Server(SERVER, 'project', None, None),
+            servers.NovaError('away'),
+        ):
+            self.get.side_effect = [answer]
+            for name, hints in ((BLANK, None), ('data', HINT)):
+                self.assertFalse(self.passes(name, hints))
+            self.filter = scheduler.VDiskLocalityFilter()

@@ -1,0 +1,103 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What is made of Nova's answers."""
+
+from unittest import mock
+
+import testtools
+from keystoneauth1 import exceptions as ks_exc
+from novaclient import exceptions as nova_exc
+from requests import exceptions as requests_exc
+
+from cinder_vdisk_mapper import servers
+from nova_diskplacer import flavor
+
+ANSWER = {
+    'id': 'server',
+    'tenant_id': 'project',
+    'OS-EXT-SRV-ATTR:host': 'host',
+    'flavor': {
+        'extra_specs': {'diskplacer:vdisks': '2', 'diskplacer:vdisk_gb': '10'}
+    },
+}
+
+
+class ServersTestCase(testtools.TestCase):
+    def test_parse(self):
+        request = flavor.VDiskRequest(vdisks=2, vdisk_gb=10)
+        self.assertEqual(
+            servers.Server('server', 'project', 'host', request),
+            servers.parse(ANSWER),
+        )
+        self.assertEqual(
+            servers.Server('server', 'project', None, None),
+            servers.parse(
+                {
+                    **ANSWER,
+                    'OS-EXT-SRV-ATTR:host': None,
+                    'flavor': {'extra_specs': {'hw:mem_page_size': 'any'}},
+                }
+            ),
+        )
+
+    def test_answers_that_lack_something(self):
+        hidden = {**ANSWER, 'flavor': {'original_name': 'm1'}}
+        for answer, what in (
+            (hidden, "'extra_specs'"),
+            (
+                {
+                    key: value
+                    for key, value in ANSWER.items()
+                    if not key.startswith('OS-')
+                },
+                "'OS-EXT-SRV-ATTR:host'",
+            ),
+        ):
+            error = self.assertRaises(servers.NovaError, servers.parse, answer)
+            self.assertIn(f'does not show {what}', str(error))
+
+    def test_flavor_that_cannot_be_understood(self):
+        bad = {'extra_specs': {'diskplacer:vdisks': 'many'}}
+        error = self.assertRaises(
+            servers.NovaError, servers.parse, {**ANSWER, 'flavor': bad}
+        )
+        self.assertIn('the flavor of server server', str(error))
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_get(self, client):
+        get = client.return_value.servers.get
+        get.return_value.to_dict.return_value = ANSWER
+        self.assertEqual('project', servers.get(None, 'server').project_id)
+        self.assertEqual('2.47', client.call_args.kwargs['api_version'])
+        self.assertIs(True, client.call_args.kwargs['privileged_user'])
+        get.side_effect = nova_exc.NotFound(404)
+        self.assertIsNone(servers.get(None, 'server'))
+        for error in (
+            nova_exc.Unauthorized(401),
+            nova_exc.ClientException(503),
+            ks_exc.ConnectFailure(),
+            ks_exc.EndpointNotFound(),
+            requests_exc.Timeout(),
+        ):
+            get.side_effect = error
+            self.assertRaises(servers.NovaError, servers.get, None, 'server')
+
+    def test_blank_volumes(self):
+        for name, server in (
+            ('1234-blank-vol', '1234'),
+            ('blank-vol', None),
+            ('1234-blank-volume', None),
+            ('', None),
+            (None, None),
+        ):
+            self.assertEqual(server, servers.of_blank_volume(name))
