@@ -19,8 +19,7 @@ from tools.minicloud import checks
 
 class VolumesTest(base.TestCase):
     def _local_volume(self, server):
-        hints = {'local_to_instance': server}
-        return self.api.create_volume(1, scheduler_hints=hints)
+        return self.api.create_volume(1, local_to_instance=server)
 
     def test_hot_plugged_vdisks_spread(self):
         server = self.boot('plain', self.cloud.libvirt_host)
@@ -65,7 +64,7 @@ class VolumesTest(base.TestCase):
         self.eventually(
             'refusal in the log',
             lambda: any(
-                volume in line and 'compute3' in line
+                "can be attached there only, not on host 'compute3'" in line
                 for line in log.read_text().splitlines()
             ),
             30,

@@ -201,10 +201,16 @@ class Api:
     def volumes(self) -> Json:
         return self.get('volumev3', '/volumes/detail?all_tenants=1')['volumes']
 
-    def create_volume(self, size_gb: int, **options: Json) -> str:
-        """Create a volume of type vdisk and return its id once available."""
-        body = {'size': size_gb, 'volume_type': 'vdisk', **options}
-        answer = self.post('volumev3', '/volumes', {'volume': body})
+    def create_volume(self, size_gb: int, **hints: str) -> str:
+        """Create a volume of type vdisk and return its id once available.
+
+        :param hints: scheduler hints.
+        """
+        body = {
+            'volume': {'size': size_gb, 'volume_type': 'vdisk'},
+            'OS-SCH-HNT:scheduler_hints': hints,
+        }
+        answer = self.post('volumev3', '/volumes', body)
         volume = str(answer['volume']['id'])
         self.wait_volume(volume, 'available')
         return volume

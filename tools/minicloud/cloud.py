@@ -15,6 +15,7 @@
 
 import collections.abc
 import contextlib
+import datetime
 import json
 import pathlib
 import re
@@ -222,8 +223,29 @@ class Cloud:
         self.services[name].stop()
 
     def start_service(self, name: str) -> None:
-        self.services[name].start()
-        self.services[name].wait_ready()
+        """Start a service; waits until it answers, or reports itself up."""
+        begun = datetime.datetime.now(datetime.UTC)
+        self._start(name)
+        binary, _, host = name.partition('@')
+        kind = {'nova-compute': 'compute', 'cinder-volume': 'volumev3'}
+        if binary in kind:
+            process.wait(
+                f'{name}: report',
+                lambda: (
+                    self._reported(kind[binary], binary, host)
+                    > begun.strftime('%Y-%m-%dT%H:%M:%S')
+                ),
+                120,
+            )
+
+    def _reported(self, kind: str, binary: str, host: str) -> str:
+        """Return when a service last reported itself up, in ISO 8601."""
+        path = f'/os-services?binary={binary}'
+        return next(
+            str(one['updated_at'])
+            for one in self.api.get(kind, path)['services']
+            if one['host'].partition('@')[0] == host
+        )
 
     def hosts_ready(self) -> bool:
         """Return whether all hosts can take servers with vdisks."""
