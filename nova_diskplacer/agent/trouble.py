@@ -12,11 +12,19 @@
 
 """Says that something is wrong once, not every time it is tried."""
 
+import oslo_messaging
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
+
+# Errors that are explained by what they say.
+_KNOWN = (
+    exception.DiskPlacerError,
+    oslo_messaging.MessagingException,
+    OSError,
+)
 
 
 class Trouble:
@@ -37,7 +45,7 @@ class Trouble:
             LOG.debug('%s: %s', self._begins, error)
             return
         self._kind = type(error)
-        known = isinstance(error, (exception.DiskPlacerError, OSError))
+        known = isinstance(error, _KNOWN)
         LOG.warning(
             '%s, trying again: %s',
             self._begins,

@@ -16,19 +16,25 @@ The disks are made up where a test does not say otherwise.
 """
 
 import dataclasses
+import queue
 import threading
 import time
 import uuid
 
 import fixtures
+import oslo_messaging
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exc
 from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
+from oslo_config import cfg
 from oslotest import base
 from placement.tests.functional.fixtures import placement as placement_fixture
 
+from nova_diskplacer import conf as options
 from nova_diskplacer import placement
+from nova_diskplacer import reports
+from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import vdisks
 
@@ -109,13 +115,16 @@ class Placement(fixtures.Fixture):
         self.ask('delete', f'/allocations/{consumer}')
 
     def inventory(self, disk, name=placement.GB):
-        """Return (total, reserved) of a disk; None if it has no provider."""
-        found = self.ask('get', f'/resource_providers?uuid={disk}')
-        if not found['resource_providers']:
+        """Return (total, reserved) of a disk; None if it offers nothing."""
+        with self._lock:
+            found = self.ask('get', f'/resource_providers?uuid={disk}')
+            if not found['resource_providers']:
+                return None
+            inventories = self.ask(
+                'get', f'/resource_providers/{disk}/inventories'
+            )['inventories']
+        if name not in inventories:
             return None
-        inventories = self.ask(
-            'get', f'/resource_providers/{disk}/inventories'
-        )['inventories']
         return inventories[name]['total'], inventories[name]['reserved']
 
     def provider(self, disk):
@@ -208,14 +217,17 @@ class Disks(fixtures.Fixture):
 
 
 class TestCase(base.BaseTestCase):
-    """Real Placement, and disks that are made up."""
+    """Real Placement, and disks that are made up unless told otherwise."""
+
+    simulated = True
 
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.placement = self.useFixture(Placement())
         self.client = placement.PlacementClient(self.placement)
-        self.disks = self.useFixture(Disks())
+        if self.simulated:
+            self.disks = self.useFixture(Disks())
 
     def logged(self, text):
         """Return how many times ``text`` was logged."""
@@ -228,3 +240,80 @@ class TestCase(base.BaseTestCase):
             self.assertLess(time.monotonic(), end, 'it never came true')
             time.sleep(0.02)
         return value
+
+
+class Listener(fixtures.Fixture):
+    """Hears the reports of one host; ``last`` is the newest."""
+
+    def __init__(self, transport, host):
+        super().__init__()
+        self._transport = transport
+        self._host = host
+
+    def _setUp(self):
+        self.last = None
+        self.arrived = queue.Queue()
+        listener = reports.ReportListener(
+            self._transport, self._take, str(uuid.uuid4())
+        )
+        listener.start()
+        self.addCleanup(listener.stop)
+
+    def _take(self, report):
+        if report['host'] == self._host:
+            self.last = report
+            self.arrived.put(report)
+
+    def disk(self, uuid_):
+        """Return what the newest report says of a disk."""
+        found = self.last['disks'] if self.last else []
+        return next((disk for disk in found if disk['uuid'] == uuid_), None)
+
+
+class AgentTestCase(TestCase):
+    """The whole agent: real Placement, in-memory messaging."""
+
+    report_interval = 2
+
+    def setUp(self):
+        super().setUp()
+        self.conf = cfg.ConfigOpts()
+        options.register_opts(self.conf)
+        self.conf.register_opt(cfg.StrOpt('host'))
+        self.conf([])
+        self.conf.set_override('compute_node', NODE, 'diskplacer')
+        self.conf.set_override(
+            'disk_root',
+            self.useFixture(fixtures.TempDir()).path,
+            'diskplacer',
+        )
+        self.conf.set_override('watch_interval', 1, 'diskplacer_agent')
+        self.conf.set_override(
+            'report_interval', self.report_interval, 'diskplacer_agent'
+        )
+        # oslo.messaging knows its own options in the global object alone
+        self.transport = oslo_messaging.get_rpc_transport(
+            cfg.CONF, url='fake:/'
+        )
+        # one messaging driver serves all tests of the process
+        self.conf.set_override('host', f'host-{uuid.uuid4()}')
+        self.reports = self.useFixture(
+            Listener(self.transport, self.conf.host)
+        )
+
+    def start_agent(self):
+        agent = service.Agent(self.conf, self.client, self.transport)
+        work = threading.Thread(target=agent.run, daemon=True)
+        work.start()
+
+        def stop():
+            agent.stop()
+            work.join(5)
+            self.assertFalse(work.is_alive())
+
+        self.addCleanup(stop)
+        return agent
+
+    def health(self, disk):
+        found = self.reports.disk(disk)
+        return found and found['health']

@@ -1,0 +1,247 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import queue
+import threading
+import time
+import uuid
+
+import fixtures
+import oslo_messaging
+
+from nova_diskplacer import placement
+from nova_diskplacer import reports
+from nova_diskplacer.cmd import map as map_
+from nova_diskplacer.disks import discover
+from tests.functional.agent import base
+
+
+class AgentTest(base.AgentTestCase):
+    def test_reports(self):
+        root = self.placement.start_compute()
+        disk = self.disks.add()
+        server = str(uuid.uuid4())
+        self.disks.hold(disk, server)
+        self.start_agent()
+        report = self.reports.arrived.get(timeout=10)
+        self.assertEqual(base.NODE, report['compute_node'])
+        self.assertEqual(root, report['provider'])
+        volume = self.disks.all()[0].vdisks[0].volume_id
+        self.assertEqual(
+            [
+                {
+                    'uuid': disk,
+                    'medium': 'hdd',
+                    'model': 'simulated',
+                    'numa_node': 0,
+                    'total_gb': 100,
+                    'reserved_gb': 10,
+                    'used_gb': 0,
+                    'total_mbps': 150,
+                    'used_mbps': 0,
+                    'health': 'ok',
+                    'vdisks': [
+                        {
+                            'volume_id': volume,
+                            'server_id': server,
+                            'size_gb': 10,
+                        }
+                    ],
+                }
+            ],
+            report['disks'],
+        )
+
+    def test_reports_at_the_interval(self):
+        self.placement.start_compute()
+        self.disks.add()
+        self.start_agent()
+        times = []
+        for _ in range(4):
+            self.reports.arrived.get(timeout=10)
+            times.append(time.monotonic())
+        self.assertGreater(times[-1] - times[1], 2 * self.report_interval - 1)
+
+    def test_claims_are_reported(self):
+        self.placement.start_compute()
+        disk = self.disks.add()
+        self.start_agent()
+        self.wait_for(lambda: self.reports.disk(disk))
+        server = str(uuid.uuid4())
+        self.placement.claim(server, {disk: {placement.GB: 40}})
+        self.wait_for(lambda: self.reports.disk(disk)['used_gb'] == 40)
+        self.placement.unclaim(server)
+        self.wait_for(lambda: self.reports.disk(disk)['used_gb'] == 0)
+
+    def test_the_compute_node_comes_late(self):
+        disk = self.disks.add()
+        self.start_agent()
+        time.sleep(3)
+        self.assertIsNone(self.reports.last)
+        self.assertEqual(1, self.logged('has no resource provider yet'))
+        self.placement.start_compute()
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        self.assertEqual((100, 0), self.placement.inventory(disk))
+        self.assertEqual(1, self.logged('Placement is up to date again'))
+
+    def test_placement_is_away(self):
+        self.placement.start_compute()
+        disk = self.disks.add()
+        self.start_agent()
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        self.placement.away = True
+        self.wait_for(lambda: self.logged('Placement is not up to date'))
+        # reports go on, with the disks as they are
+        self.disks.hold(disk, None)
+        self.wait_for(lambda: self.reports.disk(disk)['vdisks'])
+        self.assertEqual(0, self.reports.disk(disk)['reserved_gb'])
+        time.sleep(2)
+        self.assertEqual(1, self.logged('Placement is not up to date'))
+        self.placement.away = False
+        self.wait_for(lambda: self.reports.disk(disk)['reserved_gb'] == 10)
+        self.assertEqual((100, 10), self.placement.inventory(disk))
+
+    def test_placement_is_away_at_the_start(self):
+        self.placement.start_compute()
+        disk = self.disks.add()
+        self.placement.away = True
+        self.start_agent()
+        self.wait_for(lambda: self.logged('Placement is not up to date'))
+        self.placement.away = False
+        self.wait_for(lambda: self.health(disk) == 'ok')
+
+    def test_placement_does_not_answer(self):
+        # the watch goes on while a request hangs
+        self.placement.start_compute()
+        disk = self.disks.add()
+        self.start_agent()
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        hung = threading.Event()
+        answer = threading.Event()
+        self.addCleanup(answer.set)
+
+        def before(method, url):
+            hung.set()
+            answer.wait(30)
+
+        self.placement.before = before
+        self.assertTrue(hung.wait(10))
+        self.disks.lose(disk)
+        self.wait_for(lambda: self.health(disk) == 'missing', 3)
+
+    def test_a_disk_disappears_and_returns(self):
+        self.placement.start_compute()
+        disk = self.disks.add()
+        self.start_agent()
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        whole = self.disks.all()[0]
+        self.disks.lose(disk)
+        self.wait_for(lambda: self.health(disk) == 'missing')
+        self.wait_for(lambda: self.placement.inventory(disk) == (100, 100))
+        self.disks.put_back(whole)
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        self.wait_for(lambda: self.placement.inventory(disk) == (100, 0))
+
+    def test_a_disk_is_forgotten(self):
+        self.placement.start_compute()
+        disk = self.disks.add()
+        self.start_agent()
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        self.disks.forget(disk)
+        self.wait_for(lambda: self.reports.disk(disk) is None)
+        self.wait_for(lambda: self.placement.inventory(disk) is None)
+
+    def test_the_disks_cannot_be_looked_at(self):
+        self.placement.start_compute()
+        disk = self.disks.add()
+        self.start_agent()
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        look = discover.discover
+
+        def fail(disk_root):
+            raise PermissionError('no such luck')
+
+        with fixtures.MonkeyPatch(
+            'nova_diskplacer.disks.discover.discover', fail
+        ):
+            self.wait_for(lambda: self.logged('no such luck'))
+            time.sleep(2)
+            self.assertEqual(1, self.logged('no such luck'))
+        self.assertIs(look, discover.discover)
+        self.wait_for(lambda: self.logged('The disks are watched again'))
+        self.assertEqual((100, 0), self.placement.inventory(disk))
+
+    def test_a_report_that_cannot_be_sent(self):
+        self.placement.start_compute()
+        disk = self.disks.add()
+        send = reports.send_report
+
+        def fail(transport, report):
+            raise oslo_messaging.MessageDeliveryFailure('nobody is there')
+
+        with fixtures.MonkeyPatch('nova_diskplacer.reports.send_report', fail):
+            self.start_agent()
+            self.wait_for(lambda: self.logged('nobody is there'))
+            self.wait_for(lambda: self.placement.inventory(disk) == (100, 0))
+        self.assertIs(send, reports.send_report)
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        self.assertEqual(1, self.logged('Reports are sent again'))
+        self.assertEqual(1, self.logged('nobody is there'))
+
+
+class RequestTest(base.AgentTestCase):
+    """What is asked of an agent that seldom reports of itself."""
+
+    report_interval = 600
+
+    def settle(self):
+        """Start an agent with a disk, and let its first report pass."""
+        self.root = self.placement.start_compute()
+        self.disk = self.disks.add()
+        self.start_agent()
+        self.wait_for(lambda: self.health(self.disk) == 'ok')
+        time.sleep(1.5)
+        while not self.reports.arrived.empty():
+            self.reports.arrived.get()
+
+    def test_answers_a_call_for_reports(self):
+        self.settle()
+        self.assertRaises(queue.Empty, self.reports.arrived.get, timeout=2)
+        reports.request_reports(self.transport)
+        self.reports.arrived.get(timeout=1)
+
+    def test_answers_while_placement_is_away(self):
+        self.settle()
+        self.placement.away = True
+        self.disks.hold(self.disk, None)
+        reports.request_reports(self.transport)
+        report = self.reports.arrived.get(timeout=1)
+        self.assertEqual(1, len(report['disks'][0]['vdisks']))
+
+    def test_a_change_is_reported_at_once(self):
+        self.settle()
+        self.disks.hold(self.disk, None)
+        self.wait_for(lambda: self.reports.disk(self.disk)['vdisks'], 4)
+        self.assertEqual(10, self.reports.disk(self.disk)['reserved_gb'])
+
+    def test_the_map_hears_it(self):
+        self.settle()
+        heard = map_.hear(self.transport, {self.root}, 10)
+        self.assertEqual({self.root}, heard.keys())
+
+    def test_the_map_waits_no_longer_than_told(self):
+        self.settle()
+        other = str(uuid.uuid4())
+        start = time.monotonic()
+        heard = map_.hear(self.transport, {self.root, other}, 2)
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual({self.root}, heard.keys())
