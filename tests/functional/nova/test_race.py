@@ -81,6 +81,7 @@ class RaceTestCase(base.CloudTestCase):
         return failed
 
     def test_boots_at_once(self):
+        self.report()
         servers = self.boot_at_once(SERVERS)
         failed = self.check(servers)
         print(
