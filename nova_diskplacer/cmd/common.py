@@ -54,6 +54,9 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
         for module in options.GROUPS:
             for option in module.OPTS:
                 conf[module.GROUP.name][option.name]
+        if not (conf.log_file or conf.log_dir or conf.use_journal):
+            # stdout, to which it would go, is for what commands print
+            conf.set_default('use_stderr', True)
         logging.setup(conf, PROJECT)
     except (cfg.Error, logging.LogConfigError) as error:
         raise exception.DiskPlacerError(str(error)) from error

@@ -25,6 +25,7 @@ import os
 import queue
 import socket
 import sys
+import threading
 import time
 import typing
 
@@ -32,6 +33,7 @@ import oslo_messaging
 import prettytable
 from oslo_config import cfg
 
+from nova_diskplacer import exception
 from nova_diskplacer import pairing
 from nova_diskplacer import placement
 from nova_diskplacer import reports
@@ -189,17 +191,18 @@ def hear(
 
     :param roots: the compute nodes' providers to wait for.
     :param timeout: seconds to wait at most.
+    :raises DiskPlacerError: the message bus is away, or refuses.
     """
     arrived: queue.Queue[reports.Report] = queue.Queue()
     heard: dict[str, reports.Report] = {}
     listener = reports.ReportListener(
         transport, arrived.put, f'map-{socket.gethostname()}-{os.getpid()}'
     )
-    listener.start()
     end = time.monotonic() + timeout
+    _within(timeout, listener.start)
     try:
-        while roots - heard.keys() and time.monotonic() < end:
-            reports.request_reports(transport)
+        while roots - heard.keys() and (left := end - time.monotonic()) > 0:
+            _within(left, lambda: reports.request_reports(transport))
             again = min(end, time.monotonic() + _ASK_AGAIN)
             while roots - heard.keys():
                 left = again - time.monotonic()
@@ -213,6 +216,37 @@ def hear(
     finally:
         listener.stop()
     return heard
+
+
+def _within(
+    seconds: float, talk: collections.abc.Callable[[], object]
+) -> None:
+    """Talk to the message bus, which blocks for as long as that is away.
+
+    :raises DiskPlacerError: it is away, or refuses.
+    """
+    done: queue.Queue[Exception | None] = queue.Queue()
+
+    def run() -> None:
+        try:
+            talk()
+        except Exception as error:
+            # whatever the transport's driver raises
+            done.put(error)
+        else:
+            done.put(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        error = done.get(timeout=seconds)
+    except queue.Empty:
+        raise exception.DiskPlacerError(
+            'the message bus does not answer, see [DEFAULT] transport_url'
+        ) from None
+    if error is not None:
+        raise exception.DiskPlacerError(
+            f'the message bus, see [DEFAULT] transport_url: {error}'
+        ) from error
 
 
 def assemble(
