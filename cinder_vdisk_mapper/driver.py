@@ -165,11 +165,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         Failing would set the volume to error, and a disk may come back.
         """
         if volume.provider_location:
-            try:
+            with contextlib.suppress(cinder_exc.VolumeDriverException):
                 with _explained():
                     self._require(volume.provider_location)
-            except cinder_exc.VolumeDriverException as error:
-                LOG.error('Volume %s: %s', volume.id, error)
 
     def remove_export(self, context: Any, volume: Any) -> None:
         """Do nothing: a bound volume stays on its disk."""
@@ -287,7 +285,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
     def _disks(self) -> list[discover.Disk]:
         return binding.usable(self.backend, self.configuration.vdisk_media)
 
-    def _require(self, disk: str) -> None:
+    def _require(self, disk: str | None) -> None:
+        if not disk:
+            raise exception.DiskError('the volume is not bound to a disk')
         health = self.backend.disk(disk).health
         if health != discover.OK:
             raise exception.DiskError(f'disk {disk} of this host is {health}')
@@ -377,6 +377,8 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except exception.DiskPlacerError as error:
+        # Cinder itself does not, when it attaches a volume to copy it
+        LOG.error('%s', error)
         raise cinder_exc.VolumeDriverException(message=str(error)) from error
 
 

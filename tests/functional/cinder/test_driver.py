@@ -15,6 +15,9 @@
 import os
 import uuid
 
+import cinder.privsep
+import os_brick.privileged
+from cinder import exception
 from cinder import objects
 from cinder.tests.functional.api import client
 
@@ -246,6 +249,102 @@ class HotPluggedTestCase(DriverTestCase):
             _, path = self.attach(self.create(4), server)
             with open(path, 'rb') as stream:
                 self.assertEqual(b'\0' * 600000, stream.read(600000))
+
+
+class ImageTestCase(DriverTestCase):
+    """Volumes whose bytes are needed before there is a server."""
+
+    def setUp(self):
+        super().setUp()
+        # there need not be a sudo
+        self.patch('cinder.utils.get_root_helper', return_value='env')
+        for context in (
+            os_brick.privileged.default,
+            cinder.privsep.sys_admin_pctxt,
+        ):
+            context.set_client_mode(False)
+            self.addCleanup(context.set_client_mode, True)
+        self.driver = self.volume[0].manager.driver
+        # the scheduler may have chosen either host
+        self.server_id = self.server()
+        volume = self.create(2, hints={'local_to_instance': self.server_id})
+        self.row = objects.Volume.get_by_id(self.context, volume['id'])
+        self.created = volume
+
+    def test_image_to_volume_and_back(self):
+        images = Images(b'image' * 100000)
+        self.driver.copy_image_to_volume(
+            self.context, self.row, images, 'an-image'
+        )
+        path = self.driver.local_path(self.row)
+        with open(path, 'rb') as stream:
+            self.assertEqual(images.content, stream.read(500000))
+        # all of it is allocated, as of any other volume
+        self.assertEqual(2 * GIB, os.stat(path).st_size)
+        self.assertGreaterEqual(os.stat(path).st_blocks * 512, 2 * GIB)
+        self.assertEqual(2, self.host.reserved()[self.where(self.created)])
+        self.driver.copy_volume_to_image(
+            self.context,
+            self.row,
+            images,
+            {'id': 'an-image', 'disk_format': 'raw'},
+        )
+        self.assertEqual(2 * GIB, images.uploaded)
+        self.attach(self.created, self.server_id)
+        self.assertEqual(1, sum(map(len, self.held().values())))
+
+    def test_volume_without_bytes_to_image(self):
+        images = Images(b'')
+        self.driver.copy_volume_to_image(
+            self.context,
+            self.row,
+            images,
+            {'id': 'an-image', 'disk_format': 'raw'},
+        )
+        self.assertEqual(2 * GIB, images.uploaded)
+
+    def test_no_room(self):
+        for disk in self.disks:
+            self.server(claims={disk: 3}, vdisks=1, vdisk_gb=3)
+        self.assertRaises(
+            exception.CinderException,
+            self.driver.copy_image_to_volume,
+            self.context,
+            self.row,
+            Images(b'image'),
+            'an-image',
+        )
+        self.assertIn('no disk for volume', self.log.output)
+        self.assertEqual({}, self.held())
+
+
+class Images:
+    """An image service with one raw image."""
+
+    temp_images = None
+
+    def __init__(self, content):
+        self.content = content
+        self.uploaded = None
+
+    def show(self, context, image_id):
+        return {
+            'id': image_id,
+            'disk_format': 'raw',
+            'container_format': 'bare',
+            'size': len(self.content),
+            'properties': {},
+        }
+
+    def get_location(self, context, image_id):
+        return None, None
+
+    def download(self, context, image_id, stream):
+        stream.write(self.content)
+
+    def update(self, context, image_id, metadata, data, **kwargs):
+        data.seek(0, os.SEEK_END)
+        self.uploaded = data.tell()
 
 
 class RefusedTestCase(DriverTestCase):
