@@ -12,6 +12,7 @@
 
 """Sends the newest report, in a thread of its own."""
 
+import functools
 import queue
 import threading
 
@@ -52,13 +53,7 @@ class Outbox:
 
     def _run(self) -> None:
         while True:
-            self._send(self._newest.get())
-
-    def _send(self, report: reports.Report) -> None:
-        try:
-            reports.send_report(self._transport, report)
-        except Exception as error:
-            # whatever the transport's driver raises while it is away
-            self._trouble.say(error)
-        else:
-            self._trouble.over()
+            send = functools.partial(
+                reports.send_report, self._transport, self._newest.get()
+            )
+            self._trouble.attempt(send)

@@ -91,12 +91,7 @@ class Agent:
             threading.Thread(target=work, daemon=True).start()
         while not self._stopped.is_set():
             self._look_now.clear()
-            try:
-                self.look()
-            except Exception as error:
-                self._looking.say(error)
-            else:
-                self._looking.over()
+            self._looking.attempt(self.look)
             self._look_now.wait(self._conf.diskplacer_agent.watch_interval)
         LOG.info('The agent stops.')
 
@@ -163,17 +158,12 @@ class Agent:
         pause = options.watch_interval
         while not self._stopped.is_set():
             self._reconcile_now.clear()
-            try:
-                self.reconcile()
-            except Exception as error:
-                self._keeping.say(error)
-                wait = pause
-                pause = min(2 * pause, options.report_interval)
-            else:
-                self._keeping.over()
-                wait = options.report_interval
+            if self._keeping.attempt(self.reconcile):
                 pause = options.watch_interval
-            self._reconcile_now.wait(wait)
+                self._reconcile_now.wait(options.report_interval)
+            else:
+                self._reconcile_now.wait(pause)
+                pause = min(2 * pause, options.report_interval)
 
     def _listen(self) -> None:
         while not self._stopped.is_set():
@@ -181,15 +171,10 @@ class Agent:
             requests = reports.RequestListener(
                 self._transport, self.request, f'{self._host}-{os.getpid()}'
             )
-            try:
-                # it blocks while the message bus is away
-                requests.start()
-            except Exception as error:
-                self._hearing.say(error)
-                self._stopped.wait(_LISTEN_AGAIN)
-            else:
-                self._hearing.over()
+            # it blocks while the message bus is away
+            if self._hearing.attempt(requests.start):
                 return
+            self._stopped.wait(_LISTEN_AGAIN)
 
     def _report(self) -> None:
         with self._state:

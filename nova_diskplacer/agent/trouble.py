@@ -12,6 +12,8 @@
 
 """Says that something is wrong once, not every time it is tried."""
 
+import collections.abc
+
 import oslo_messaging
 from oslo_log import log as logging
 
@@ -28,7 +30,9 @@ _KNOWN = (
 
 
 class Trouble:
-    """Logs a trouble when it begins, when its kind changes, when it ends.
+    """Tries things that may fail for long.
+
+    Logs a failure when it begins, when its kind changes and when it ends.
 
     :param begins: what is wrong.
     :param ends: what is right again.
@@ -39,22 +43,30 @@ class Trouble:
         self._ends = ends
         self._kind: type[Exception] | None = None
 
-    def say(self, error: Exception) -> None:
-        """Log ``error`` if it is the first of its kind in a row."""
-        if type(error) is self._kind:
+    def attempt(self, work: collections.abc.Callable[[], None]) -> bool:
+        """Do ``work``; returns whether it went well, and raises nothing."""
+        error = _failure(work)
+        kind = None if error is None else type(error)
+        if error is None:
+            if self._kind is not None:
+                LOG.info('%s.', self._ends)
+        elif kind is self._kind:
             LOG.debug('%s: %s', self._begins, error)
-            return
-        self._kind = type(error)
-        known = isinstance(error, _KNOWN)
-        LOG.warning(
-            '%s, trying again: %s',
-            self._begins,
-            error,
-            exc_info=None if known else error,
-        )
+        else:
+            LOG.warning(
+                '%s, trying again: %s',
+                self._begins,
+                error,
+                exc_info=None if isinstance(error, _KNOWN) else error,
+            )
+        self._kind = kind
+        return error is None
 
-    def over(self) -> None:
-        """Log the end of the trouble if there was any."""
-        if self._kind is not None:
-            LOG.info('%s.', self._ends)
-        self._kind = None
+
+def _failure(work: collections.abc.Callable[[], None]) -> Exception | None:
+    # logged after this returns: oslo.log repeats exceptions under way
+    try:
+        work()
+    except Exception as error:
+        return error
+    return None

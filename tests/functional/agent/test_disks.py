@@ -52,9 +52,9 @@ class DisksTest(base.AgentTestCase):
 
         vdisks.create(disk.path, 'volume-1', '1', None, vdisks.GIB)
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 1))
-        self.assertEqual(
-            [{'volume_id': '1', 'server_id': None, 'size_gb': 1}],
-            self.reports.disk(disk.uuid)['vdisks'],
+        vdisk = {'volume_id': '1', 'server_id': None, 'size_gb': 1}
+        self.wait_for(
+            lambda: self.reports.disk(disk.uuid)['vdisks'] == [vdisk]
         )
 
         loops.run('mount', '-o', 'remount,ro', disk.path)
