@@ -83,8 +83,12 @@ class Backend(base.Backend):
         )
 
     def _set(self, disk, held):
+        before = self.known[disk]
+        taken = sum(vdisk.size_bytes for vdisk in held)
         self.known[disk] = dataclasses.replace(
-            self.known[disk], vdisks=tuple(held)
+            before,
+            vdisks=tuple(held),
+            free_bytes=before.size_bytes - taken,
         )
 
 

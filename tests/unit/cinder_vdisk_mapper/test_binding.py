@@ -13,6 +13,8 @@
 """Binding vdisks to disks."""
 
 import collections
+import threading
+import time
 
 import fixtures
 import hypothesis
@@ -222,6 +224,39 @@ class AttachedTestCase(BindingTestCase):
         self.assertEqual('b', bound)
         self.assertRefused(
             'no disk', wanted('3', 10, other, attached=attached)
+        )
+
+
+class RaceTestCase(BindingTestCase):
+    def test_volumes_of_one_server_at_once(self):
+        slow = self.backend.create
+
+        def create(*arguments):
+            # whoever chose before this one is done must have seen it
+            time.sleep(0.02)
+            slow(*arguments)
+
+        self.backend.create = create
+        who = server()
+        results = []
+
+        def bind(number):
+            try:
+                results.append(self.binder.bind(wanted(number, 10, who)))
+            except binding.BindingError:
+                results.append(None)
+
+        threads = [
+            threading.Thread(target=bind, args=(str(number),))
+            for number in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(
+            ['a', 'b', 'c', None, None, None],
+            sorted(results, key=lambda disk: disk or 'z'),
         )
 
 

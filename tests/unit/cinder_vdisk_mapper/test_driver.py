@@ -1,0 +1,307 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The driver on disks that exist in memory only."""
+
+import socket
+from unittest import mock
+
+import fixtures
+import testtools
+from cinder import exception as cinder_exc
+from cinder import objects
+from cinder.volume import configuration
+from oslo_config import fixture as config_fixture
+
+from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import driver
+from cinder_vdisk_mapper import servers
+from tests.unit.cinder_vdisk_mapper import fakes
+from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
+
+objects.register_all()
+
+
+def volume(**fields):
+    """Return a volume as the manager hands it to a driver."""
+    return mock.Mock(
+        **{
+            'id': 'id',
+            'name_id': 'id',
+            'size': 10,
+            'project_id': fakes.PROJECT,
+            'display_name': 'data',
+            'provider_location': None,
+            'volume_type': None,
+            'volume_attachment': [],
+            **fields,
+        }
+    )
+
+
+def attachment(server_id, status='reserved'):
+    """Return an attachment of a volume to a server."""
+    return mock.Mock(instance_uuid=server_id, attach_status=status)
+
+
+class DriverTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.conf = self.useFixture(config_fixture.Config(driver.CONF))
+        path = self.useFixture(fixtures.TempDir()).path
+        self.conf.config(lock_path=path, group='oslo_concurrency')
+        self.conf.config(host='conf-host')
+        self.disks = [
+            disk_fakes.disk('a', 100),
+            disk_fakes.disk('b', 50, 'ssd'),
+            disk_fakes.disk('c', 200, health='missing'),
+        ]
+        self.driver = driver.VDiskMapperDriver(
+            host='node@vdisk#vdisk',
+            configuration=configuration.Configuration([]),
+        )
+        self.driver.backend = fakes.Backend(*self.disks)
+        self.placement = fakes.Placement(*self.disks)
+        self.driver._binder = binding.Binder(
+            self.driver.backend, self.placement, 'any'
+        )
+
+    def export(self, what):
+        """Have a volume bound; returns its disk."""
+        with mock.patch.object(
+            objects.VolumeAttachmentList,
+            'get_all_by_instance_uuid',
+            return_value=[],
+        ):
+            update = self.driver.create_export(mock.sentinel.context, what, {})
+        return update and update['provider_location']
+
+
+class SetupTestCase(DriverTestCase):
+    def test_backend_plugin(self):
+        self.driver.do_setup(None)
+        self.assertEqual('gpfs', self.driver.backend.connection_type)
+        self.assertEqual(
+            '/var/lib/diskplacer/disks', self.driver.backend.disk_root
+        )
+
+    def test_lock_path(self):
+        self.driver.check_for_setup_error()
+        self.conf.config(lock_path=None, group='oslo_concurrency')
+        error = self.assertRaises(
+            cinder_exc.VolumeDriverException,
+            self.driver.check_for_setup_error,
+        )
+        self.assertIn('[oslo_concurrency] lock_path', str(error))
+
+    def test_options(self):
+        names = {option.name for option in self.driver.get_driver_options()}
+        self.assertEqual(
+            {
+                'vdisk_disk_root',
+                'vdisk_media',
+                'vdisk_default_mapping',
+                'vdisk_backend',
+            },
+            names,
+        )
+
+
+class ConnectorTestCase(DriverTestCase):
+    def test_this_host_by_any_of_its_names(self):
+        for host in ('node', 'conf-host', socket.gethostname()):
+            self.driver.validate_connector({'host': host})
+
+    def test_other_hosts(self):
+        for connector in ({'host': 'other'}, {'host': None}, {}):
+            error = self.assertRaises(
+                cinder_exc.InvalidConnectorException,
+                self.driver.validate_connector,
+                connector,
+            )
+            self.assertIn('can be attached there only', str(error))
+
+
+class StatsTestCase(DriverTestCase):
+    def test_one_pool_of_the_healthy_disks(self):
+        self.driver.backend.create('a', 'volume-1', '1', None, 30)
+        stats = self.driver.get_volume_stats(True)
+        (pool,) = stats['pools']
+        self.assertEqual(
+            {
+                'total_capacity_gb': 150,
+                'free_capacity_gb': 70 + 50,
+                'provisioned_capacity_gb': 30,
+                'vdisk_largest_free_gb': 70,
+                'vdisk_mapper': True,
+                'thin_provisioning_support': False,
+                'thick_provisioning_support': True,
+                'online_extend_support': False,
+                'multiattach': False,
+            },
+            {
+                key: value
+                for key, value in pool.items()
+                if key.endswith('_gb')
+                or key.endswith('support')
+                and key != 'QoS_support'
+                or key in ('vdisk_mapper', 'multiattach')
+            },
+        )
+
+    def test_medium(self):
+        self.driver.configuration.vdisk_media = 'ssd'
+        (pool,) = self.driver.get_volume_stats(True)['pools']
+        self.assertEqual(50, pool['total_capacity_gb'])
+
+    def test_no_disks(self):
+        self.driver.backend = fakes.Backend()
+        (pool,) = self.driver.get_volume_stats(True)['pools']
+        self.assertEqual(
+            (0, 0), (pool['free_capacity_gb'], pool['vdisk_largest_free_gb'])
+        )
+
+
+class VolumeTestCase(DriverTestCase):
+    def setUp(self):
+        super().setUp()
+        patch = mock.patch.object(
+            servers,
+            'get',
+            side_effect=lambda context, uuid: servers.Server(
+                uuid, fakes.PROJECT, 'node', None
+            ),
+        )
+        self.get = patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_create_checks_the_mapping_of_the_type(self):
+        self.driver.create_volume(volume())
+        type_ = mock.Mock(extra_specs={'vdisk:mapping': 'scattered'})
+        error = self.assertRaises(
+            cinder_exc.InvalidVolumeType,
+            self.driver.create_volume,
+            volume(volume_type=type_),
+        )
+        self.assertIn(
+            'vdisk:mapping=scattered is not one of: round_robin, consolidated',
+            str(error),
+        )
+
+    def test_bound_for_the_server_that_it_is_attached_to(self):
+        what = volume(
+            volume_attachment=[
+                attachment('old', 'detached'),
+                attachment('server'),
+                attachment(None),
+            ]
+        )
+        self.assertEqual('a', self.export(what))
+        (vdisk,) = self.driver.backend.known['a'].vdisks
+        self.assertEqual(
+            ('volume-id', 'id', 'server', 10),
+            (vdisk.name, vdisk.volume_id, vdisk.server_id, vdisk.size_gb),
+        )
+
+    def test_bound_for_nobody(self):
+        self.assertEqual('a', self.export(volume()))
+        (vdisk,) = self.driver.backend.known['a'].vdisks
+        self.assertIsNone(vdisk.server_id)
+        self.get.assert_not_called()
+
+    def test_several_servers(self):
+        error = self.assertRaises(
+            cinder_exc.VolumeDriverException,
+            self.export,
+            volume(volume_attachment=[attachment('a'), attachment('b')]),
+        )
+        self.assertIn('attached to several servers: a, b', str(error))
+
+    def test_bound_once(self):
+        what = volume(volume_attachment=[attachment('server')])
+        what.provider_location = self.export(what)
+        self.get.reset_mock()
+        self.assertIsNone(self.export(what))
+        # whom it was bound for may always have it, Nova need not be asked
+        self.get.assert_not_called()
+
+    def test_connection(self):
+        what = volume(provider_location='a')
+        self.assertEqual(
+            {
+                'driver_volume_type': 'fake',
+                'data': {
+                    'device_path': '/disks/a/volume-id',
+                    'vdisk': {'disk': 'a', 'host': 'node'},
+                },
+            },
+            self.driver.initialize_connection(what, {}),
+        )
+        for disk, reason in (('c', 'is missing'), (None, 'is not bound')):
+            error = self.assertRaises(
+                cinder_exc.VolumeDriverException,
+                self.driver.initialize_connection,
+                volume(provider_location=disk),
+                {},
+            )
+            self.assertIn(reason, str(error))
+
+    def test_ensure_export_never_fails(self):
+        for disk in ('a', 'c', 'elsewhere', None):
+            self.driver.ensure_export(None, volume(provider_location=disk))
+
+    def test_delete(self):
+        what = volume()
+        what.provider_location = self.export(what)
+        for _ in range(2):
+            self.driver.delete_volume(what)
+            self.assertEqual((), self.driver.backend.known['a'].vdisks)
+        # one that the database does not know to be bound
+        self.export(volume())
+        self.driver.delete_volume(volume())
+        self.assertEqual((), self.driver.backend.known['a'].vdisks)
+        self.driver.delete_volume(volume())
+        # bytes must not be left behind on a disk that is away
+        self.assertRaises(
+            cinder_exc.VolumeDriverException,
+            self.driver.delete_volume,
+            volume(provider_location='c'),
+        )
+
+    def test_extend(self):
+        self.driver.extend_volume(volume(), 20)
+        what = volume()
+        what.provider_location = self.export(what)
+        self.driver.extend_volume(what, 20)
+        (vdisk,) = self.driver.backend.known['a'].vdisks
+        self.assertEqual(20, vdisk.size_gb)
+        self.assertRaises(
+            cinder_exc.VolumeDriverException,
+            self.driver.extend_volume,
+            what,
+            101,
+        )
+
+    def test_unsupported(self):
+        for method, arguments in (
+            (self.driver.create_snapshot, 1),
+            (self.driver.create_cloned_volume, 2),
+            (self.driver.create_volume_from_snapshot, 2),
+            (self.driver.copy_image_to_encrypted_volume, 4),
+        ):
+            error = self.assertRaises(
+                cinder_exc.VolumeDriverException,
+                method,
+                *[None] * arguments,
+            )
+            self.assertIn('does not support', str(error))
+        self.driver.delete_snapshot(None)

@@ -1,0 +1,143 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The arguments and the output of diskplacer-manage disk."""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+from unittest import mock
+
+import testtools
+from oslo_config import cfg
+
+from nova_diskplacer import conf
+from nova_diskplacer import exception
+from nova_diskplacer.cmd import disk
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import prepare
+from tests.unit.nova_diskplacer.disks import fakes
+
+UUIDS = [
+    '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11',
+    '7d1f2b0c-5e0f-4a63-9a55-0e9f5b1c2d22',
+]
+
+
+class DiskTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.conf = cfg.ConfigOpts()
+        conf.register_opts(self.conf)
+        self.conf([], default_config_files=[])
+        self.disks = [
+            fakes.disk(UUIDS[0], 100, held=[fakes.vdisk('v', 's', 10)]),
+            fakes.disk(UUIDS[1], 50, 'ssd'),
+        ]
+        self.patch(discover, 'discover', return_value=self.disks)
+
+    def patch(self, *args, **kwargs):
+        patch = mock.patch.object(*args, **kwargs)
+        mocked = patch.start()
+        self.addCleanup(patch.stop)
+        return mocked
+
+    def run_disk(self, *arguments):
+        """Run a command; returns (exit status, output)."""
+        parser = argparse.ArgumentParser()
+        disk.register(parser.add_subparsers())
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as output,
+            contextlib.redirect_stderr(output),
+        ):
+            try:
+                args = parser.parse_args(['disk', *arguments])
+                status = args.handler(self.conf, args)
+            except SystemExit as left:
+                status = left.code
+        return status, output.getvalue()
+
+    def test_list(self):
+        status, output = self.run_disk('list')
+        self.assertEqual(0, status)
+        rows = [line.split('|')[1:-1] for line in output.splitlines()[3:-1]]
+        self.assertEqual(
+            [
+                [UUIDS[0], '/dev/sdx', 'hdd', 'Paper', '', '100', '90']
+                + ['150', '1', 'ok'],
+                [UUIDS[1], '/dev/sdx', 'ssd', 'Paper', '', '50', '50']
+                + ['150', '0', 'ok'],
+            ],
+            [[cell.strip() for cell in row] for row in rows],
+        )
+        status, output = self.run_disk('list', '--format', 'json')
+        found = json.loads(output)
+        self.assertEqual(UUIDS, [one['uuid'] for one in found])
+        self.assertEqual([90, 50], [one['free_gb'] for one in found])
+
+    def test_show(self):
+        _, output = self.run_disk('show', UUIDS[0], '--format', 'json')
+        (vdisk,) = json.loads(output)['vdisks']
+        self.assertEqual(
+            ('volume-v', 'v', 's', 10),
+            (
+                vdisk['name'],
+                vdisk['volume_id'],
+                vdisk['server_id'],
+                vdisk['size_gb'],
+            ),
+        )
+        _, output = self.run_disk('show', UUIDS[0])
+        self.assertRegex(output, r'\| v +\| s +\| 10 ')
+        error = self.assertRaises(
+            exception.DiskError, self.run_disk, 'show', 'x'
+        )
+        self.assertIn('no disk x in /var/lib/diskplacer', str(error))
+
+    def test_prepare(self):
+        self.patch(os, 'geteuid', return_value=0)
+        mocked = self.patch(prepare, 'prepare', return_value=self.disks[1])
+        root = self.conf.diskplacer.disk_root
+        for arguments, expected in (
+            ((), (None, None, False, '/etc/fstab')),
+            (
+                '--medium ssd --mbps 90 --wipe --fstab /f'.split(),
+                ('ssd', 90, True, '/f'),
+            ),
+        ):
+            status, output = self.run_disk('prepare', '/dev/sdx', *arguments)
+            self.assertEqual(0, status)
+            self.assertIn(UUIDS[1], output)
+            mocked.assert_called_with(root, '/dev/sdx', *expected)
+
+    def test_bad_arguments(self):
+        for arguments, reason in (
+            (('prepare', '/dev/sdx', '--medium', 'any'), "'any'"),
+            (('prepare', '/dev/sdx', '--mbps', '0'), 'not a positive integer'),
+            (('prepare', '/dev/sdx', '--mbps', 'x'), 'not a positive integer'),
+            (('prepare',), 'required'),
+            (('forget',), 'required'),
+            ((), 'required'),
+        ):
+            status, output = self.run_disk(*arguments)
+            self.assertEqual(2, status)
+            self.assertIn(reason, output)
+
+    def test_not_root(self):
+        self.patch(os, 'geteuid', return_value=1)
+        for arguments in (('prepare', '/dev/sdx'), ('forget', UUIDS[0])):
+            error = self.assertRaises(
+                exception.DiskError, self.run_disk, *arguments
+            )
+            self.assertIn('takes root', str(error))
