@@ -55,7 +55,7 @@ def attach(backing: pathlib.Path) -> str:
     ).strip()
 
 
-def prepare(state: State, host: str, device: str) -> None:
+def prepare(state: State, host: str, device: str, *options: str) -> None:
     """Make a device a disk of a host, as an operator would."""
     process.run(
         f'{config.BIN}/diskplacer-manage',
@@ -63,6 +63,7 @@ def prepare(state: State, host: str, device: str) -> None:
         'disk',
         'prepare',
         f'--fstab={state.path}/fstab',
+        *options,
         device,
         log=state.logs / 'disk-prepare.log',
     )
@@ -76,14 +77,27 @@ def mount_points(state: State) -> list[str]:
     return [point for point in points if point.startswith(top)]
 
 
+def run_dir(state: State) -> pathlib.Path:
+    """Return where programs are recorded that disks stand on."""
+    return state.run / 'disks'
+
+
 def remove(state: State) -> None:
     """Unmount all, and free every loop device on a file of the cloud."""
     for point in reversed(mount_points(state)):
-        done = subprocess.run(['umount', point], capture_output=True)
-        if done.returncode:
-            process.run('umount', '--lazy', point)
+        if point.startswith(str(state.hosts_dir)):
+            _unmount(point)
     top = str(state.path) + '/'
     text = process.run('losetup', '--json', '--list')
     for device in json.loads(text or '{}').get('loopdevices', []):
         if device['back-file'].startswith(top):
             process.run('losetup', '--detach', device['name'])
+    process.stop_recorded(run_dir(state), state.logs)
+    for point in reversed(mount_points(state)):
+        _unmount(point)
+
+
+def _unmount(point: str) -> None:
+    done = subprocess.run(['umount', point], capture_output=True)
+    if done.returncode:
+        process.run('umount', '--lazy', point)

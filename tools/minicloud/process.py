@@ -209,14 +209,21 @@ def _kill_session(session: int) -> None:
             pass
 
 
-def stop_recorded(run_dir: pathlib.Path, log_dir: pathlib.Path) -> None:
-    """Stop what an earlier run recorded in ``run_dir``, latest first."""
-    records = sorted(
-        run_dir.glob('*.pid'), key=lambda path: -path.stat().st_mtime_ns
-    )
-    processes = [Process(p.stem, [], run_dir, log_dir) for p in records]
+def stop_recorded(
+    run_dir: pathlib.Path, log_dir: pathlib.Path, grace: float = 5
+) -> None:
+    """Stop all that is recorded in ``run_dir``; kill after ``grace`` s."""
+    processes = [
+        Process(path.stem, [], run_dir, log_dir)
+        for path in run_dir.glob('*.pid')
+    ]
     for process in processes:
         if (pid := process.pid()) is not None:
             os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline and any(
+        process.running() for process in processes
+    ):
+        time.sleep(0.1)
     for process in processes:
-        process.stop()
+        process.stop(0)
