@@ -55,7 +55,8 @@ def libvirtd(state: State) -> Process:
     (directory / 'etc' / 'libvirtd.conf').write_text(
         'auth_unix_rw = "none"\nauth_unix_ro = "none"\n'
     )
-    script = ' && '.join([*binds, 'exec libvirtd'])
+    libvirtd = f'exec libvirtd --pid-file "{directory}/libvirtd.pid"'
+    script = ' && '.join([*binds, libvirtd])
     return Process(
         'libvirtd',
         ['unshare', '--mount', '--propagation', 'slave', 'sh', '-c', script],
