@@ -214,11 +214,11 @@ class VDiskMapperDriver(driver.VolumeDriver):
         super().copy_image_to_volume(
             context, volume, image_service, image_id, disable_sparse
         )
-        # the copy truncates the file first: allocate again what it left out
+        # the copy truncates the file first: reserve and allocate it again
+        disk, name = volume.provider_location, _name(volume)
         with _explained():
-            self.backend.extend(
-                volume.provider_location, _name(volume), volume.size
-            )
+            self.binder.extend(disk, name, volume.size)
+            self.backend.extend(disk, name, volume.size)
 
     def copy_image_to_encrypted_volume(
         self, *args: Any, **kwargs: Any

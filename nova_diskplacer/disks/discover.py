@@ -30,6 +30,9 @@ OK = 'ok'
 MISSING = 'missing'
 READ_ONLY = 'read-only'
 
+# Why each path is missing, as last logged.
+_complaints: dict[str, str] = {}
+
 # What the filesystem may need for itself while vdisks are allocated.
 _SLACK = 64 << 20
 
@@ -82,20 +85,16 @@ def inspect(disk_root: str, uuid: str) -> Disk:
     path = os.path.join(disk_root, uuid)
     try:
         if not os.path.ismount(os.path.realpath(path)):
-            return missing(uuid, path)
+            return _unreadable(uuid, path, 'nothing is mounted there')
         known = identity.read(path)
         if known is None or known.uuid != uuid:
-            LOG.warning(
-                'Disk %s carries the identity %s; run diskplacer-manage '
-                'disk prepare again.',
-                path,
-                known and known.uuid,
-            )
-            return missing(uuid, path)
-        return _inspect(known, path)
+            carried = known.uuid if known else 'none'
+            return _unreadable(uuid, path, f'its identity is {carried}')
+        disk = _inspect(known, path)
     except (exception.DiskError, OSError) as error:
-        LOG.warning('Disk %s cannot be read: %s', path, error)
-        return missing(uuid, path)
+        return _unreadable(uuid, path, str(error))
+    _complaints.pop(path, None)
+    return disk
 
 
 def capacity_gb(size_bytes: int, free_bytes: int, allocated_bytes: int) -> int:
@@ -136,6 +135,14 @@ def _inspect(known: identity.Identity, path: str) -> Disk:
 def missing(uuid: str, path: str) -> Disk:
     """Return the disk ``uuid`` as one that is not there."""
     return Disk(uuid, path, '', '', '', None, 0, 0, 0, 0, MISSING, ())
+
+
+def _unreadable(uuid: str, path: str, reason: str) -> Disk:
+    # looks are frequent: say it when it happens, not at each of them
+    if _complaints.get(path) != reason:
+        _complaints[path] = reason
+        LOG.warning('Disk %s is missing: %s', path, reason)
+    return missing(uuid, path)
 
 
 def _is_uuid(name: str) -> bool:

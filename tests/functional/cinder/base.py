@@ -173,6 +173,10 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         self.hosts[name] = host
         configuration.Configuration(conf.OPTS, config_group=name)
         self.override_config('vdisk_disk_root', host.root, name)
+        return self.restart(name)
+
+    def restart(self, name):
+        """Start cinder-volume on a host that it is not running on."""
         return super().start_service(
             'volume', host=f'{name}@vdisk', service_name=name
         )

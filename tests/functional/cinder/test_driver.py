@@ -94,6 +94,24 @@ class ClaimedTestCase(DriverTestCase):
             'does not fit what server .* has claimed', volumes[3], server
         )
 
+    def test_restart(self):
+        server = self.server(
+            claims={self.disks[0]: 1, self.disks[1]: 1}, vdisks=2, vdisk_gb=1
+        )
+        volumes = [self.create(1, f'{server}-blank-vol') for _ in range(2)]
+        before = [self.attach(volume, server) for volume in volumes]
+        self.volume[0].stop()
+        # a disk that is away does not set what is on it to error
+        away = os.path.join(self.host.root, self.where(volumes[1]))
+        os.rename(away + '/.diskplacer.json', away + '/hidden')
+        self.volume[0] = self.restart('host1')
+        self.assertIn('is missing', self.log.output)
+        os.rename(away + '/hidden', away + '/.diskplacer.json')
+        for volume, (attachment, path) in zip(volumes, before, strict=True):
+            self.wait(volume['id'], 'in-use')
+            self.detach(volume, attachment)
+            self.assertEqual(path, self.attach(volume, server)[1])
+
     def test_consolidated_claim(self):
         server = self.server(
             claims={self.disks[2]: 3},

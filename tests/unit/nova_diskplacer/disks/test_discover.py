@@ -156,3 +156,18 @@ class DiscoverTestCase(testtools.TestCase):
         )
         with mock.patch.object(os, 'fstatvfs', return_value=status):
             self.assertEqual({name: 'read-only'}, self.healths())
+
+    def test_a_missing_disk_is_logged_when_that_happens(self):
+        name = self.add()
+        path = os.path.join(self.root, name)
+        log = self.useFixture(fixtures.FakeLogger())
+        for _ in range(2):
+            self.mounted.discard(path)
+            for _ in range(3):
+                self.healths()
+            self.mounted.add(path)
+            self.healths()
+        self.assertEqual(
+            [f'Disk {path} is missing: nothing is mounted there'] * 2,
+            log.output.splitlines(),
+        )
