@@ -43,6 +43,7 @@ class Killed(BaseException):
 class DiskTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
+        self.useFixture(fixtures.FakeLogger())
         directory = self.useFixture(fixtures.TempDir()).path
         self.root = os.path.join(directory, 'disks')
         self.fstab = os.path.join(directory, 'fstab')
@@ -364,6 +365,21 @@ class DirectoryTestCase(DiskTestCase):
             None,
             GIB,
         )
+
+    def test_disk_that_fails(self):
+        disk = self.prepared(self.device)
+        loops.run('xfs_io', '-x', '-c', 'shutdown', disk['path'])
+        _, output = self.manage('list', '--format', 'json')
+        self.assertEqual('missing', json.loads(output)[0]['health'])
+        for change, arguments in (
+            (vdisks.create, ('volume-1', '1', None, GIB)),
+            (vdisks.delete, ('volume-1',)),
+        ):
+            self.assertRaises(
+                exception.DiskError, change, disk['path'], *arguments
+            )
+        loops.run('umount', disk['path'])
+        self.assertEqual('ok', self.prepared(self.device)['health'])
 
     def test_disk_that_was_unmounted(self):
         disk = self.prepared(self.device)
