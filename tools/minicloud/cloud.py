@@ -137,7 +137,7 @@ class Cloud:
         with self.step('flavors, volume type, image'):
             self._create_resources()
         with self.step('hosts ready'):
-            process.wait('hosts', self.hosts_ready, 180, 1)
+            process.wait('hosts', self.hosts_ready, 300, 1)
 
     def stop(self) -> None:
         """End what was started and remove the directory; safe to repeat."""
@@ -325,5 +325,6 @@ def stop(state: states.State) -> None:
     """Take down a cloud: processes, guests, mounts, loop devices, files."""
     process.stop_recorded(state.run, state.logs)
     hypervisor.end_guests(state)
+    hypervisor.remove_cgroups(state)
     disks.remove(state)
     shutil.rmtree(state.path, ignore_errors=True)

@@ -19,6 +19,7 @@ a libvirtd of the machine, or of another cloud, is not disturbed. Mounts made
 later below the cloud's hosts/ directory are seen in it.
 """
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -94,6 +95,17 @@ def end_guests(state: State) -> None:
                 f'{path.stem}: end',
                 lambda pid=pid: process.start_time(pid) is None,
             )
+
+
+def remove_cgroups(state: State) -> None:
+    """Remove the control groups of the cloud's guests, which have ended."""
+    for top, directories, _ in os.walk('/sys/fs/cgroup', topdown=False):
+        for name in directories:
+            path = os.path.join(top, name)
+            if f'-{state.token}-' in path or name == 'machine':
+                # machine/ is shared: it stays if others are in it
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
 
 
 def _answers(state: State) -> bool:

@@ -150,7 +150,7 @@ class Process:
         pid = self.popen.pid
         self.record.write_text(json.dumps([pid, start_time(pid)]))
 
-    def wait_ready(self, timeout: float = 120) -> None:
+    def wait_ready(self, timeout: float = 300) -> None:
         """Wait until the program answers.
 
         :raises ProcessError: it died, or does not answer in ``timeout`` s.
