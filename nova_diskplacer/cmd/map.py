@@ -43,6 +43,9 @@ from nova_diskplacer.disks import discover
 # Seconds between two calls for reports.
 _ASK_AGAIN = 2.0
 
+# Seconds that --timeout may be at most.
+_LONGEST = 3600
+
 _COLUMNS = [
     'Server',
     'Host',
@@ -103,12 +106,24 @@ def register(subparsers: typing.Any) -> None:
     parser.add_argument('--format', choices=('table', 'json'), default='table')
     parser.add_argument(
         '--timeout',
-        type=float,
+        type=_seconds,
         default=10.0,
         metavar='SECONDS',
         help='how long to wait for the agents at most (default: 10)',
     )
     parser.set_defaults(handler=_map)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= _LONGEST:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a number of seconds above 0, {_LONGEST} at most'
+        )
+    return seconds
 
 
 def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:

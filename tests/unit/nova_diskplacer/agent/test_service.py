@@ -1,0 +1,104 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import dataclasses
+import os
+
+import fixtures
+from oslotest import base
+
+from nova_diskplacer import exception
+from nova_diskplacer import publish
+from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import service
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import vdisks
+
+FIGURES = publish.Figures(100, 10, 20, 150, 30)
+
+
+def make_disk(uuid, **values):
+    disk = discover.Disk(
+        uuid=uuid,
+        path=f'/disks/{uuid}',
+        device='sdb',
+        medium='hdd',
+        model='simulated',
+        numa_node=0,
+        size_bytes=101 << 30,
+        free_bytes=99 << 30,
+        total_gb=100,
+        mbps=150,
+        health=discover.OK,
+        vdisks=(),
+    )
+    return dataclasses.replace(disk, **values)
+
+
+class AsSeenTest(base.BaseTestCase):
+    def test_figures_stay_and_disks_are_as_they_are(self):
+        before = make_disk('a')
+        now = make_disk(
+            'a',
+            health=discover.READ_ONLY,
+            vdisks=(vdisks.VDisk('volume-1', '1', None, 1 << 30),),
+        )
+        self.assertEqual(
+            [reconcile.Offer(now, FIGURES)],
+            service.as_seen([reconcile.Offer(before, FIGURES)], [now]),
+        )
+
+    def test_a_disk_that_placement_does_not_know_is_left_out(self):
+        a, b = make_disk('a'), make_disk('b')
+        seen = service.as_seen([reconcile.Offer(a, FIGURES)], [a, b])
+        self.assertEqual([a], [offer.disk for offer in seen])
+
+    def test_a_disk_that_is_gone_is_left_out(self):
+        a, b = make_disk('a'), make_disk('b')
+        offers = [reconcile.Offer(a, FIGURES), reconcile.Offer(b, FIGURES)]
+        seen = service.as_seen(offers, [b])
+        self.assertEqual([b], [offer.disk for offer in seen])
+
+    def test_a_foreign_disk_stays_foreign(self):
+        foreign = make_disk('a', health=reconcile.FOREIGN)
+        seen = service.as_seen(
+            [reconcile.Offer(foreign, FIGURES)], [make_disk('a')]
+        )
+        self.assertEqual(reconcile.FOREIGN, seen[0].disk.health)
+
+
+class FindTest(base.BaseTestCase):
+    def test_no_disk_root(self):
+        root = os.path.join(self.useFixture(fixtures.TempDir()).path, 'none')
+        error = self.assertRaises(exception.DiskError, service.find, root)
+        self.assertIn(root, str(error))
+
+    def test_no_disks(self):
+        root = self.useFixture(fixtures.TempDir()).path
+        self.assertEqual([], service.find(root))
+
+    def test_what_changes_by_itself_is_left_out(self):
+        root = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.discover.discover',
+                lambda disk_root: [make_disk('a', free_bytes=5)],
+            )
+        )
+        before = service.find(root)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.discover.discover',
+                lambda disk_root: [make_disk('a', free_bytes=6)],
+            )
+        )
+        self.assertEqual(before, service.find(root))

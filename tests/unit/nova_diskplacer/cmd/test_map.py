@@ -1,0 +1,239 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import collections
+import json
+
+import fixtures
+from hypothesis import given
+from hypothesis import strategies as st
+from oslotest import base
+
+from nova_diskplacer import pairing
+from nova_diskplacer.cmd import manage
+from nova_diskplacer.cmd import map as map_
+
+HOSTS = {'a1': 'host-a', 'a2': 'host-a', 'b1': 'host-b'}
+
+
+def report(host, **disks):
+    """Return a host's report of {disk: [(volume, server, GiB)]}."""
+    return {
+        'version': 1,
+        'host': host,
+        'compute_node': f'{host}.example.org',
+        'provider': f'root-{host}',
+        'disks': [
+            {
+                'uuid': uuid,
+                'health': 'ok',
+                'vdisks': [
+                    {'volume_id': volume, 'server_id': server, 'size_gb': gb}
+                    for volume, server, gb in vdisks
+                ],
+            }
+            for uuid, vdisks in disks.items()
+        ],
+    }
+
+
+def rows(servers):
+    return {
+        (server.host, server.server_id): [
+            (row.volume_id, row.claimed_disk, row.actual_disk, row.status)
+            for row in server.rows
+        ]
+        for server in servers
+    }
+
+
+class AssembleTest(base.BaseTestCase):
+    claims = {'a1': {'s1': 10}, 'a2': {'s1': 10, 's2': 10}, 'b1': {'s3': 10}}
+    heard = {
+        'root-host-a': report(
+            'host-a',
+            a1=[('v1', 's1', 10), ('v9', None, 5)],
+            a2=[('v2', 's1', 10), ('v3', 's2', 10)],
+        ),
+        'root-host-b': report('host-b', b1=[]),
+    }
+
+    def test_servers_host_by_host(self):
+        self.assertEqual(
+            {
+                ('host-a', None): [('v9', None, 'a1', 'unclaimed')],
+                ('host-a', 's1'): [
+                    ('v1', 'a1', 'a1', 'ok'),
+                    ('v2', 'a2', 'a2', 'ok'),
+                ],
+                ('host-a', 's2'): [('v3', 'a2', 'a2', 'ok')],
+                ('host-b', 's3'): [(None, 'b1', None, 'pending')],
+            },
+            rows(map_.assemble(self.claims, self.heard, HOSTS)),
+        )
+
+    def test_one_server(self):
+        servers = map_.assemble(
+            {'a2': {'s2': 10}}, self.heard, HOSTS, only='s2'
+        )
+        self.assertEqual(
+            {('host-a', 's2'): [('v3', 'a2', 'a2', 'ok')]}, rows(servers)
+        )
+
+    def test_a_host_that_did_not_answer(self):
+        servers = map_.assemble(
+            self.claims, {'root-host-b': self.heard['root-host-b']}, HOSTS
+        )
+        self.assertEqual(
+            [('host-a', 's1'), ('host-a', 's2'), ('host-b', 's3')],
+            list(rows(servers)),
+        )
+
+    @given(
+        st.dictionaries(
+            st.sampled_from(sorted(HOSTS)),
+            st.dictionaries(st.sampled_from(['s1', 's2']), st.integers(1, 30)),
+        ),
+        st.lists(
+            st.tuples(
+                st.sampled_from(sorted(HOSTS)),
+                st.sampled_from(['s1', 's2', None]),
+                st.integers(1, 15),
+            ),
+            max_size=8,
+        ),
+    )
+    def test_nothing_is_lost_or_made_up(self, claims, places):
+        vdisks = collections.defaultdict(list)
+        for number, (disk, server, gb) in enumerate(places):
+            vdisks[disk].append((f'v{number}', server, gb))
+        heard = {
+            host: report(
+                host,
+                **{d: vdisks[d] for d, its in HOSTS.items() if its == host},
+            )
+            for host in set(HOSTS.values())
+        }
+        shown = sorted(
+            (row.volume_id, row.actual_disk, server.server_id, row.size_gb)
+            for server in map_.assemble(claims, heard, HOSTS)
+            for row in server.rows
+            if row.volume_id
+        )
+        self.assertEqual(
+            sorted(
+                (volume, disk, server, gb)
+                for disk, its in vdisks.items()
+                for volume, server, gb in its
+            ),
+            shown,
+        )
+
+
+class ShowTest(base.BaseTestCase):
+    result = map_.Map(
+        [
+            map_.ServerMap(
+                's1',
+                'host-a',
+                [pairing.Row('v1', 'a1', 'a2', 10, pairing.MISMATCH)],
+            ),
+            map_.ServerMap(
+                None,
+                'host-a',
+                [pairing.Row('v2', None, 'a1', 5, pairing.UNCLAIMED)],
+            ),
+        ],
+        [{'disk': 'a2', 'host': 'host-a', 'health': 'read-only'}],
+        ['host-b'],
+    )
+
+    def test_json(self):
+        self.assertEqual(
+            {
+                'servers': [
+                    {
+                        'server_id': 's1',
+                        'host': 'host-a',
+                        'vdisks': [
+                            {
+                                'volume_id': 'v1',
+                                'claimed_disk': 'a1',
+                                'actual_disk': 'a2',
+                                'size_gb': 10,
+                                'status': 'mismatch',
+                            }
+                        ],
+                    },
+                    {
+                        'server_id': None,
+                        'host': 'host-a',
+                        'vdisks': [
+                            {
+                                'volume_id': 'v2',
+                                'claimed_disk': None,
+                                'actual_disk': 'a1',
+                                'size_gb': 5,
+                                'status': 'unclaimed',
+                            }
+                        ],
+                    },
+                ],
+                'unhealthy_disks': [
+                    {'disk': 'a2', 'host': 'host-a', 'health': 'read-only'}
+                ],
+                'missing_hosts': ['host-b'],
+            },
+            json.loads(map_._json(self.result)),
+        )
+
+    def test_table(self):
+        text = map_._table(self.result)
+        self.assertRegex(
+            text, r'\| s1 +\| host-a \| v1 +\| 10 +\| a1 +\| a2 +\| mismatch'
+        )
+        self.assertRegex(text, r'\| - +\| host-a \| v2 +\| 5 +\| - +\| a1 ')
+        self.assertIn('Disk a2 of host-a is read-only.', text)
+        self.assertIn('No report from the agents of: host-b', text)
+
+    def test_disagreement(self):
+        self.assertTrue(self.result.disagrees)
+        self.assertFalse(map_.Map(self.result.servers[1:], [], []).disagrees)
+
+
+class ParserTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.errors = self.useFixture(fixtures.StringStream('stderr')).stream
+        self.useFixture(fixtures.MonkeyPatch('sys.stderr', self.errors))
+
+    def refused(self, *arguments):
+        error = self.assertRaises(
+            SystemExit, manage.make_parser().parse_args, ['map', *arguments]
+        )
+        self.assertEqual(2, error.code)
+
+    def test_defaults(self):
+        args = manage.make_parser().parse_args(['map'])
+        self.assertIsNone(args.server)
+        self.assertIsNone(args.host)
+        self.assertEqual('table', args.format)
+
+    def test_a_server_or_a_host(self):
+        self.refused('--server', '1', '--host', 'a')
+
+    def test_an_unknown_format(self):
+        self.refused('--format', 'yaml')
+
+    def test_a_bad_timeout(self):
+        for timeout in ('soon', '-1', '0', 'nan', 'inf'):
+            self.refused('--timeout', timeout)
