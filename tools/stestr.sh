@@ -19,6 +19,8 @@
 # cannot be imported into one process. A directory without packages is one.
 
 set -u
+# the services' own, by the hundred
+export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore::DeprecationWarning}
 directory=$1
 shift
 status=0
