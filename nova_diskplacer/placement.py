@@ -245,8 +245,12 @@ class PlacementClient:
         )
 
     def provider_allocations(self, uuid: str) -> dict[str, Resources]:
-        """Return what each consumer has claimed of a provider."""
-        found = self._call('get', f'/resource_providers/{uuid}/allocations')
+        """Return what each consumer has claimed of a provider, if any is."""
+        found = self._call(
+            'get', f'/resource_providers/{uuid}/allocations', missing=True
+        )
+        if found is None:
+            return {}
         return {
             consumer: allocation['resources']
             for consumer, allocation in found['allocations'].items()

@@ -21,13 +21,12 @@ import collections
 import collections.abc
 import dataclasses
 import json
-import os
 import queue
-import socket
 import sys
 import threading
 import time
 import typing
+import uuid
 
 import oslo_messaging
 import prettytable
@@ -211,7 +210,7 @@ def hear(
     arrived: queue.Queue[reports.Report] = queue.Queue()
     heard: dict[str, reports.Report] = {}
     listener = reports.ReportListener(
-        transport, arrived.put, f'map-{socket.gethostname()}-{os.getpid()}'
+        transport, arrived.put, f'map-{uuid.uuid4()}'
     )
     end = time.monotonic() + timeout
     _within(timeout, listener.start)

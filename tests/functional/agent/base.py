@@ -143,6 +143,7 @@ class Disks(fixtures.Fixture):
 
     def _setUp(self):
         self._disks = {}
+        self._elsewhere = {}
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.disks.discover.discover', self._discover
@@ -158,7 +159,8 @@ class Disks(fixtures.Fixture):
         return [self._disks[uuid_] for uuid_ in sorted(self._disks)]
 
     def _inspect(self, disk_root, uuid_):
-        return self._disks.get(uuid_, discover.missing(uuid_, ''))
+        disks = {**self._elsewhere, **self._disks}
+        return disks.get(uuid_, discover.missing(uuid_, ''))
 
     def all(self):
         """Return the disks as ``discover`` does."""
@@ -166,6 +168,11 @@ class Disks(fixtures.Fixture):
 
     def add(self, **values):
         """Add a disk of 100 GiB, and return its UUID."""
+        disk = self._make(**values)
+        self._disks[disk.uuid] = disk
+        return disk.uuid
+
+    def _make(self, **values):
         uuid_ = str(uuid.uuid4())
         disk = discover.Disk(
             uuid=uuid_,
@@ -181,8 +188,7 @@ class Disks(fixtures.Fixture):
             health=discover.OK,
             vdisks=(),
         )
-        self._disks[uuid_] = dataclasses.replace(disk, **values)
-        return uuid_
+        return dataclasses.replace(disk, **values)
 
     def change(self, uuid_, **values):
         """Change a disk."""
@@ -210,6 +216,12 @@ class Disks(fixtures.Fixture):
     def forget(self, uuid_):
         """Remove a disk's entry; returns the disk."""
         return self._disks.pop(uuid_)
+
+    def add_elsewhere(self):
+        """Return a new disk that the host of the test does not see."""
+        disk = self._make()
+        self._elsewhere[disk.uuid] = disk
+        return disk
 
     def put_back(self, disk):
         """Add a disk that was there before."""
