@@ -97,6 +97,7 @@ def measure(path: pathlib.Path, mib: int) -> tuple[float, float]:
         '--ioengine=psync',
         '--verify=crc32c',
         '--verify_fatal=1',
+        '--verify_state_save=0',
         '--output-format=json',
     )
     path.unlink()
