@@ -240,7 +240,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         volume = self.api.post_volume(body)
         return self.wait(volume['id'], status)
 
-    def wait(self, volume_id, status, seconds=20):
+    def wait(self, volume_id, status, seconds=60):
         """Wait until a volume has a status; None where it is to be gone."""
         deadline = time.monotonic() + seconds
         while True:
