@@ -134,6 +134,7 @@ def rabbitmq_environment(state: State) -> dict[str, str]:
     directory = state.path / 'rabbitmq'
     return {
         'HOME': str(directory),
+        'ERL_CRASH_DUMP': f'{directory}/erl_crash.dump',
         'ERL_EPMD_PORT': str(state.ports['epmd']),
         'ERL_EPMD_ADDRESS': '127.0.0.1',
         'RABBITMQ_NODENAME': f'{state.token}@localhost',
