@@ -50,8 +50,8 @@ class Wanted:
 
     ``server`` is whom it is for, None if nobody; ``boot_time`` whether Nova
     made it for that server's boot. ``policy`` is the mapping where no claim
-    decides. ``attached`` holds the names of the vdisks that are attached to
-    the server, by disk.
+    decides. ``attached`` returns the names of the vdisks that are attached to
+    the server, by disk; it is called when no other binding can change that.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Wanted:
     server: servers.Server | None
     boot_time: bool
     policy: str
-    attached: collections.abc.Mapping[str, frozenset[str]]
+    attached: collections.abc.Callable[[], dict[str, frozenset[str]]]
 
 
 class Binder:
@@ -123,7 +123,9 @@ class Binder:
         if policy != flavor.ROUND_ROBIN:
             return
         per_disk = _spread(wanted.server)
-        if _held([self.backend.disk(disk)], wanted)[disk] >= per_disk:
+        with _lock(f'server-{wanted.server.uuid}'):
+            held = _held([self.backend.disk(disk)], wanted)[disk]
+        if held >= per_disk:
             raise BindingError(
                 f'volume {wanted.volume_id} is on disk {disk}, where server '
                 f'{wanted.server.uuid} has {per_disk} vdisks already, which '
@@ -343,12 +345,13 @@ def _held(
     held: collections.defaultdict[str, int] = collections.defaultdict(int)
     if wanted.server is None:
         return held
+    attached = wanted.attached()
     for disk in disks:
         names = {
             vdisk.name
             for vdisk in disk.vdisks
             if vdisk.server_id == wanted.server.uuid
-        } | wanted.attached.get(disk.uuid, frozenset())
+        } | attached.get(disk.uuid, frozenset())
         held[disk.uuid] = len(names - {wanted.name})
     return held
 

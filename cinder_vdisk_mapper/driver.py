@@ -19,6 +19,7 @@ to a disk, for good. ``provider_location`` is the UUID of that disk.
 
 import collections
 import contextlib
+import functools
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -321,7 +322,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             boot_time=server_id is not None
             and servers.of_blank_volume(volume.display_name) == server_id,
             policy=_policy(volume, self.configuration.vdisk_default_mapping),
-            attached=_attached(context, server_id) if server_id else {},
+            attached=functools.partial(_attached, context, server_id),
         )
 
 
@@ -359,7 +360,9 @@ def _attaching_server(volume: Any) -> str | None:
     return found.pop() if found else None
 
 
-def _attached(context: Any, server_id: str) -> dict[str, frozenset[str]]:
+def _attached(
+    context: Any, server_id: str | None
+) -> dict[str, frozenset[str]]:
     """Return the names of the vdisks attached to a server, by disk."""
     by_disk = collections.defaultdict(set)
     for attachment in objects.VolumeAttachmentList.get_all_by_instance_uuid(

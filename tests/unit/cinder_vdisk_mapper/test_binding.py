@@ -54,7 +54,7 @@ def wanted(volume_id='volume', size_gb=10, for_=None, **fields):
             'server': for_,
             'boot_time': False,
             'policy': 'round_robin',
-            'attached': {},
+            'attached': dict,
             **fields,
         }
     )
@@ -217,7 +217,10 @@ class AttachedTestCase(BindingTestCase):
     def test_vdisks_of_others_that_are_attached_count(self):
         one, other = server('one'), server('other')
         self.assertEqual('a', self.binder.bind(wanted('1', for_=one)))
-        attached = {'a': frozenset({'volume-1'})}
+
+        def attached():
+            return {'a': frozenset({'volume-1'})}
+
         # 'a' is the fullest disk, but also where the server has a vdisk
         self.backend.full = {'c'}
         bound = self.binder.bind(wanted('2', 10, other, attached=attached))
