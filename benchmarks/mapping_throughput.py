@@ -128,10 +128,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--json', metavar='FILE', help='write the figures')
     parser.add_argument(
-        '--mbps', type=int, default=20, help='cap of each disk in MB/s'
+        '--mbps', type=int, default=10, help='cap of each disk in MB/s'
     )
     parser.add_argument(
-        '--mib', type=int, default=200, help='MiB to write to each vdisk'
+        '--mib', type=int, default=100, help='MiB to write to each vdisk'
     )
     args = parser.parse_args()
     path = tempfile.mkdtemp(prefix='diskplacer-bench-', dir='/var/tmp')

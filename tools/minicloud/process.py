@@ -158,24 +158,42 @@ class Process:
 
         def ready() -> object:
             if not self.running():
-                tail = self.log.read_text(errors='replace')[-2000:]
-                raise ProcessError(f'{self.name} died:\n{tail}')
+                raise ProcessError(f'{self.name} died:\n{self._printed()}')
             return self.ready is None or self.ready()
 
         wait(f'{self.name} (see {self.log})', ready, timeout)
+
+    def finish(self) -> None:
+        """Wait for the end of a program that was started.
+
+        :raises ProcessError: its exit status is not 0.
+        """
+        status = self.popen.wait() if self.popen else 0
+        self.record.unlink(missing_ok=True)
+        if status:
+            raise ProcessError(
+                f'{self.name}: exit {status}:\n{self._printed()}'
+            )
 
     def pid(self) -> int | None:
         """Return the process id, None if the program does not run."""
         if self.popen is not None:
             self.popen.poll()
+        pid, started = self._recorded()
+        return pid if pid and start_time(pid) == started else None
+
+    def _recorded(self) -> tuple[int, str]:
         try:
             pid, started = json.loads(self.record.read_text())
         except (OSError, ValueError):
-            return None
-        return pid if started and start_time(pid) == started else None
+            return 0, ''
+        return pid, started
 
     def running(self) -> bool:
         return self.pid() is not None
+
+    def _printed(self) -> str:
+        return self.log.read_text(errors='replace')[-2000:]
 
     def stop(self, grace: float | None = None) -> None:
         """Stop the program and all it started in its session."""
@@ -187,7 +205,10 @@ class Process:
             )
             while self.running() and time.monotonic() < deadline:
                 time.sleep(0.05)
-            _kill_session(pid)
+        session, started = self._recorded()
+        # what it started may outlive it; its id may be another's by now
+        if session and start_time(session) in (None, started):
+            _kill_session(session)
             wait(f'{self.name}: end', lambda: not self.running(), 10, 0.05)
         self.record.unlink(missing_ok=True)
 

@@ -13,9 +13,9 @@
 
 """The OpenStack services, and the database schemas they need."""
 
-import concurrent.futures
 import functools
 import pathlib
+import shlex
 import sys
 
 import requests
@@ -149,21 +149,13 @@ def host_services(state: State, host: str) -> dict[str, Process]:
 
 
 def make_schemas(state: State) -> None:
-    """Make the schemas of all databases; two at a time."""
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(job, state) for job in (_keystone, _nova, _others)]
-        for job in jobs:
-            job.result()
+    """Make the schemas of all databases, and Keystone's first user.
 
-
-def _keystone(state: State) -> None:
-    conf = f'--config-file={state.conf}/keystone.conf'
-    _manage(state, 'keystone-manage', conf, 'db_sync')
+    :raises ProcessError: one could not be made; says what was printed.
+    """
     url = state.url('keystone')
-    _manage(
-        state,
-        'keystone-manage',
-        conf,
+    cell0 = config.database(state, 'nova_cell0')['connection']
+    bootstrap = (
         'bootstrap',
         f'--bootstrap-password={state.secret}',
         f'--bootstrap-admin-url={url}',
@@ -171,38 +163,48 @@ def _keystone(state: State) -> None:
         f'--bootstrap-public-url={url}',
         '--bootstrap-region-id=RegionOne',
     )
+    chains = {
+        'nova-schema': [
+            _manage(state, 'nova', 'api_db', 'sync'),
+            _manage(
+                state,
+                'nova',
+                'cell_v2',
+                'map_cell0',
+                f'--database_connection={cell0}',
+            ),
+            _manage(state, 'nova', 'cell_v2', 'create_cell', '--name=cell1'),
+            _manage(state, 'nova', 'db', 'sync'),
+        ],
+        'keystone-glance-schema': [
+            _manage(state, 'keystone', 'db_sync'),
+            _manage(state, 'keystone', *bootstrap),
+            _manage(state, 'glance', 'db_sync'),
+        ],
+        'cinder-placement-schema': [
+            _manage(state, 'cinder', 'db', 'sync'),
+            _manage(state, 'placement', 'db', 'sync'),
+        ],
+    }
+    jobs = [
+        Process(name, ['sh', '-c', ' && '.join(chain)], state.run, state.logs)
+        for name, chain in chains.items()
+    ]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.finish()
 
 
-def _nova(state: State) -> None:
-    conf = f'--config-file={state.conf}/nova.conf'
-    _manage(state, 'nova-manage', conf, 'api_db', 'sync')
-    cell0 = str(config.database(state, 'nova_cell0')['connection'])
-    _manage(
-        state,
-        'nova-manage',
-        conf,
-        'cell_v2',
-        'map_cell0',
-        f'--database_connection={cell0}',
+def _manage(state: State, service: str, *args: str) -> str:
+    conf = {'glance': 'glance-api.conf'}.get(service, f'{service}.conf')
+    return shlex.join(
+        [
+            f'{config.BIN}/{service}-manage',
+            f'--config-file={state.conf}/{conf}',
+            *args,
+        ]
     )
-    _manage(
-        state, 'nova-manage', conf, 'cell_v2', 'create_cell', '--name=cell1'
-    )
-    _manage(state, 'nova-manage', conf, 'db', 'sync')
-
-
-def _others(state: State) -> None:
-    for program, conf, *args in (
-        ('cinder-manage', 'cinder.conf', 'db', 'sync'),
-        ('placement-manage', 'placement.conf', 'db', 'sync'),
-        ('glance-manage', 'glance-api.conf', 'db_sync'),
-    ):
-        _manage(state, program, f'--config-file={state.conf}/{conf}', *args)
-
-
-def _manage(state: State, program: str, *args: str) -> None:
-    log = state.logs / f'{program}.log'
-    process.run(f'{config.BIN}/{program}', *args, log=log)
 
 
 def _program(state: State, name: str, program: str, conf: str) -> Process:
