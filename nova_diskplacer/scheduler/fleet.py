@@ -210,7 +210,10 @@ class Fleet:
         :param holds: count what was chosen here a moment ago as used.
         """
         with self._lock:
-            a = {name: array[rows] for name, array in self._a.items()}
+            a = {
+                name: array.take(rows, axis=0)
+                for name, array in self._a.items()
+            }
             disks = [self._disks[row] for row in rows.tolist()]
         used_gb, used_mbps = a['used_gb'], a['used_mbps']
         if holds:
