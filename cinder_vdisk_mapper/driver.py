@@ -113,16 +113,23 @@ class VDiskMapperDriver(driver.VolumeDriver):
         _policy(volume, self.configuration.vdisk_default_mapping)
 
     def delete_volume(self, volume: Any) -> None:
-        """Delete a volume and whatever a killed attempt left of it."""
+        """Delete a volume and whatever a killed attempt left of it.
+
+        One on a disk that is missing is kept, lest its bytes be left behind;
+        one on a disk that was forgotten went with the disk.
+        """
         name = _name(volume)
+        disk = volume.provider_location
         with _explained():
-            if volume.provider_location:
-                self._require(volume.provider_location)
-                self.binder.delete(volume.provider_location, name)
-                return
-            disk = self.binder.find(name)
-            if disk:
-                self.binder.delete(disk.uuid, name)
+            if not disk:
+                found = self.binder.find(name)
+                if found:
+                    self.binder.delete(found.uuid, name)
+            elif self.backend.forgotten(disk):
+                LOG.warning('Volume %s was on disk %s', volume.id, disk)
+            else:
+                self._require(disk)
+                self.binder.delete(disk, name)
 
     def extend_volume(self, volume: Any, new_size: int) -> None:
         """Extend a volume to ``new_size`` GiB; it must not be attached."""

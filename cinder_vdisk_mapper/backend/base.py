@@ -38,6 +38,13 @@ class Backend(abc.ABC):
         """Return one disk; its health is missing if it is not there."""
 
     @abc.abstractmethod
+    def forgotten(self, uuid: str) -> bool:
+        """Tell whether a disk has been taken out of this host for good.
+
+        One that is missing is not: it may come back.
+        """
+
+    @abc.abstractmethod
     def create(
         self,
         disk: str,

@@ -39,6 +39,12 @@ class FilesystemBackend(base.Backend):
     def disk(self, uuid: str) -> discover.Disk:
         return _disk(privsep.inspect(self.disk_root, uuid))
 
+    def forgotten(self, uuid: str) -> bool:
+        # where the root itself is away nothing can be told
+        return os.path.isdir(self.disk_root) and not os.path.lexists(
+            self._path(uuid)
+        )
+
     def create(
         self,
         disk: str,

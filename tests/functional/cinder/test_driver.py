@@ -21,7 +21,9 @@ from cinder import exception
 from cinder import objects
 from cinder.tests.functional.api import client
 
+from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
+from tests import loops
 from tests.functional.cinder import base
 
 GIB = 1 << 30
@@ -430,6 +432,17 @@ class RefusedTestCase(DriverTestCase):
         )
         self.delete(volume)
         self.assertEqual({}, self.held())
+
+    def test_disk_that_will_not_come_back(self):
+        server = self.server(claims={self.disks[0]: 1}, vdisks=1, vdisk_gb=1)
+        volume = self.create(1, f'{server}-blank-vol')
+        attachment, _ = self.attach(volume, server)
+        self.detach(volume, attachment)
+        loops.run('umount', os.path.join(self.host.root, self.disks[0]))
+        prepare.forget(
+            self.host.root, self.disks[0], self.host.root + '/../fstab'
+        )
+        self.delete(volume)
 
     def test_unsupported(self):
         volume = self.create(1)

@@ -48,6 +48,9 @@ class Backend(base.Backend):
             return fakes.disk(uuid, 0, health='missing')
         return self.known[uuid]
 
+    def forgotten(self, uuid):
+        return uuid not in self.known
+
     def create(self, disk, name, volume_id, server_id, size_gb):
         if disk in self.full:
             raise exception.DiskError(f'{disk} is full')

@@ -276,6 +276,8 @@ class VolumeTestCase(DriverTestCase):
             self.driver.delete_volume,
             volume(provider_location='c'),
         )
+        # unless the disk has been forgotten
+        self.driver.delete_volume(volume(provider_location='elsewhere'))
 
     def test_extend(self):
         self.driver.extend_volume(volume(), 20)
