@@ -38,92 +38,9 @@ from nova_diskplacer.disks import vdisks
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import fleet
 from tests.unit.nova_diskplacer.scheduler import fakes
+from tests.unit.nova_diskplacer.scheduler import simulated
 
 REPORT_TIMEOUT = 300
-
-
-@dataclasses.dataclass
-class Disk:
-    """A disk's provider."""
-
-    uuid: str
-    host: int
-    medium: str
-    total_gb: int
-    total_mbps: int
-    reserved_gb: int = 0
-
-
-class Placement:
-    """As much of Placement as disks need; claims are atomic."""
-
-    def __init__(self):
-        self.disks = {}
-        self.allocations = {}
-
-    def used(self, disk, name):
-        return sum(
-            allocation.get(disk.uuid, {}).get(name, 0)
-            for allocation in self.allocations.values()
-        )
-
-    def room_gb(self, disk):
-        return disk.total_gb - disk.reserved_gb - self.used(disk, placement.GB)
-
-    def slots(self, disk, request):
-        """How many vdisks of the request fit on a disk."""
-        if request.media not in (flavor.ANY, disk.medium):
-            return 0
-        slots = self.room_gb(disk) // request.vdisk_gb
-        if request.vdisk_mbps:
-            free = disk.total_mbps - self.used(disk, placement.MBPS)
-            slots = min(slots, free // request.vdisk_mbps)
-        return slots
-
-    def claim(self, consumer, allocations):
-        """Claim all or nothing; say whether it worked."""
-        for name, asked in allocations.items():
-            disk = self.disks[name]
-            if self.room_gb(disk) < asked.get(placement.GB, 0):
-                return False
-            free = disk.total_mbps - self.used(disk, placement.MBPS)
-            if free < asked.get(placement.MBPS, 0):
-                return False
-        self.allocations[consumer] = allocations
-        return True
-
-    def of_host(self, provider):
-        """Capacities of a host's disks; none if none has room at all."""
-        disks = [
-            disk
-            for disk in self.disks.values()
-            if fakes.host_uuid(disk.host) == provider
-        ]
-        return self._capacities(disks, 1)
-
-    def with_room(self, request):
-        """Capacities of the disks of hosts that have room for a vdisk."""
-        by_host = collections.defaultdict(list)
-        for disk in self.disks.values():
-            by_host[disk.host].append(disk)
-        found = {}
-        for disks in by_host.values():
-            found.update(self._capacities(disks, request.vdisk_gb))
-        return found
-
-    def _capacities(self, disks, least):
-        if all(self.room_gb(disk) < least for disk in disks):
-            return {}
-        return {
-            disk.uuid: fleet.Capacity(
-                disk.total_gb - disk.reserved_gb,
-                self.used(disk, placement.GB),
-                disk.total_mbps,
-                self.used(disk, placement.MBPS),
-            )
-            for disk in disks
-        }
-
 
 disks_of_a_host = st.lists(
     st.tuples(
@@ -156,7 +73,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         objects.register_all()
         self.clock = fakes.Clock()
         self.fleet = fleet.Fleet(REPORT_TIMEOUT, clock=self.clock)
-        self.placement = Placement()
+        self.placement = simulated.Placement()
         self.requests = {}
         self.reported = {}
         self.held_until = 0
@@ -183,7 +100,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         for host, disks in enumerate(hosts):
             for index, (medium, total_gb, total_mbps) in enumerate(disks):
                 name = fakes.disk_uuid(host, index)
-                self.placement.disks[name] = Disk(
+                self.placement.disks[name] = simulated.Disk(
                     name, host, medium, total_gb, total_mbps
                 )
             self.report(host)
