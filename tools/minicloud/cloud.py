@@ -25,6 +25,8 @@ import time
 import types
 import typing
 
+import requests
+
 from tools.minicloud import api
 from tools.minicloud import backing
 from tools.minicloud import config
@@ -279,12 +281,15 @@ class Cloud:
 
     def disk_providers(self) -> dict[str, str]:
         """Return the disks' resource providers, {uuid: name}."""
-        found = self.api.get(
-            'placement', '/resource_providers?required=CUSTOM_DISKPLACER'
-        )
-        return {
-            one['uuid']: one['name'] for one in found['resource_providers']
-        }
+        path = '/resource_providers?required=CUSTOM_DISKPLACER'
+        try:
+            found = self.api.get('placement', path)['resource_providers']
+        except api.ApiError as error:
+            if error.status == requests.codes.bad_request:
+                # the first agent makes the trait
+                return {}
+            raise
+        return {one['uuid']: one['name'] for one in found}
 
     def run_manage(
         self, host: str, *args: str
