@@ -29,8 +29,6 @@ from nova_diskplacer.scheduler import weigher
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import simulated
 
-HOSTS = 4
-DISKS = 8
 SERVERS = 32
 
 # Time in seconds that a request to Placement takes at the most, either way.
@@ -75,9 +73,12 @@ class RaceTest(unittest.TestCase):
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        for host in range(HOSTS):
+
+    def _report(self, hosts, disks_each):
+        self.hosts = hosts
+        for host in range(hosts):
             disks = []
-            for index in range(DISKS):
+            for index in range(disks_each):
                 disk = fakes.disk(host, index, total_gb=400)
                 disks.append(disk)
                 self.placement.disks[disk['uuid']] = simulated.Disk(
@@ -97,7 +98,7 @@ class RaceTest(unittest.TestCase):
                 },
             ),
         )
-        hosts = [fakes.host_state(host) for host in range(HOSTS)]
+        hosts = [fakes.host_state(host) for host in range(self.hosts)]
         barrier.wait()
         hosts = filters.DiskPlacementFilter().filter_all(hosts, spec)
         weighed = [types.SimpleNamespace(obj=host) for host in hosts]
@@ -121,10 +122,19 @@ class RaceTest(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(number) as pool:
             return sum(pool.map(self._boot, [barrier] * number))
 
-    def test_all_succeed_at_the_first_try(self):
+    def _check(self):
+        """All succeed at the first try, and there is no room for more."""
         self.assertEqual(SERVERS, self._boot_at_once(SERVERS))
         for disk in self.placement.disks.values():
             self.assertEqual(0, self.placement.room_gb(disk))
         for claims in self.placement.allocations.values():
             self.assertEqual([{placement.GB: 100}] * 4, [*claims.values()])
         self.assertEqual(0, self._boot_at_once(1))
+
+    def test_four_hosts(self):
+        self._report(4, 8)
+        self._check()
+
+    def test_one_host_and_no_other_to_try(self):
+        self._report(1, 32)
+        self._check()
