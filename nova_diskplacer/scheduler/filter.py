@@ -89,10 +89,9 @@ def _place(
             len(hosts),
             ', '.join(volume.volume_id for volume in attached),
         )
-    own = tuple(
-        vdisk for vdisk in vdisks if vdisk.server_id == spec.instance_uuid
-    )
-    plan = plans.Plan(request, own if allowed is not hosts else ())
+    own = [v for v in vdisks if v.server_id == spec.instance_uuid]
+    others = [v for v in vdisks if v.server_id != spec.instance_uuid]
+    plan = plans.Plan(request, tuple(own), tuple(others))
     rows = fleet.rows(host.uuid for host in allowed)
     known = np.flatnonzero(rows >= 0)
     choice = plan.choose(fleet.view(rows[known]))

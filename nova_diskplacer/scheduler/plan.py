@@ -43,21 +43,24 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A server's request and the vdisks that it has on disks already.
+    """A server's request and the vdisks that it comes with.
 
-    ``own`` is empty for a new server; otherwise all of it lies on one host
-    and only that host may be asked about.
+    ``own`` were bound for the server and count as the request's; ``others``
+    were bound for somebody else and only keep new ones of a round robin off
+    their disks. Where there are any, all lie on one host and only that host
+    may be asked about.
     """
 
     request: flavor.VDiskRequest
     own: tuple[fleet.BoundVDisk, ...] = ()
+    others: tuple[fleet.BoundVDisk, ...] = ()
 
     def choose(self, view: fleet.View) -> Choice:
         """Choose disks on each host of the view."""
         request = self.request
         vdisks = request.vdisks
         per_disk = request.vdisks_per_disk
-        if self.own:
+        if self.own or self.others:
             view, taken = self._beside_own(view)
             slots = view.slots(request)
             vdisks = max(0, vdisks - len(self.own))
@@ -81,7 +84,9 @@ class Plan:
         ]
         taken = np.zeros_like(view.free_gb)
         free_gb, free_mbps = view.free_gb.copy(), view.free_mbps.copy()
-        on_disk = collections.Counter(vdisk.disk for vdisk in self.own)
+        on_disk = collections.Counter(
+            vdisk.disk for vdisk in self.own + self.others
+        )
         for row, disks in enumerate(view.disks):
             for column, disk in enumerate(disks):
                 taken[row, column] = on_disk[disk]

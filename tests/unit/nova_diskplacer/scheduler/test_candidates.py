@@ -154,7 +154,7 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
     def setUp(self):
         self.disks = [fakes.disk_uuid(0, i) for i in range(3)]
 
-    def _choose(self, own, *disks, **changes):
+    def _choose(self, own, *disks, others=(), **changes):
         fleet = fakes.make_fleet(fakes.report(0, *disks))
         view = fleet.view(fleet.rows([fakes.host_uuid(0)]))
         request = flavor.VDiskRequest(
@@ -162,17 +162,8 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
         )
         plan = plans.Plan(
             request,
-            tuple(
-                fleets.BoundVDisk(
-                    f'v{i}',
-                    fakes.host_uuid(0),
-                    self.disks[i],
-                    's',
-                    10,
-                    'host0',
-                )
-                for i in own
-            ),
+            tuple(self._bound(i, 's') for i in own),
+            tuple(self._bound(i, 'somebody-else') for i in others),
         )
         choice = plan.choose(view)
         if not choice.fits[0]:
@@ -184,6 +175,16 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
             self.disks.index(disk): resources['CUSTOM_VDISK_GB']
             for disk, resources in claims.items()
         }
+
+    def _bound(self, disk, server_id):
+        return fleets.BoundVDisk(
+            f'v{disk}',
+            fakes.host_uuid(0),
+            self.disks[disk],
+            server_id,
+            10,
+            'host0',
+        )
 
     def _disks(self, *used, **changes):
         return [
@@ -210,6 +211,15 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
             {1: 10, 2: 10},
             self._choose([1, 2], *self._disks(0, 10, 10), vdisks=1),
         )
+
+    def test_new_vdisks_keep_off_disks_of_volumes_it_brings(self):
+        disks = self._disks(0, 20, 20)
+        self.assertEqual({1: 10, 2: 10}, self._choose([], *disks, others=[0]))
+        self.assertIsNone(self._choose([], *disks, others=[0], vdisks=3))
+        consolidated = self._choose(
+            [], *self._disks(5, 0, 0), others=[0], mapping='consolidated'
+        )
+        self.assertEqual({0: 20}, consolidated)
 
     def test_no_room_for_both_claims(self):
         self.assertIsNone(
