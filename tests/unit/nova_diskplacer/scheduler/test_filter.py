@@ -105,6 +105,7 @@ class FilterTest(unittest.TestCase):
                 number,
                 fakes.disk(number, 0, vdisks=held),
                 fakes.disk(number, 1),
+                fakes.disk(number, 2),
             )
         self.attached = [bound.Attached('v', 'host1')]
 
