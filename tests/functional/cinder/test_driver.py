@@ -257,7 +257,8 @@ class HotPluggedTestCase(DriverTestCase):
 
     def test_deleted_space_is_offered_again_and_reads_as_zeros(self):
         server = self.server()
-        volume = self.create(4)
+        hints = {'local_to_instance': server}
+        volume = self.create(4, hints=hints)
         attachment, path = self.attach(volume, server)
         with open(path, 'r+b') as stream:
             stream.write(b'secret' * 100000)
@@ -266,7 +267,8 @@ class HotPluggedTestCase(DriverTestCase):
         self.delete(volume)
         self.assertEqual({0}, set(self.host.reserved().values()))
         for _ in self.disks:
-            _, path = self.attach(self.create(4), server)
+            volume = self.create(4, hints=hints)
+            _, path = self.attach(volume, server)
             with open(path, 'rb') as stream:
                 self.assertEqual(b'\0' * 600000, stream.read(600000))
 
