@@ -13,6 +13,7 @@
 
 """Services and disks that go away and come back."""
 
+import datetime
 import json
 
 from tests.e2e import base
@@ -43,7 +44,12 @@ class RestartTest(base.TestCase):
             self.cloud.stop_service(last)
             self.cloud.start_service(first)
             self.cloud.start_service(last)
+        begun = datetime.datetime.now(datetime.UTC)
         self.assertEqual(pid, agent.pid())
+        # until then Nova may still come to think that a host is down
+        self.eventually(
+            'reports', lambda: self.cloud.reported_since(begun), 120
+        )
         self.eventually('hosts', self.cloud.hosts_ready, 120)
         self._boots()
 

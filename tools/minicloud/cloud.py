@@ -52,7 +52,9 @@ FLAVORS: dict[str, dict[str, str | int]] = {
     },
 }
 IMAGE = 'guest'
-ERROR = ' (ERROR|CRITICAL) '
+# The services of a host that report themselves up, and to which API.
+HOST_SERVICES = {'nova-compute': 'compute', 'cinder-volume': 'volumev3'}
+ERROR = ' (ERROR|CRITICAL) |No host is valid|Filtering removed all hosts'
 
 
 def say(text: str) -> None:
@@ -229,12 +231,11 @@ class Cloud:
         begun = datetime.datetime.now(datetime.UTC)
         self._start(name)
         binary, _, host = name.partition('@')
-        kind = {'nova-compute': 'compute', 'cinder-volume': 'volumev3'}
-        if binary in kind:
+        if binary in HOST_SERVICES:
             process.wait(
                 f'{name}: report',
                 lambda: (
-                    self._reported(kind[binary], binary, host)
+                    self._reported(HOST_SERVICES[binary], binary, host)
                     > begun.strftime('%Y-%m-%dT%H:%M:%S')
                 ),
                 120,
@@ -247,6 +248,15 @@ class Cloud:
             str(one['updated_at'])
             for one in self.api.get(kind, path)['services']
             if one['host'].partition('@')[0] == host
+        )
+
+    def reported_since(self, begun: datetime.datetime) -> bool:
+        """Return whether the services of all hosts have reported since."""
+        return all(
+            self._reported(kind, binary, host.name)
+            > begun.strftime('%Y-%m-%dT%H:%M:%S')
+            for host in self.hosts
+            for binary, kind in HOST_SERVICES.items()
         )
 
     def hosts_ready(self) -> bool:
