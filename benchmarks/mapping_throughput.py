@@ -22,6 +22,7 @@ to one disk's cap, beside a bare disk measured on the host.
 
 import argparse
 import pathlib
+import signal
 import sys
 import tempfile
 
@@ -125,6 +126,8 @@ def run(path: pathlib.Path, mbps: int, mib: int) -> _report.Figures:
 
 
 def main() -> int:
+    # an exit takes the cloud down, a kill would not
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--json', metavar='FILE', help='write the figures')
     parser.add_argument(
