@@ -22,15 +22,15 @@ import collections.abc
 import contextlib
 import dataclasses
 
-from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import room
 from cinder_vdisk_mapper import servers
+from cinder_vdisk_mapper import upkeep
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import placement as placement_
-from nova_diskplacer import publish
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import ledger
 
@@ -39,9 +39,7 @@ LOG = logging.getLogger(__name__)
 # More vdisks than a disk holds of one server.
 _UNLIMITED = 1 << 30
 
-
-class BindingError(exception.DiskPlacerError):
-    """There is no disk that a vdisk may be bound to."""
+BindingError = room.BindingError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Wanted:
     attached: collections.abc.Callable[[], dict[str, frozenset[str]]]
 
 
-class Binder:
+class Binder(upkeep.Upkeep):
     """Binds vdisks to the disks of one backend.
 
     :param media: hdd, ssd or any.
@@ -76,16 +74,19 @@ class Binder:
         placement: placement_.PlacementClient,
         media: str,
     ) -> None:
-        self.backend = backend
-        self.placement = placement
+        super().__init__(backend, placement)
         self.media = media
 
-    def find(self, name: str) -> discover.Disk | None:
-        """Return the disk that holds a vdisk, None if none does."""
-        for disk in self.backend.disks():
-            if any(vdisk.name == name for vdisk in disk.vdisks):
-                return disk
-        return None
+    def places(self, name: str) -> list[str]:
+        """Return the disks that hold a vdisk of that name.
+
+        There are several only where a move was interrupted.
+        """
+        return [
+            disk.uuid
+            for disk in self.backend.disks()
+            if any(vdisk.name == name for vdisk in disk.vdisks)
+        ]
 
     def bind(self, wanted: Wanted) -> str:
         """Allocate the vdisk and return the UUID of its disk.
@@ -94,21 +95,69 @@ class Binder:
         :raises PlacementError: Placement cannot be asked or told.
         :raises DiskError: the disk that the server claimed refuses.
         """
-        server_id = wanted.server.uuid if wanted.server else None
-        with _lock(f'server-{server_id}'):
-            found = self.find(wanted.name)
-            if found:
-                # a run that was killed before it could say so
-                self._settle(found.uuid)
-                return found.uuid
+        with _exclusive(wanted):
+            for found in self.places(wanted.name):
+                # a run that was killed before it could say so, or before
+                # all of it read as zeros
+                self._create(found, wanted)
+                self._settle(found)
+                return found
             disks = usable(self.backend, self.media)
             claims = self._claims(wanted)
             held = _held(disks, wanted)
             chosen = self._claimed(wanted, disks, claims, held)
             if chosen:
-                self._create(chosen, wanted)
+                # whoever oversells the disk at this moment undoes it first
+                with room.lock(f'disk-{chosen}'):
+                    self._create(chosen, wanted)
                 return chosen
             return self._bind_unclaimed(wanted, disks, claims, held)
+
+    def move(
+        self,
+        wanted: Wanted,
+        source: str,
+        commit: collections.abc.Callable[[str], None],
+    ) -> None:
+        """Move a vdisk that nobody uses to a disk of this binder's media.
+
+        :param source: UUID of the disk where it is.
+        :param commit: called with the UUID of the disk where the vdisk is
+            from then on, when its copy there is safe.
+        :raises BindingError: no disk may hold it.
+        :raises PlacementError: Placement cannot be asked or told.
+        :raises DiskError: a disk refuses.
+        """
+        with _exclusive(wanted):
+            _, vdisk = self.look(source, wanted.name)
+            self._leave_only(wanted.name, source)
+            disks = [
+                disk
+                for disk in usable(self.backend, self.media)
+                if disk.uuid != source
+            ]
+            wanted = dataclasses.replace(
+                wanted,
+                volume_id=vdisk.volume_id,
+                size_gb=max(wanted.size_gb, vdisk.size_gb),
+            )
+            target = self._bind_unclaimed(wanted, disks, {}, _held([], wanted))
+            try:
+                self.backend.copy(source, wanted.name, target)
+            except Exception:
+                self.delete(target, wanted.name)
+                raise
+            commit(target)
+            self._leave_only(wanted.name, target)
+
+    def tidy(self, name: str, volume_id: str, disk: str) -> None:
+        """Delete what an interrupted move of a volume left on other disks.
+
+        :param disk: UUID of the disk where the volume is.
+        """
+        with room.lock(f'volume-{volume_id}'):
+            self.look(disk, name)
+            self._leave_only(name, disk)
 
     def check_distinct(self, wanted: Wanted, disk: str) -> None:
         """See that round robin lets a bound vdisk be attached to a server.
@@ -123,7 +172,7 @@ class Binder:
         if policy != flavor.ROUND_ROBIN:
             return
         per_disk = _spread(wanted.server)
-        with _lock(f'server-{wanted.server.uuid}'):
+        with room.lock(f'server-{wanted.server.uuid}'):
             held = _held([self.backend.disk(disk)], wanted)[disk]
         if held >= per_disk:
             raise BindingError(
@@ -132,56 +181,15 @@ class Binder:
                 'is as many as round_robin puts on one disk'
             )
 
-    def extend(self, disk: str, name: str, size_gb: int) -> None:
-        """Extend a bound vdisk to ``size_gb`` GiB.
-
-        :raises BindingError: its disk has no room that nobody claims.
-        :raises PlacementError: Placement cannot be asked or told.
-        :raises DiskError: the disk is not there, or refuses.
-        """
-        with _lock(f'disk-{disk}'):
-            current = self.backend.disk(disk)
-            for vdisk in current.vdisks:
-                if vdisk.name == name:
-                    break
-            else:
-                raise exception.DiskError(
-                    f'vdisk {name} is not on disk {disk} '
-                    f'({current.health}) of this host'
-                )
-            if size_gb <= vdisk.size_gb:
-                return
-            larger = dataclasses.replace(vdisk, size_bytes=size_gb << 30)
-            after = dataclasses.replace(
-                current,
-                vdisks=tuple(
-                    larger if other is vdisk else other
-                    for other in current.vdisks
-                ),
-            )
-            refusal = BindingError(
-                f'disk {disk} has no room to extend {name} from '
-                f'{vdisk.size_gb} to {size_gb} GiB: the rest of it is '
-                'claimed or taken'
-            )
-            if self._room_gb(after) < 0:
-                raise refusal
-            self.backend.extend(disk, name, size_gb)
-            try:
-                if not self._reserved(disk):
-                    raise refusal
-            except exception.DiskPlacerError:
-                self.backend.shrink(disk, name, vdisk.size_gb)
-                self._sync(disk)
-                raise
-
-    def delete(self, disk: str, name: str) -> None:
-        """Delete a vdisk and give its space back.
-
-        :raises DiskError: the disk refuses.
-        """
-        self.backend.delete(disk, name)
-        self._sync(disk)
+    def _leave_only(self, name: str, disk: str) -> None:
+        """Delete a vdisk from all disks but one."""
+        for place in self.places(name):
+            if place != disk:
+                try:
+                    self.delete(place, name)
+                except exception.DiskError as error:
+                    # the next start of the driver tries again
+                    LOG.warning('%s stays on disk %s: %s', name, place, error)
 
     def _claims(self, wanted: Wanted) -> dict[str, int]:
         """Return what the server claims on any disk, in GiB."""
@@ -251,32 +259,38 @@ class Binder:
                 vdisks = -(-gb // server.request.vdisk_gb)
                 held[uuid] = max(held.get(uuid, 0), vdisks)
         per_disk = _spread(server)
-        room = {disk.uuid: self._room_gb(disk) for disk in disks}
+        free = {disk.uuid: self.room_gb(disk) for disk in disks}
         while True:
             chosen = ledger.policy_disk(
-                disks, room, held, wanted.size_gb, wanted.policy, per_disk
+                disks, free, held, wanted.size_gb, wanted.policy, per_disk
             )
             if chosen is None:
                 raise BindingError(
                     f'no disk for volume {wanted.volume_id} of '
                     f'{wanted.size_gb} GiB by {wanted.policy}: GiB not '
-                    f'claimed by disk {room}, vdisks of server '
+                    f'claimed by disk {free}, vdisks of server '
                     f'{server and server.uuid} by disk {dict(held)}, of '
                     f'which round_robin puts {per_disk} on one disk'
                 )
-            if self._take(chosen, wanted):
+            if self._take(chosen, wanted, free):
                 return chosen
-            del room[chosen]
 
-    def _take(self, disk: str, wanted: Wanted) -> bool:
+    def _take(self, disk: str, wanted: Wanted, free: dict[str, int]) -> bool:
         """Allocate a vdisk without a claim and reserve it in Placement.
 
-        False, and all as before, if the disk turns out to lack the room.
+        False, and all as before, if the disk is no longer as ``free`` says,
+        which is corrected, or turns out to lack the room.
         """
-        with _lock(f'disk-{disk}'):
+        with room.lock(f'disk-{disk}'):
+            before = free.pop(disk)
+            now = self.room_gb(self.backend.disk(disk))
+            if now != before:
+                # whoever chose at the same time chose the same disk
+                free[disk] = now
+                return False
             try:
                 self._create(disk, wanted)
-                if self._reserved(disk):
+                if self.reserve(disk):
                     return True
             except exception.DiskError as error:
                 LOG.warning('Trying another disk than %s: %s', disk, error)
@@ -285,7 +299,7 @@ class Binder:
                 self.backend.delete(disk, wanted.name)
                 raise
             self.backend.delete(disk, wanted.name)
-            self._sync(disk)
+            self.sync(disk)
             return False
 
     def _create(self, disk: str, wanted: Wanted) -> None:
@@ -298,30 +312,12 @@ class Binder:
         )
 
     def _settle(self, disk: str) -> None:
-        if not self._reserved(disk):
-            raise BindingError(
-                f'disk {disk} holds more than it has room for beside what '
-                'servers claim on it'
-            )
-
-    def _reserved(self, disk: str) -> bool:
-        """Have Placement reserve what is on a disk; False if oversold."""
-        figures = publish.sync_disk(
-            self.placement, disk, lambda: self.backend.disk(disk)
-        )
-        return figures.room_gb >= 0
-
-    def _sync(self, disk: str) -> None:
-        """Tell Placement of space given back; if not, the agent will."""
-        try:
-            self._reserved(disk)
-        except exception.PlacementError as error:
-            LOG.warning('Disk %s is not up to date: %s', disk, error)
-
-    def _room_gb(self, disk: discover.Disk) -> int:
-        """Return the GiB of a disk that no claim and no vdisk takes."""
-        claims = self.placement.provider_allocations(disk.uuid)
-        return publish.figures(disk, claims).room_gb
+        with room.lock(f'disk-{disk}'):
+            if not self.reserve(disk):
+                raise BindingError(
+                    f'disk {disk} holds more than it has room for beside '
+                    'what servers claim on it'
+                )
 
 
 def usable(backend: base.Backend, media: str) -> list[discover.Disk]:
@@ -357,6 +353,10 @@ def _held(
 
 
 @contextlib.contextmanager
-def _lock(name: str) -> collections.abc.Iterator[None]:
-    with lockutils.lock(name, lock_file_prefix='vdisk-', external=True):
+def _exclusive(wanted: Wanted) -> collections.abc.Iterator[None]:
+    """Hold the volume, and the server that it is for, if any."""
+    with contextlib.ExitStack() as stack:
+        if wanted.server:
+            stack.enter_context(room.lock(f'server-{wanted.server.uuid}'))
+        stack.enter_context(room.lock(f'volume-{wanted.volume_id}'))
         yield

@@ -31,6 +31,9 @@ Directory that holds one entry per prepared disk of this host.
 
 Set it to the same directory as ``[diskplacer] disk_root`` of the host's
 ``diskplacer-agent`` and ``diskplacer-manage``.
+
+The directory and those above it must be owned and writable by root only,
+except sticky ones above it; volumes cannot be used otherwise.
 """,
     ),
     cfg.StrOpt(
@@ -63,7 +66,20 @@ The extra spec ``vdisk:mapping`` of the volume's type takes precedence.
         help="""
 How vdisks are kept on a disk: a plugin of the namespace
 ``cinder_vdisk_mapper.backend``. ``filesystem`` keeps each in a preallocated
-raw file.
+raw file, on disks that were prepared as filesystems. ``lvm`` keeps each in a
+logical volume, on disks that were prepared with ``--backend lvm``, and wipes
+what is deleted as ``volume_clear``, ``volume_clear_size`` and
+``volume_clear_ionice`` say.
+""",
+    ),
+    cfg.StrOpt(
+        'vdisk_libvirt_uri',
+        default='qemu:///system',
+        help="""
+libvirt of this host: ``qemu:///system``, or
+``qemu+unix:///system?socket=PATH`` where Nova's ``[libvirt] connection_uri``
+says so. Servers that use volumes of a consistent group are suspended through
+it while a group snapshot is taken.
 """,
     ),
 ]

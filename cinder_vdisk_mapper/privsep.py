@@ -14,36 +14,52 @@
 
 libvirt may give a vdisk's file to the user that QEMU runs as; reading whose
 vdisk it is, extending it or deleting it then takes root.
+
+The helper trusts its caller with vdisks and with nothing else: it is told
+UUIDs and names, never paths, and works on nothing but prepared disks in a
+directory that only root can change. It also suspends and resumes guests: see
+:mod:`cinder_vdisk_mapper.hypervisor`.
+
+Its capabilities:
+
+CAP_DAC_OVERRIDE
+    open, change and delete the file of a vdisk that libvirt gave to QEMU's
+    user, and disks whose directories are closed to root.
+CAP_CHOWN
+    give the file that replaces another one at a revert to the same user, and
+    take over the file of a vdisk that is to be managed.
 """
 
 import collections.abc
+import contextlib
 import dataclasses
 import os
+import stat
 from typing import Any
 from typing import TypeVar
 
 from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
+from nova_diskplacer import exception
+from nova_diskplacer.disks import copying
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import reflink
 from nova_diskplacer.disks import vdisks
 
 context = priv_context.PrivContext(
     'cinder_vdisk_mapper',
     cfg_section='vdisk_privsep',
     pypath=__name__ + '.context',
-    capabilities=[
-        capabilities.CAP_DAC_OVERRIDE,
-        capabilities.CAP_DAC_READ_SEARCH,
-        capabilities.CAP_FOWNER,
-    ],
+    capabilities=[capabilities.CAP_DAC_OVERRIDE, capabilities.CAP_CHOWN],
 )
 
 
 _Function = TypeVar('_Function', bound=collections.abc.Callable[..., Any])
 
 
-def _as_root(function: _Function) -> _Function:
+def as_root(function: _Function) -> _Function:
+    """Have a function run in the helper process."""
     wrapped: _Function = context.entrypoint(function)
     return wrapped
 
@@ -54,43 +70,136 @@ def setup() -> None:
         context.set_client_mode(False)
 
 
-@_as_root
+def trusted(disk_root: str) -> str:
+    """Return the real path of a directory that its caller cannot change.
+
+    :raises DiskError: somebody else than root could change what is in it or
+        put another directory in its place.
+    """
+    path = os.path.realpath(disk_root)
+    part = path
+    while True:
+        # what is not there cannot be made by who cannot change its parent
+        with contextlib.suppress(FileNotFoundError):
+            _check(disk_root, part, os.stat(part), part == path)
+        if part == '/':
+            return path
+        part = os.path.dirname(part)
+
+
+def _check(
+    disk_root: str, part: str, status: os.stat_result, itself: bool
+) -> None:
+    # in a sticky directory nobody can replace what is root's
+    closed = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or (
+        not itself and status.st_mode & stat.S_ISVTX
+    )
+    if status.st_uid not in (0, os.geteuid()) or not closed:
+        raise exception.DiskError(
+            f'vdisk_disk_root {disk_root}: {part} must be owned and '
+            'writable by root only'
+        )
+
+
+def _disk(disk_root: str, uuid: str) -> str:
+    return discover.locate(trusted(disk_root), uuid)
+
+
+@as_root
 def inspect(disk_root: str, uuid: str) -> tuple[Any, ...]:
     """Return the fields of a ``Disk``."""
-    return dataclasses.astuple(discover.inspect(disk_root, uuid))
+    return dataclasses.astuple(discover.inspect(trusted(disk_root), uuid))
 
 
-@_as_root
+@as_root
 def find(disk_root: str) -> list[tuple[Any, ...]]:
-    """Return the fields of each ``Disk`` under ``disk_root``."""
-    return [dataclasses.astuple(disk) for disk in discover.discover(disk_root)]
+    """Return the fields of each filesystem under ``disk_root``."""
+    disks = discover.discover(trusted(disk_root), discover.FILESYSTEM)
+    return [dataclasses.astuple(disk) for disk in disks]
 
 
-@_as_root
+@as_root
 def create(
-    disk: str,
+    disk_root: str,
+    uuid: str,
     name: str,
     volume_id: str,
     server_id: str | None,
     size_bytes: int,
 ) -> None:
     """See :func:`nova_diskplacer.disks.vdisks.create`."""
+    disk = _disk(disk_root, uuid)
     vdisks.create(disk, name, volume_id, server_id, size_bytes)
 
 
-@_as_root
-def extend(disk: str, name: str, size_bytes: int) -> None:
+@as_root
+def extend(disk_root: str, uuid: str, name: str, size_bytes: int) -> None:
     """See :func:`nova_diskplacer.disks.vdisks.extend`."""
-    vdisks.extend(disk, name, size_bytes)
+    vdisks.extend(_disk(disk_root, uuid), name, size_bytes)
 
 
-@_as_root
-def shrink(disk: str, name: str, size_bytes: int) -> None:
+@as_root
+def shrink(disk_root: str, uuid: str, name: str, size_bytes: int) -> None:
     """See :func:`nova_diskplacer.disks.vdisks.shrink`."""
-    vdisks.shrink(disk, name, size_bytes)
+    vdisks.shrink(_disk(disk_root, uuid), name, size_bytes)
 
 
-@_as_root
-def delete(disk: str, name: str) -> None:
+@as_root
+def delete(disk_root: str, uuid: str, name: str) -> None:
     """See :func:`nova_diskplacer.disks.vdisks.delete`."""
-    vdisks.delete(disk, name)
+    vdisks.delete(_disk(disk_root, uuid), name)
+
+
+@as_root
+def rename(
+    disk_root: str, uuid: str, name: str, new_name: str, volume_id: str
+) -> None:
+    """See :func:`nova_diskplacer.disks.vdisks.rename`."""
+    vdisks.rename(_disk(disk_root, uuid), name, new_name, volume_id)
+
+
+@as_root
+def snapshot(
+    disk_root: str, uuid: str, name: str, snapshot: str, snapshot_id: str
+) -> None:
+    """See :func:`nova_diskplacer.disks.reflink.snapshot`."""
+    reflink.snapshot(_disk(disk_root, uuid), name, snapshot, snapshot_id)
+
+
+@as_root
+def clone(
+    disk_root: str,
+    uuid: str,
+    source: str,
+    name: str,
+    volume_id: str,
+    size_bytes: int,
+) -> None:
+    """See :func:`nova_diskplacer.disks.reflink.clone`."""
+    disk = _disk(disk_root, uuid)
+    reflink.clone(disk, source, name, volume_id, size_bytes)
+
+
+@as_root
+def revert(disk_root: str, uuid: str, name: str, snapshot: str) -> None:
+    """See :func:`nova_diskplacer.disks.reflink.revert`."""
+    reflink.revert(_disk(disk_root, uuid), name, snapshot)
+
+
+@as_root
+def clear(disk_root: str, uuid: str, name: str) -> None:
+    """See :func:`nova_diskplacer.disks.reflink.clear`."""
+    reflink.clear(_disk(disk_root, uuid), name)
+
+
+@as_root
+def copy(
+    disk_root: str, uuid: str, name: str, target: str, start: int
+) -> int | None:
+    """See :func:`nova_diskplacer.disks.copying.copy`.
+
+    It is called for one part after the other: the helper has few threads,
+    and goes on with a call whose caller was killed.
+    """
+    disk = _disk(disk_root, uuid)
+    return copying.copy(disk, name, _disk(disk_root, target), start)

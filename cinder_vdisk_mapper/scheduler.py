@@ -12,6 +12,10 @@
 
 """VDiskLocalityFilter: a server's vdisks are on the server's own host.
 
+And on a disk that holds them: what is free on several disks is no room for
+one vdisk. A ``filter_function`` cannot tell: Cinder's DriverFilter fails it
+for every request that is not about a volume, such as those for groups.
+
 Enable it in cinder.conf of the schedulers::
 
     [DEFAULT]
@@ -39,6 +43,9 @@ ANYWHERE = '*'
 class VDiskLocalityFilter(filters.BaseBackendFilter):
     """Pass the vdisk backends of the host of the server that it is for.
 
+    A new volume must fit one disk of the backend; one that exists fits where
+    it is.
+
     The server is known by the scheduler hint ``local_to_instance``, or by the
     name that nova-compute gives to a blank volume. Backends that do not
     report the capability ``vdisk_mapper`` are not filtered, nor is a request
@@ -57,8 +64,13 @@ class VDiskLocalityFilter(filters.BaseBackendFilter):
         """Tell whether the backend may hold the requested volume."""
         if not backend_state.capabilities.get('vdisk_mapper'):
             return True
+        properties = _properties(filter_properties)
+        if not _fits(backend_state, properties):
+            return False
         hint = (filter_properties.get('scheduler_hints') or {}).get(HINT)
-        server_id = hint or servers.of_blank_volume(_name(filter_properties))
+        server_id = hint or servers.of_blank_volume(
+            properties.get('display_name')
+        )
         if not server_id:
             return True
         if not uuidutils.is_uuid_like(server_id):
@@ -97,7 +109,19 @@ class VDiskLocalityFilter(filters.BaseBackendFilter):
         return server.host
 
 
-def _name(filter_properties: dict[str, Any]) -> str | None:
-    properties = filter_properties['request_spec']['volume_properties']
-    name: str | None = properties.get('display_name')
-    return name
+def _properties(filter_properties: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of the volume; a request may be about none."""
+    spec = filter_properties.get('request_spec') or {}
+    return dict(spec.get('volume_properties') or {})
+
+
+def _fits(backend_state: Any, properties: dict[str, Any]) -> bool:
+    size_gb = properties.get('size')
+    largest_gb = backend_state.capabilities.get('vdisk_largest_free_gb')
+    if size_gb is None or largest_gb is None:
+        return True
+    here = (
+        properties.get('status') != 'creating'
+        and properties.get('host') == backend_state.backend_id
+    )
+    return here or bool(size_gb <= largest_gb)

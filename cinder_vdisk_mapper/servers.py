@@ -12,6 +12,8 @@
 
 """What Nova knows of a server, asked with the service's own account."""
 
+import collections.abc
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -25,6 +27,9 @@ from nova_diskplacer import flavor
 
 # The first microversion that embeds the flavor's extra specs.
 _MICROVERSION = '2.47'
+
+# The first microversion that shows the UUIDs of migrations.
+_MIGRATIONS = '2.59'
 
 # Seconds that Nova may take to answer.
 _TIMEOUT = 30
@@ -56,24 +61,61 @@ def get(context: Any, uuid: str) -> Server | None:
         extra specs or has some that cannot be understood.
     """
     try:
-        server = nova.novaclient(
-            context,
-            privileged_user=True,
-            timeout=_TIMEOUT,
-            api_version=_MICROVERSION,
-        ).servers.get(uuid)
+        with _explained(f'server {uuid}'):
+            server = _client(context, _MICROVERSION).servers.get(uuid)
     except nova_exc.NotFound:
         return None
+    return parse(server.to_dict())
+
+
+def living(
+    context: Any, uuids: collections.abc.Iterable[str]
+) -> frozenset[str]:
+    """Return which of these consumers are servers or migrations.
+
+    :raises NovaError: Nova cannot be asked.
+    """
+    known, others = set(), set()
+    with _explained('servers'):
+        client = _client(context, _MIGRATIONS)
+    for uuid in uuids:
+        try:
+            with _explained(f'server {uuid}'):
+                client.servers.get(uuid)
+            known.add(uuid)
+        except nova_exc.NotFound:
+            others.add(uuid)
+    if others:
+        # a server that moves claims its old host by its migration's UUID
+        with _explained('migrations'):
+            known |= {one.uuid for one in client.migrations.list()} & others
+    return frozenset(known)
+
+
+def _client(context: Any, microversion: str) -> Any:
+    return nova.novaclient(
+        context,
+        privileged_user=True,
+        timeout=_TIMEOUT,
+        api_version=microversion,
+    )
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> collections.abc.Iterator[None]:
+    try:
+        yield
+    except nova_exc.NotFound:
+        raise
     except (
         ks_exc.ClientException,
         nova_exc.ClientException,
         requests_exc.RequestException,
     ) as error:
         raise NovaError(
-            f'Nova cannot be asked about server {uuid} ({error}); see [nova] '
-            'in cinder.conf'
+            f'Nova cannot be asked about {what} ({error}); see [nova] in '
+            'cinder.conf'
         ) from error
-    return parse(server.to_dict())
 
 
 def parse(fields: dict[str, Any]) -> Server:

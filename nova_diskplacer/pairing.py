@@ -24,12 +24,16 @@ MISMATCH = 'mismatch'
 
 @dataclasses.dataclass(frozen=True)
 class Actual:
-    """A vdisk on a disk; ``size_gb`` in GiB."""
+    """A vdisk on a disk; ``size_gb`` in GiB.
+
+    ``volume_id`` of a snapshot is the snapshot's own id.
+    """
 
     volume_id: str
     server_id: str | None
     disk: str
     size_gb: int
+    is_snapshot: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +43,8 @@ class Row:
     ``status`` is ``ok`` (it is where its server has claimed), ``pending``
     (claimed, no vdisk there yet), ``unclaimed`` (no claim covers it; the
     disk's inventory reserves it) or ``mismatch`` (no claim covers it where
-    it is, while its server has claimed room for it on ``claimed_disk``).
+    it is, while its server has claimed room for it on ``claimed_disk``). A
+    snapshot has a ``snapshot_id`` and no ``volume_id``.
     """
 
     volume_id: str | None
@@ -47,6 +52,7 @@ class Row:
     actual_disk: str | None
     size_gb: int
     status: str
+    snapshot_id: str | None = None
 
 
 def pair(
@@ -105,4 +111,11 @@ def _filling(claim: int, vdisks: list[Actual]) -> frozenset[int]:
 
 
 def _row(vdisk: Actual, claimed: str | None, status: str) -> Row:
-    return Row(vdisk.volume_id, claimed, vdisk.disk, vdisk.size_gb, status)
+    return Row(
+        None if vdisk.is_snapshot else vdisk.volume_id,
+        claimed,
+        vdisk.disk,
+        vdisk.size_gb,
+        status,
+        vdisk.volume_id if vdisk.is_snapshot else None,
+    )

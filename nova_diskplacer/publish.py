@@ -132,6 +132,11 @@ def sync_disk(
     )
 
 
+def same(present: Inventories, wanted: Figures) -> bool:
+    """Tell whether a disk's provider says what it should."""
+    return _same(present, _inventories(wanted))
+
+
 def _inventories(wanted: Figures) -> Inventories:
     return {
         GB: _inventory(

@@ -62,6 +62,7 @@ _DISK_KEYS = {
     'health': str,
     'vdisks': list,
 }
+# ``volume_id`` of a snapshot's vdisk is the id of the snapshot.
 _VDISK_KEYS = {
     'volume_id': str,
     'server_id': (str, type(None)),
@@ -93,6 +94,10 @@ def check(report: object) -> Report:
             )
         for vdisk in disk['vdisks']:
             _check(vdisk, _VDISK_KEYS, 'vdisk')
+            # agents of before there were snapshots do not say
+            told = vdisk.get('is_snapshot', False)
+            if not isinstance(told, bool):
+                raise ValueError(f'is_snapshot {told!r} is not a boolean')
     uuids = [disk['uuid'] for disk in checked['disks']]
     if len(set(uuids)) < len(uuids):
         raise ValueError(f'report has a disk twice: {sorted(uuids)}')

@@ -116,7 +116,7 @@ main() {
         profiles=functional
     fi
     if [[ " $stages " == *' e2e '* ]]; then
-        profiles+=' cloud'
+        profiles+=' cloud testbed'
         cloud=cloud
     fi
     # shellcheck disable=SC2086

@@ -10,11 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Vdisks as preallocated raw files, one filesystem per disk."""
-
-import dataclasses
-import os
-from typing import Any
+"""Vdisks as raw files, preallocated or reflinked, one filesystem per disk."""
 
 from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import base
@@ -34,16 +30,10 @@ class FilesystemBackend(base.Backend):
         privsep.setup()
 
     def disks(self) -> list[discover.Disk]:
-        return [_disk(fields) for fields in privsep.find(self.disk_root)]
+        return [base.as_disk(one) for one in privsep.find(self.disk_root)]
 
     def disk(self, uuid: str) -> discover.Disk:
-        return _disk(privsep.inspect(self.disk_root, uuid))
-
-    def forgotten(self, uuid: str) -> bool:
-        # where the root itself is away nothing can be told
-        return os.path.isdir(self.disk_root) and not os.path.lexists(
-            self._path(uuid)
-        )
+        return base.as_disk(privsep.inspect(self.disk_root, uuid))
 
     def create(
         self,
@@ -54,26 +44,60 @@ class FilesystemBackend(base.Backend):
         size_gb: int,
     ) -> None:
         privsep.create(
-            self._path(disk), name, volume_id, server_id, size_gb * vdisks.GIB
+            self.disk_root,
+            disk,
+            name,
+            volume_id,
+            server_id,
+            size_gb * vdisks.GIB,
         )
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
-        privsep.extend(self._path(disk), name, size_gb * vdisks.GIB)
+        privsep.extend(self.disk_root, disk, name, size_gb * vdisks.GIB)
 
     def shrink(self, disk: str, name: str, size_gb: int) -> None:
-        privsep.shrink(self._path(disk), name, size_gb * vdisks.GIB)
+        privsep.shrink(self.disk_root, disk, name, size_gb * vdisks.GIB)
 
     def delete(self, disk: str, name: str) -> None:
-        privsep.delete(self._path(disk), name)
+        privsep.delete(self.disk_root, disk, name)
+
+    def snapshot(
+        self, disk: str, name: str, snapshot: str, snapshot_id: str
+    ) -> None:
+        privsep.snapshot(self.disk_root, disk, name, snapshot, snapshot_id)
+
+    def clone(
+        self,
+        disk: str,
+        source: str,
+        name: str,
+        volume_id: str,
+        size_gb: int,
+    ) -> None:
+        privsep.clone(
+            self.disk_root,
+            disk,
+            source,
+            name,
+            volume_id,
+            size_gb * vdisks.GIB,
+        )
+
+    def revert(self, disk: str, name: str, snapshot: str) -> None:
+        privsep.revert(self.disk_root, disk, name, snapshot)
+
+    def clear(self, disk: str, name: str) -> None:
+        privsep.clear(self.disk_root, disk, name)
+
+    def copy(self, disk: str, name: str, target: str) -> None:
+        start: int | None = 0
+        while start is not None:
+            start = privsep.copy(self.disk_root, disk, name, target, start)
+
+    def rename(
+        self, disk: str, name: str, new_name: str, volume_id: str
+    ) -> None:
+        privsep.rename(self.disk_root, disk, name, new_name, volume_id)
 
     def device_path(self, disk: str, name: str) -> str:
-        return vdisks.path(self._path(disk), name)
-
-    def _path(self, disk: str) -> str:
-        return os.path.join(self.disk_root, disk)
-
-
-def _disk(fields: Any) -> discover.Disk:
-    disk = discover.Disk(*fields)
-    held = tuple(vdisks.VDisk(*one) for one in fields[-1])
-    return dataclasses.replace(disk, vdisks=held)
+        return vdisks.path(discover.disk_path(self.disk_root, disk), name)

@@ -253,6 +253,7 @@ def _disk(offer: reconcile.Offer) -> dict[str, typing.Any]:
                 'volume_id': vdisk.volume_id,
                 'server_id': vdisk.server_id,
                 'size_gb': vdisk.size_gb,
+                'is_snapshot': vdisk.is_snapshot,
             }
             for vdisk in disk.vdisks
         ],

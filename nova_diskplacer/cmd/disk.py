@@ -21,6 +21,7 @@ from typing import Any
 
 import prettytable
 from oslo_config import cfg
+from stevedore import extension
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -28,6 +29,10 @@ from nova_diskplacer.disks import fstab
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks import volume_group
+
+#: Entry points that add commands, given argparse's subparsers.
+COMMANDS = 'nova_diskplacer.cmd.disk'
 
 Handler = collections.abc.Callable[[cfg.ConfigOpts, argparse.Namespace], int]
 
@@ -69,6 +74,25 @@ def register(subparsers: Any) -> None:
         action='store_true',
         help='destroy what is on the device; one in use is refused always',
     )
+    command.add_argument(
+        '--backend',
+        choices=(discover.FILESYSTEM, discover.LVM),
+        default=discover.FILESYSTEM,
+        help='what keeps vdisks on a device: an XFS filesystem, or a volume '
+        'group of LVM (default: %(default)s)',
+    )
+    command.add_argument(
+        '--thin',
+        action='store_true',
+        help='with --backend lvm: have a thin pool take all of the device; '
+        'it is never overprovisioned',
+    )
+    command.add_argument(
+        '--no-zero',
+        action='store_true',
+        help='with --backend lvm: do not write zeros to all of the device, '
+        'which is done once; each volume is zeroed when it is bound instead',
+    )
     _add_fstab(command)
     _add_format(command)
 
@@ -83,10 +107,16 @@ def register(subparsers: Any) -> None:
         commands,
         'forget',
         _forget,
-        'unmount a disk without vdisks and forget it; what is on it stays',
+        'unmount or export a disk without vdisks and forget it; what is on '
+        'it stays',
     )
     command.add_argument('uuid', metavar='UUID')
     _add_fstab(command)
+
+    # further commands, which may replace how the configuration is read by
+    # setting args.configure
+    for found in extension.ExtensionManager(COMMANDS):
+        found.plugin(commands)
 
 
 def _command(
@@ -122,6 +152,10 @@ def _mbps(text: str) -> int:
 def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise exception.DiskError('preparing a disk takes root')
+    if args.backend != discover.LVM and (args.thin or args.no_zero):
+        raise exception.DiskError(
+            f'--thin and --no-zero take --backend {discover.LVM}'
+        )
     disk = prepare.prepare(
         conf.diskplacer.disk_root,
         args.target,
@@ -129,6 +163,9 @@ def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         args.mbps,
         args.wipe,
         args.fstab,
+        volume_group.Options(args.thin, not args.no_zero)
+        if args.backend == discover.LVM
+        else None,
     )
     _print_disk(disk, args.format)
     return 0
@@ -189,10 +226,16 @@ def _print_disk(disk: discover.Disk, format_: str) -> None:
             table.add_row([name, '' if value is None else value])
     print(table)
     if disk.vdisks:
-        table = _table('Volume', 'Bound for server', 'GiB')
+        table = _table('Name', 'Kind', 'Owner', 'Bound for server', 'GiB')
         for vdisk in disk.vdisks:
             table.add_row(
-                [vdisk.volume_id, vdisk.server_id or '', vdisk.size_gb]
+                [
+                    vdisk.name,
+                    _kind(vdisk),
+                    vdisk.volume_id,
+                    vdisk.server_id or '',
+                    vdisk.size_gb,
+                ]
             )
         print(table)
 
@@ -206,7 +249,17 @@ def _fields(disk: discover.Disk) -> dict[str, Any]:
 
 
 def _vdisk_fields(vdisk: vdisks.VDisk) -> dict[str, Any]:
-    return {**dataclasses.asdict(vdisk), 'size_gb': vdisk.size_gb}
+    return {
+        **dataclasses.asdict(vdisk),
+        'size_gb': vdisk.size_gb,
+        'kind': _kind(vdisk),
+    }
+
+
+def _kind(vdisk: vdisks.VDisk) -> str:
+    if not vdisk.volume_id:
+        return 'unmanaged'
+    return 'snapshot' if vdisk.is_snapshot else 'volume'
 
 
 def _table(*names: str) -> prettytable.PrettyTable:

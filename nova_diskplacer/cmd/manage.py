@@ -35,17 +35,22 @@ def make_parser() -> argparse.ArgumentParser:
         metavar='FILE',
         help='file to read, may be repeated (default: nova.conf)',
     )
+    parser.set_defaults(configure=_configure)
     commands = parser.add_subparsers(dest='command', required=True)
     disk.register(commands)
     map_.register(commands)
     return parser
 
 
+def _configure(args: argparse.Namespace) -> None:
+    common.configure(args.config_file, [])
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     args = make_parser().parse_args(argv)
     try:
-        common.configure(args.config_file, [])
+        args.configure(args)
         status: int = args.handler(conf.CONF, args)
     except exception.DiskPlacerError as error:
         print(f'diskplacer-manage: {error}', file=sys.stderr)

@@ -295,6 +295,7 @@ def assemble(
                         server,
                         disk['uuid'],
                         vdisk['size_gb'],
+                        vdisk.get('is_snapshot', False),
                     )
                 )
     keys = sorted(
@@ -342,6 +343,12 @@ def _json(result: Map) -> str:
     )
 
 
+def _what(row: pairing.Row) -> str:
+    if row.snapshot_id:
+        return f'snapshot {row.snapshot_id}'
+    return row.volume_id or '-'
+
+
 def _table(result: Map) -> str:
     table = prettytable.PrettyTable(_COLUMNS, align='l')
     for server in result.servers:
@@ -350,7 +357,7 @@ def _table(result: Map) -> str:
                 [
                     server.server_id or '-',
                     server.host,
-                    row.volume_id or '-',
+                    _what(row),
                     row.size_gb,
                     row.claimed_disk or '-',
                     row.actual_disk or '-',

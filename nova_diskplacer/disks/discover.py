@@ -21,6 +21,8 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks import space
 from nova_diskplacer.disks import sysfs
 from nova_diskplacer.disks import vdisks as vdisks_
 
@@ -30,11 +32,12 @@ OK = 'ok'
 MISSING = 'missing'
 READ_ONLY = 'read-only'
 
+# What keeps vdisks on a disk.
+FILESYSTEM = 'filesystem'
+LVM = 'lvm'
+
 # Why each path is missing, as last logged.
 _complaints: dict[str, str] = {}
-
-# What the filesystem may need for itself while vdisks are allocated.
-_SLACK = 64 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +48,10 @@ class Disk:
     known: ``medium`` and ``model`` are empty, figures are 0.
 
     ``total_gb`` is what vdisks may fill, in GiB: the filesystem less what
-    anything else takes. ``mbps`` is in MB/s. ``numa_node`` is None where the
-    machine or the disk has none.
+    anything else takes. ``free_bytes`` is what may be allocated now, of which
+    some may be promised to vdisks that do not occupy all of their size.
+    ``mbps`` is in MB/s. ``numa_node`` is None where the machine or the disk
+    has none.
     """
 
     uuid: str
@@ -64,55 +69,94 @@ class Disk:
 
     @property
     def free_gb(self) -> int:
-        """GiB that new vdisks may physically fill."""
-        return max(0, self.free_bytes - _SLACK) // vdisks_.GIB
+        """GiB that new vdisks may fill when all others are filled."""
+        taken = sum(vdisk.size_gb for vdisk in self.vdisks)
+        return max(
+            0, min(self.free_bytes // vdisks_.GIB, self.total_gb - taken)
+        )
 
 
-def discover(disk_root: str) -> list[Disk]:
+def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
     """Return the disks under ``disk_root``, sorted by UUID.
 
     A disk that cannot be read is listed as missing; it spoils no other.
+
+    :param kind: FILESYSTEM or LVM, for these only.
     """
     try:
         names = sorted(os.listdir(disk_root))
     except FileNotFoundError:
         return []
-    return [inspect(disk_root, name) for name in names if _is_uuid(name)]
+    return [
+        inspect(disk_root, name)
+        for name in names
+        if _is_uuid(name) and kind in (None, kind_of(disk_root, name))
+    ]
+
+
+def kind_of(disk_root: str, uuid: str) -> str:
+    """Return whether the entry of a disk is one of a FILESYSTEM or LVM."""
+    entry = os.path.join(disk_root, uuid)
+    return LVM if lvm.is_entry(entry) else FILESYSTEM
 
 
 def inspect(disk_root: str, uuid: str) -> Disk:
-    """Return the disk ``uuid`` under ``disk_root``; missing if unreadable."""
-    path = os.path.join(disk_root, uuid)
+    """Return the disk ``uuid`` under ``disk_root``; missing if unreadable.
+
+    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+    """
+    path = disk_path(disk_root, uuid)
     try:
-        if not os.path.ismount(os.path.realpath(path)):
-            return _unreadable(uuid, path, 'nothing is mounted there')
-        known = identity.read(path)
-        if known is None or known.uuid != uuid:
-            carried = known.uuid if known else 'none'
-            return _unreadable(uuid, path, f'its identity is {carried}')
-        disk = _inspect(known, path)
+        if lvm.is_entry(path):
+            disk = _inspect_group(uuid, path)
+        else:
+            disk = _inspect(_identified(path, uuid), path)
     except (exception.DiskError, OSError) as error:
         return _unreadable(uuid, path, str(error))
     _complaints.pop(path, None)
     return disk
 
 
-def capacity_gb(size_bytes: int, free_bytes: int, allocated_bytes: int) -> int:
-    """Return the GiB that vdisks may fill on a disk.
+def locate(disk_root: str, uuid: str) -> str:
+    """Return the path of a disk that is there and is the one that it says.
 
-    :param allocated_bytes: what the vdisks on it take; the rest of what is
-        not free belongs to something else.
+    :raises DiskError: it is not; says why.
     """
-    others = max(0, size_bytes - free_bytes - allocated_bytes)
-    return max(0, size_bytes - others - _SLACK) // vdisks_.GIB
+    path = disk_path(disk_root, uuid)
+    try:
+        _identified(path, uuid)
+    except (exception.DiskError, OSError) as error:
+        raise exception.DiskError(
+            f'disk {path} is missing: {error}'
+        ) from error
+    return path
+
+
+def disk_path(disk_root: str, uuid: str) -> str:
+    """Return where a disk is, or would be.
+
+    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+    """
+    if not _is_uuid(uuid):
+        raise exception.DiskError(f'{uuid!r} is not the UUID of a disk')
+    return os.path.join(disk_root, uuid)
+
+
+def _identified(path: str, uuid: str) -> identity.Identity:
+    if not os.path.ismount(os.path.realpath(path)):
+        raise exception.DiskError('nothing is mounted there')
+    known = identity.read(path)
+    if known is None or known.uuid != uuid:
+        carried = known.uuid if known else 'none'
+        raise exception.DiskError(f'its identity is {carried}')
+    return known
 
 
 def _inspect(known: identity.Identity, path: str) -> Disk:
     with vdisks_.locked(path, fcntl.LOCK_SH) as directory:
         status = os.fstatvfs(directory)
         vdisks = vdisks_.scan(path)
-    size = status.f_blocks * status.f_frsize
-    free = status.f_bavail * status.f_frsize
+        total_gb = space.total_gb(directory, status)
     block = sysfs.of_filesystem(path)
     return Disk(
         uuid=known.uuid,
@@ -121,14 +165,35 @@ def _inspect(known: identity.Identity, path: str) -> Disk:
         medium=known.medium,
         model=block.model,
         numa_node=block.numa_node,
-        size_bytes=size,
-        free_bytes=free,
-        total_gb=capacity_gb(
-            size, free, sum(vdisk.size_bytes for vdisk in vdisks)
-        ),
+        size_bytes=status.f_blocks * status.f_frsize,
+        free_bytes=space.free_bytes(status),
+        total_gb=total_gb,
         mbps=known.mbps,
         health=READ_ONLY if status.f_flag & os.ST_RDONLY else OK,
         vdisks=vdisks,
+    )
+
+
+def _inspect_group(uuid: str, path: str) -> Disk:
+    group = lvm.require(uuid)
+    known = group.identity
+    if known.uuid != uuid:
+        raise exception.DiskError(f'its identity is {known.uuid}')
+    block = sysfs.of_device(group.devices[0])
+    read_only = group.read_only or block.read_only
+    return Disk(
+        uuid=known.uuid,
+        path=path,
+        device=block.device,
+        medium=known.medium,
+        model=block.model,
+        numa_node=block.numa_node,
+        size_bytes=group.size_bytes,
+        free_bytes=max(0, group.free_bytes - lvm.SLACK),
+        total_gb=group.total_gb,
+        mbps=known.mbps,
+        health=READ_ONLY if read_only else OK,
+        vdisks=group.vdisks,
     )
 
 

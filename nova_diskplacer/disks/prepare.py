@@ -28,8 +28,10 @@ from nova_diskplacer.disks import block
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import fstab as fstab_
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import sysfs
 from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks import volume_group
 
 
 def prepare(
@@ -39,6 +41,7 @@ def prepare(
     mbps: int | None = None,
     wipe: bool = False,
     fstab: str = fstab_.PATH,
+    lvm_options: volume_group.Options | None = None,
 ) -> discover.Disk:
     """Prepare a device or directory; complete or confirm a prepared one.
 
@@ -48,6 +51,8 @@ def prepare(
         of its medium.
     :param wipe: destroy what is on the device. A device in use is refused
         all the same.
+    :param lvm_options: how to make a device a volume group; None: it is
+        made a filesystem.
     :raises DiskError: the target is refused, or a step failed; says why.
     """
     with _explained(target):
@@ -55,7 +60,17 @@ def prepare(
         target = os.path.realpath(target)
         mode = os.stat(target).st_mode
         os.makedirs(disk_root, mode=0o755, exist_ok=True)
-        if stat.S_ISBLK(mode):
+        if stat.S_ISBLK(mode) and wipe:
+            volume_group.check_forgotten(disk_root, target)
+        if stat.S_ISBLK(mode) and lvm_options:
+            uuid = volume_group.prepare(
+                disk_root, target, medium, mbps, wipe, lvm_options
+            )
+        elif lvm_options:
+            raise exception.DiskError(
+                f'{target} is no block device: LVM takes one'
+            )
+        elif stat.S_ISBLK(mode):
             uuid = _device(disk_root, target, wipe, fstab)
             _identify(os.path.join(disk_root, uuid), uuid, medium, mbps)
         elif not stat.S_ISDIR(mode):
@@ -89,9 +104,11 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
         held = len(discover.inspect(disk_root, uuid).vdisks)
         if held:
             raise exception.DiskError(
-                f'disk {uuid} holds {held} vdisks: delete their volumes or '
-                'move them away first'
+                f'disk {uuid} holds {held} vdisks: delete their volumes and '
+                'snapshots or move them away first'
             )
+        if lvm.is_entry(path):
+            volume_group.export(uuid)
         if os.path.islink(path):
             os.unlink(path)
             return

@@ -28,6 +28,7 @@ class Block:
     model: str = ''
     rotational: bool = False
     numa_node: int | None = None
+    read_only: bool = False
 
     @property
     def medium(self) -> str | None:
@@ -40,6 +41,11 @@ class Block:
 def of_filesystem(path: str, sys: str = SYS) -> Block:
     """Return the device that holds the filesystem of ``path``."""
     return of_number(os.stat(path).st_dev, sys)
+
+
+def of_device(path: str, sys: str = SYS) -> Block:
+    """Return what is known of the block device with the node ``path``."""
+    return of_number(os.stat(path).st_rdev, sys)
 
 
 def of_number(number: int, sys: str = SYS) -> Block:
@@ -60,6 +66,7 @@ def of_number(number: int, sys: str = SYS) -> Block:
         model=_read(os.path.join(disk, 'device', 'model')),
         rotational=_read(os.path.join(disk, 'queue', 'rotational')) == '1',
         numa_node=_numa_node(disk, sys),
+        read_only=_read(os.path.join(block, 'ro')) == '1',
     )
 
 

@@ -25,16 +25,19 @@ import fcntl
 import os
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import files
 
 DIRECTORY = 'vdisks'
 
+# What becomes a vdisk's file: only root and whom libvirt gives it to use it.
+MODE = 0o600
+# Nobody ever writes to a snapshot.
+SNAPSHOT_MODE = 0o400
+
+# Prefix of what is no vdisk yet; no vdisk's name begins so.
+UNFINISHED = '.unfinished.'
+
 GIB = 1 << 30
-
-# XFS wants as much free as a call asks for, allocated already or not.
-_STEP = 32 << 20
-
-_SERVER = 'user.diskplacer.server'
-_VOLUME = 'user.diskplacer.volume'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +54,23 @@ class VDisk:
         """Size in GiB, rounded up."""
         return -(-self.size_bytes // GIB)
 
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it is a Cinder snapshot; ``volume_id`` is then its id."""
+        return is_snapshot(self.name)
+
+
+def is_snapshot(name: str) -> bool:
+    """Tell whether a vdisk of this name is a Cinder snapshot."""
+    return name.startswith('snapshot-')
+
 
 def path(disk: str, name: str) -> str:
-    """Return the path of a vdisk's file on the disk at path ``disk``."""
-    return os.path.join(disk, DIRECTORY, name)
+    """Return the path of a vdisk's file on the disk at path ``disk``.
+
+    :raises DiskError: there can be no vdisk of that name.
+    """
+    return os.path.join(disk, DIRECTORY, files.check_name(name))
 
 
 def make_directory(disk: str) -> None:
@@ -68,7 +84,7 @@ def make_directory(disk: str) -> None:
         descriptor = os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, 4096)
-            os.setxattr(descriptor, _SERVER, b'')
+            os.setxattr(descriptor, files.SERVER, b'')
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -98,6 +114,26 @@ def locked(disk: str, mode: int) -> collections.abc.Iterator[int]:
         os.close(directory)
 
 
+@contextlib.contextmanager
+def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
+    """Hold the directory of vdisks to change vdisk ``name``.
+
+    What a change that was killed has left there is removed first. Yields a
+    descriptor of the directory.
+
+    :raises DiskError: in place of any OSError inside of it.
+    """
+    files.check_name(name)
+    try:
+        with locked(disk, fcntl.LOCK_EX) as directory:
+            for entry in os.listdir(directory):
+                if entry.startswith(UNFINISHED):
+                    os.unlink(entry, dir_fd=directory)
+            yield directory
+    except OSError as error:
+        raise explained(disk, name, error) from error
+
+
 def scan(disk: str) -> tuple[VDisk, ...]:
     """Return the vdisks on the disk at path ``disk``, sorted by name.
 
@@ -108,7 +144,9 @@ def scan(disk: str) -> tuple[VDisk, ...]:
         for entry in entries:
             # one deleted since it was listed is none
             with contextlib.suppress(FileNotFoundError):
-                if entry.is_file(follow_symlinks=False):
+                if not entry.name.startswith(UNFINISHED) and entry.is_file(
+                    follow_symlinks=False
+                ):
                     found.append(_read(entry.path, entry.name))
     return tuple(sorted(found, key=lambda vdisk: vdisk.name))
 
@@ -128,13 +166,13 @@ def create(
     :raises DiskError: the disk lacks the space, refuses, or has a vdisk of
         that name of another volume.
     """
-    try:
-        with locked(disk, fcntl.LOCK_EX) as directory:
-            if not _present(disk, name, volume_id):
-                _allocate(directory, name, volume_id, server_id, size_bytes)
-                os.fsync(directory)
-    except OSError as error:
-        raise _explained(disk, name, error) from error
+    with changing(disk, name) as directory:
+        if present(disk, name, volume_id):
+            return
+        with files.unnamed(directory, MODE) as new:
+            os.posix_fallocate(new, 0, size_bytes)
+            files.give(new, volume_id, server_id)
+            files.appear(directory, new, name)
 
 
 def extend(disk: str, name: str, size_bytes: int) -> None:
@@ -144,23 +182,17 @@ def extend(disk: str, name: str, size_bytes: int) -> None:
 
     :raises DiskError: there is no such vdisk, or the disk lacks the space.
     """
-    try:
-        with locked(disk, fcntl.LOCK_EX):
-            descriptor = os.open(path(disk, name), os.O_RDWR | os.O_NOFOLLOW)
-            try:
-                before = os.fstat(descriptor).st_size
-                try:
-                    for start in range(0, size_bytes, _STEP):
-                        step = min(_STEP, size_bytes - start)
-                        os.posix_fallocate(descriptor, start, step)
-                except OSError:
-                    os.ftruncate(descriptor, before)
-                    raise
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-    except OSError as error:
-        raise _explained(disk, name, error) from error
+    with (
+        changing(disk, name) as directory,
+        files.opened(directory, name, os.O_RDWR) as descriptor,
+    ):
+        before = os.fstat(descriptor).st_size
+        try:
+            files.allocate(descriptor, size_bytes)
+        except OSError:
+            os.ftruncate(descriptor, before)
+            raise
+        os.fsync(descriptor)
 
 
 def shrink(disk: str, name: str, size_bytes: int) -> None:
@@ -168,11 +200,11 @@ def shrink(disk: str, name: str, size_bytes: int) -> None:
 
     :raises DiskError: there is no such vdisk, or the disk refuses.
     """
-    try:
-        with locked(disk, fcntl.LOCK_EX):
-            os.truncate(path(disk, name), size_bytes)
-    except OSError as error:
-        raise _explained(disk, name, error) from error
+    with (
+        changing(disk, name) as directory,
+        files.opened(directory, name, os.O_RDWR) as descriptor,
+    ):
+        os.ftruncate(descriptor, size_bytes)
 
 
 def delete(disk: str, name: str) -> None:
@@ -180,67 +212,65 @@ def delete(disk: str, name: str) -> None:
 
     :raises DiskError: the disk refuses.
     """
-    try:
-        with locked(disk, fcntl.LOCK_EX) as directory:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory)
-            os.fsync(directory)
-    except OSError as error:
-        raise _explained(disk, name, error) from error
+    with changing(disk, name) as directory:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            files.opened(directory, name, os.O_RDWR) as descriptor,
+        ):
+            os.unlink(name, dir_fd=directory)
+            files.release(descriptor)
+        os.fsync(directory)
 
 
-def _present(disk: str, name: str, volume_id: str) -> bool:
+def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
+    """Rename a vdisk that nobody uses and give it to a volume.
+
+    Nothing is done if that has been done. It is no server's afterwards.
+
+    :param volume_id: id of the volume or snapshot, '' for nobody.
+    :raises DiskError: the disk has no such vdisk, has another of the new
+        name, or refuses.
+    """
+    files.check_name(new_name)
+    with changing(disk, name) as directory:
+        taken = os.path.lexists(path(disk, new_name))
+        if taken and name != new_name:
+            if os.path.lexists(path(disk, name)):
+                raise FileExistsError(errno.EEXIST, f'{new_name} exists')
+            present(disk, new_name, volume_id)
+            return
+        with files.opened(directory, name, os.O_RDONLY) as descriptor:
+            # the name last: it tells that all is done
+            os.fchown(descriptor, os.geteuid(), os.getegid())
+            mode = SNAPSHOT_MODE if is_snapshot(new_name) else MODE
+            os.fchmod(descriptor, mode)
+            files.give(descriptor, volume_id, None)
+            os.fsync(descriptor)
+        os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.fsync(directory)
+
+
+def present(disk: str, name: str, volume_id: str) -> bool:
+    """Tell whether a disk has the vdisk of this name and volume.
+
+    :raises OSError: it has one of another volume, or cannot be read.
+    """
     try:
         vdisk = _read(path(disk, name), name)
     except FileNotFoundError:
         return False
     if vdisk.volume_id != volume_id:
         raise FileExistsError(
-            errno.EEXIST, f'it belongs to volume {vdisk.volume_id!r}'
+            errno.EEXIST, f'{name} belongs to volume {vdisk.volume_id!r}'
         )
     return True
 
 
-def _allocate(
-    directory: int,
-    name: str,
-    volume_id: str,
-    server_id: str | None,
-    size_bytes: int,
-) -> None:
-    descriptor = os.open(
-        '.', os.O_TMPFILE | os.O_RDWR, 0o600, dir_fd=directory
-    )
-    try:
-        os.posix_fallocate(descriptor, 0, size_bytes)
-        os.setxattr(descriptor, _SERVER, (server_id or '').encode())
-        os.setxattr(descriptor, _VOLUME, volume_id.encode())
-        os.fsync(descriptor)
-        # dst_dir_fd also makes Python follow the link in /proc
-        os.link(f'/proc/self/fd/{descriptor}', name, dst_dir_fd=directory)
-    finally:
-        os.close(descriptor)
-
-
 def _read(file: str, name: str) -> VDisk:
-    server_id = _attribute(file, _SERVER)
-    return VDisk(
-        name,
-        _attribute(file, _VOLUME),
-        server_id or None,
-        os.stat(file).st_size,
-    )
+    volume_id, server_id = files.owners(file)
+    return VDisk(name, volume_id, server_id, os.stat(file).st_size)
 
 
-def _attribute(file: str, attribute: str) -> str:
-    try:
-        return os.getxattr(file, attribute).decode('utf-8', 'replace')
-    except OSError as error:
-        # a file that somebody else put there: it takes space all the same
-        if error.errno == errno.ENODATA:
-            return ''
-        raise
-
-
-def _explained(disk: str, name: str, error: OSError) -> exception.DiskError:
+def explained(disk: str, name: str, error: OSError) -> exception.DiskError:
+    """Return what to raise where a disk refuses."""
     return exception.DiskError(f'vdisk {name} on {disk}: {error.strerror}')

@@ -73,18 +73,14 @@ def _place(
     fleet = listener.get_fleet()
     attached = bound.volumes(spec._context, spec.instance_uuid)
     vdisks = fleet.bound(volume.volume_id for volume in attached)
-    allowed = _where_bound(hosts, attached, vdisks)
+    remembered = _remembered(attached, vdisks)
+    allowed = _where_bound(hosts, vdisks, remembered)
     if allowed is not hosts:
         LOG.info(
             'Server %s has vdisks on the disks of host %s and cannot be '
             'anywhere else: %d of %d hosts rejected. Volumes: %s',
             spec.instance_uuid,
-            ', '.join(
-                sorted(
-                    {vdisk.host for vdisk in vdisks}
-                    | _remembered(attached, vdisks)
-                )
-            ),
+            ', '.join(sorted({vdisk.host for vdisk in vdisks} | remembered)),
             len(hosts) - len(allowed),
             len(hosts),
             ', '.join(volume.volume_id for volume in attached),
@@ -131,18 +127,16 @@ def _place(
 
 
 def _where_bound(
-    hosts: Hosts,
-    attached: list[bound.Attached],
-    vdisks: list[fleets.BoundVDisk],
+    hosts: Hosts, vdisks: list[fleets.BoundVDisk], names: set[str]
 ) -> Hosts:
     """Return the hosts on which all bound vdisks of a server lie.
 
-    A vdisk that no agent reports (its agent is away) is placed by what Nova
-    remembers of its connection. Returns ``hosts`` itself where nothing is
-    bound.
+    :param vdisks: those that an agent reports.
+    :param names: the hosts of the others (their agent is away), as Nova
+        remembers them of their connections.
+    :returns: ``hosts`` itself where nothing is bound.
     """
     providers = {vdisk.provider for vdisk in vdisks}
-    names = _remembered(attached, vdisks)
     if not providers and not names:
         return hosts
     return [

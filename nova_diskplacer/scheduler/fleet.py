@@ -142,6 +142,7 @@ class Fleet:
             )
             for disk in disks
             for vdisk in disk['vdisks']
+            if not vdisk.get('is_snapshot')
         }
         with self._lock:
             row = self._row(provider, len(disks))

@@ -106,7 +106,8 @@ _env_install_base() {
             -r "$ENV_LIB/openstack.txt" \
             -r "$ENV_TOP/requirements.txt" \
             -r "$ENV_TOP/test-requirements.txt" \
-            -r "$ENV_TOP/doc/requirements.txt"
+            -r "$ENV_TOP/doc/requirements.txt" &&
+        _env_pip --no-deps -r "$ENV_LIB/nodeps.txt"
 }
 
 _env_install_cloud() {

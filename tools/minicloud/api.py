@@ -22,7 +22,7 @@ import keystoneauth1.identity
 import keystoneauth1.session
 import requests
 
-from tools.minicloud import config
+from tools.minicloud import ini
 from tools.minicloud import process
 from tools.minicloud.state import State
 
@@ -279,7 +279,7 @@ class Api:
                 'url': self.state.url(name) + suffix,
             }
             self.post('identity', '/endpoints', {'endpoint': endpoint})
-        self.create_user(config.USER, config.PROJECT, ('admin', 'service'))
+        self.create_user(ini.USER, ini.PROJECT, ('admin', 'service'))
 
     def create_user(
         self, name: str, project: str, roles: tuple[str, ...] = ('member',)

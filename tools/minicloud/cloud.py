@@ -33,6 +33,7 @@ from tools.minicloud import config
 from tools.minicloud import disks
 from tools.minicloud import guest
 from tools.minicloud import hypervisor
+from tools.minicloud import ini
 from tools.minicloud import process
 from tools.minicloud import services
 from tools.minicloud import state as states
@@ -170,8 +171,13 @@ class Cloud:
         config.write_all(self.state, hypervisor.hostname(self.state))
 
     def _create_resources(self) -> None:
+        # that of the disks of the backend called vdisk
+        medium = self.hosts[0].media[0]
         for name, extra_specs in FLAVORS.items():
-            self.flavors[name] = self.api.create_flavor(name, **extra_specs)
+            media = {'media': medium} if extra_specs else {}
+            self.flavors[name] = self.api.create_flavor(
+                name, **extra_specs, **media
+            )
         self.api.create_volume_type(
             'vdisk',
             **{
@@ -261,32 +267,34 @@ class Cloud:
 
     def hosts_ready(self) -> bool:
         """Return whether all hosts can take servers with vdisks."""
-        names = {host.name for host in self.hosts}
-        computes = {
-            one['host']
-            for one in self.api.get(
-                'compute', '/os-services?binary=nova-compute'
-            )['services']
-            if one['state'] == 'up'
-        }
-        if computes != names:
+        computes = sorted(host.name for host in self.hosts)
+        if self._up('compute', 'nova-compute') != computes:
             return False
         mapped = self.api.get('compute', '/os-hypervisors')['hypervisors']
-        if len(mapped) != len(names):
+        if len(mapped) != len(computes):
             return False
-        volumes = {
-            one['host'].partition('@')[0]
-            for one in self.api.get(
-                'volumev3', '/os-services?binary=cinder-volume'
-            )['services']
-            if one['state'] == 'up'
-        }
+        backends = sorted(
+            f'{host.name}@{name}'
+            for host in self.hosts
+            for name in host.backends
+        )
+        backups = sorted(host.name for host in self.hosts if host.backups)
         pools = self.api.get('volumev3', '/scheduler-stats/get_pools')['pools']
-        wanted = sum(host.disks for host in self.hosts)
+        wanted = sum(host.disks * len(host.media) for host in self.hosts)
         return (
-            volumes == names
-            and len(pools) == len(names)
+            self._up('volumev3', 'cinder-volume') == backends
+            and self._up('volumev3', 'cinder-backup') == backups
+            and len(pools) == len(backends)
             and len(self.disk_providers()) == wanted
+        )
+
+    def _up(self, kind: str, binary: str) -> list[str]:
+        """Return the hosts where a service is up, sorted."""
+        path = f'/os-services?binary={binary}'
+        return sorted(
+            str(one['host'])
+            for one in self.api.get(kind, path)['services']
+            if one['state'] == 'up'
         )
 
     def disk_providers(self) -> dict[str, str]:
@@ -308,7 +316,7 @@ class Cloud:
         conf = self.state.host_dir(host) / 'diskplacer.conf'
         return subprocess.run(
             [
-                f'{config.BIN}/diskplacer-manage',
+                f'{ini.BIN}/diskplacer-manage',
                 f'--config-file={conf}',
                 *args,
             ],

@@ -22,6 +22,7 @@ import typing
 
 from tools.minicloud import checks
 from tools.minicloud import config
+from tools.minicloud import ini
 from tools.minicloud import process
 from tools.minicloud.api import ApiError
 from tools.minicloud.cloud import Cloud
@@ -273,7 +274,7 @@ The cloud stays up.
   use:        openstack server list --all-projects
               openstack flavor list
               diskplacer-manage --config-file {conf} map
-  programs:   are in {config.BIN}
+  programs:   are in {ini.BIN}
   logs:       {state.logs}
   take down:  tools/demo.sh --stop --state {state.path}
 """)

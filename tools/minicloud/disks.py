@@ -17,7 +17,7 @@ import json
 import pathlib
 import subprocess
 
-from tools.minicloud import config
+from tools.minicloud import ini
 from tools.minicloud import process
 from tools.minicloud.state import Host
 from tools.minicloud.state import State
@@ -39,13 +39,15 @@ def make(state: State, host: Host) -> None:
     # not below hosts/: a bind mount would hide the file's path
     directory = state.path / 'devices'
     directory.mkdir(exist_ok=True)
-    for index in range(host.disks):
-        backing = directory / f'{host.name}-{index}.raw'
-        if backing.exists():
-            continue
-        with backing.open('wb') as stream:
-            stream.truncate(host.disk_gb * GIB)
-        prepare(state, host.name, attach(backing))
+    for medium in host.media:
+        options = () if medium == 'any' else (f'--medium={medium}',)
+        for index in range(host.disks):
+            backing = directory / f'{host.name}-{medium}-{index}.raw'
+            if backing.exists():
+                continue
+            with backing.open('wb') as stream:
+                stream.truncate(host.disk_gb * GIB)
+            prepare(state, host.name, attach(backing), *options)
 
 
 def attach(backing: pathlib.Path) -> str:
@@ -58,7 +60,7 @@ def attach(backing: pathlib.Path) -> str:
 def prepare(state: State, host: str, device: str, *options: str) -> None:
     """Make a device a disk of a host, as an operator would."""
     process.run(
-        f'{config.BIN}/diskplacer-manage',
+        f'{ini.BIN}/diskplacer-manage',
         f'--config-file={state.host_dir(host)}/diskplacer.conf',
         'disk',
         'prepare',

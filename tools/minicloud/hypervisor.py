@@ -69,11 +69,15 @@ def libvirtd(state: State) -> Process:
     )
 
 
+def uri(state: State) -> str:
+    """Return the URI of the cloud's libvirtd."""
+    socket = state.path / 'libvirt' / 'run' / 'libvirt-sock'
+    return f'qemu+unix:///system?socket={socket}'
+
+
 def virsh(state: State, *args: str) -> str:
     """Run virsh against the cloud's libvirtd."""
-    socket = state.path / 'libvirt' / 'run' / 'libvirt-sock'
-    uri = f'qemu+unix:///system?socket={socket}'
-    return process.run('virsh', '--quiet', '--connect', uri, *args)
+    return process.run('virsh', '--quiet', '--connect', uri(state), *args)
 
 
 def hostname(state: State) -> str:

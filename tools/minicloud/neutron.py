@@ -14,7 +14,8 @@
 """A stand-in for Neutron: no networks, ports or anything else.
 
 Nova asks Neutron on every build and show, even for servers without networks.
-Every GET is answered with an empty list of what it asks for.
+Every GET is answered with an empty list of what it asks for, except that
+for a quota: there is no limit.
 """
 
 import http.server
@@ -32,7 +33,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = urllib.parse.urlparse(self.path).path
         name = path.rstrip('/').rsplit('/', 1)[-1]
         name = name.removesuffix('.json').replace('-', '_') or 'versions'
-        body = json.dumps({name: []}).encode()
+        content = {'quota': {}} if '/quotas/' in path else {name: []}
+        body = json.dumps(content).encode()
         self.send_response(200)
         self.send_header('Content-Type', 'application/json')
         self.send_header('Content-Length', str(len(body)))

@@ -21,10 +21,11 @@ import sys
 import requests
 
 from tools.minicloud import backing
-from tools.minicloud import config
 from tools.minicloud import hypervisor
+from tools.minicloud import ini
 from tools.minicloud import process
 from tools.minicloud.process import Process
+from tools.minicloud.state import Host
 from tools.minicloud.state import State
 
 
@@ -36,11 +37,14 @@ def api(
     return Process(
         name if name in ('keystone', 'placement') else f'{name}-api',
         [
-            f'{config.BIN}/uwsgi',
+            f'{ini.BIN}/uwsgi',
             f'--http-socket=127.0.0.1:{port}',
             f'--module={module}:application',
             f'--home={sys.prefix}',
             '--buffer-size=65535',
+            # an image may come slowly, and in large parts
+            '--chunked-input-timeout=120',
+            f'--chunked-input-limit={16 * 2**20}',
             '--add-header=Connection: close',
             '--enable-threads',
             '--lazy-apps',
@@ -71,7 +75,7 @@ def everything(state: State) -> dict[str, Process]:
     found = {program.name: program for program in programs}
     found |= apis(state) | controllers(state)
     for host in state.hosts:
-        found |= host_services(state, host.name)
+        found |= host_services(state, host)
     return found
 
 
@@ -97,7 +101,7 @@ def apis(state: State) -> dict[str, Process]:
             'nova',
             'nova.wsgi.osapi_compute',
             OS_NOVA_CONFIG_DIR=conf,
-            OS_NOVA_CONFIG_FILES=f'{config.shipped("nova/api-paste.ini")};nova.conf',
+            OS_NOVA_CONFIG_FILES=f'{ini.shipped("nova/api-paste.ini")};nova.conf',
         ),
         api(
             state,
@@ -133,18 +137,21 @@ def controllers(state: State) -> dict[str, Process]:
     }
 
 
-def host_services(state: State, host: str) -> dict[str, Process]:
+def host_services(state: State, host: Host) -> dict[str, Process]:
     """Return what runs on a compute host, by name (with ``@host``)."""
-    directory = state.host_dir(host)
+    directory = state.host_dir(host.name)
+    programs = {
+        'nova-compute': 'nova.conf',
+        'cinder-volume': 'cinder.conf',
+        'diskplacer-agent': 'diskplacer.conf',
+    }
+    if host.backups:
+        programs['cinder-backup'] = 'cinder.conf'
     return {
-        f'{name}@{host}': _program(
-            state, f'{name}@{host}', name, f'{directory}/{conf}'
+        f'{name}@{host.name}': _program(
+            state, f'{name}@{host.name}', name, f'{directory}/{conf}'
         )
-        for name, conf in (
-            ('nova-compute', 'nova.conf'),
-            ('cinder-volume', 'cinder.conf'),
-            ('diskplacer-agent', 'diskplacer.conf'),
-        )
+        for name, conf in programs.items()
     }
 
 
@@ -154,7 +161,7 @@ def make_schemas(state: State) -> None:
     :raises ProcessError: one could not be made; says what was printed.
     """
     url = state.url('keystone')
-    cell0 = config.database(state, 'nova_cell0')['connection']
+    cell0 = ini.database(state, 'nova_cell0')['connection']
     bootstrap = (
         'bootstrap',
         f'--bootstrap-password={state.secret}',
@@ -200,7 +207,7 @@ def _manage(state: State, service: str, *args: str) -> str:
     conf = {'glance': 'glance-api.conf'}.get(service, f'{service}.conf')
     return shlex.join(
         [
-            f'{config.BIN}/{service}-manage',
+            f'{ini.BIN}/{service}-manage',
             f'--config-file={state.conf}/{conf}',
             *args,
         ]
@@ -208,7 +215,7 @@ def _manage(state: State, service: str, *args: str) -> str:
 
 
 def _program(state: State, name: str, program: str, conf: str) -> Process:
-    argv = [f'{config.BIN}/{program}', f'--config-file={conf}']
+    argv = [f'{ini.BIN}/{program}', f'--config-file={conf}']
     return Process(name, argv, state.run, state.logs)
 
 

@@ -39,9 +39,10 @@ PORTS = (
 class Host:
     """A compute host of the cloud.
 
-    ``guests`` is libvirt or fake; ``disks`` is how many local disks it has,
-    ``disk_gb`` the size of each in GiB, ``mbps`` what each can do in MB/s
-    (0: whatever the machine below does).
+    ``guests`` is libvirt or fake; ``disks`` is how many local disks it has
+    of each of ``media`` (hdd, ssd or any), ``disk_gb`` the size of each in
+    GiB, ``mbps`` what each can do in MB/s (0: whatever the machine below
+    does). It runs cinder-backup if it is to take ``backups``.
     """
 
     name: str
@@ -49,9 +50,22 @@ class Host:
     disks: int = 4
     disk_gb: int = 12
     mbps: int = 0
+    media: tuple[str, ...] = ('any',)
+    backups: bool = False
+
+    @property
+    def backends(self) -> dict[str, str]:
+        """Cinder's backends, by name, with the medium of each."""
+        first, *others = self.media
+        return {'vdisk': first} | {f'vdisk-{one}': one for one in others}
 
 
-HOSTS = (Host('compute1', 'libvirt'), Host('compute2'), Host('compute3'))
+# Two backends on the first one: vdisk, and vdisk-hdd with disks of its own.
+HOSTS = (
+    Host('compute1', 'libvirt', media=('ssd', 'hdd'), backups=True),
+    Host('compute2', media=('ssd',)),
+    Host('compute3', media=('ssd',)),
+)
 
 
 @dataclasses.dataclass
@@ -114,7 +128,10 @@ def load(path: pathlib.Path) -> State | None:
     except FileNotFoundError:
         return None
     content['path'] = pathlib.Path(content['path'])
-    content['hosts'] = tuple(Host(**host) for host in content['hosts'])
+    content['hosts'] = tuple(
+        Host(**host | {'media': tuple(host['media'])})
+        for host in content['hosts']
+    )
     return State(**content)
 
 

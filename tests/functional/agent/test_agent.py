@@ -54,6 +54,7 @@ class AgentTest(base.AgentTestCase):
                             'volume_id': volume,
                             'server_id': server,
                             'size_gb': 10,
+                            'is_snapshot': False,
                         }
                     ],
                 }

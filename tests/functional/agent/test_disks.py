@@ -52,7 +52,12 @@ class DisksTest(base.AgentTestCase):
 
         vdisks.create(disk.path, 'volume-1', '1', None, vdisks.GIB)
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 1))
-        vdisk = {'volume_id': '1', 'server_id': None, 'size_gb': 1}
+        vdisk = {
+            'volume_id': '1',
+            'server_id': None,
+            'size_gb': 1,
+            'is_snapshot': False,
+        }
         self.wait_for(
             lambda: self.reports.disk(disk.uuid)['vdisks'] == [vdisk]
         )

@@ -21,7 +21,9 @@ import sys
 import time
 import uuid
 
+import cinder.privsep
 import fixtures
+import os_brick.privileged
 from cinder import context
 from cinder import service
 from cinder.tests.functional import functional_helpers
@@ -39,6 +41,7 @@ from nova_diskplacer import placement
 from nova_diskplacer.agent import reconcile
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks import vdisks
 from tests import loops
 from tests.functional.cinder import stubs
 
@@ -78,6 +81,11 @@ class Host:
         """Do as the agent does when it looks at the disks."""
         self.reconciler.reconcile(list(self.disks().values()))
 
+    def fill(self, uuid, size_gb):
+        """Have somebody else's vdisk take GiB of a disk."""
+        path = os.path.join(self.root, uuid)
+        vdisks.create(path, 'theirs', '', None, size_gb * vdisks.GIB)
+
     def reserved(self):
         """Return the reserved GiB of each disk in Placement."""
         return {
@@ -102,6 +110,16 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         # nothing
         self.patch('cinder.volume.api.API.attachment_deletion_allowed')
         self.type_id = self.api.create_type('vdisk')['id']
+
+    def without_sudo(self):
+        """Have Cinder and os-brick run what takes root as they are."""
+        self.patch('cinder.utils.get_root_helper', return_value='env')
+        for privileged in (
+            os_brick.privileged.default,
+            cinder.privsep.sys_admin_pctxt,
+        ):
+            privileged.set_client_mode(False)
+            self.addCleanup(privileged.set_client_mode, True)
 
     def start_service(self, name, host=None, **kwargs):
         """Start cinder-volume on both hosts where one is asked for."""
@@ -157,12 +175,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
     def _start_host(self, name):
         root = self.useFixture(fixtures.TempDir()).path
         for _ in range(HOSTS[name]):
-            device = self.useFixture(loops.LoopDevice(5)).device
-            prepare.prepare(
-                os.path.join(root, 'disks'),
-                device,
-                fstab=os.path.join(root, 'fstab'),
-            )
+            self.add_disk(root)
         self.placement._call(
             'post',
             '/resource_providers',
@@ -175,6 +188,15 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         self.override_config('vdisk_disk_root', host.root, name)
         return self.restart(name)
 
+    def add_disk(self, root, medium='hdd', size_gb=5):
+        """Prepare a disk for the host whose files are under ``root``."""
+        prepare.prepare(
+            os.path.join(root, 'disks'),
+            self.useFixture(loops.LoopDevice(size_gb)).device,
+            medium,
+            fstab=os.path.join(root, 'fstab'),
+        )
+
     def restart(self, name):
         """Start cinder-volume on a host that it is not running on."""
         return super().start_service(
@@ -183,6 +205,8 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
 
     def _get_flags(self):
         flags = super()._get_flags()
+        # cinder-volume removes what it finds there when it starts
+        flags['state_path'] = {'v': self.useFixture(fixtures.TempDir()).path}
         flags['default_volume_type'] = {'v': 'vdisk'}
         shared = configuration.SHARED_CONF_GROUP
         flags['volume_driver'] = {'v': DRIVER, 'g': shared}
@@ -252,6 +276,14 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
                 return volume
             if time.monotonic() > deadline:
                 self.fail(f'{volume} did not become {status}')
+            time.sleep(0.1)
+
+    def wait_until(self, true, what, seconds=60):
+        """Wait until something is true."""
+        deadline = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > deadline:
+                self.fail(f'never: {what}')
             time.sleep(0.1)
 
     def reserve(self, volume, server_id):

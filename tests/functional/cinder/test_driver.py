@@ -15,8 +15,6 @@
 import os
 import uuid
 
-import cinder.privsep
-import os_brick.privileged
 from cinder import exception
 from cinder import objects
 from cinder.tests.functional.api import client
@@ -58,6 +56,14 @@ class DriverTestCase(base.CinderTestCase):
         self.api.api_delete(f'/attachments/{attachment}')
         self.assertRegex(error.response.text, pattern)
         self.assertEqual(before, self.held())
+
+    def delete_bound(self, volume):
+        """Detach and delete a volume."""
+        attachments = self.api.api_get(
+            f'/attachments?volume_id={volume["id"]}'
+        )['attachments']
+        self.detach(volume, attachments[0]['id'])
+        self.delete(volume)
 
 
 class ClaimedTestCase(DriverTestCase):
@@ -176,14 +182,6 @@ class HotPluggedTestCase(DriverTestCase):
         # the disk holds a vdisk of its new server, whoever it was bound for
         self.assertRefused('round_robin', self.create(1), other)
 
-    def delete_bound(self, volume):
-        """Detach and delete a volume."""
-        attachments = self.api.api_get(
-            f'/attachments?volume_id={volume["id"]}'
-        )['attachments']
-        self.detach(volume, attachments[0]['id'])
-        self.delete(volume)
-
     def type(self, mapping):
         """Make a volume type with a mapping."""
         type_id = self.api.create_type(mapping)['id']
@@ -278,14 +276,7 @@ class ImageTestCase(DriverTestCase):
 
     def setUp(self):
         super().setUp()
-        # there need not be a sudo
-        self.patch('cinder.utils.get_root_helper', return_value='env')
-        for context in (
-            os_brick.privileged.default,
-            cinder.privsep.sys_admin_pctxt,
-        ):
-            context.set_client_mode(False)
-            self.addCleanup(context.set_client_mode, True)
+        self.without_sudo()
         self.driver = self.volume[0].manager.driver
         # the scheduler may have chosen either host
         self.server_id = self.server()
@@ -324,6 +315,21 @@ class ImageTestCase(DriverTestCase):
             {'id': 'an-image', 'disk_format': 'raw'},
         )
         self.assertEqual(2 * GIB, images.uploaded)
+
+    def test_restored_backup(self):
+        attachment, path = self.attach(self.created, self.server_id)
+        self.detach(self.created, attachment)
+        # as cinder-backup writes one that ends in zeros
+        with open(path, 'wb') as stream:
+            stream.write(b'one')
+        self.row.refresh()
+        self.row.status = 'restoring-backup'
+        self.driver.remove_export(self.context, self.row)
+        with open(path, 'rb') as stream:
+            self.assertEqual(b'one\0', stream.read(4))
+        self.assertEqual(2 * GIB, os.stat(path).st_size)
+        self.assertGreaterEqual(os.stat(path).st_blocks * 512, 2 * GIB)
+        self.assertEqual(2, self.host.reserved()[self.where(self.created)])
 
     def test_no_room(self):
         for disk in self.disks:
@@ -445,19 +451,3 @@ class RefusedTestCase(DriverTestCase):
             self.host.root, self.disks[0], self.host.root + '/../fstab'
         )
         self.delete(volume)
-
-    def test_unsupported(self):
-        volume = self.create(1)
-        snapshot = self.api.post_snapshot(
-            {'snapshot': {'volume_id': volume['id']}}
-        )
-        self._poll_snapshot_while(
-            snapshot['id'], ['creating'], expected_end_status='error'
-        )
-        self.assertIn('does not support snapshots', self.log.output)
-        clone = self.api.post_volume(
-            {'volume': {'size': 1, 'source_volid': volume['id']}}
-        )
-        self.wait(clone['id'], 'error')
-        self.assertIn('does not support clones', self.log.output)
-        self.delete(clone)

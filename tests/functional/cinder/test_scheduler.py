@@ -12,8 +12,11 @@
 
 """VDiskLocalityFilter in a real cinder-scheduler."""
 
+import os
+import time
 import uuid
 
+from tests import loops
 from tests.functional.cinder import base
 
 
@@ -93,3 +96,97 @@ class LocalityTestCase(base.CinderTestCase):
             self.assertTrue(pool.capabilities['vdisk_mapper'])
             self.assertFalse(pool.capabilities['online_extend_support'])
             self.assertEqual(4, pool.capabilities['vdisk_largest_free_gb'])
+            root = self.hosts[host].root
+            self.assertEqual(
+                f'VDiskMapper:{host}:filesystem:{root}:any',
+                pool.capabilities['location_info'],
+            )
+
+
+class CapacityTestCase(base.CinderTestCase):
+    """host1 has ten disks of 10 GiB each, and not its own three."""
+
+    def setUp(self):
+        super().setUp()
+        # all at once would take longer than the test
+        host = self.hosts['host1']
+        for path in list(host.disks()):
+            loops.run('umount', os.path.join(host.root, path))
+        for _ in range(10):
+            self.add_disk(os.path.dirname(host.root), size_gb=11)
+        host.publish()
+        self.report()
+
+    def report(self):
+        """Have host1 tell the scheduler what it is like, and wait."""
+        driver = self.volume[0].manager.driver
+        self.volume[0].manager.publish_service_capabilities(self.context)
+        (told,) = driver.get_volume_stats()['pools']
+        deadline = time.monotonic() + 30
+        while any(
+            self.pool().capabilities[figure] != told[figure]
+            for figure in ('free_capacity_gb', 'vdisk_largest_free_gb')
+        ):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+
+    def pool(self):
+        """Return what the scheduler knows of host1."""
+        host_manager = self.scheduler.manager.driver.host_manager
+        (pool,) = [
+            pool
+            for pool in host_manager.get_all_backend_states(self.context)
+            if pool.host.startswith('host1@')
+        ]
+        return pool
+
+    def test_no_more_than_fits_one_disk(self):
+        self.assertEqual(100, self.pool().free_capacity_gb)
+        self.create(100, status='error')
+        self.create(11, status='error')
+        volume = self.create(10)
+        self.assertEqual('host1@vdisk#vdisk', volume['os-vol-host-attr:host'])
+        # what can hold no other may hold what it holds already
+        self.report()
+        self.assertEqual(90, self.pool().free_capacity_gb)
+        server = self.server()
+        attachment, _ = self.attach(volume, server)
+        self.detach(volume, attachment)
+        self.report()
+        self.assertEqual(90, self.pool().free_capacity_gb)
+        for disk in self.hosts['host1'].disks().values():
+            if disk.health == 'ok' and not disk.vdisks:
+                self.hosts['host1'].fill(disk.uuid, 6)
+        self.report()
+        self.assertEqual(4, self.pool().capabilities['vdisk_largest_free_gb'])
+        self.create(5, status='error')
+        self.retype(volume)
+        self.create(4)
+
+    def retype(self, volume):
+        """Give a volume another type on the same backend."""
+        type_id = self.api.create_type('other')['id']
+        self.api.api_post(
+            f'/volumes/{volume["id"]}/action',
+            {'os-retype': {'new_type': type_id, 'migration_policy': 'never'}},
+            check_response_status=[202],
+        )
+        self.wait(volume['id'], 'available')
+        self.assertEqual(
+            'other', self.api.get_volume(volume['id'])['volume_type']
+        )
+
+    def test_extend(self):
+        server = self.server()
+        volume = self.create(6, hints={'local_to_instance': server})
+        attachment, _ = self.attach(volume, server)
+        url = f'/volumes/{volume["id"]}/action'
+        body = {'os-extend': {'new_size': 8}}
+        self.api.api_post(url, body, check_response_status=[202])
+        # the guest could not be told: the scheduler knows and refuses
+        self.wait(volume['id'], 'in-use')
+        self.assertEqual(6, self.api.get_volume(volume['id'])['size'])
+        self.detach(volume, attachment)
+        self.api.api_post(url, body, check_response_status=[202])
+        self.wait(volume['id'], 'available')
+        self.assertEqual(8, self.api.get_volume(volume['id'])['size'])

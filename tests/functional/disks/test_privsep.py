@@ -20,10 +20,11 @@ import fixtures
 import testtools
 
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks import vdisks
 from tests import loops
 
-# Starts the helper process, gives up root, and works on a disk of which
-# nothing can be read or written without root.
+# Starts the helper process, gives up root, and works on disks of which
+# nothing can be read or written without root. One vdisk is QEMU's already.
 SCRIPT = """
 import os, sys
 from oslo_config import cfg
@@ -32,7 +33,16 @@ from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import filesystem
 from nova_diskplacer import exception
 
-root, uuid = sys.argv[1:]
+root, uuid, other, open_to_all = sys.argv[1:]
+
+def refused(reason, call, *arguments):
+    try:
+        call(*arguments)
+    except exception.DiskError as error:
+        assert reason in str(error), error
+    else:
+        raise AssertionError(f'{call}{arguments} was not refused')
+
 cfg.CONF([], project='test', default_config_files=[])
 privsep.context.start(priv_context.Method.FORK)
 os.setresuid(65534, 65534, 65534)
@@ -47,19 +57,38 @@ else:
     raise AssertionError('the file is readable by all')
 backend.extend(uuid, 'volume-1', 3)
 backend.shrink(uuid, 'volume-1', 2)
-(disk,) = backend.disks()
+backend.delete(uuid, 'volume-qemu-not')
+disks = {disk.uuid: disk for disk in backend.disks()}
+assert sorted(disks) == sorted([uuid, other]), disks
+disk = disks[uuid]
 assert disk == backend.disk(uuid), disk
 assert disk.health == 'ok', disk
-(vdisk,) = disk.vdisks
+vdisk, foreign = disk.vdisks
 assert (vdisk.server_id, vdisk.size_gb) == ('server', 2), vdisk
-try:
-    backend.create(uuid, 'volume-2', '2', None, 99)
-except exception.DiskError as error:
-    assert 'No space left' in str(error), error
-else:
-    raise AssertionError('there is no such space')
+refused('No space left', backend.create, uuid, 'volume-2', '2', None, 99)
 backend.delete(uuid, 'volume-1')
-assert backend.disk(uuid).vdisks == ()
+
+# all that may be done to the file of a vdisk that libvirt gave to QEMU
+backend.snapshot(uuid, 'volume-q', 'snapshot-1', '1s')
+backend.clone(uuid, 'volume-q', 'volume-c', 'c', 1)
+backend.clear(uuid, 'volume-q')
+backend.revert(uuid, 'volume-q', 'snapshot-1')
+backend.extend(uuid, 'volume-q', 1)
+backend.create(other, 'volume-q', 'q', None, 1)
+backend.copy(uuid, 'volume-q', other)
+backend.rename(uuid, 'volume-q', 'unmanaged-q', '')
+backend.rename(other, 'volume-q', 'volume-r', 'r')
+
+# nothing else may be done
+refused('must be owned', privsep.delete, open_to_all, uuid, 'volume-c')
+refused('is missing', privsep.delete, root + '/none', uuid, 'volume-c')
+refused('is missing', privsep.delete, '/', uuid, 'volume-c')
+refused('is not the UUID', privsep.delete, root, '../' + uuid, 'volume-c')
+refused('is not the UUID', privsep.copy, root, uuid, 'volume-c', '..', 0)
+refused('name of a vdisk', privsep.delete, root, uuid, '../vdisks/volume-c')
+refused('must be owned', privsep.find, open_to_all)
+refused('must be owned', privsep.inspect, open_to_all, uuid)
+assert not privsep.find(root + '/none')
 privsep.context.stop()
 print('done')
 """
@@ -67,15 +96,30 @@ print('done')
 
 @loops.needs_root
 class PrivsepTestCase(testtools.TestCase):
-    def test_work_without_root(self):
-        directory = self.useFixture(fixtures.TempDir()).path
-        os.chmod(directory, 0o755)
+    def setUp(self):
+        super().setUp()
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        os.chmod(self.directory, 0o755)
+        self.root = os.path.join(self.directory, 'disks')
+
+    def prepared(self):
         device = self.useFixture(loops.LoopDevice()).device
-        disk = prepare.prepare(
-            os.path.join(directory, 'disks'),
-            device,
-            fstab=os.path.join(directory, 'fstab'),
+        return prepare.prepare(
+            self.root, device, fstab=os.path.join(self.directory, 'fstab')
         )
+
+    def test_work_without_root(self):
+        disk, other = self.prepared(), self.prepared()
+        vdisks.create(disk.path, 'volume-q', 'q', 'server', 1 << 20)
+        path = vdisks.path(disk.path, 'volume-q')
+        with open(path, 'r+b') as stream:
+            stream.write(b'content')
+        os.chown(path, 64055, 64055)
+        # what whoever has the driver's user could make
+        open_to_all = os.path.join(self.directory, 'open')
+        os.mkdir(open_to_all)
+        os.chmod(open_to_all, 0o777)
+        os.symlink(disk.path, os.path.join(open_to_all, disk.uuid))
         done = subprocess.run(
             [
                 sys.executable,
@@ -83,11 +127,35 @@ class PrivsepTestCase(testtools.TestCase):
                 'ignore',
                 '-c',
                 SCRIPT,
-                os.path.join(directory, 'disks'),
+                self.root,
                 disk.uuid,
+                other.uuid,
+                open_to_all,
             ],
             capture_output=True,
             text=True,
             timeout=60,
         )
         self.assertEqual(('done\n', 0), (done.stdout, done.returncode), done)
+        self.assertEqual(
+            [
+                ('snapshot-1', '1s', 0o400),
+                ('unmanaged-q', '', 0o600),
+                ('volume-c', 'c', 0o600),
+            ],
+            self.found(disk),
+        )
+        self.assertEqual([('volume-r', 'r', 0o600)], self.found(other))
+
+    def found(self, disk):
+        """Return name, volume and mode of vdisks that have the content."""
+        found = []
+        for vdisk in vdisks.scan(disk.path):
+            path = vdisks.path(disk.path, vdisk.name)
+            with open(path, 'rb') as stream:
+                self.assertEqual(b'content', stream.read(7))
+            status = os.stat(path)
+            self.assertEqual((0, 0), (status.st_uid, status.st_gid))
+            mode = status.st_mode & 0o7777
+            found.append((vdisk.name, vdisk.volume_id, mode))
+        return found

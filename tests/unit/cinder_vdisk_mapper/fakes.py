@@ -29,7 +29,7 @@ class Backend(base.Backend):
     """Keeps vdisks in memory.
 
     ``full`` holds the disks that refuse to allocate; ``changed`` is called
-    after each allocation.
+    after each allocation; ``content`` is what (disk, name) holds.
     """
 
     connection_type = 'fake'
@@ -38,6 +38,7 @@ class Backend(base.Backend):
         super().__init__('/disks')
         self.known = {disk.uuid: disk for disk in disks}
         self.full = set()
+        self.content = {}
         self.changed = lambda: None
 
     def disks(self):
@@ -52,13 +53,10 @@ class Backend(base.Backend):
         return uuid not in self.known
 
     def create(self, disk, name, volume_id, server_id, size_gb):
-        if disk in self.full:
-            raise exception.DiskError(f'{disk} is full')
-        held = self.known[disk].vdisks
-        assert name not in [vdisk.name for vdisk in held]
-        new = vdisks.VDisk(name, volume_id, server_id, size_gb * GIB)
-        self._set(disk, (*held, new))
-        self.changed()
+        if name in [vdisk.name for vdisk in self.known[disk].vdisks]:
+            return
+        self._add(disk, name, volume_id, server_id, size_gb)
+        self.content[disk, name] = ''
 
     def extend(self, disk, name, size_gb):
         self._resize(disk, name, size_gb)
@@ -70,9 +68,59 @@ class Backend(base.Backend):
     def delete(self, disk, name):
         held = self.known[disk].vdisks
         self._set(disk, [vdisk for vdisk in held if vdisk.name != name])
+        self.content.pop((disk, name), None)
+
+    def snapshot(self, disk, name, snapshot, snapshot_id):
+        (size_gb,) = [
+            vdisk.size_gb
+            for vdisk in self.known[disk].vdisks
+            if vdisk.name == name
+        ]
+        if self._add(disk, snapshot, snapshot_id, None, size_gb):
+            self.content[disk, snapshot] = self.content[disk, name]
+
+    def clone(self, disk, source, name, volume_id, size_gb):
+        if self._add(disk, name, volume_id, None, size_gb):
+            self.content[disk, name] = self.content[disk, source]
+
+    def revert(self, disk, name, snapshot):
+        self.content[disk, name] = self.content[disk, snapshot]
+
+    def clear(self, disk, name):
+        self.content[disk, name] = ''
+
+    def copy(self, disk, name, target):
+        self.content[target, name] = self.content[disk, name]
+
+    def rename(self, disk, name, new_name, volume_id):
+        self._set(
+            disk,
+            [
+                vdisks.VDisk(new_name, volume_id, None, vdisk.size_bytes)
+                if vdisk.name == name
+                else vdisk
+                for vdisk in self.known[disk].vdisks
+            ],
+        )
+        if (disk, name) in self.content:
+            self.content[disk, new_name] = self.content.pop((disk, name))
 
     def device_path(self, disk, name):
         return f'/disks/{disk}/{name}'
+
+    def _add(self, disk, name, volume_id, server_id, size_gb):
+        if disk in self.full:
+            raise exception.DiskError(f'{disk} is full')
+        held = self.known[disk].vdisks
+        for vdisk in held:
+            if vdisk.name == name:
+                if vdisk.volume_id != volume_id:
+                    raise exception.DiskError(f'{name} is not yours')
+                return False
+        new = vdisks.VDisk(name, volume_id, server_id, size_gb * GIB)
+        self._set(disk, (*held, new))
+        self.changed()
+        return True
 
     def _resize(self, disk, name, size_gb):
         self._set(

@@ -29,6 +29,7 @@ from cinder_vdisk_mapper import servers
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import placement
+from nova_diskplacer.disks import ledger
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
@@ -262,54 +263,65 @@ class RaceTestCase(BindingTestCase):
             sorted(results, key=lambda disk: disk or 'z'),
         )
 
+    def test_volumes_for_nobody_at_once(self):
+        choose, together = ledger.policy_disk, threading.Barrier(3, timeout=30)
 
-class ExtendTestCase(BindingTestCase):
-    def setUp(self):
-        super().setUp()
-        self.binder.bind(wanted('1', 10))
+        def first_together(*arguments):
+            if not hasattr(local, 'chosen'):
+                local.chosen = True
+                together.wait()
+            return choose(*arguments)
 
-    def size(self):
-        """Return the GiB of the only vdisk on disk a."""
-        (vdisk,) = self.backend.known['a'].vdisks
-        return vdisk.size_gb
-
-    def test_extend(self):
-        for size in (30, 30, 20):
-            self.binder.extend('a', 'volume-1', size)
-            self.assertEqual(30, self.size())
-            self.assertEqual(30, self.reserved()['a'])
-
-    def test_no_room(self):
-        self.placement.claim('other', {'a': 80})
-        error = self.assertRaises(
-            binding.BindingError, self.binder.extend, 'a', 'volume-1', 21
+        local = threading.local()
+        self.useFixture(
+            fixtures.MockPatchObject(ledger, 'policy_disk', first_together)
         )
-        self.assertIn('no room to extend', str(error))
-        self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
-        self.binder.extend('a', 'volume-1', 20)
-
-    def test_claim_that_comes_in_between_wins(self):
-        self.backend.changed = lambda: self.placement.claim('other', {'a': 90})
-        self.assertRaises(
-            binding.BindingError, self.binder.extend, 'a', 'volume-1', 11
-        )
-        self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
-
-    def test_placement_that_goes_away(self):
-        def go():
-            self.placement.down = True
-
-        self.backend.changed = go
-        self.assertRaises(
-            exception.PlacementError, self.binder.extend, 'a', 'volume-1', 11
-        )
-        self.assertEqual(10, self.size())
-
-    def test_not_there(self):
-        for disk, name in (('a', 'volume-2'), ('z', 'volume-1')):
-            self.assertRaises(
-                exception.DiskError, self.binder.extend, disk, name, 20
+        results = []
+        threads = [
+            threading.Thread(
+                target=lambda number=number: results.append(
+                    self.binder.bind(wanted(number))
+                )
             )
+            for number in 'xyz'
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        # they all knew of three disks as free as each other
+        self.assertEqual(['a', 'b', 'c'], sorted(results))
+
+
+class LocksTestCase(BindingTestCase):
+    def test_volumes_for_nobody_do_not_wait_for_each_other(self):
+        disks = (
+            disk_fakes.disk('a', medium='hdd'),
+            disk_fakes.disk('b', medium='ssd'),
+        )
+        self.setup(*disks)
+        create, both = self.backend.create, threading.Barrier(2, timeout=30)
+
+        def together(*arguments):
+            both.wait()
+            create(*arguments)
+
+        self.backend.create = together
+        results = []
+
+        def bind(media):
+            binder = binding.Binder(self.backend, self.placement, media)
+            results.append(binder.bind(wanted(media)))
+
+        threads = [
+            threading.Thread(target=bind, args=(media,))
+            for media in ('hdd', 'ssd')
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(['a', 'b'], sorted(results))
 
 
 class Ledger(stateful.RuleBasedStateMachine):
@@ -423,33 +435,70 @@ class Ledger(stateful.RuleBasedStateMachine):
         self.placement.generation += 1
         for disk in self.DISKS:
             # as the agent does
-            self.binder._sync(disk)
+            self.binder.sync(disk)
 
     @stateful.rule(data=strategies.data())
     def delete_volume(self, data):
         """Delete a volume."""
-        held = [
-            (disk.uuid, vdisk.name)
-            for disk in self.backend.disks()
-            for vdisk in disk.vdisks
-        ]
+        held = self.all_held()
         if held:
-            self.binder.delete(*data.draw(strategies.sampled_from(held)))
+            disk, vdisk = data.draw(strategies.sampled_from(held))
+            self.binder.delete(disk, vdisk.name)
+
+    @stateful.rule(data=strategies.data())
+    def snapshot(self, data):
+        """Snapshot a volume, or a snapshot, which is all the same here."""
+        held = self.all_held()
+        if held:
+            disk, vdisk = data.draw(strategies.sampled_from(held))
+            self.volumes += 1
+            try:
+                self.binder.snapshot(
+                    disk,
+                    vdisk.name,
+                    f'snapshot-{self.volumes}',
+                    str(self.volumes),
+                )
+            except binding.BindingError:
+                assert self.placement.room(disk) < vdisk.size_gb
+
+    @stateful.rule(data=strategies.data(), more=strategies.integers(0, 5))
+    def clone(self, data, more):
+        """Clone a volume or a snapshot."""
+        held = self.all_held()
+        if held:
+            disk, vdisk = data.draw(strategies.sampled_from(held))
+            self.volumes += 1
+            size = vdisk.size_gb + more
+            try:
+                self.binder.clone(
+                    disk,
+                    vdisk.name,
+                    f'volume-{self.volumes}',
+                    str(self.volumes),
+                    size,
+                )
+            except binding.BindingError:
+                assert self.placement.room(disk) < size
 
     @stateful.rule(data=strategies.data(), more=strategies.integers(1, 20))
     def extend(self, data, more):
         """Extend a volume."""
-        held = [
-            (disk.uuid, vdisk)
-            for disk in self.backend.disks()
-            for vdisk in disk.vdisks
-        ]
+        held = self.all_held()
         if held:
             disk, vdisk = data.draw(strategies.sampled_from(held))
             try:
                 self.binder.extend(disk, vdisk.name, vdisk.size_gb + more)
             except binding.BindingError:
                 pass
+
+    def all_held(self):
+        """Return (disk, vdisk) of all vdisks."""
+        return [
+            (disk.uuid, vdisk)
+            for disk in self.backend.disks()
+            for vdisk in disk.vdisks
+        ]
 
     def held(self, disk):
         """Return how many vdisks of each server are on a disk."""

@@ -92,3 +92,45 @@ class LocalityTestCase(testtools.TestCase):
             for name, hints in ((BLANK, None), ('data', HINT)):
                 self.assertFalse(self.passes(name, hints))
             self.filter = scheduler.VDiskLocalityFilter()
+
+
+class LargestVDiskTestCase(testtools.TestCase):
+    def passes(self, properties, **capabilities):
+        """Tell whether a backend passes where no disk has 11 GiB free."""
+        backend = mock.Mock(
+            backend_id='node@vdisk#vdisk',
+            capabilities={
+                'vdisk_mapper': True,
+                'vdisk_largest_free_gb': 10,
+                **capabilities,
+            },
+        )
+        return scheduler.VDiskLocalityFilter().backend_passes(
+            backend, {'request_spec': {'volume_properties': properties}}
+        )
+
+    def test_new(self):
+        new = {'status': 'creating'}
+        self.assertTrue(self.passes({**new, 'size': 10}))
+        self.assertFalse(self.passes({**new, 'size': 11}))
+        self.assertTrue(self.passes({**new, 'size': 11}, vdisk_mapper=False))
+        # a service that was not upgraded yet
+        self.assertTrue(
+            self.passes({**new, 'size': 11}, vdisk_largest_free_gb=None)
+        )
+
+    def test_existing(self):
+        here = {'host': 'node@vdisk#vdisk', 'size': 11}
+        for status in ('extending', 'retyping', 'available'):
+            self.assertTrue(self.passes({'status': status, **here}))
+        there = {'host': 'else@vdisk#vdisk', 'status': 'available'}
+        self.assertTrue(self.passes({'size': 10, **there}))
+        self.assertFalse(self.passes({'size': 11, **there}))
+
+    def test_requests_about_no_volume(self):
+        self.assertTrue(self.passes({}))
+        self.assertTrue(self.passes(None))
+        backend = mock.Mock(capabilities={'vdisk_mapper': True})
+        self.assertTrue(
+            scheduler.VDiskLocalityFilter().backend_passes(backend, {})
+        )

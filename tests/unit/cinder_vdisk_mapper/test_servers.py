@@ -92,6 +92,32 @@ class ServersTestCase(testtools.TestCase):
             get.side_effect = error
             self.assertRaises(servers.NovaError, servers.get, None, 'server')
 
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_living(self, client):
+        def get(uuid):
+            if uuid != 'server':
+                raise nova_exc.NotFound(404)
+
+        client.return_value.servers.get.side_effect = get
+        migrations = client.return_value.migrations.list
+        migrations.return_value = [
+            mock.Mock(uuid='migration'),
+            mock.Mock(uuid='of another host'),
+        ]
+        self.assertEqual(
+            {'server', 'migration'},
+            servers.living(None, ['server', 'migration', 'gone']),
+        )
+        # its own UUID is shown by later microversions only
+        self.assertEqual('2.59', client.call_args.kwargs['api_version'])
+        migrations.reset_mock()
+        self.assertEqual({'server'}, servers.living(None, ['server']))
+        migrations.assert_not_called()
+        migrations.side_effect = ks_exc.ConnectFailure()
+        self.assertRaises(servers.NovaError, servers.living, None, ['gone'])
+        client.side_effect = ks_exc.EndpointNotFound()
+        self.assertRaises(servers.NovaError, servers.living, None, [])
+
     def test_blank_volumes(self):
         for name, server in (
             ('1234-blank-vol', '1234'),

@@ -26,6 +26,7 @@ CINDER_CONF=cinder.conf
 CINDER_CONF_DIR=$STATE/cinder
 NOVA_FILTERS=ComputeFilter,SameHostFilter
 DISKPLACER_CONF_DIR=${DISKPLACER_CONF_DIR:-$STATE/etc}
+DISKPLACER_DISK_ROOT=$STATE/disks
 ENABLED_SERVICES=${ENABLED_SERVICES-n-api,n-sch,n-cpu,c-api,c-sch,c-vol}
 CINDER_ENABLED_BACKENDS=${CINDER_ENABLED_BACKENDS-lvm:lvmdriver-1}
 BIN=$STATE/bin
@@ -160,7 +161,7 @@ mkdir -p $BIN
 cat > $BIN/diskplacer-manage << EOT
 #!/bin/bash
 echo "diskplacer-manage \$*" >> $STATE/calls
-entry=$DATA_DIR/diskplacer/disks/id-\$(basename "\${@: -1}")
+entry=$DISKPLACER_DISK_ROOT/id-\$(basename "\${@: -1}")
 mkdir -p \$entry/vdisks
 grep -qx "\$entry" $STATE/mounts || echo "\$entry" >> $STATE/mounts
 EOT

@@ -112,7 +112,7 @@ class PluginTest(testtools.TestCase):
                 ],
                 ('cinder.conf', 'vdisk', 'volume_backend_name'): ['vdisk'],
                 ('cinder.conf', 'vdisk', 'vdisk_disk_root'): [
-                    f'{self.data}/disks'
+                    f'{self.state}/disks'
                 ],
                 ('cinder.conf', 'vdisk', 'vdisk_default_mapping'): [
                     'round_robin'
@@ -124,7 +124,7 @@ class PluginTest(testtools.TestCase):
                 ('cinder.conf', 'placement', 'auth_type'): ['password'],
                 ('nova-diskplacer.conf', 'DEFAULT', 'debug'): ['True'],
                 ('nova-diskplacer.conf', 'diskplacer', 'disk_root'): [
-                    f'{self.data}/disks'
+                    f'{self.state}/disks'
                 ],
                 (
                     'nova-diskplacer.conf',
@@ -273,6 +273,7 @@ class PluginTest(testtools.TestCase):
             self.assertEqual([], self.lines('mounts'))
             self.assertEqual([], self.lines('loops'))
             self.assertFalse(self.data.exists())
+            self.assertFalse((self.state / 'disks').exists())
             self.assertFalse((self.state / 'etc').exists())
 
     def test_every_knob_is_in_settings(self):

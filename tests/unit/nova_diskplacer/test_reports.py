@@ -41,7 +41,12 @@ REPORT = {
             'health': 'ok',
             'vdisks': [
                 {'volume_id': 'v1', 'server_id': 's1', 'size_gb': 30},
-                {'volume_id': 'v2', 'server_id': None, 'size_gb': 5},
+                {
+                    'volume_id': 'p',
+                    'server_id': None,
+                    'size_gb': 5,
+                    'is_snapshot': True,
+                },
             ],
         },
         {
@@ -128,6 +133,10 @@ class CheckTest(base.BaseTestCase):
         self.refuse(changed('disks', 0, None), 'disk is not a dictionary')
         self.refuse(
             changed('disks', 0, 'vdisks', 0, 'v1'), 'vdisk is not a dictionary'
+        )
+        self.refuse(
+            changed('disks', 0, 'vdisks', 1, 'is_snapshot', 'yes'),
+            'is_snapshot',
         )
 
     def test_figures_are_not_negative_and_fit_an_array(self):

@@ -21,6 +21,7 @@ import testtools
 
 from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import filesystem
+from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import vdisks
 
@@ -34,15 +35,21 @@ class FilesystemTestCase(testtools.TestCase):
         privsep.context.set_client_mode(False)
         self.addCleanup(privsep.context.set_client_mode, True)
         self.root = self.useFixture(fixtures.TempDir()).path
-        self.uuid = str(uuid.uuid4())
+        self.uuid = self.add()
         self.path = os.path.join(self.root, self.uuid)
-        os.mkdir(self.path)
-        vdisks.make_directory(self.path)
-        identity.write(self.path, identity.Identity(self.uuid, 'ssd', 400))
         patch = mock.patch.object(os.path, 'ismount', return_value=True)
         patch.start()
         self.addCleanup(patch.stop)
         self.backend = filesystem.FilesystemBackend(self.root)
+
+    def add(self):
+        """Add a disk and return its UUID."""
+        name = str(uuid.uuid4())
+        path = os.path.join(self.root, name)
+        os.mkdir(path)
+        vdisks.make_directory(path)
+        identity.write(path, identity.Identity(name, 'ssd', 400))
+        return name
 
     def held(self):
         """Return the vdisks on the disk."""
@@ -64,6 +71,56 @@ class FilesystemTestCase(testtools.TestCase):
         self.backend.delete(self.uuid, 'volume-1')
         self.assertEqual((), self.held())
 
+    def test_verbs(self):
+        """Each reaches the disk's files with its sizes in bytes."""
+        other = self.add()
+        backend, disk = self.backend, self.uuid
+        with mock.patch.multiple(
+            privsep.reflink,
+            snapshot=mock.DEFAULT,
+            clone=mock.DEFAULT,
+            revert=mock.DEFAULT,
+            clear=mock.DEFAULT,
+        ) as called:
+            backend.snapshot(disk, 'volume-1', 'snapshot-1', '1s')
+            backend.clone(disk, 'snapshot-1', 'volume-2', '2', 3)
+            backend.revert(disk, 'volume-1', 'snapshot-1')
+            backend.clear(disk, 'volume-1')
+        for verb, arguments in (
+            ('snapshot', ('volume-1', 'snapshot-1', '1s')),
+            ('clone', ('snapshot-1', 'volume-2', '2', 3 * GIB)),
+            ('revert', ('volume-1', 'snapshot-1')),
+            ('clear', ('volume-1',)),
+        ):
+            called[verb].assert_called_once_with(self.path, *arguments)
+        for uuid_ in (disk, other):
+            vdisks.create(
+                os.path.join(self.root, uuid_), 'volume-1', '1', None, 4096
+            )
+        with open(backend.device_path(disk, 'volume-1'), 'r+b') as stream:
+            stream.write(b'copied')
+        backend.copy(disk, 'volume-1', other)
+        backend.rename(other, 'volume-1', 'volume-2', '2')
+        with open(backend.device_path(other, 'volume-2'), 'rb') as stream:
+            self.assertEqual(b'copied', stream.read(6))
+
+    def test_what_is_no_disk_or_name(self):
+        for call, arguments in (
+            (self.backend.disk, ()),
+            (self.backend.forgotten, ()),
+            (self.backend.device_path, ('volume-1',)),
+            (self.backend.delete, ('volume-1',)),
+        ):
+            for bad in ('', '..', f'../{self.uuid}', self.uuid.upper()):
+                error = self.assertRaises(
+                    exception.DiskError, call, bad, *arguments
+                )
+                self.assertIn('is not the UUID of a disk', str(error))
+        error = self.assertRaises(
+            exception.DiskError, self.backend.device_path, self.uuid, '../x'
+        )
+        self.assertIn('cannot be the name of a vdisk', str(error))
+
     def test_forgotten(self):
         gone = str(uuid.uuid4())
         self.assertFalse(self.backend.forgotten(self.uuid))
@@ -72,6 +129,55 @@ class FilesystemTestCase(testtools.TestCase):
         self.assertFalse(self.backend.forgotten(gone))
         elsewhere = filesystem.FilesystemBackend('/no/such')
         self.assertFalse(elsewhere.forgotten(gone))
+
+
+class TrustedTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.parent = self.useFixture(fixtures.TempDir()).path
+        self.root = os.path.join(self.parent, 'disks')
+        os.mkdir(self.root)
+
+    def test_modes(self):
+        for parent, root, good in (
+            (0o755, 0o755, True),
+            (0o700, 0o700, True),
+            (0o1777, 0o755, True),
+            (0o777, 0o755, False),
+            (0o755, 0o775, False),
+            (0o755, 0o757, False),
+            (0o755, 0o1777, False),
+        ):
+            os.chmod(self.parent, parent)
+            os.chmod(self.root, root)
+            if good:
+                self.assertEqual(self.root, privsep.trusted(self.root))
+                continue
+            error = self.assertRaises(
+                exception.DiskError, privsep.trusted, self.root
+            )
+            self.assertIn(f'vdisk_disk_root {self.root}', str(error))
+
+    def test_of_another_user(self):
+        status = os.stat(self.root)
+        with mock.patch.object(os, 'geteuid', return_value=status.st_uid + 1):
+            if status.st_uid == 0:
+                privsep.trusted(self.root)
+            else:
+                self.assertRaises(
+                    exception.DiskError, privsep.trusted, self.root
+                )
+
+    def test_links_are_resolved_once(self):
+        link = os.path.join(self.parent, 'link')
+        os.symlink(self.root, link)
+        self.assertEqual(self.root, privsep.trusted(link))
+
+    def test_none_there(self):
+        none = os.path.join(self.root, 'none')
+        self.assertEqual(none, privsep.trusted(none))
+        os.chmod(self.root, 0o777)
+        self.assertRaises(exception.DiskError, privsep.trusted, none)
 
 
 class SetupTestCase(testtools.TestCase):

@@ -14,6 +14,7 @@
 
 import argparse
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -27,6 +28,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.cmd import disk
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks import volume_group
 from tests.unit.nova_diskplacer.disks import fakes
 
 UUIDS = [
@@ -99,27 +102,70 @@ class DiskTestCase(testtools.TestCase):
             ),
         )
         _, output = self.run_disk('show', UUIDS[0])
-        self.assertRegex(output, r'\| v +\| s +\| 10 ')
+        self.assertRegex(output, r'\| volume-v \| volume \| v +\| s +\| 10 ')
         error = self.assertRaises(
             exception.DiskError, self.run_disk, 'show', 'x'
         )
         self.assertIn('no disk x in /var/lib/diskplacer', str(error))
+
+    def test_show_tells_snapshots_and_volumes_apart(self):
+        self.disks[0] = dataclasses.replace(
+            self.disks[0],
+            vdisks=(
+                vdisks.VDisk('snapshot-p', 'p', None, 1 << 30),
+                vdisks.VDisk('stray', '', None, 1 << 30),
+                vdisks.VDisk('volume-v', 'v', 's', 1 << 30),
+            ),
+        )
+        _, output = self.run_disk('show', UUIDS[0], '--format', 'json')
+        self.assertEqual(
+            ['snapshot', 'unmanaged', 'volume'],
+            [vdisk['kind'] for vdisk in json.loads(output)['vdisks']],
+        )
+        _, output = self.run_disk('show', UUIDS[0])
+        self.assertRegex(output, r'\| snapshot-p \| snapshot +\| p +\|')
 
     def test_prepare(self):
         self.patch(os, 'geteuid', return_value=0)
         mocked = self.patch(prepare, 'prepare', return_value=self.disks[1])
         root = self.conf.diskplacer.disk_root
         for arguments, expected in (
-            ((), (None, None, False, '/etc/fstab')),
+            ((), (None, None, False, '/etc/fstab', None)),
             (
                 '--medium ssd --mbps 90 --wipe --fstab /f'.split(),
-                ('ssd', 90, True, '/f'),
+                ('ssd', 90, True, '/f', None),
+            ),
+            (
+                ('--backend', 'lvm'),
+                (None, None, False, '/etc/fstab', volume_group.Options()),
+            ),
+            (
+                '--backend lvm --thin --no-zero'.split(),
+                (
+                    None,
+                    None,
+                    False,
+                    '/etc/fstab',
+                    volume_group.Options(thin=True, zero=False),
+                ),
             ),
         ):
             status, output = self.run_disk('prepare', '/dev/sdx', *arguments)
             self.assertEqual(0, status)
             self.assertIn(UUIDS[1], output)
             mocked.assert_called_with(root, '/dev/sdx', *expected)
+
+    def test_options_of_lvm(self):
+        self.patch(os, 'geteuid', return_value=0)
+        for option in ('--thin', '--no-zero'):
+            error = self.assertRaises(
+                exception.DiskError,
+                self.run_disk,
+                'prepare',
+                '/dev/sdx',
+                option,
+            )
+            self.assertIn('--backend lvm', str(error))
 
     def test_bad_arguments(self):
         for arguments, reason in (

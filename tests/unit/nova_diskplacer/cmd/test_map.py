@@ -56,6 +56,20 @@ def rows(servers):
     }
 
 
+class SnapshotTest(base.BaseTestCase):
+    def test_a_snapshot_is_no_volume(self):
+        heard = report('host-a', a1=[('v1', 's1', 10), ('v2', None, 5)])
+        heard['disks'][0]['vdisks'][1]['is_snapshot'] = True
+        servers = map_.assemble({'a1': {'s1': 10}}, {'host-a': heard}, HOSTS)
+        self.assertEqual(
+            [
+                pairing.Row(None, None, 'a1', 5, 'unclaimed', 'v2'),
+                pairing.Row('v1', 'a1', 'a1', 10, 'ok'),
+            ],
+            [row for server in servers for row in server.rows],
+        )
+
+
 class AssembleTest(base.BaseTestCase):
     claims = {'a1': {'s1': 10}, 'a2': {'s1': 10, 's2': 10}, 'b1': {'s3': 10}}
     heard = {
@@ -150,7 +164,10 @@ class ShowTest(base.BaseTestCase):
             map_.ServerMap(
                 None,
                 'host-a',
-                [pairing.Row('v2', None, 'a1', 5, pairing.UNCLAIMED)],
+                [
+                    pairing.Row('v2', None, 'a1', 5, pairing.UNCLAIMED),
+                    pairing.Row(None, None, 'a1', 5, pairing.UNCLAIMED, 'v3'),
+                ],
             ),
         ],
         [{'disk': 'a2', 'host': 'host-a', 'health': 'read-only'}],
@@ -171,6 +188,7 @@ class ShowTest(base.BaseTestCase):
                                 'actual_disk': 'a2',
                                 'size_gb': 10,
                                 'status': 'mismatch',
+                                'snapshot_id': None,
                             }
                         ],
                     },
@@ -184,7 +202,16 @@ class ShowTest(base.BaseTestCase):
                                 'actual_disk': 'a1',
                                 'size_gb': 5,
                                 'status': 'unclaimed',
-                            }
+                                'snapshot_id': None,
+                            },
+                            {
+                                'volume_id': None,
+                                'claimed_disk': None,
+                                'actual_disk': 'a1',
+                                'size_gb': 5,
+                                'status': 'unclaimed',
+                                'snapshot_id': 'v3',
+                            },
                         ],
                     },
                 ],
@@ -202,6 +229,7 @@ class ShowTest(base.BaseTestCase):
             text, r'\| s1 +\| host-a \| v1 +\| 10 +\| a1 +\| a2 +\| mismatch'
         )
         self.assertRegex(text, r'\| - +\| host-a \| v2 +\| 5 +\| - +\| a1 ')
+        self.assertRegex(text, r'\| host-a \| snapshot v3 +\| 5 +\| - ')
         self.assertIn('Disk a2 of host-a is read-only.', text)
         self.assertIn('No report from the agents of: host-b', text)
 

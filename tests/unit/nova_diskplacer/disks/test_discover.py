@@ -24,26 +24,6 @@ from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import sysfs
 from nova_diskplacer.disks import vdisks
 
-GIB = vdisks.GIB
-
-
-class CapacityTestCase(testtools.TestCase):
-    def test_cases(self):
-        for size, free, allocated, total in (
-            # 64 MiB are kept for the filesystem itself
-            (10 * GIB, 10 * GIB, 0, 9),
-            (11 * GIB, 10.5 * GIB, 0, 10),
-            # what vdisks take does not count, what others take does
-            (11 * GIB, 5.5 * GIB, 5 * GIB, 10),
-            (11 * GIB, 3.5 * GIB, 5 * GIB, 8),
-            (11 * GIB, 0, 0, 0),
-            # a file with holes takes less than it may come to take
-            (11 * GIB, 9 * GIB, 5 * GIB, 10),
-        ):
-            self.assertEqual(
-                total, discover.capacity_gb(size, free, allocated)
-            )
-
 
 class DiscoverTestCase(testtools.TestCase):
     def setUp(self):

@@ -126,6 +126,19 @@ class FleetTest(unittest.TestCase):
         self.assertEqual([2, 0], self.slots()[0])
         self.assertEqual([1, 0], self.slots(vdisk_mbps=10)[0])
 
+    def test_a_snapshot_is_no_bound_vdisk(self):
+        snapshot = {**fakes.vdisk('p', None), 'is_snapshot': True}
+        volume = {**fakes.vdisk('v', None), 'is_snapshot': False}
+        self.fleet.update(
+            fakes.report(
+                0,
+                fakes.disk(0, 0, vdisks=[snapshot, volume]),
+                fakes.disk(0, 1),
+            )
+        )
+        (vdisk,) = self.fleet.bound(['p', 'v'])
+        self.assertEqual('v', vdisk.volume_id)
+
     def test_bound_vdisks_follow_the_reports(self):
         held = fakes.vdisk('v', 's')
         self.fleet.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))

@@ -1,0 +1,177 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage disk audit: what Cinder, disks and Placement disagree on.
+
+Registered for ``diskplacer-manage`` by an entry point. Cinder is imported
+only when the command is run: that takes seconds, and not every host has it.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+from typing import Any
+
+import prettytable
+from oslo_config import cfg
+from oslo_db import exception as db_exc
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper import audit
+from nova_diskplacer import exception
+
+# Seconds that Cinder may work on a volume before that is a finding.
+_STUCK_AFTER = 24 * 3600
+
+_COLUMNS = ['Finding', 'Disk', 'VDisk', 'What', 'Repair', 'Otherwise']
+
+
+def register(commands: Any) -> None:
+    """Add the ``audit`` command to those of ``diskplacer-manage disk``."""
+    command = commands.add_parser(
+        'audit',
+        help="compare Cinder's database, the disks and Placement",
+        description="Compares Cinder's database, the disks of this host and "
+        'Placement, and names whatever does not agree. The exit status is 0 '
+        'if all agrees or was repaired, 1 if findings remain, 2 on errors.',
+    )
+    command.add_argument(
+        '--repair',
+        action='store_true',
+        help='repair what can be without losing a byte that a volume or '
+        'snapshot has',
+    )
+    command.add_argument(
+        '--format', choices=('table', 'json'), default='table'
+    )
+    command.add_argument(
+        '--cinder-config-file',
+        action='append',
+        metavar='FILE',
+        help='file to read instead of nova.conf, may be repeated (default: '
+        'cinder.conf)',
+    )
+    command.add_argument(
+        '--stuck-after',
+        type=_seconds,
+        default=_STUCK_AFTER,
+        metavar='SECONDS',
+        help='name volumes that Cinder works on for longer (default: '
+        '%(default)s)',
+    )
+    command.set_defaults(handler=_audit, configure=_configure)
+
+
+def _seconds(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a number of seconds above 0'
+        )
+    return int(text)
+
+
+def _configure(args: argparse.Namespace) -> None:
+    """Read cinder.conf as cinder-volume does.
+
+    :raises DiskPlacerError: Cinder is not installed, or a file or an option
+        is not as it should be.
+    """
+    try:
+        from cinder import objects
+
+        # before anything else of Cinder, which uses them when imported
+        objects.register_all()
+        from cinder.common import config  # noqa: F401
+        from cinder.volume import manager  # noqa: F401
+    except ImportError as error:
+        raise exception.DiskPlacerError(
+            f'an audit takes a host with cinder-volume: {error}'
+        ) from error
+    conf = cfg.CONF
+    files = args.cinder_config_file or cfg.find_config_files(project='cinder')
+    try:
+        conf([], project='cinder', default_config_files=files)
+        conf.set_default('use_stderr', True)
+        logging.setup(conf, 'cinder')
+    except (cfg.Error, logging.LogConfigError) as error:
+        raise exception.DiskPlacerError(str(error)) from error
+
+
+def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    from cinder_vdisk_mapper import auditor
+
+    if os.geteuid() != 0:
+        raise exception.DiskPlacerError('an audit takes root')
+    host = auditor.from_conf(cfg.CONF, args.stuck_after)
+    try:
+        found, repaired = _run(host, args.repair)
+    except db_exc.DBError as error:
+        raise exception.DiskPlacerError(
+            '[database] connection of cinder.conf: '
+            + str(error).partition('\n')[0]
+        ) from error
+    show = _json if args.format == 'json' else _table
+    print(show(found, repaired))
+    return int(bool(found))
+
+
+def _run(
+    host: Any, repair: bool
+) -> tuple[list[audit.Finding], list[audit.Finding]]:
+    """Return what remains and what was repaired."""
+    found = host.findings()
+    repaired: list[audit.Finding] = []
+    while repair:
+        # a repair may show what it hid: a copy that was recorded, its size
+        due = [one for one in found if one.repair and one not in repaired]
+        if not due:
+            break
+        for finding in due:
+            if host.repair(finding):
+                repaired.append(finding)
+        again = host.findings()
+        if set(again) >= set(found):
+            break
+        found = again
+    return found, repaired
+
+
+def _json(found: list[audit.Finding], repaired: list[audit.Finding]) -> str:
+    return json.dumps(
+        {
+            'findings': [dataclasses.asdict(one) for one in found],
+            'repaired': [dataclasses.asdict(one) for one in repaired],
+        },
+        indent=2,
+    )
+
+
+def _table(found: list[audit.Finding], repaired: list[audit.Finding]) -> str:
+    lines = []
+    for title, findings in (('Repaired:', repaired), ('Findings:', found)):
+        if findings:
+            table = prettytable.PrettyTable(_COLUMNS, align='l')
+            table.max_width = 48
+            for one in findings:
+                table.add_row(
+                    [
+                        one.kind,
+                        one.disk,
+                        one.vdisk or one.owner,
+                        one.message,
+                        one.repair,
+                        one.advice,
+                    ]
+                )
+            lines += [title, table.get_string()]
+    return '\n'.join(lines) or 'Cinder, the disks and Placement agree.'

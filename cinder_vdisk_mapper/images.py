@@ -1,0 +1,73 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Images on volumes."""
+
+from typing import Any
+
+from cinder.image import image_utils
+from cinder.volume import volume_utils
+
+from cinder_vdisk_mapper import core
+from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import names
+
+
+class Images(core.Core):
+    """Writes images to volumes that are not encrypted."""
+
+    def copy_image_to_volume(
+        self,
+        context: Any,
+        volume: Any,
+        image_service: Any,
+        image_id: str,
+        disable_sparse: bool = False,
+    ) -> None:
+        """Bind the volume by its policy and write an image to it.
+
+        Cinder's own way truncates a file first, and whatever it took would
+        be anybody's until it is written again.
+
+        :raises VolumeDriverException: there is no disk for the volume.
+        """
+        with image_utils.temporary_file(suffix=self.host) as image:
+            image_utils.fetch_to_raw(
+                context,
+                image_service,
+                image_id,
+                image,
+                self.configuration.volume_dd_blocksize,
+                size=volume.size,
+            )
+            properties = volume_utils.brick_get_connector_properties()
+            attach_info, volume = self._attach_volume(
+                context, volume, properties
+            )
+            try:
+                image_utils.convert_image(
+                    image,
+                    attach_info['device']['path'],
+                    'raw',
+                    src_format='raw',
+                    disable_sparse=disable_sparse,
+                    skip_create=True,
+                )
+            finally:
+                self._detach_volume(
+                    context, attach_info, volume, properties, force=True
+                )
+        with errors.explained():
+            # zeros were written by giving back what they take
+            self.backend.extend(
+                volume.provider_location, names.volume(volume), volume.size
+            )

@@ -1,0 +1,45 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a volume type says of mapping."""
+
+from typing import Any
+
+from cinder import exception as cinder_exc
+
+from nova_diskplacer import flavor
+
+# Extra spec of a volume type.
+MAPPING = 'vdisk:mapping'
+
+
+def of_volume(volume: Any, default: str) -> str:
+    """Return the mapping of a volume that no claim decides.
+
+    :raises InvalidVolumeType: its type asks for one that there is not.
+    """
+    type_ = volume.volume_type
+    return of_type(type_.extra_specs if type_ else {}, default)
+
+
+def of_type(extra_specs: dict[str, str], default: str) -> str:
+    """Return the mapping that a type's extra specs ask for.
+
+    :raises InvalidVolumeType: there is no such mapping.
+    """
+    policy = extra_specs.get(MAPPING, default)
+    if policy not in flavor.MAPPINGS:
+        raise cinder_exc.InvalidVolumeType(
+            reason=f'{MAPPING}={policy} is not one of: '
+            + ', '.join(flavor.MAPPINGS)
+        )
+    return policy

@@ -1,0 +1,178 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the LVM backend does as root, in a helper process of its own.
+
+Its capabilities:
+
+CAP_DAC_OVERRIDE
+    open a volume that libvirt gave to QEMU's user.
+
+LVM's commands, which it starts, have others:
+
+CAP_SYS_ADMIN
+    talk to the kernel's device mapper.
+CAP_SYS_MODULE
+    load what the device mapper makes snapshots with, if that is not loaded.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+import os
+from typing import Any
+from typing import TypeVar
+
+from oslo_privsep import capabilities
+from oslo_privsep import priv_context
+
+from cinder_vdisk_mapper import privsep
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks import lvs
+
+context = priv_context.PrivContext(
+    'cinder_vdisk_mapper',
+    cfg_section='vdisk_lvm_privsep',
+    pypath=__name__ + '.context',
+    capabilities=[capabilities.CAP_DAC_OVERRIDE],
+)
+
+# A command that root starts has all capabilities, whatever root's process
+# has, unless they are taken out of what it may ever have.
+_CONFINED = (
+    'setpriv',
+    '--no-new-privs',
+    '--inh-caps=-all',
+    '--bounding-set=-all,+sys_admin,+sys_module',
+)
+
+_Function = TypeVar('_Function', bound=collections.abc.Callable[..., Any])
+
+
+def _as_root(function: _Function) -> _Function:
+    @functools.wraps(function)
+    def confined(*arguments: Any) -> Any:
+        lvm.wrapper = _CONFINED
+        return function(*arguments)
+
+    wrapped: _Function = context.entrypoint(confined)
+    return wrapped
+
+
+def setup() -> None:
+    """Do without the helper process in a process that is root already."""
+    if os.geteuid() == 0:
+        context.set_client_mode(False)
+
+
+@_as_root
+def inspect(disk_root: str, uuid: str) -> tuple[Any, ...]:
+    """Return the fields of a ``Disk``."""
+    return dataclasses.astuple(
+        discover.inspect(privsep.trusted(disk_root), uuid)
+    )
+
+
+@_as_root
+def find(disk_root: str) -> list[tuple[Any, ...]]:
+    """Return the fields of each volume group under ``disk_root``."""
+    disks = discover.discover(privsep.trusted(disk_root), discover.LVM)
+    return [dataclasses.astuple(disk) for disk in disks]
+
+
+@_as_root
+def create(
+    uuid: str,
+    name: str,
+    volume_id: str,
+    server_id: str | None,
+    size_bytes: int,
+) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.create`."""
+    lvs.create(uuid, name, volume_id, server_id, size_bytes)
+
+
+@_as_root
+def extend(uuid: str, name: str, size_bytes: int) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.extend`."""
+    lvs.extend(uuid, name, size_bytes)
+
+
+@_as_root
+def shrink(uuid: str, name: str, size_bytes: int) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.shrink`."""
+    lvs.shrink(uuid, name, size_bytes)
+
+
+@_as_root
+def condemn(uuid: str, name: str) -> tuple[str, int] | None:
+    """See :func:`nova_diskplacer.disks.lvs.condemn`."""
+    return lvs.condemn(uuid, name)
+
+
+@_as_root
+def zero(uuid: str, name: str) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.zero`."""
+    lvs.zero(uuid, name)
+
+
+@_as_root
+def remove(uuid: str, name: str, wiped: bool) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.remove`."""
+    lvs.remove(uuid, name, wiped)
+
+
+@_as_root
+def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.snapshot`."""
+    lvs.snapshot(uuid, name, snapshot, snapshot_id)
+
+
+@_as_root
+def allocate_clone(
+    uuid: str, source: str, name: str, volume_id: str, size_bytes: int
+) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.allocate_clone`."""
+    lvs.allocate_clone(uuid, source, name, volume_id, size_bytes)
+
+
+@_as_root
+def clone(
+    uuid: str, source: str, name: str, volume_id: str, size_bytes: int
+) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.clone`."""
+    lvs.clone(uuid, source, name, volume_id, size_bytes)
+
+
+@_as_root
+def revert(uuid: str, name: str, snapshot: str) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.revert`."""
+    lvs.revert(uuid, name, snapshot)
+
+
+@_as_root
+def clear(uuid: str, name: str) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.clear`."""
+    lvs.clear(uuid, name)
+
+
+@_as_root
+def copy(uuid: str, name: str, target: str) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.copy`."""
+    lvs.copy(uuid, name, target)
+
+
+@_as_root
+def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
+    """See :func:`nova_diskplacer.disks.lvs.rename`."""
+    lvs.rename(uuid, name, new_name, volume_id)

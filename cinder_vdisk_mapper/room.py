@@ -1,0 +1,123 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The room on a disk: what Placement may offer of it, and who takes it."""
+
+import collections.abc
+import contextlib
+
+from oslo_concurrency import lockutils
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper.backend import base
+from nova_diskplacer import exception
+from nova_diskplacer import placement as placement_
+from nova_diskplacer import publish
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import vdisks
+
+LOG = logging.getLogger(__name__)
+
+_PREFIX = 'vdisk-'
+
+
+class BindingError(exception.DiskPlacerError):
+    """There is no disk that a vdisk may be bound to, or no room on it."""
+
+
+class Room:
+    """Takes room on the disks of this host, and gives it back."""
+
+    def __init__(
+        self, backend: base.Backend, placement: placement_.PlacementClient
+    ) -> None:
+        self.backend = backend
+        self.placement = placement
+
+    def look(self, disk: str, name: str) -> tuple[discover.Disk, vdisks.VDisk]:
+        """Return a disk and the vdisk of that name on it.
+
+        :raises DiskError: the disk does not hold it, or is not there.
+        """
+        current = self.backend.disk(disk)
+        for vdisk in current.vdisks:
+            if vdisk.name == name:
+                return current, vdisk
+        raise exception.DiskError(
+            f'vdisk {name} is not on disk {disk} ({current.health}) of this '
+            'host'
+        )
+
+    def room_gb(self, disk: discover.Disk) -> int:
+        """Return the GiB of a disk that no claim and no vdisk takes.
+
+        :raises PlacementError: Placement cannot be asked.
+        """
+        claims = self.placement.provider_allocations(disk.uuid)
+        return publish.figures(disk, claims).room_gb
+
+    def reserve(self, disk: str) -> bool:
+        """Have Placement reserve what is on a disk; False if oversold.
+
+        :raises PlacementError: Placement cannot be told.
+        """
+        figures = publish.sync_disk(
+            self.placement, disk, lambda: self.backend.disk(disk)
+        )
+        return figures.room_gb >= 0
+
+    def sync(self, disk: str) -> None:
+        """Tell Placement of space given back; if not, the agent will."""
+        try:
+            self.reserve(disk)
+        except exception.PlacementError as error:
+            LOG.warning('Disk %s is not up to date: %s', disk, error)
+
+    def change(
+        self,
+        disk: str,
+        make: collections.abc.Callable[[], None],
+        undo: collections.abc.Callable[[], None],
+        refusal: BindingError,
+    ) -> None:
+        """Change a disk and reserve it; all is as before if that fails.
+
+        The caller holds the disk's lock.
+
+        :param refusal: raised where the disk turns out to lack the room.
+        :raises DiskError: ``make`` fails.
+        :raises PlacementError: Placement cannot be told.
+        """
+        make()
+        try:
+            if not self.reserve(disk):
+                raise refusal
+        except exception.DiskPlacerError:
+            undo()
+            self.sync(disk)
+            raise
+
+
+@contextlib.contextmanager
+def lock(name: str) -> collections.abc.Iterator[None]:
+    """Hold ``name`` against all threads and processes of this host.
+
+    Whoever takes several takes that of the server first, then that of the
+    volume, then that of the disk.
+    """
+    with lockutils.lock(name, lock_file_prefix=_PREFIX, external=True):
+        yield
+
+
+def forget_lock(name: str) -> None:
+    """Remove the file of a lock whose object is no more."""
+    lockutils.remove_external_lock_file(name, lock_file_prefix=_PREFIX)

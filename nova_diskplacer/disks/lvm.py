@@ -1,0 +1,401 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The volume groups that are disks of this host, as LVM reports them.
+
+Such a disk is one volume group, ``diskplacer-<uuid>``, whose tags are its
+identity. Its entry in the disk root is a symbolic link to the group's
+directory below /dev, so that a group that is away is a disk that is missing,
+and a host without such entries never asks LVM anything.
+"""
+
+import collections.abc
+import dataclasses
+import json
+import os
+import re
+import subprocess  # noqa: S404
+import threading
+from typing import Any
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import vdisks as vdisks_
+
+TAG = 'diskplacer'
+UUID = 'diskplacer.uuid'
+MEDIUM = 'diskplacer.medium'
+MBPS = 'diskplacer.mbps'
+# of a group: what is free in it reads as zeros
+ZEROED = 'diskplacer.zeroed'
+VOLUME = 'diskplacer.volume'
+SERVER = 'diskplacer.server'
+# of a volume: its bytes from this one on may be somebody else's yet
+DIRTY_FROM = 'diskplacer.dirty_from'
+# of a volume: it is not all there yet, or not any more
+INCOMPLETE = 'diskplacer.incomplete'
+DELETED = 'diskplacer.deleted'
+
+# The pool of a thin group.
+POOL = 'pool'
+
+PREFIX = 'diskplacer-'
+
+# What a group may need beside vdisks: how its snapshots' changes are mapped.
+SLACK = 64 << 20
+
+_ENVIRONMENT = {'LC_ALL': 'C', 'LVM_SUPPRESS_FD_WARNINGS': '1'}
+_PATH = '/usr/sbin:/sbin'
+
+#: What commands of LVM are started by, in place of themselves.
+wrapper: tuple[str, ...] = ()
+
+_REPORT = (
+    'lvm', 'fullreport', '--readonly', '--reportformat', 'json',
+    '--units', 'b', '--nosuffix',
+    '--configreport', 'vg', '-o',
+    'vg_name,vg_tags,vg_size,vg_free,vg_permissions,vg_partial,vg_exported',
+    '--configreport', 'lv', '-o',
+    'lv_name,lv_tags,lv_size,lv_layout,origin,origin_size,pool_lv',
+    '--configreport', 'pv', '-o', 'pv_name',
+    '--configreport', 'pvseg', '-o', 'pvseg_start',
+    '--configreport', 'seg', '-o', 'seg_start',
+)  # fmt: skip
+
+# Where LVM writes in which state the metadata of a physical volume is.
+_HEADER_AT = 4096
+_HEADER_SIZE = 512
+_HEADER_MAGIC = b' LVM2 x[5A%r0N*>'
+
+_UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
+_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Volume:
+    """A logical volume; ``name`` is LVM's, ``origin`` that of a snapshot.
+
+    ``size_bytes`` is what can be read of it, not what a snapshot takes.
+    """
+
+    name: str
+    tags: frozenset[str]
+    size_bytes: int
+    origin: str
+    thin: bool
+
+    def tag(self, key: str) -> str:
+        """Return the value of the tag ``key=value``, '' if there is none."""
+        return _value(self.tags, key)
+
+    @property
+    def vdisk(self) -> vdisks_.VDisk:
+        """The vdisk that the volume is."""
+        return vdisks_.VDisk(
+            self.name[1:] if self.name.startswith('_snapshot') else self.name,
+            self.tag(VOLUME),
+            self.tag(SERVER) or None,
+            self.size_bytes,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A volume group.
+
+    ``size_bytes`` is that of what volumes are allocated from, which is the
+    group or its pool, ``free_bytes`` what no volume takes, or may come to
+    take, of it.
+    """
+
+    name: str
+    tags: frozenset[str]
+    size_bytes: int
+    free_bytes: int
+    read_only: bool
+    exported: bool
+    partial: bool
+    devices: tuple[str, ...]
+    thin: bool
+    volumes: tuple[Volume, ...]
+
+    @property
+    def trouble(self) -> str:
+        """Why it cannot be used at all, '' if it can."""
+        if self.exported:
+            return 'its volume group is exported'
+        if self.partial:
+            return 'physical volumes of its volume group are missing'
+        return ''
+
+    @property
+    def identity(self) -> identity.Identity:
+        """Who the disk is.
+
+        :raises DiskError: its tags do not say so.
+        """
+        fields = {
+            'version': identity.VERSION,
+            'uuid': _value(self.tags, UUID),
+            'medium': _value(self.tags, MEDIUM),
+            'mbps': _number(_value(self.tags, MBPS)),
+        }
+        try:
+            return identity.parse(json.dumps(fields))
+        except ValueError as error:
+            raise exception.DiskError(
+                f'tags of volume group {self.name}: {error}'
+            ) from error
+
+    @property
+    def total_gb(self) -> int:
+        """GiB that vdisks may fill, those that are there included."""
+        held = sum(volume.size_bytes for volume in self.volumes)
+        others = max(0, self.size_bytes - self.free_bytes - held)
+        return max(0, self.size_bytes - others - SLACK) // vdisks_.GIB
+
+    @property
+    def vdisks(self) -> tuple[vdisks_.VDisk, ...]:
+        """The vdisks in it, sorted by name."""
+        found = (volume.vdisk for volume in self.volumes)
+        return tuple(sorted(found, key=lambda vdisk: vdisk.name))
+
+    def find(self, vdisk: str) -> Volume | None:
+        """Return the volume that is a vdisk, None if there is none."""
+        name = volume_name(vdisk)
+        found = [volume for volume in self.volumes if volume.name == name]
+        return found[0] if found else None
+
+
+def group_name(uuid: str) -> str:
+    """Return the name of the volume group of a disk.
+
+    :raises DiskError: ``uuid`` is no UUID in its canonical form.
+    """
+    if not _UUID.fullmatch(uuid):
+        raise exception.DiskError(f'{uuid!r} is not the UUID of a disk')
+    return PREFIX + uuid
+
+
+def volume_name(vdisk: str) -> str:
+    """Return the name of the logical volume of a vdisk.
+
+    :raises DiskError: it cannot be the name of one.
+    """
+    if not _NAME.fullmatch(vdisk) or vdisk == POOL:
+        raise exception.DiskError(
+            f'{vdisk!r} cannot be the name of a vdisk: letters, digits and '
+            '_.+- are allowed, 63 in all'
+        )
+    # names that start so are LVM's own
+    return '_' + vdisk if vdisk.startswith('snapshot') else vdisk
+
+
+def device_path(uuid: str, vdisk: str) -> str:
+    """Return the path of a vdisk's device."""
+    return f'/dev/{group_name(uuid)}/{volume_name(vdisk)}'
+
+
+def identity_tags(wanted: identity.Identity) -> list[str]:
+    """Return the tags that make a volume group the disk of an identity."""
+    return [
+        f'{UUID}={wanted.uuid}',
+        f'{MEDIUM}={wanted.medium}',
+        f'{MBPS}={wanted.mbps}',
+    ]
+
+
+def is_entry(path: str) -> bool:
+    """Tell whether an entry of the disk root is a volume group's."""
+    target = f'/dev/{PREFIX}{os.path.basename(path)}'
+    return os.path.islink(path) and os.readlink(path) == target
+
+
+def run(*command: str) -> str:
+    """Run a command of LVM as root and return what it prints.
+
+    :raises DiskError: it cannot be run or fails; has what it complained of.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603
+            (*wrapper, *command),
+            check=True,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={
+                **os.environ,
+                **_ENVIRONMENT,
+                'PATH': f'{os.environ.get("PATH", os.defpath)}:{_PATH}',
+            },
+        )
+    except OSError as error:
+        raise exception.DiskError(f'{command[0]}: {error}') from error
+    except subprocess.CalledProcessError as error:
+        said = ' '.join((error.stderr or error.stdout).split())
+        raise exception.DiskError(f'{" ".join(command)}: {said}') from error
+    return done.stdout
+
+
+def parse(text: str) -> dict[str, Group]:
+    """Return the groups of a full report of LVM in JSON, by name."""
+    groups = (_group(one) for one in json.loads(text)['report'] if 'vg' in one)
+    return {group.name: group for group in groups}
+
+
+class Groups:
+    """The groups of this host; LVM is asked when they have changed.
+
+    That they have shows in the header of a physical volume's metadata, which
+    is a read of the page cache.
+    """
+
+    def __init__(self, report: collections.abc.Callable[[], str]) -> None:
+        self._report = report
+        self._lock = threading.Lock()
+        self._groups: dict[str, Group] = {}
+        self._headers: dict[str, bytes | None] = {}
+
+    def get(self, name: str) -> Group | None:
+        """Return a group, None if it is not there.
+
+        :raises DiskError: LVM cannot tell.
+        """
+        with self._lock:
+            if not self._is_current(name):
+                before = self._read_headers()
+                self._groups = parse(self._report())
+                after = self._read_headers()
+                self._headers = {
+                    device: header
+                    for device, header in after.items()
+                    if header == before.get(device)
+                }
+            return self._groups.get(name)
+
+    def _is_current(self, name: str) -> bool:
+        group = self._groups.get(name)
+        return group is not None and all(
+            self._headers.get(device) is not None
+            and self._headers[device] == header(device)
+            for device in group.devices
+        )
+
+    def _read_headers(self) -> dict[str, bytes | None]:
+        return {
+            device: header(device)
+            for group in self._groups.values()
+            for device in group.devices
+        }
+
+
+def header(device: str) -> bytes | None:
+    """Return what changes with the metadata on a physical volume.
+
+    None if it has its metadata elsewhere, or cannot be read.
+    """
+    try:
+        with open(device, 'rb', buffering=0) as stream:
+            stream.seek(_HEADER_AT)
+            found = stream.read(_HEADER_SIZE)
+    except OSError:
+        return None
+    # after its checksum
+    return found if found[4:].startswith(_HEADER_MAGIC) else None
+
+
+def report() -> str:
+    """Return LVM's report of the groups that are disks.
+
+    :raises DiskError: LVM cannot tell.
+    """
+    return run(*_REPORT, '@' + TAG)
+
+
+_groups = Groups(report)
+
+
+def find(uuid: str) -> Group | None:
+    """Return the volume group of a disk, None if it is not there.
+
+    :raises DiskError: LVM cannot tell.
+    """
+    return _groups.get(group_name(uuid))
+
+
+def require(uuid: str) -> Group:
+    """Return the volume group of a disk, which can be used.
+
+    :raises DiskError: it is not there, or cannot be used; says why.
+    """
+    group = find(uuid)
+    if group is None:
+        raise exception.DiskError(
+            f'there is no volume group {group_name(uuid)}'
+        )
+    if group.trouble:
+        raise exception.DiskError(f'{group.name}: {group.trouble}')
+    return group
+
+
+def _group(one: dict[str, Any]) -> Group:
+    fields = one['vg'][0]
+    size, free = int(fields['vg_size']), int(fields['vg_free'])
+    volumes = one.get('lv', ())
+    pools = [lv for lv in volumes if lv['lv_name'] == POOL]
+    pools = [lv for lv in pools if 'pool' in lv['lv_layout'].split(',')]
+    held = tuple(_volume(lv) for lv in volumes if lv not in pools)
+    if pools:
+        # it is filled with what its volumes may grow to, never with more
+        size = int(pools[0]['lv_size'])
+        free = max(
+            0, size - sum(volume.size_bytes for volume in held if volume.thin)
+        )
+    return Group(
+        name=fields['vg_name'],
+        tags=_tags(fields['vg_tags']),
+        size_bytes=size,
+        free_bytes=free,
+        read_only=fields['vg_permissions'] != 'writeable',
+        exported=bool(fields['vg_exported']),
+        partial=bool(fields['vg_partial']),
+        devices=tuple(pv['pv_name'] for pv in one.get('pv', ())),
+        thin=bool(pools),
+        volumes=tuple(sorted(held, key=lambda volume: volume.name)),
+    )
+
+
+def _volume(fields: dict[str, str]) -> Volume:
+    thin = bool(fields['pool_lv'])
+    snapshot = not thin and fields['origin']
+    return Volume(
+        name=fields['lv_name'],
+        tags=_tags(fields['lv_tags']),
+        size_bytes=int(
+            fields['origin_size'] if snapshot else fields['lv_size']
+        ),
+        origin=fields['origin'] if snapshot else '',
+        thin=thin,
+    )
+
+
+def _tags(text: str) -> frozenset[str]:
+    return frozenset(text.split(',')) - {''}
+
+
+def _value(tags: frozenset[str], key: str) -> str:
+    values = [tag[len(key) + 1 :] for tag in tags if tag.startswith(key + '=')]
+    return values[0] if len(values) == 1 else ''
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None

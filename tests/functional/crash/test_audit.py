@@ -1,0 +1,245 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage disk audit, against what crashes and people leave."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import uuid
+from wsgiref import simple_server
+
+from nova_diskplacer.disks import vdisks
+from tests.functional.crash import cloud as cloud_
+from tests.functional.crash import operations
+from tests.functional.crash import test_walk
+from tests.functional.crash import walk
+from tests.functional.crash.cloud import GIB
+
+COMMAND = os.path.join(os.path.dirname(sys.executable), 'diskplacer-manage')
+
+
+class AuditTestCase(test_walk.CrashTestCase):
+    def audit(self, scenario):
+        """Run a scenario in a process of its own and return what it tells."""
+        return self.call(_run, scenario)
+
+    def test_agrees(self):
+        (result,) = self.audit(_agrees)
+        self.assertEqual((0, [], []), _shown(result))
+
+    def test_repairs(self):
+        found, repaired, after = self.audit(_wrong)
+        left = ['disk-forgotten', 'lost', 'unknown']
+        kinds = [
+            'disk-forgotten',
+            'lost',
+            'not-recorded',
+            'not-recorded',
+            'orphan',
+            'orphan',
+            'second-copy',
+            'unknown',
+            'wrong-figures',
+            'wrong-size',
+        ]
+        self.assertEqual((1, kinds, []), _shown(found))
+        status, remain, done = _shown(repaired)
+        self.assertEqual((1, left), (status, remain))
+        # what a repair changes on a disk it tells Placement
+        self.assertEqual({*kinds} - {*left, 'wrong-figures'}, {*done})
+        self.assertEqual((1, left, []), _shown(after))
+
+    def test_table(self):
+        (result,) = self.audit(_table)
+        self.assertEqual(0, result['status'])
+        self.assertIn('Repaired:', result['output'])
+        self.assertNotIn('Findings:', result['output'])
+        self.assertIn('| orphan ', result['output'])
+        self.assertIn('| wrong-figures ', result['output'])
+
+    def test_errors(self):
+        for result in self.audit(_errors):
+            self.assertEqual(2, result['status'], result)
+            self.assertEqual('', result['output'])
+            self.assertIn(result['expected'], result['stderr'])
+
+
+def _shown(result):
+    shown = json.loads(result['output'])
+    return (
+        result['status'],
+        [one['kind'] for one in shown['findings']],
+        [one['kind'] for one in shown['repaired']],
+    )
+
+
+def _run(scenario):
+    told, _ = walk.CLOUD.forked(_in_fork, scenario)
+    return told
+
+
+def _in_fork(tell, scenario):
+    cloud = walk.CLOUD
+    directory = os.path.join(os.path.dirname(cloud.disk_root), 'served')
+    os.makedirs(directory, exist_ok=True)
+    with _served(cloud.placement_app) as placement:
+        nova = cloud_.stubs.NovaAPI()
+        nova.servers = {
+            one: {'id': one} for one in (cloud_.SERVER, cloud_.CLAIMING)
+        }
+        with _served(nova._application) as compute:
+            source = os.path.join(os.path.dirname(directory), 'cinder.conf')
+            path = os.path.join(directory, 'cinder.conf')
+            with open(source, encoding='utf-8') as stream:
+                text = stream.read()
+            text = text.replace(cloud_.stubs.PLACEMENT, placement)
+            text = text.replace(cloud_.stubs.NOVA, compute)
+            with open(path, 'w', encoding='utf-8') as stream:
+                stream.write(text)
+
+            def audit(*arguments, conf=path, **also):
+                done = subprocess.run(
+                    [
+                        COMMAND,
+                        'disk',
+                        'audit',
+                        f'--cinder-config-file={conf}',
+                        *arguments,
+                    ],
+                    capture_output=True,
+                    text=True,
+                )
+                tell(
+                    status=done.returncode,
+                    output=done.stdout,
+                    stderr=done.stderr,
+                    **also,
+                )
+
+            scenario(cloud, audit)
+
+
+class _served:
+    """Serves a WSGI application; is the URL in a with statement."""
+
+    def __init__(self, application):
+        self.server = simple_server.make_server(
+            '127.0.0.1', 0, application, handler_class=_Quiet
+        )
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return f'http://127.0.0.1:{self.server.server_port}'
+
+    def __exit__(self, *args):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class _Quiet(simple_server.WSGIRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def _json(audit, *arguments):
+    audit('--format=json', *arguments)
+
+
+def _agrees(cloud, audit):
+    cloud.restart(('hdd',))
+    volume = cloud.bound('a')
+    cloud.frozen(volume)
+    cloud.volume()
+    unmanaged = cloud.bound('b')
+    operations.Unmanage().perform(cloud, {'volume': unmanaged.id})
+    # somebody is at it, and another has left a file
+    cloud.set(cloud.bound('c'), status='retyping', provider_location=None)
+    path = os.path.join(cloud.disks('ssd')[0].path, 'vdisks', 'foreign')
+    with open(path, 'wb') as stream:
+        stream.truncate(1 << 20)
+    cloud.publish()
+    _json(audit)
+
+
+def _wrong(cloud, audit):
+    cloud.restart(cloud_.MEDIA)
+    ssd = cloud.disks('ssd')[0].path
+    kept = cloud.bound('k')
+    snapshot = cloud.frozen(kept)
+    untold = cloud.bound('u')
+    cloud.set(untold, provider_location=None)
+    cloud.set(snapshot, provider_location=None)
+    twice = cloud.bound('t')
+    vdisks.create(ssd, twice.name, twice.id, None, GIB)
+    short = cloud.bound('s')
+    frozen = cloud.frozen(short)
+    os.truncate(cloud.path(short), GIB // 2)
+    gone = cloud.bound('g')
+    gone.destroy()
+    frozen.destroy()
+    lost = cloud.bound('l', medium='ssd')
+    os.unlink(cloud.path(lost))
+    # of another driver, before cinder.conf was changed
+    cloud.volume(provider_location='nfs.test:/share')
+    stranger = str(uuid.uuid4())
+    vdisks.create(ssd, f'volume-{stranger}', stranger, None, 2 * GIB)
+    before = set(cloud.held())
+    _json(audit)
+    _json(audit, '--repair')
+    _json(audit)
+    after = set(cloud.held())
+    ssd_uuid = os.path.basename(ssd)
+    operations.expect(
+        {gone.name, frozen.name, (ssd_uuid, twice.name)},
+        {one if one[1] == twice.name else one[1] for one in before - after},
+        'what was deleted',
+    )
+    for record, text in ((kept, 'k'), (untold, 'u'), (twice, 't')):
+        record = cloud.get(record.id)
+        operations.expect_text(cloud, text, record)
+    operations.expect_text(cloud, 'k', cloud.get_snapshot(snapshot.id))
+    operations.expect_size(cloud, 1, cloud.get(short.id))
+
+
+def _table(cloud, audit):
+    cloud.restart(('hdd',))
+    cloud.bound('g').destroy()
+    ssd = cloud.disks('ssd')[0]
+    path = os.path.join(ssd.path, 'vdisks', 'foreign')
+    with open(path, 'wb') as stream:
+        stream.truncate(GIB)
+    audit('--repair')
+    offered, there = cloud.offered(ssd.uuid)
+    operations.expect(there, offered, 'GiB that are offered')
+
+
+def _errors(cloud, audit):
+    directory = os.path.join(os.path.dirname(cloud.disk_root), 'served')
+    with open(os.path.join(directory, 'cinder.conf')) as stream:
+        good = stream.read()
+    for number, (text, bad, expected) in enumerate(
+        (
+            ('VDiskMapperDriver', 'OtherDriver', "['hdd', 'ssd']"),
+            ('sqlite:///', 'sqlite:////nowhere', '[database] connection'),
+            ('auth_type = admin_token', '', 'auth_type'),
+            ('endpoint = http://127', 'endpoint = http://127.1', 'Placement'),
+        )
+    ):
+        path = os.path.join(directory, f'{number}.conf')
+        with open(path, 'w') as stream:
+            stream.write(good.replace(text, bad))
+        audit(conf=path, expected=expected)
+    shutil.rmtree(directory)

@@ -1,0 +1,150 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Walks the steps of an operation, killing cinder-volume at each."""
+
+import logging
+import os
+
+from tests.functional.crash import cloud as cloud_
+from tests.functional.crash import operations
+from tests.functional.crash import steps as steps_
+
+AGAIN, DELETE = 'repeated', 'deleted'
+
+#: steps that no operation has; a walk that gets there does not end
+_MOST = 200
+
+
+def start(directory, disk_root):
+    """Start the cloud of this process, of which others are forked."""
+    global CLOUD
+    logging.getLogger().addHandler(logging.NullHandler())
+    CLOUD = cloud_.Cloud(directory, disk_root)
+
+
+def walk(kind):
+    """Kill cinder-volume at each step of an operation; returns their names.
+
+    After each kill it is started again. Then the operation is repeated, or
+    all is deleted; before every second of these what the audit can repair
+    is repaired.
+
+    :raises AssertionError: something is lost, leaked or wrong afterwards.
+    """
+    operation, name = kind(), kind.__name__
+    _rehearse(operation)
+    walked = []
+    for step in range(1, _MOST):
+        for way in (AGAIN, DELETE):
+            made, where = _kill(operation, step)
+            try:
+                _survive(operation, made, step, where and way)
+            except AssertionError as error:
+                raise AssertionError(
+                    f'{name}, killed at step {step} (after {where}) and '
+                    f'{way}: {error}'
+                ) from error
+            if where is None:
+                return walked
+        walked.append(where)
+    raise AssertionError(f'{name} has {_MOST} steps or more')
+
+
+def _rehearse(operation):
+    """Do it all here once: what is forked then is warm, and has started."""
+    CLOUD.restart(operation.media)
+    try:
+        made = operation.prepare(CLOUD)
+        operation.perform(CLOUD, made)
+        operation.check(CLOUD, made)
+        _see_that_all_agrees('audit')
+        CLOUD.clear()
+        _see_that_nothing_is_left()
+    finally:
+        CLOUD.pause()
+
+
+def _kill(operation, step):
+    """Kill it at a step; returns what was made, and the step's name."""
+    told, signal = CLOUD.forked(_victim, operation, step)
+    where = next((one['killed'] for one in told if 'killed' in one), None)
+    if bool(signal) != bool(where):
+        raise AssertionError(f'ended by signal {signal} at {where}')
+    return told[0]['made'], where
+
+
+def _survive(operation, made, step, way):
+    _, signal = CLOUD.forked(_survivor, operation, made, step, way)
+    if signal:
+        raise AssertionError(f'ended by signal {signal} after the restart')
+
+
+def _victim(tell, operation, step):
+    CLOUD.resume()
+    made = operation.prepare(CLOUD)
+    tell(made=made)
+    steps = steps_.Steps(step, lambda name: tell(killed=name))
+    steps.install()
+    CLOUD.answer = steps.around_placement(CLOUD.placement_app)
+    steps.start()
+    operation.perform(CLOUD, made)
+    steps.armed = False
+
+
+def _survivor(tell, operation, made, step, way):
+    CLOUD.restart(operation.media)
+    operation.survived(CLOUD, made)
+    if way and (step % 2 == 0) == (way == AGAIN):
+        CLOUD.repair()
+        operation.survived(CLOUD, made)
+    if way == AGAIN:
+        operation.again(CLOUD, made)
+    if way != DELETE:
+        operation.check(CLOUD, made)
+        _see_that_all_agrees('audit')
+    CLOUD.clear()
+    _see_that_nothing_is_left()
+
+
+def _see_that_nothing_is_left():
+    operations.expect([], CLOUD.files(), 'files')
+    _see_that_all_agrees('audit when all is deleted')
+
+
+def _see_that_all_agrees(what):
+    found = CLOUD.findings()
+    for kind, disk, message in found:
+        if kind == 'wrong-figures':
+            # what is given back late is nobody's meanwhile, until the agent
+            # looks; what is not there must not be offered
+            offered, there = CLOUD.offered(disk)
+            if offered > there:
+                raise AssertionError(f'disk {disk} is oversold: {message}')
+            CLOUD.publish()
+    operations.expect([], found and CLOUD.findings(), what)
+
+
+def reset():
+    """Remove whatever a failed walk has left, whoever it belongs to."""
+    for path in CLOUD.files():
+        os.unlink(path)
+    CLOUD.forked(_reset)
+
+
+def _reset(tell):
+    for record in (
+        *cloud_.objects.SnapshotList.get_all(CLOUD.context, {}),
+        *cloud_.objects.VolumeList.get_all(CLOUD.context),
+    ):
+        record.destroy()
+    CLOUD.publish()

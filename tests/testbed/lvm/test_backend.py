@@ -1,0 +1,165 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The LVM backend, as Cinder's driver uses it."""
+
+import subprocess
+import sys
+from unittest import mock
+
+from cinder_vdisk_mapper.backend import lvm as backend_lvm
+from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks import lvs
+from tests.testbed.lvm import base
+
+MIB = base.MIB
+SIZE = 16 * MIB
+
+# Starts the helper process, gives up root, and does all that the driver does.
+SCRIPT = """
+import os, sys
+from oslo_config import cfg
+from oslo_privsep import priv_context
+from cinder_vdisk_mapper import privsep_lvm
+from cinder_vdisk_mapper.backend import lvm
+from nova_diskplacer import exception
+
+root, *uuids = sys.argv[1:]
+cfg.CONF([], project='test', default_config_files=[])
+privsep_lvm.context.start(priv_context.Method.FORK)
+os.setresuid(65534, 65534, 65534)
+backend = lvm.LVMBackend(root)
+assert sorted(uuids) == [disk.uuid for disk in backend.disks()]
+for uuid, other in (uuids, uuids[::-1]):
+    backend.create(uuid, 'volume-1', '1', 'server', 1)
+    path = backend.device_path(uuid, 'volume-1')
+    try:
+        open(path)
+    except PermissionError:
+        pass
+    else:
+        raise AssertionError('the device is readable by all')
+    assert backend.disk(uuid).vdisks[0].server_id == 'server'
+    # one that libvirt gave to QEMU's user
+    backend.snapshot(uuid, 'volume-q', 'snapshot-q', 'q')
+    backend.clone(uuid, 'volume-q', 'volume-c', 'c', 1)
+    backend.clear(uuid, 'volume-q')
+    backend.revert(uuid, 'volume-q', 'snapshot-q')
+    backend.delete(uuid, 'snapshot-q')
+    backend.extend(uuid, 'volume-1', 2)
+    backend.shrink(uuid, 'volume-1', 1)
+    backend.rename(uuid, 'volume-1', 'volume-m', 'm')
+    backend.create(other, 'volume-m', 'm', None, 1)
+    backend.copy(uuid, 'volume-m', other)
+    for call in (
+        (backend.create, uuid, '../x', 'x', None, 1),
+        (backend.create, '../' + uuid, 'volume-x', 'x', None, 1),
+        (backend.create, uuid, 'volume-x', 'x', None, 99),
+        (backend.delete, uuid, 'pool'),
+        (privsep_lvm.zero, uuid, 'volume-m'),
+        (privsep_lvm.find, '/tmp'),
+    ):
+        try:
+            call[0](*call[1:])
+        except exception.DiskError:
+            pass
+        else:
+            raise AssertionError(f'{call} was not refused')
+    for disk in uuids:
+        backend.delete(disk, 'volume-m')
+    backend.delete(uuid, 'volume-c')
+privsep_lvm.context.stop()
+print('done')
+"""
+
+
+class BackendTestCase(base.LVMTestCase):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(
+            backend_lvm.privsep_lvm.context.set_client_mode,
+            backend_lvm.privsep_lvm.context.client_mode,
+        )
+        self.backend = backend_lvm.LVMBackend(self.root)
+        self.backend.configuration = mock.Mock(
+            volume_clear='zero', volume_clear_size=0, volume_clear_ionice='-c3'
+        )
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.thick = cls.prepared(cls.spare[0]).uuid
+        cls.thin = cls.prepared(cls.spare[1], thin=True).uuid
+
+    def secret(self):
+        """Make a volume with content; returns where that is on the disk."""
+        lvs.create(self.thick, 'volume-1', '1', None, SIZE)
+        path = lvm.device_path(self.thick, 'volume-1')
+        for offset in range(0, SIZE, MIB):
+            base.write(path, base.pattern('secret'), offset)
+        places = base.places(self.thick, 'volume-1')
+        self.assertFalse(base.is_zero(self.spare[0], places))
+        return places
+
+    def test_wipe(self):
+        for by_itself in (False, True):
+            places = self.secret()
+            with mock.patch.object(
+                backend_lvm,
+                '_writes_zeros_by_itself',
+                return_value=by_itself,
+            ):
+                self.backend.delete(self.thick, 'volume-1')
+            self.assertTrue(base.is_zero(self.spare[0], places))
+            self.assertIn(lvm.ZEROED, lvm.require(self.thick).tags)
+            self.assertEqual((), self.backend.disk(self.thick).vdisks)
+
+    def test_wipe_less(self):
+        group = lvm.group_name(self.thick)
+        for clear, megabytes in (('none', 0), ('zero', 1)):
+            places = self.secret()
+            (start, size), *others = places
+            self.backend.configuration.volume_clear = clear
+            self.backend.configuration.volume_clear_size = megabytes
+            self.backend.delete(self.thick, 'volume-1')
+            self.assertEqual(
+                bool(megabytes),
+                base.is_zero(self.spare[0], [(start, MIB)]),
+            )
+            self.assertFalse(
+                base.is_zero(self.spare[0], [(start + MIB, size - MIB)])
+            )
+            # the next one reads as zeros all the same
+            self.assertNotIn(lvm.ZEROED, lvm.require(self.thick).tags)
+            lvs.create(self.thick, 'volume-2', '2', None, SIZE)
+            self.assertEqual(places, base.places(self.thick, 'volume-2'))
+            self.assertTrue(base.is_zero(self.spare[0], places))
+            self.backend.configuration.volume_clear = 'zero'
+            self.backend.configuration.volume_clear_size = 0
+            self.backend.delete(self.thick, 'volume-2')
+            base.run('vgchange', '--addtag', lvm.ZEROED, group)
+
+    def test_without_root(self):
+        for uuid in (self.thick, self.thin):
+            lvs.create(uuid, 'volume-q', 'q', 'server', SIZE)
+            path = lvm.device_path(uuid, 'volume-q')
+            base.run('chown', '64055:64055', path)
+            base.run('chmod', '600', path)
+            self.addCleanup(base.purge, uuid)
+        done = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-c', SCRIPT, self.root,
+             self.thick, self.thin],
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )  # fmt: skip
+        self.assertEqual(('done\n', 0), (done.stdout, done.returncode), done)

@@ -1,0 +1,300 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage disk on devices that become volume groups."""
+
+import contextlib
+import functools
+import io
+import json
+import os
+import shutil
+from unittest import mock
+
+from oslo_config import cfg
+
+from nova_diskplacer import conf
+from nova_diskplacer import exception
+from nova_diskplacer.agent import service
+from nova_diskplacer.cmd import manage
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks import lvs
+from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks import raw
+from nova_diskplacer.disks import volume_group
+from tests.testbed.lvm import base
+
+GIB = base.GIB
+
+
+class Killed(BaseException):
+    """The process was killed at this point."""
+
+
+class PrepareTestCase(base.LVMTestCase):
+    devices = 1
+
+    def setUp(self):
+        super().setUp()
+        self.device = self.spare[0]
+        self.addCleanup(self.reset)
+        self.conf = cfg.ConfigOpts()
+        conf.register_opts(self.conf)
+        self.conf([], default_config_files=[])
+        self.conf.set_override('disk_root', self.root, 'diskplacer')
+
+    def reset(self):
+        base.erase(self.device)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def manage(self, *arguments):
+        """Run diskplacer-manage disk; returns (status or error, output)."""
+        if arguments[0] in ('prepare', 'forget'):
+            arguments += ('--fstab', self.fstab)
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            args = manage.make_parser().parse_args(['disk', *arguments])
+            try:
+                status = args.handler(self.conf, args)
+            except exception.DiskPlacerError as error:
+                status = str(error)
+        return status, output.getvalue()
+
+    def lvm(self, *arguments):
+        """Prepare the device with LVM; returns what is printed as JSON."""
+        status, output = self.manage(
+            'prepare', '--backend', 'lvm', '--format', 'json',
+            self.device, *arguments,
+        )  # fmt: skip
+        self.assertEqual(0, status)
+        return json.loads(output)
+
+    def assertRefused(self, reason, *arguments):
+        status, output = self.manage(*arguments)
+        self.assertIn(reason, str(status))
+        self.assertEqual('', output)
+
+    def test_life(self):
+        disk = self.lvm('--no-zero', '--mbps', '90')
+        uuid = disk['uuid']
+        self.assertEqual(
+            ('ok', self.device, 90),
+            (disk['health'], disk['device'], disk['mbps']),
+        )
+        size = int(base.run('blockdev', '--getsize64', self.device))
+        self.assertEqual((size - (66 << 20)) // GIB, disk['total_gb'])
+        self.assertIn(uuid, self.manage('list')[1])
+        disk = self.lvm('--no-zero', '--medium', 'ssd')
+        self.assertEqual(
+            (uuid, 'ssd', 400), (disk['uuid'], disk['medium'], disk['mbps'])
+        )
+        for arguments in (('--wipe',), ('--backend', 'lvm', '--wipe')):
+            self.assertRefused('in use', 'prepare', self.device, *arguments)
+        lvs.create(uuid, 'volume-1', '1', 'server', GIB)
+        for arguments in ((), ('--wipe',), ('--backend', 'lvm', '--wipe')):
+            self.assertRefused('in use', 'prepare', self.device, *arguments)
+        self.assertRefused('thick', 'prepare', self.device, '--thin',
+                           '--backend', 'lvm')  # fmt: skip
+        self.assertIn('volume-1', self.manage('show', uuid)[1])
+        self.assertRefused('holds 1 vdisks', 'forget', uuid)
+        # the agent sees what the command does
+        (seen,) = service.find(self.root)
+        self.assertEqual(
+            [('volume-1', 'server')],
+            [(vdisk.name, vdisk.server_id) for vdisk in seen.vdisks],
+        )
+        base.purge(uuid)
+        self.assertEqual(0, self.manage('forget', uuid)[0])
+        self.assertEqual([], os.listdir(self.root))
+        self.assertRefused('no disk', 'forget', uuid)
+        self.assertTrue(lvm.find(uuid).exported)
+        self.assertRefused('LVM2_member', 'prepare', self.device)
+        self.assertEqual(uuid, self.lvm()['uuid'])
+        self.assertEqual(0, self.manage('forget', uuid)[0])
+        self.assertNotEqual(uuid, self.lvm('--wipe', '--no-zero')['uuid'])
+
+    def test_zeroed(self):
+        places = [(8 << 20, 1 << 20), (GIB, 1 << 20)]
+        for offset, size in places:
+            base.write(self.device, base.pattern('old', size), offset)
+        uuid = self.lvm()['uuid']
+        self.assertTrue(base.is_zero(self.device, places))
+        self.assertIn(lvm.ZEROED, lvm.find(uuid).tags)
+        self.assertEqual((), lvm.find(uuid).volumes)
+
+    def test_thin(self):
+        disk = self.lvm('--thin')
+        group = lvm.find(disk['uuid'])
+        self.assertTrue(group.thin)
+        pool = f'{group.name}/{lvm.POOL}'
+        self.assertEqual(
+            'zero', base.run('lvs', '--noheadings', '-o', 'zero', pool)
+        )
+        self.assertEqual(disk['uuid'], self.lvm('--thin')['uuid'])
+        self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
+        # it stays what it is, also without the option
+        self.assertEqual(disk['uuid'], self.lvm()['uuid'])
+        self.assertTrue(lvm.find(disk['uuid']).thin)
+
+    def test_signature(self):
+        base.run('mkfs.ext4', '-q', self.device)
+        lvm_ = ('--backend', 'lvm', '--no-zero')
+        self.assertRefused('signature', 'prepare', self.device, *lvm_)
+        self.assertEqual('ok', self.lvm('--wipe', '--no-zero')['health'])
+        uuid = os.listdir(self.root)[0]
+        self.assertEqual(0, self.manage('forget', uuid)[0])
+        # a volume group of somebody else
+        base.erase(self.device)
+        base.run('vgcreate', 'other', self.device)
+        self.assertRefused('signature', 'prepare', self.device, *lvm_)
+        # and one of the project's other kind
+        base.erase(self.device)
+        disk = json.loads(
+            self.manage('prepare', self.device, '--format', 'json')[1]
+        )
+        self.assertRefused('in use', 'prepare', self.device, *lvm_)
+        self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
+        self.assertRefused('filesystem', 'prepare', self.device, *lvm_)
+
+    def test_killed_before_any_step(self):
+        self.check_killed(volume_group.Options())
+
+    def test_killed_before_any_step_thin(self):
+        self.check_killed(volume_group.Options(thin=True))
+
+    def check_killed(self, options):
+        once = functools.partial(self.prepare_once, options)
+        self.assertGreater(self.kill(once), 2)
+        (uuid,) = os.listdir(self.root)
+        forget = functools.partial(self.forget_once, uuid)
+        self.assertGreater(self.kill(forget), 1)
+        self.reset()
+        # a physical volume without a group, which a killed vgcreate leaves
+        base.run('pvcreate', self.device)
+        once()
+
+    def prepare_once(self, options):
+        disk = prepare.prepare(
+            self.root,
+            self.device,
+            medium='hdd',
+            fstab=self.fstab,
+            lvm_options=options,
+        )
+        self.assertEqual('ok', disk.health)
+        self.assertEqual([disk.uuid], os.listdir(self.root))
+        group = lvm.find(disk.uuid)
+        self.assertEqual(
+            (options.thin, not options.thin, ()),
+            (group.thin, lvm.ZEROED in group.tags, group.volumes),
+        )
+
+    def forget_once(self, uuid):
+        prepare.forget(self.root, uuid, self.fstab)
+        self.assertTrue(lvm.find(uuid).exported)
+        self.assertEqual([], os.listdir(self.root))
+
+    def kill(self, work):
+        """Have work die before each of its steps in turn; count them."""
+        for steps in range(20):
+            left = [steps]
+
+            def step(real, left=left):
+                def wrapped(*arguments):
+                    if arguments[0] not in ('pvs', 'lvmconfig', 'lvm'):
+                        left[0] -= 1
+                    if left[0] < 0:
+                        raise Killed
+                    return real(*arguments)
+
+                return wrapped
+
+            with (
+                mock.patch.object(lvm, 'run', step(lvm.run)),
+                mock.patch.object(raw, 'zero', step(self.zero)),
+                mock.patch.object(os, 'symlink', step(os.symlink)),
+                mock.patch.object(os, 'unlink', step(os.unlink)),
+            ):
+                try:
+                    work()
+                except Killed:
+                    continue
+                return steps
+        raise AssertionError('it never ends')
+
+    @staticmethod
+    def zero(path):
+        """Zero no more than a test can wait for."""
+
+
+class HealthTestCase(base.LVMTestCase):
+    devices = 1
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(shutil.rmtree, self.root)
+        self.addCleanup(base.erase, self.spare[0])
+
+    def test_read_only_and_missing(self):
+        (device,) = self.spare
+        disk = self.prepared(device)
+
+        def health():
+            return discover.inspect(self.root, disk.uuid).health
+
+        self.assertEqual('ok', health())
+        base.run('blockdev', '--setro', device)
+        self.addCleanup(base.run, 'blockdev', '--setrw', device)
+        self.assertEqual('read-only', health())
+        base.run('blockdev', '--setrw', device)
+        base.run('vgchange', '--activate', 'n', lvm.group_name(disk.uuid))
+        base.run('vgexport', lvm.group_name(disk.uuid))
+        self.assertEqual('missing', health())
+        base.run('vgimport', lvm.group_name(disk.uuid))
+        self.assertEqual('ok', health())
+        base.run('vgrename', lvm.group_name(disk.uuid), 'elsewhere')
+        self.assertEqual('missing', health())
+
+    def test_asks_lvm_when_something_has_changed(self):
+        (device,) = self.spare
+        disk = self.prepared(device)
+        discover.inspect(self.root, disk.uuid)
+        with mock.patch.object(lvm, 'report', side_effect=lvm.report) as asked:
+            groups = lvm.Groups(asked)
+            name = lvm.group_name(disk.uuid)
+            for _ in range(3):
+                groups.get(name)
+            known = asked.call_count
+            self.assertLess(known, 3)
+            base.run('lvcreate', '--yes', '-L', '64m', '-n', 'x', name)
+            self.assertEqual(
+                ['x'], [one.name for one in groups.get(name).volumes]
+            )
+            self.assertEqual(known + 1, asked.call_count)
+
+
+class NumaTestCase(base.LVMTestCase):
+    devices = 4
+
+    def test_the_agent_sees_the_node_of_each_disk(self):
+        expected = {}
+        for device in self.spare:
+            name = os.path.basename(device)
+            path = f'/sys/block/{name}/device/../numa_node'
+            with open(path, encoding='ascii') as stream:
+                node = int(stream.read())
+            expected[self.prepared(device, zeroed=False).uuid] = node
+        self.assertEqual({0, 1}, set(expected.values()))
+        self.assertEqual(
+            expected,
+            {disk.uuid: disk.numa_node for disk in service.find(self.root)},
+        )

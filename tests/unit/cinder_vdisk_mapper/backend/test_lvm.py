@@ -1,0 +1,133 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The LVM backend above its helper process, which is made up."""
+
+import os
+from unittest import mock
+
+import fixtures
+import testtools
+from cinder.volume import volume_utils
+from oslo_concurrency import processutils
+
+from cinder_vdisk_mapper import privsep_lvm
+from cinder_vdisk_mapper.backend import lvm
+from nova_diskplacer import exception
+
+MIB = 1 << 20
+UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+
+
+class WipeTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(
+            privsep_lvm.context.set_client_mode,
+            privsep_lvm.context.client_mode,
+        )
+        self.calls = mock.Mock()
+        for module, name in (
+            (privsep_lvm, 'condemn'),
+            (privsep_lvm, 'zero'),
+            (privsep_lvm, 'remove'),
+            (volume_utils, 'clear_volume'),
+            (lvm, '_writes_zeros_by_itself'),
+        ):
+            patch = mock.patch.object(module, name, getattr(self.calls, name))
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.calls.condemn.return_value = ('/dev/x', 100 * MIB)
+        self.calls._writes_zeros_by_itself.return_value = False
+        self.backend = lvm.LVMBackend('/disks')
+        self.backend.configuration = mock.Mock(
+            volume_clear='zero', volume_clear_size=0, volume_clear_ionice='-c3'
+        )
+
+    def delete(self):
+        """Return the names of the calls, and whether all was wiped."""
+        self.calls.reset_mock()
+        self.backend.delete(UUID, 'volume-1')
+        self.calls.remove.assert_called_once_with(UUID, 'volume-1', mock.ANY)
+        names = [call[0] for call in self.calls.mock_calls]
+        self.assertEqual(('condemn', 'remove'), (names[0], names[-1]))
+        wiped = self.calls.remove.call_args[0][2]
+        return [
+            name for name in names[1:-1] if not name.startswith('_')
+        ], wiped
+
+    def test_zero(self):
+        self.assertEqual((['clear_volume'], True), self.delete())
+        self.calls.clear_volume.assert_called_once_with(
+            100,
+            '/dev/x',
+            volume_clear='zero',
+            volume_clear_size=0,
+            volume_clear_ionice='-c3',
+        )
+
+    def test_the_device_zeroes(self):
+        self.calls._writes_zeros_by_itself.return_value = True
+        self.assertEqual((['zero'], True), self.delete())
+
+    def test_none(self):
+        self.backend.configuration.volume_clear = 'none'
+        self.assertEqual(([], False), self.delete())
+
+    def test_size(self):
+        self.calls._writes_zeros_by_itself.return_value = True
+        for megabytes, expected in (
+            (99, (['clear_volume'], False)),
+            (100, (['zero'], True)),
+            (200, (['zero'], True)),
+        ):
+            self.backend.configuration.volume_clear_size = megabytes
+            self.assertEqual(expected, self.delete())
+
+    def test_nothing_to_wipe(self):
+        self.calls.condemn.return_value = None
+        self.assertEqual(([], True), self.delete())
+
+    def test_failure_keeps_the_volume(self):
+        self.calls.clear_volume.side_effect = (
+            processutils.ProcessExecutionError(stderr='I/O error')
+        )
+        error = self.assertRaises(exception.DiskError, self.delete)
+        self.assertIn('/dev/x: I/O error', str(error))
+        self.calls.remove.assert_not_called()
+
+    def test_options_without_a_driver(self):
+        self.backend.configuration = None
+        self.assertEqual('zero', self.backend._option('volume_clear'))
+
+
+class BackendTestCase(testtools.TestCase):
+    def test_forgotten(self):
+        root = self.useFixture(fixtures.TempDir()).path
+        backend = lvm.LVMBackend(root)
+        self.assertTrue(backend.forgotten(UUID))
+        os.symlink('/dev/diskplacer-' + UUID, os.path.join(root, UUID))
+        self.assertFalse(backend.forgotten(UUID))
+        self.assertFalse(lvm.LVMBackend('/no/such').forgotten(UUID))
+
+    def test_device_path(self):
+        backend = lvm.LVMBackend('/disks')
+        self.assertEqual(
+            f'/dev/diskplacer-{UUID}/_snapshot-1',
+            backend.device_path(UUID, 'snapshot-1'),
+        )
+        self.assertRaises(
+            exception.DiskError, backend.device_path, '..', 'volume-1'
+        )
+        self.assertRaises(
+            exception.DiskError, backend.device_path, UUID, '../volume-1'
+        )

@@ -1,0 +1,142 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The command line of the testbed; see doc/source/contributor/testbed.rst."""
+
+import argparse
+import importlib
+import signal
+import sys
+import types
+import typing
+
+from tools.testbed import bed
+from tools.testbed import commands
+from tools.testbed import image
+from tools.testbed import machine
+
+TIMEOUT = 3600
+
+
+def say(name: str, text: str) -> None:
+    stream = sys.stdout if name == 'out' else sys.stderr
+    stream.write(text)
+    stream.flush()
+
+
+def suites() -> list[str]:
+    """Return the names of the suites for the guest."""
+    found = (bed.TOP / 'tests' / 'testbed').glob('*/__init__.py')
+    return sorted(path.parent.name for path in found)
+
+
+def run(args: argparse.Namespace) -> int:
+    with bed.Testbed(args.disk or machine.DISKS, args.memory) as running:
+        result = running.run(
+            *args.command, check=False, say=say, timeout=args.timeout
+        )
+        if args.console:
+            say('err', running.console())
+        return result.rc if result.rc >= 0 else 128 - result.rc
+
+
+def test(args: argparse.Namespace) -> int:
+    package = f'tests.testbed.{args.name}'
+    try:
+        suite = importlib.import_module(package)
+    except ModuleNotFoundError:
+        names = ', '.join(suites())
+        print(f'{args.name}: none of the suites {names}', file=sys.stderr)
+        return 2
+    disks = args.disk or getattr(suite, 'DISKS', machine.DISKS)
+    with bed.Testbed(disks, args.memory) as running:
+        result = running.run(
+            'python', '-W', 'ignore', '-m', 'tools.testbed.suite',
+            package.replace('.', '/'), *args.pattern,
+            check=False, say=say, timeout=args.timeout,
+        )  # fmt: skip
+        if result.rc:
+            say('out', f"-- the guest's console:\n{running.console()}")
+        return result.rc
+
+
+def build(args: argparse.Namespace) -> int:
+    print(image.build())
+    return 0
+
+
+def clean(args: argparse.Namespace) -> int:
+    image.clean()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog='tools/testbed.sh')
+    verbs = parser.add_subparsers(dest='verb', required=True)
+    verbs.add_parser('build', help='make the image now').set_defaults(
+        call=build
+    )
+    verbs.add_parser('clean', help='remove the image').set_defaults(call=clean)
+    machines = argparse.ArgumentParser(add_help=False)
+    machines.add_argument(
+        '--disk',
+        action='append',
+        type=machine.Disk.parse,
+        metavar='node=N,gib=N,mbps=N,iops=N',
+        help='a disk, for each time given',
+    )
+    machines.add_argument(
+        '--memory', type=int, default=bed.MEMORY_MIB, metavar='MIB'
+    )
+    machines.add_argument(
+        '--timeout', type=float, default=TIMEOUT, metavar='SECONDS'
+    )
+    one = verbs.add_parser(
+        'run', parents=[machines], help='run a command in a guest'
+    )
+    one.add_argument(
+        '--console', action='store_true', help="show the guest's console"
+    )
+    one.add_argument('command', nargs=argparse.REMAINDER)
+    one.set_defaults(call=run)
+    one = verbs.add_parser(
+        'test', parents=[machines], help='run tests/testbed/NAME in a guest'
+    )
+    one.add_argument('name')
+    one.add_argument(
+        'pattern', nargs='*', help='only tests with this in the name'
+    )
+    one.set_defaults(call=test)
+    return parser
+
+
+def _end(number: int, frame: types.FrameType | None) -> typing.NoReturn:
+    sys.exit(128 + number)
+
+
+def main() -> int:
+    parser = _parser()
+    args = parser.parse_args()
+    if args.verb == 'run' and args.command[:1] == ['--']:
+        args.command.pop(0)
+    if args.verb == 'run' and not args.command:
+        parser.error('run: which command?')
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        return int(args.call(args))
+    except (image.ImageError, commands.CommandError) as error:
+        print(f'tools/testbed.sh: {error}', file=sys.stderr)
+        return 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,178 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the machine consists of, as QEMU's arguments."""
+
+import dataclasses
+import pathlib
+import typing
+
+MB = 10**6
+GIB = 2**30
+NODES = 2
+PORT = 'testbed.agent'
+# The default clock, hpet, makes small requests a third slower. On a busy
+# machine the kernel would find its timer not to work, and panic.
+KERNEL = (
+    'console=ttyS0 quiet panic=-1 tsc=reliable clocksource=tsc no_timer_check'
+    ' mitigations=off nokaslr apparmor=0 audit=0'
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Disk:
+    """A disk of the guest, empty at first.
+
+    :param node: the NUMA node that it is behind, 0 or 1.
+    :param gib: its size in GiB; takes room only where written.
+    :param mbps: what it does at most in MB/s (10**6 bytes), both directions
+        together; None: no limit.
+    :param iops: the same in requests per second.
+    """
+
+    node: int = 0
+    gib: int = 8
+    mbps: float | None = None
+    iops: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.node not in range(NODES):
+            raise ValueError(f'node {self.node}: not one of 0 to {NODES - 1}')
+        for name in ('gib', 'mbps', 'iops'):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f'{name} {value}: must be more than 0')
+
+    @classmethod
+    def parse(cls, text: str) -> 'Disk':
+        """Return the disk that ``node=1,gib=8,mbps=20,iops=150`` means.
+
+        :raises ValueError: no such setting, or a value it cannot have.
+        """
+        kinds = {'node': int, 'gib': int, 'mbps': float, 'iops': int}
+        found: dict[str, typing.Any] = {}
+        for setting in filter(None, text.split(',')):
+            name, _, value = setting.partition('=')
+            if name not in kinds:
+                allowed = ', '.join(kinds)
+                raise ValueError(f'disk {text}: {name} is none of {allowed}')
+            found[name] = kinds[name](value)
+        return cls(**found)
+
+
+DISKS = (Disk(0), Disk(0), Disk(1), Disk(1))
+
+
+def serial(index: int) -> str:
+    """Return the serial number of a disk: of the first, ``disk0``."""
+    return f'disk{index}'
+
+
+def throttle(mbps: float | None, iops: int | None) -> dict[str, int]:
+    """Return limits in QEMU's terms; 0 is none."""
+    return {'bps': round((mbps or 0) * MB), 'iops': iops or 0}
+
+
+def arguments(
+    accel: str,
+    image: pathlib.Path,
+    shares: typing.Sequence[pathlib.Path],
+    disks: typing.Sequence[tuple[Disk, int]],
+    sockets: tuple[int, int],
+    memory_mib: int,
+) -> list[str]:
+    """Return QEMU's command line.
+
+    :param shares: directories that the guest reads at the same paths.
+    :param disks: each with the file descriptor of what backs it.
+    :param sockets: file descriptors, connected: for commands, and for QMP.
+    """
+    commands, qmp = sockets
+    return [
+        'qemu-system-x86_64',
+        '-nodefaults', '-no-user-config', '-no-reboot',
+        '-display', 'none', '-vga', 'none', '-serial', 'stdio',
+        '-machine', 'q35', '-accel', accel, '-cpu', 'max',
+        *_nodes(memory_mib),
+        '-kernel', str(image / 'vmlinuz'),
+        '-initrd', str(image / 'initrd'),
+        '-append', f'{KERNEL} testbed.shares={",".join(map(str, shares))}',
+        '-drive', f'if=none,id=root,file={image / "root.img"},format=raw,'
+        'snapshot=on,cache=unsafe',
+        '-device', 'virtio-blk-pci,bus=pcie.0,drive=root,serial=root',
+        '-device', 'virtio-rng-pci,bus=pcie.0',
+        '-device', 'virtio-serial-pci,bus=pcie.0',
+        '-chardev', f'socket,id=commands,fd={commands}',
+        '-device', f'virtserialport,chardev=commands,name={PORT}',
+        '-chardev', f'socket,id=qmp,fd={qmp}',
+        '-mon', 'chardev=qmp,mode=control',
+        *_shares(shares),
+        *_disks(disks),
+    ]  # fmt: skip
+
+
+def _nodes(memory_mib: int) -> list[str]:
+    """Have a CPU and its part of the memory in each NUMA node."""
+    found = ['-smp', str(NODES), '-m', str(memory_mib)]
+    for node in range(NODES):
+        found += [
+            '-object',
+            f'memory-backend-ram,id=memory{node},size={memory_mib // NODES}M',
+            '-numa', f'node,nodeid={node},cpus={node},memdev=memory{node}',
+        ]  # fmt: skip
+    for node in range(NODES):
+        for other in range(NODES):
+            distance = 10 if node == other else 20
+            found += ['-numa', f'dist,src={node},dst={other},val={distance}']
+    for node in range(NODES):
+        found += [
+            '-device',
+            f'pxb-pcie,id=node{node},bus=pcie.0,bus_nr={64 + 64 * node},'
+            f'numa_node={node}',
+        ]
+    return found
+
+
+def _shares(shares: typing.Sequence[pathlib.Path]) -> list[str]:
+    found = []
+    for number, share in enumerate(shares):
+        found += [
+            '-fsdev',
+            f'local,id=share{number},path={share},readonly=on,'
+            'security_model=none,multidevs=remap',
+            '-device',
+            f'virtio-9p-pci,bus=pcie.0,fsdev=share{number},'
+            f'mount_tag=share{number}',
+        ]
+    return found
+
+
+def _disks(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
+    found = []
+    for index, (disk, descriptor) in enumerate(disks):
+        limits = ''.join(
+            f',throttling.{name}-total={value}'
+            for name, value in throttle(disk.mbps, disk.iops).items()
+            if value
+        )
+        found += [
+            '-drive',
+            f'if=none,id=drive{index},file=/proc/self/fd/{descriptor},'
+            f'format=raw,cache=unsafe,discard=unmap{limits}',
+            '-device',
+            f'pcie-root-port,id=port{index},bus=node{disk.node},'
+            f'chassis={index + 1},addr={index % 32:#x}',
+            '-device',
+            f'virtio-blk-pci,id={serial(index)},bus=port{index},'
+            f'drive=drive{index},serial={serial(index)}',
+        ]
+    return found
