@@ -37,15 +37,21 @@ class Upkeep(room.Room):
         """
         with room.lock(f'disk-{disk}'):
             current, vdisk = self.look(disk, name)
-            if size_gb <= vdisk.size_gb:
-                return
-            larger = dataclasses.replace(vdisk, size_bytes=size_gb << 30)
+            missing = max(0, size_gb - vdisk.size_gb)
+            larger = dataclasses.replace(
+                vdisk, size_bytes=max(vdisk.size_bytes, size_gb << 30)
+            )
             free = self._room_with(current, vdisk, larger)
             refusal = _refusal(
                 disk,
                 f'extend {name} from {vdisk.size_gb} to {size_gb} GiB',
-                free + size_gb - vdisk.size_gb,
+                free + missing,
             )
+            if not missing:
+                # Placement may not know of an extension that was killed
+                if not self.reserve(disk):
+                    raise refusal
+                return
             if free < 0:
                 raise refusal
             self.change(
