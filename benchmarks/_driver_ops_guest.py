@@ -356,34 +356,43 @@ def ops(name: str, settings: Settings) -> Figures:
     return figures
 
 
+# name, what fio does, size of a request, depth
 LOADS = (
-    ('write', '1M', 8),
-    ('read', '1M', 8),
-    ('randwrite', '4k', 16),
-    ('randread', '4k', 16),
+    ('write', 'write', '1M', 8),
+    ('read', 'read', '1M', 8),
+    ('randwrite', 'randwrite', '4k', 16),
+    ('randread', 'randread', '4k', 16),
 )
+# as long as few blocks have been written
+FIRST = ('first_randwrite', 'randwrite', '4k', 16)
 
 
 def loaded(path: str, settings: Settings) -> Figures:
     """Return MB/s of large requests and small ones per second."""
-    figures = {}
+    figures = load(path, settings, *FIRST)
     # what a thin volume has not allocated, no disk is asked for
     run(
         'fio', '--name=fill', f'--filename={path}', '--rw=write', '--bs=1M',
         '--direct=1', f'--size={settings["gb"]}G',
     )  # fmt: skip
-    for rw, bs, depth in LOADS:
-        printed = run(
-            'fio', '--name=load', f'--filename={path}', f'--rw={rw}',
-            f'--bs={bs}', f'--iodepth={depth}', '--direct=1',
-            '--ioengine=libaio', '--time_based',
-            '--ramp_time=3', f'--runtime={settings["seconds"]}',
-            f'--size={settings["gb"]}G', '--output-format=json',
-        )  # fmt: skip
-        job = json.loads(printed)['jobs'][0]
-        part = job['write' if 'write' in rw else 'read']
-        figures[rw] = part['iops'] if bs == '4k' else part['bw_bytes'] / 1e6
+    for one in LOADS:
+        figures.update(load(path, settings, *one))
     return figures
+
+
+def load(
+    path: str, settings: Settings, name: str, rw: str, bs: str, depth: int
+) -> Figures:
+    printed = run(
+        'fio', '--name=load', f'--filename={path}', f'--rw={rw}',
+        f'--bs={bs}', f'--iodepth={depth}', '--direct=1',
+        '--ioengine=libaio', '--time_based',
+        '--ramp_time=3', f'--runtime={settings["seconds"]}',
+        f'--size={settings["gb"]}G', '--output-format=json',
+    )  # fmt: skip
+    job = json.loads(printed)['jobs'][0]
+    part = job['write' if 'write' in rw else 'read']
+    return {name: part['iops'] if bs == '4k' else part['bw_bytes'] / 1e6}
 
 
 def fio(name: str, settings: Settings) -> dict[str, Figures]:

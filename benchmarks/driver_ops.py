@@ -38,6 +38,8 @@ DRIVERS = ('filesystem', 'lvm', 'stock_lvm')
 OURS = DRIVERS[:2]
 OPERATIONS = ('create', 'attach', 'detach', 'snapshot', 'clone', 'delete')
 LOADS = ('write', 'read', 'randwrite', 'randread')
+# what is measured only: the first write of a block takes more of a driver
+FIRST = ('first_randwrite',)
 AT_ONCE = (1, 16)
 EACH = 4
 GIB = 128
@@ -46,7 +48,7 @@ TOP = GUEST.parents[1]
 
 
 def goals() -> list[_report.Goal]:
-    """A vdisk gives what its disk gives."""
+    """A vdisk whose blocks have been written gives what its disk gives."""
     return [
         _report.Goal(f'{driver}_{load}_ratio', '>=', 0.97)
         for driver in OURS
@@ -126,7 +128,7 @@ def measure_fio(
             gb=1,
             seconds=10 if args.quick else 40,
         )
-        for load in LOADS:
+        for load in FIRST + LOADS:
             bare, vdisk = got['bare'][load], got['vdisk'][load]
             figures[f'{driver}_{load}_bare'] = bare
             figures[f'{driver}_{load}_vdisk'] = vdisk

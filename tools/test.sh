@@ -18,18 +18,32 @@
 #   tools/test.sh            every stage; end-to-end tests only as root
 #   tools/test.sh STAGE...   these stages only
 #
-# Stages: pep8 docs packaging unit functional e2e. The last line says how many
-# checks and tests passed and failed; the exit status is 0 only if none failed.
+# Stages: pep8 docs packaging unit functional e2e testbed. The last, the suites
+# of tests/testbed, goes on beside all others, and prints when it has ended. The
+# last line says how many checks and tests passed and failed; the exit status
+# is 0 only if none failed.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 
-STAGES='pep8 docs packaging unit functional e2e'
+STAGES='pep8 docs packaging unit functional e2e testbed'
+IN_TESTBED='tests\.e2e\.test_testbed'
 passed=0
 failed=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+beside=''
+directory=$(mktemp -d)
+log=$directory/log
+trap clean EXIT
+
+# shellcheck disable=SC2317
+clean() {
+    if [ -n "$beside" ]; then
+        kill -- "-$beside" 2> /dev/null
+        wait "$beside"
+    fi
+    rm -rf "$directory"
+}
 
 # Run a command as one check.
 check() {
@@ -52,8 +66,9 @@ count() {
 
 # Run the tests of the packages below a directory with so many workers.
 run_tests() {
-    local status good bad
-    tools/stestr.sh "$1" --concurrency "$2" 2>&1 | tee "$log"
+    local status good bad path=$1 workers=$2
+    shift 2
+    tools/stestr.sh "$path" --concurrency "$workers" "$@" 2>&1 | tee "$log"
     status=$?
     good=$(($(count Passed) + $(count 'Expected Fail')))
     bad=$(($(count Failed) + $(count 'Unexpected Success')))
@@ -94,7 +109,31 @@ stage_functional() {
 }
 
 stage_e2e() {
-    run_tests tests/e2e 1
+    run_tests tests/e2e 1 --exclude-regex "$IN_TESTBED"
+}
+
+stage_testbed() {
+    run_tests tests/e2e 1 "$IN_TESTBED"
+}
+
+# Begin a stage beside the others.
+begin_beside() {
+    DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory/stestr \
+        setsid tools/test.sh "$1" > "$directory/beside" 2>&1 &
+    beside=$!
+}
+
+# Wait for it, print what it printed and add up.
+end_beside() {
+    local good bad
+    wait "$beside"
+    beside=''
+    cat "$directory/beside"
+    read -r good bad < <(awk '
+        /^[0-9]+ passed, [0-9]+ failed$/ { good = $1; bad = $3 }
+        END { print good + 0, (good == "") ? 1 : bad }' "$directory/beside")
+    passed=$((passed + good))
+    failed=$((failed + bad))
 }
 
 main() {
@@ -109,19 +148,23 @@ main() {
         stages=$STAGES
         if [ "$(id -u)" -ne 0 ]; then
             echo 'not root: the end-to-end tests are left out'
-            stages=${STAGES% e2e}
+            stages=${STAGES% e2e *}
         fi
     fi
     if [[ " $stages " == *' functional '* && $(id -u) -eq 0 ]]; then
         profiles=functional
     fi
-    if [[ " $stages " == *' e2e '* ]]; then
+    if [[ " $stages " == *' e2e '* || " $stages " == *' testbed '* ]]; then
         profiles+=' cloud testbed'
         cloud=cloud
     fi
     # shellcheck disable=SC2086
     env_packages $profiles && env_make $cloud || exit 1
     times=$(printf '%-12s %4d s' environment $SECONDS)
+    if [[ $stages == *' '*testbed ]]; then
+        stages=${stages% testbed}
+        begin_beside testbed
+    fi
     for stage in $stages; do
         echo "== $stage"
         begun=$SECONDS
@@ -130,6 +173,11 @@ main() {
         times+=$(printf '\n%-12s %4d s  %s' "$stage" $((SECONDS - begun)) \
             "$([ $failed -eq $before ] && echo ok || echo FAILED)")
     done
+    if [ -n "$beside" ]; then
+        begun=$SECONDS
+        end_beside
+        times+=$(printf '\n%-12s %4d s' 'to wait for' $((SECONDS - begun)))
+    fi
     echo "$times"
     echo "$passed passed, $failed failed"
     [ $passed -gt 0 ] && [ $failed -eq 0 ]

@@ -172,26 +172,39 @@ class TestScriptTest(testscenarios.WithScenarios, testtools.TestCase):
         ),
     ]
 
-    def test_last_line_and_status(self):
-        venv = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        stestr = venv / 'bin' / 'stestr'
-        stestr.parent.mkdir()
+    def setUp(self):
+        super().setUp()
+        self.venv = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (self.venv / 'bin').mkdir()
         totals = TOTALS.format(**self.says)
-        stestr.write_text(
-            f"#!/bin/bash\ncat << 'END'\n{totals}END\nexit {self.ends}\n"
-        )
-        stestr.chmod(0o755)
+        self.add('stestr', f"cat << 'END'\n{totals}END\nexit {self.ends}")
+        self.add('dpkg-query', 'echo installed')
+
+    def add(self, command, script):
+        path = self.venv / 'bin' / command
+        path.write_text(f'#!/bin/bash\n{script}\n')
+        path.chmod(0o755)
+
+    def assertLast(self, passed, failed, *stages):
+        path = f'{self.venv}/bin:{os.environ["PATH"]}'
         done = subprocess.run(
-            [TOOLS / 'test.sh', 'packaging'],
-            env={**os.environ, 'DISKPLACER_VENV': venv},
+            [TOOLS / 'test.sh', *stages],
+            env={**os.environ, 'DISKPLACER_VENV': self.venv, 'PATH': path},
             capture_output=True,
             text=True,
         )
-        passed, failed = self.line.split(', ')
         self.assertEqual(
             f'{passed} passed, {failed} failed', done.stdout.splitlines()[-1]
         )
-        self.assertEqual(int(failed != '0'), done.returncode)
+        self.assertEqual(int(failed > 0), done.returncode)
+
+    def test_last_line_and_status(self):
+        passed, failed = map(int, self.line.split(', '))
+        self.assertLast(passed, failed, 'packaging')
+
+    def test_beside_others(self):
+        passed, failed = map(int, self.line.split(', '))
+        self.assertLast(2 * passed, 2 * failed, 'packaging', 'testbed')
 
 
 class RequirementsTest(testtools.TestCase):
