@@ -14,7 +14,21 @@
 
 import argparse
 import sys
+import time
 import unittest
+
+
+class TimedResult(unittest.TextTestResult):
+    """Tells how long each test takes, so that a slow one is seen."""
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        super().startTest(test)
+        self._begun = time.monotonic()
+
+    def stopTest(self, test: unittest.TestCase) -> None:
+        super().stopTest(test)
+        self.stream.writeln(f'    {time.monotonic() - self._begun:.1f} s')
+        self.stream.flush()
 
 
 def main() -> int:
@@ -29,7 +43,9 @@ def main() -> int:
             one if '*' in one else f'*{one}*' for one in args.pattern
         ]
     tests = loader.discover(args.package, top_level_dir='.')
-    runner = unittest.TextTestRunner(verbosity=2, stream=sys.stdout)
+    runner = unittest.TextTestRunner(
+        verbosity=2, stream=sys.stdout, resultclass=TimedResult
+    )
     result = runner.run(tests)
     failed = len(result.failures) + len(result.errors)
     failed += len(result.unexpectedSuccesses)

@@ -20,6 +20,7 @@ answers in the process that asks, which dies only between its requests.
 import contextlib
 import faulthandler
 import functools
+import gc
 import json
 import os
 import threading
@@ -500,6 +501,8 @@ class Cloud:
         for engine in self.engines:
             engine.dispose()
         receiver, sender = os.pipe()
+        # or its garbage collector copies every page of this process
+        gc.freeze()
         pid = os.fork()
         if not pid:
             _child(receiver, sender, functools.partial(function), args)
