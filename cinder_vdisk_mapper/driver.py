@@ -27,7 +27,6 @@ from cinder_vdisk_mapper import connections
 from cinder_vdisk_mapper import consistency
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
-from cinder_vdisk_mapper import images
 from cinder_vdisk_mapper import manage
 from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import names
@@ -42,7 +41,6 @@ class VDiskMapperDriver(
     connections.Connections,
     encryption.Encryption,
     consistency.ConsistencyGroups,
-    images.Images,
     manage.Manage,
     migration.Migration,
     snapshots.Snapshots,

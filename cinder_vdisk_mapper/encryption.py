@@ -40,7 +40,7 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_utils import units
 
-from cinder_vdisk_mapper import core
+from cinder_vdisk_mapper import images
 
 CONF = cfg.CONF
 
@@ -59,7 +59,7 @@ class Luks(NamedTuple):
     secret: str
 
 
-class Encryption(core.Core):
+class Encryption(images.Images):
     """Images on encrypted volumes."""
 
     def check_encryption(self, volume: Any) -> None:
@@ -92,33 +92,17 @@ class Encryption(core.Core):
 
         :raises ImageTooBig: the volume cannot hold the image and the header.
         """
-        properties = volume_utils.brick_get_connector_properties()
-        with image_utils.temporary_file(suffix=self.host) as image:
-            image_utils.fetch_to_raw(
-                context,
-                image_service,
-                image_id,
+        with (
+            self.fetched(context, volume, image_service, image_id) as (
                 image,
-                self.configuration.volume_dd_blocksize,
-                size=volume.size,
-                disable_sparse=disable_sparse,
+                volume,
+                device,
+            ),
+            _luks(context, volume) as luks,
+        ):
+            self._encrypt(
+                luks, image, image_id, device, volume.size * units.Gi
             )
-            attach_info, volume = self._attach_volume(
-                context, volume, properties
-            )
-            try:
-                with _luks(context, volume) as luks:
-                    self._encrypt(
-                        luks,
-                        image,
-                        image_id,
-                        attach_info['device']['path'],
-                        volume.size * units.Gi,
-                    )
-            finally:
-                self._detach_volume(
-                    context, attach_info, volume, properties, force=True
-                )
 
     def _encrypt(
         self, luks: Luks, image: str, image_id: str, device: str, size: int

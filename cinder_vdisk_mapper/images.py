@@ -12,6 +12,8 @@
 
 """Images on volumes."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from cinder.image import image_utils
@@ -40,6 +42,37 @@ class Images(core.Core):
 
         :raises VolumeDriverException: there is no disk for the volume.
         """
+        with self.fetched(context, volume, image_service, image_id) as (
+            image,
+            volume,
+            device,
+        ):
+            image_utils.convert_image(
+                image,
+                device,
+                'raw',
+                src_format='raw',
+                disable_sparse=disable_sparse,
+                skip_create=True,
+            )
+        with errors.explained():
+            # zeros were written by giving back what they take
+            self.backend.extend(
+                volume.provider_location, names.volume(volume), volume.size
+            )
+
+    @contextlib.contextmanager
+    def fetched(
+        self, context: Any, volume: Any, image_service: Any, image_id: str
+    ) -> Iterator[tuple[str, Any, str]]:
+        """Have an image here, and a volume attached that it is for.
+
+        Yields the path of the image, raw, then the volume, bound by its
+        policy, and the path of its device.
+
+        :raises VolumeDriverException: there is no disk for the volume.
+        """
+        properties = volume_utils.brick_get_connector_properties()
         with image_utils.temporary_file(suffix=self.host) as image:
             image_utils.fetch_to_raw(
                 context,
@@ -49,25 +82,12 @@ class Images(core.Core):
                 self.configuration.volume_dd_blocksize,
                 size=volume.size,
             )
-            properties = volume_utils.brick_get_connector_properties()
             attach_info, volume = self._attach_volume(
                 context, volume, properties
             )
             try:
-                image_utils.convert_image(
-                    image,
-                    attach_info['device']['path'],
-                    'raw',
-                    src_format='raw',
-                    disable_sparse=disable_sparse,
-                    skip_create=True,
-                )
+                yield image, volume, attach_info['device']['path']
             finally:
                 self._detach_volume(
                     context, attach_info, volume, properties, force=True
                 )
-        with errors.explained():
-            # zeros were written by giving back what they take
-            self.backend.extend(
-                volume.provider_location, names.volume(volume), volume.size
-            )

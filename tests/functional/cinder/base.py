@@ -208,6 +208,8 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         # cinder-volume removes what it finds there when it starts
         flags['state_path'] = {'v': self.useFixture(fixtures.TempDir()).path}
         flags['default_volume_type'] = {'v': 'vdisk'}
+        # this process may be too busy to say that it is there
+        flags['service_down_time'] = {'v': 600}
         shared = configuration.SHARED_CONF_GROUP
         flags['volume_driver'] = {'v': DRIVER, 'g': shared}
         flags['volume_backend_name'] = {'v': 'vdisk', 'g': shared}
@@ -264,7 +266,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         volume = self.api.post_volume(body)
         return self.wait(volume['id'], status)
 
-    def wait(self, volume_id, status, seconds=60):
+    def wait(self, volume_id, status, seconds=180):
         """Wait until a volume has a status; None where it is to be gone."""
         deadline = time.monotonic() + seconds
         while True:
@@ -278,7 +280,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
                 self.fail(f'{volume} did not become {status}')
             time.sleep(0.1)
 
-    def wait_until(self, true, what, seconds=60):
+    def wait_until(self, true, what, seconds=180):
         """Wait until something is true."""
         deadline = time.monotonic() + seconds
         while not true():

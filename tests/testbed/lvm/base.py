@@ -122,11 +122,15 @@ class LVMTestCase(testtools.TestCase):
         return disk
 
 
-def write(path, data, offset=0):
-    """Write to a device, and wait until it is there."""
+def write(path, data, *offsets):
+    """Write to a device at its begin, or elsewhere, until it is there.
+
+    Each time that a device is closed, udev looks at all that is on it, which
+    takes the guest long.
+    """
     with open(path, 'r+b', buffering=0) as stream:
-        stream.seek(offset)
-        stream.write(data)
+        for offset in offsets or (0,):
+            os.pwrite(stream.fileno(), data, offset)
         os.fsync(stream.fileno())
 
 

@@ -58,8 +58,10 @@ for uuid, other in (uuids, uuids[::-1]):
     backend.extend(uuid, 'volume-1', 2)
     backend.shrink(uuid, 'volume-1', 1)
     backend.rename(uuid, 'volume-1', 'volume-m', 'm')
-    backend.create(other, 'volume-m', 'm', None, 1)
-    backend.copy(uuid, 'volume-m', other)
+    if uuid == uuids[0]:
+        # every byte of a GiB: once is enough
+        backend.create(other, 'volume-m', 'm', None, 1)
+        backend.copy(uuid, 'volume-m', other)
     for call in (
         (backend.create, uuid, '../x', 'x', None, 1),
         (backend.create, '../' + uuid, 'volume-x', 'x', None, 1),
@@ -104,8 +106,7 @@ class BackendTestCase(base.LVMTestCase):
         """Make a volume with content; returns where that is on the disk."""
         lvs.create(self.thick, 'volume-1', '1', None, SIZE)
         path = lvm.device_path(self.thick, 'volume-1')
-        for offset in range(0, SIZE, MIB):
-            base.write(path, base.pattern('secret'), offset)
+        base.write(path, base.pattern('secret'), *range(0, SIZE, MIB))
         places = base.places(self.thick, 'volume-1')
         self.assertFalse(base.is_zero(self.spare[0], places))
         return places

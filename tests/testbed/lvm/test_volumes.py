@@ -97,8 +97,7 @@ class VolumesTestCase(base.LVMTestCase):
                 exception.DiskError, self.create, 'volume-1', volume_id
             )
         places = [] if self.thin else base.places(self.uuid, 'volume-1')
-        for offset in (0, SIZE - MIB):
-            base.write(path, base.pattern('secret'), offset)
+        base.write(path, base.pattern('secret'), 0, SIZE - MIB)
         if not self.thin:
             self.assertFalse(base.is_zero(device, places))
         with open(path, 'rb'):
@@ -124,8 +123,7 @@ class VolumesTestCase(base.LVMTestCase):
         )
         # every block of the origin is overwritten, twice
         for seed in ('after', 'later'):
-            for offset in range(0, SIZE, MIB):
-                base.write(path, base.pattern(seed), offset)
+            base.write(path, base.pattern(seed), *range(0, SIZE, MIB))
         self.assertHolds(base.pattern('before'), 'snapshot-1')
         self.assertZero('snapshot-1', MIB)
         if self.thin:
@@ -147,8 +145,7 @@ class VolumesTestCase(base.LVMTestCase):
         lvs.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
         lvs.extend(self.uuid, 'volume-1', 2 * SIZE)
         self.assertZero('volume-1', SIZE)
-        for offset in (0, 8 * MIB, 2 * SIZE - MIB):
-            base.write(path, base.pattern('after'), offset)
+        base.write(path, base.pattern('after'), 0, 8 * MIB, 2 * SIZE - MIB)
         for _ in range(2):
             lvs.revert(self.uuid, 'volume-1', 'snapshot-1')
             self.assertHolds(base.pattern('before'), 'volume-1', 8 * MIB)
@@ -344,12 +341,15 @@ class ThickVolumesTestCase(VolumesTestCase):
         ended = threading.Event()
 
         def work():
-            for number in range(1 << 20):
-                if ended.is_set():
-                    return
-                data = base.pattern(number, 4096)
-                base.write(path, data, SIZE - MIB)
-                base.write(path, data, 0)
+            # open all the time, as a guest's: udev looks at what is closed
+            with open(path, 'r+b', buffering=0) as device:
+                for number in range(1 << 20):
+                    if ended.is_set():
+                        return
+                    data = base.pattern(number, 4096)
+                    for offset in (SIZE - MIB, 0):
+                        os.pwrite(device.fileno(), data, offset)
+                        os.fsync(device.fileno())
 
         writer = threading.Thread(target=work)
         writer.start()
@@ -441,8 +441,7 @@ class DirtyVolumesTestCase(base.LVMTestCase):
 
     def test_create_and_extend(self):
         (device,) = self.spare
-        for offset in range(MIB, 256 * MIB, MIB):
-            base.write(device, base.pattern('old'), offset)
+        base.write(device, base.pattern('old'), *range(MIB, 256 * MIB, MIB))
         self.uuid = self.prepared(device, zeroed=False).uuid
         self.addCleanup(base.purge, self.uuid)
         path = lvm.device_path(self.uuid, 'volume-1')

@@ -143,7 +143,7 @@ class ImageTestCase(EncryptionTestCase):
         self.copy()
         self.assertEqual(self.image, self.decrypted(4 * MIB))
         self.assertNotIn(self.image[:64], self.head())
-        self.assertEqual({'size': 1, 'disable_sparse': True}, self.fetched)
+        self.assertEqual({'size': 1}, self.fetched)
         self.detached.assert_called_once()
         # allocated all along
         self.assertEqual([(GIB, True)] * 3, self.sizes)
