@@ -21,6 +21,10 @@ class DiskError(DiskPlacerError):
     """A disk or vdisk cannot be prepared, read or changed."""
 
 
+class HypervisorError(DiskPlacerError):
+    """libvirt cannot be asked, or refuses."""
+
+
 class PlacementError(DiskPlacerError):
     """Placement does not answer, or refuses."""
 

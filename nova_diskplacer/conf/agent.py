@@ -45,4 +45,13 @@ disk root and sysfs only; if anything changed, providers are reconciled and a
 report is sent at once.
 """,
     ),
+    cfg.StrOpt(
+        'libvirt_uri',
+        default='qemu:///system',
+        help="""
+The libvirt that nova-compute uses, as ``[libvirt] connection_uri`` of its
+configuration has it. It tells which servers have vdisks on which disk and
+what their flavors ask for.
+""",
+    ),
 ]
