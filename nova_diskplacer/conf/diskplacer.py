@@ -18,8 +18,9 @@ GROUP = cfg.OptGroup(
     'diskplacer',
     title='Disk placement',
     help="""
-Where prepared local disks are found. Read by ``diskplacer-agent`` and
-``diskplacer-manage`` on every compute node.
+Where prepared local disks and profiles are found. Read by
+``diskplacer-agent`` and ``diskplacer-manage`` on every compute node,
+``profile_dirs`` by nova-scheduler too.
 """,
 )
 
@@ -45,6 +46,20 @@ hypervisor hostname. The disks' providers become its children.
 
 Unset: the fully qualified host name, which is what the libvirt driver
 reports. Set it where several compute services run on one machine.
+""",
+    ),
+    cfg.ListOpt(
+        'profile_dirs',
+        default=['/etc/nova/diskplacer/profiles.d'],
+        help="""
+Directories with an operator's own profiles, one in each ``*.yaml`` file. They
+are read in this order, the files of each by name; a profile replaces one of
+the same name that was read before or is shipped. A directory that does not
+exist holds none.
+
+Read when a process first needs profiles: nova-scheduler, diskplacer-agent and
+cinder-volume must be restarted to see a change. Keep the files the same on
+all hosts.
 """,
     ),
 ]
