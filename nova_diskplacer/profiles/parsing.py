@@ -30,6 +30,8 @@ class _Loader(yaml.SafeLoader):
     ) -> dict[collections.abc.Hashable, typing.Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f'{key.value} is given twice', key.start_mark
