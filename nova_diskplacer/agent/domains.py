@@ -41,8 +41,9 @@ class Domain:
     """A server; ``uuid`` is Nova's.
 
     ``vdisks`` are the paths of the files and block devices that it has as
-    disks: its vdisks, and whatever else Nova gave it; ``on_disks`` tells them
-    apart. ``caches`` has the host cache mode of each that states one.
+    disks: its vdisks, and whatever else Nova gave it; ``placed`` tells them
+    apart. ``caches`` has the host cache mode of each that Nova's
+    configuration decides about, which is not that of shared ones.
 
     ``running`` is also true of a paused server, which has its process still.
     Nova owns the pinning of all of a server's threads if
@@ -113,7 +114,7 @@ def parse(text: str, running: bool) -> Domain | None:
         if path:
             paths.append(path)
             cache = None if driver is None else driver.get('cache')
-            if cache:
+            if cache and disk.find('shareable') is None:
                 caches[path] = cache
     specs = flavor.iterfind(f'{_NOVA}extraSpecs/{_NOVA}extraSpec')
     return Domain(
@@ -130,6 +131,24 @@ def parse(text: str, running: bool) -> Domain | None:
     )
 
 
+def placed(
+    servers: collections.abc.Iterable[Domain],
+    disks: collections.abc.Iterable[discover.Disk],
+) -> collections.abc.Iterator[tuple[Domain, str, str]]:
+    """Yield each vdisk that a server has: server, path, UUID of its disk."""
+    homes = {}
+    for disk in disks:
+        # the entry of a disk with LVM links to where udev lists its volumes
+        inside = '' if lvm.is_entry(disk.path) else vdisks.DIRECTORY
+        home = os.path.realpath(os.path.join(disk.path, inside))
+        homes[home] = disk.uuid
+    for server in servers:
+        for path in server.vdisks:
+            home = os.path.realpath(os.path.dirname(path))
+            if home in homes:
+                yield server, path, homes[home]
+
+
 def on_disks(
     servers: collections.abc.Iterable[Domain],
     disks: collections.abc.Iterable[discover.Disk],
@@ -139,20 +158,10 @@ def on_disks(
     A disk without any is left out. A server is there once for a disk,
     however many vdisks it has on it.
     """
-    homes = {}
-    for disk in disks:
-        # the entry of a disk with LVM links to where udev lists its volumes
-        inside = '' if lvm.is_entry(disk.path) else vdisks.DIRECTORY
-        home = os.path.realpath(os.path.join(disk.path, inside))
-        homes[home] = disk.uuid
-    found: dict[str, list[Domain]] = {}
-    for server in servers:
-        used = {
-            os.path.realpath(os.path.dirname(path)) for path in server.vdisks
-        }
-        for home in used & homes.keys():
-            found.setdefault(homes[home], []).append(server)
-    return found
+    found: dict[str, dict[str, Domain]] = {}
+    for server, _, disk in placed(servers, disks):
+        found.setdefault(disk, {})[server.uuid] = server
+    return {disk: list(by_uuid.values()) for disk, by_uuid in found.items()}
 
 
 @functools.cache
