@@ -53,7 +53,8 @@ def connect(args: argparse.Namespace) -> typing.Any:
     :raises CloudError: clouds.yaml or the variables describe no cloud.
     """
     named = args.os_cloud or os.environ.get('OS_CLOUD')
-    with explained(f'cloud {named}' if named else 'OS_* variables'):
+    where = f'cloud {named}' if named else 'clouds.yaml or OS_* variables'
+    with explained(where):
         region = openstack.config.get_cloud_region(cloud=args.os_cloud)
         session = region.get_session()
         session.timeout = session.timeout or _TIMEOUT
