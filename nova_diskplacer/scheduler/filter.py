@@ -74,23 +74,7 @@ def _place(
     hosts: Hosts, spec: typing.Any, request: flavor.VDiskRequest
 ) -> Hosts:
     fleet = listener.get_fleet()
-    attached = bound.volumes(spec._context, spec.instance_uuid)
-    vdisks = fleet.bound(volume.volume_id for volume in attached)
-    remembered = _remembered(attached, vdisks)
-    allowed = _where_bound(hosts, vdisks, remembered)
-    if allowed is not hosts:
-        LOG.info(
-            'Server %s has vdisks on the disks of host %s and cannot be '
-            'anywhere else: %d of %d hosts rejected. Volumes: %s',
-            spec.instance_uuid,
-            ', '.join(sorted({vdisk.host for vdisk in vdisks} | remembered)),
-            len(hosts) - len(allowed),
-            len(hosts),
-            ', '.join(volume.volume_id for volume in attached),
-        )
-    own = [v for v in vdisks if v.server_id == spec.instance_uuid]
-    others = [v for v in vdisks if v.server_id != spec.instance_uuid]
-    plan = plans.Plan(request, tuple(own), tuple(others))
+    allowed, plan = planned(hosts, spec, request, fleet)
     rows = fleet.rows(host.uuid for host in allowed)
     known = np.flatnonzero(rows >= 0)
     rows, choosable = rows[known], [allowed[at] for at in known.tolist()]
@@ -126,6 +110,32 @@ def _place(
         view = fleet.view(rows, holds=False)
         _explain(spec, plan, view, len(allowed) - len(choosable))
     return passed
+
+
+def planned(
+    hosts: Hosts,
+    spec: typing.Any,
+    request: flavor.VDiskRequest,
+    fleet: fleets.Fleet,
+) -> tuple[Hosts, plans.Plan]:
+    """Return what to place, and the hosts where its bound vdisks let it."""
+    attached = bound.volumes(spec._context, spec.instance_uuid)
+    vdisks = fleet.bound(volume.volume_id for volume in attached)
+    remembered = _remembered(attached, vdisks)
+    allowed = _where_bound(hosts, vdisks, remembered)
+    if allowed is not hosts:
+        LOG.info(
+            'Server %s has vdisks on the disks of host %s and cannot be '
+            'anywhere else: %d of %d hosts rejected. Volumes: %s',
+            spec.instance_uuid,
+            ', '.join(sorted({vdisk.host for vdisk in vdisks} | remembered)),
+            len(hosts) - len(allowed),
+            len(hosts),
+            ', '.join(volume.volume_id for volume in attached),
+        )
+    own = [v for v in vdisks if v.server_id == spec.instance_uuid]
+    others = [v for v in vdisks if v.server_id != spec.instance_uuid]
+    return allowed, plans.Plan(request, tuple(own), tuple(others))
 
 
 def _explain(
