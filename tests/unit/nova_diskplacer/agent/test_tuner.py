@@ -51,6 +51,7 @@ PROFILES = {
     'nothing': catalogue.Queue(),
     # more than the device itself has room for
     'crowded': catalogue.Queue(('none',), nr_requests=1024),
+    'roomy': catalogue.Queue(('mq-deadline',), nr_requests=1024),
 }
 
 
@@ -66,6 +67,8 @@ class Kernel:
         self.sequences = {}
         self.schedulers = ['none', 'mq-deadline', 'kyber', 'bfq']
         self.modules = []
+        # how many requests the devices themselves have room for
+        self.depth = 128
         self.shared = set()
         self.writes = []
 
@@ -99,11 +102,12 @@ class Kernel:
                 self.modules.remove(value)
             if value not in self.schedulers:
                 raise OSError(errno.EINVAL, 'Invalid argument')
-            values['nr_requests'] = '128' if value == 'none' else '256'
+            depth = self.depth if value == 'none' else 256
+            values['nr_requests'] = str(depth)
             if value == 'bfq':
                 values['wbt_lat_usec'] = '0'
         elif setting == 'nr_requests':
-            limit = 128 if values['scheduler'] == 'none' else 2048
+            limit = self.depth if values['scheduler'] == 'none' else 2048
             if int(value) > limit:
                 raise OSError(errno.EINVAL, 'Invalid argument')
         elif setting == 'max_sectors_kb':
@@ -235,6 +239,14 @@ class TunerTest(base.BaseTestCase):
         self.assertEqual(1, self.log.output.count('1024 is refused'))
         self.keep()
         self.assertEqual([], self.saved())
+
+    def test_what_one_scheduler_refuses_another_may_take(self):
+        self.kernel.depth = 256
+        self.kernel.queues['sda']['nr_requests'] = '256'
+        self.keep('crowded')
+        self.assertEqual({'nr_requests': '256'}, self.changed())
+        self.keep('roomy')
+        self.assertEqual('1024', self.changed()['nr_requests'])
 
     def test_what_others_change_is_put_right(self):
         self.keep('deep')
@@ -501,7 +513,7 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
         )
         expected = tuning.target(wanted, DEFAULTS, self.kernel.schedulers)
         # as the kernel takes it
-        if expected['scheduler'] == 'none' and wanted.nr_requests == 1024:
+        if expected['scheduler'] == 'none':
             expected['nr_requests'] = '128'
         ahead = int(expected['read_ahead_kb']) // 4 * 4
         expected['read_ahead_kb'] = str(ahead)
