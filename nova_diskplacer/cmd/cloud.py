@@ -26,8 +26,9 @@ from openstack import exceptions as sdk_exc
 
 from nova_diskplacer import exception
 
-# The first microversion that shows a flavor's extra specs with it.
-_MICROVERSION = '2.61'
+# The first microversion that checks extra specs; they are shown with their
+# flavor since 2.61.
+_MICROVERSION = '2.86'
 
 # Seconds that a request may take, where clouds.yaml does not say.
 _TIMEOUT = 60.0

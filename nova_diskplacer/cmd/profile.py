@@ -262,7 +262,7 @@ def _flavors(nova: typing.Any, names: list[str]) -> list[typing.Any]:
         ):
             found += page
     if not names:
-        return found
+        return sorted(found, key=lambda one: str(one.name))
     known = {one.name: one for one in found} | {one.id: one for one in found}
     for name in names:
         if name not in known:
