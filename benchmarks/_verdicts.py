@@ -140,6 +140,12 @@ class Verdict:
         """Say that it is not shown to be behind the best by MARGIN."""
         return self.high >= 1 - MARGIN
 
+    @property
+    def text(self) -> str:
+        if self.arm == self.best:
+            return 'yes'
+        return 'as good' if self.was_best else 'NO'
+
 
 def judge(
     arm: str, values: collections.abc.Mapping[str, list[float]]

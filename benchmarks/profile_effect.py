@@ -91,7 +91,7 @@ def show_profiles(
         loads = workload.of(measured.mbps) if workload else []
         queue = profile.queue.get(medium, catalogue.Queue())
         arm = _verdicts.preferred(queue.schedulers, measured.arms)
-        if not loads or not arm:
+        if not loads or not arm or len(measured.arms) < 2:
             silent.append(f'{name} ({medium})')
             continue
         whole = _verdicts.judge(arm, measured.scores(loads))
@@ -110,7 +110,7 @@ def show_profiles(
             (
                 f'{name} ({medium})',
                 arm,
-                'yes' if whole.was_best else 'NO',
+                whole.text,
                 whole.best,
                 f'{whole.ratio:.3f} ({whole.low:.3f} to {whole.high:.3f})',
                 f'{best_at} of {len(loads)}',
@@ -125,8 +125,8 @@ def show_profiles(
     )
     if silent:
         print(
-            'Not judged, without a preference or a load like theirs: '
-            + ', '.join(silent)
+            'Not judged, without a preference, another scheduler, or a load '
+            'like theirs: ' + ', '.join(silent)
         )
     return figures, goals
 
@@ -150,7 +150,7 @@ def show_flavors(measured: _verdicts.Measured) -> None:
 def in_testbed(args: argparse.Namespace) -> Sweep:
     """Return what is measured on a throttled disk of a guest."""
     # data enough for more than the burst that the throttle lets pass
-    options = ['--mib=64', '--seconds=10', f'--kib={args.kib}']
+    options = ['--mib=64', '--seconds=5', f'--kib={args.kib}']
     if args.quick:
         options += ['--repetitions=3', '--jobs', '1', '16']
 

@@ -102,6 +102,7 @@ class JudgeTest(testtools.TestCase):
             'none', {'none': [10, 11], 'bfq': [5, 6], 'kyber': [9, 9]}
         )
         self.assertTrue(found.was_best)
+        self.assertEqual('yes', found.text)
         self.assertEqual(('none', 'bfq'), (found.best, found.worst))
         self.assertEqual((1, 1, 1), (found.ratio, found.low, found.high))
         self.assertAlmostEqual((0.5 * 6 / 11) ** 0.5, found.lowest)
@@ -111,6 +112,7 @@ class JudgeTest(testtools.TestCase):
             'bfq', {'none': [10, 11, 12], 'bfq': [9, 9.9, 10.8]}
         )
         self.assertFalse(found.was_best)
+        self.assertEqual('NO', found.text)
         self.assertAlmostEqual(0.9, found.ratio)
         self.assertAlmostEqual(0.9, found.high)
 
@@ -121,6 +123,7 @@ class JudgeTest(testtools.TestCase):
         self.assertLess(found.ratio, 1)
         self.assertGreater(found.high, 1)
         self.assertTrue(found.was_best)
+        self.assertEqual('as good', found.text)
 
     def test_behind_by_nothing_that_counts(self):
         values = {'none': [100, 100, 100], 'bfq': [99.2, 99.2, 99.2]}
