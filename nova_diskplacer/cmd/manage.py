@@ -19,6 +19,7 @@ from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import disk
+from nova_diskplacer.cmd import guest_config
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.cmd import profile
 
@@ -42,6 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
     disk.register(commands)
     map_.register(commands)
     profile.register(commands)
+    guest_config.register(commands)
     return parser
 
 
