@@ -24,6 +24,21 @@ Where prepared local disks and profiles are found. Read by
 """,
 )
 
+PROFILE_DIRS = cfg.ListOpt(
+    'profile_dirs',
+    default=['/etc/nova/diskplacer/profiles.d'],
+    help="""
+Directories with an operator's own profiles, one in each ``*.yaml`` file.
+They are read in this order, the files of each by name; a profile replaces
+one of the same name that was read before or is shipped. A directory that
+does not exist holds none.
+
+A process reads them when it first needs a profile: restart nova-scheduler,
+diskplacer-agent, cinder-scheduler and cinder-volume after a change. Keep the
+files the same on all hosts.
+""",
+)
+
 OPTS = [
     cfg.StrOpt(
         'disk_root',
@@ -48,18 +63,5 @@ Unset: the fully qualified host name, which is what the libvirt driver
 reports. Set it where several compute services run on one machine.
 """,
     ),
-    cfg.ListOpt(
-        'profile_dirs',
-        default=['/etc/nova/diskplacer/profiles.d'],
-        help="""
-Directories with an operator's own profiles, one in each ``*.yaml`` file. They
-are read in this order, the files of each by name; a profile replaces one of
-the same name that was read before or is shipped. A directory that does not
-exist holds none.
-
-Read when a process first needs profiles: nova-scheduler, diskplacer-agent and
-cinder-volume must be restarted to see a change. Keep the files the same on
-all hosts.
-""",
-    ),
+    PROFILE_DIRS,
 ]
