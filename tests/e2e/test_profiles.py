@@ -24,7 +24,6 @@ from nova_diskplacer.profiles import catalogue
 from tests.e2e import base
 from tools.minicloud.api import ApiError
 
-
 WRONG = """
 name: mine
 title: Wrong
