@@ -17,6 +17,8 @@ Nova describes it, and is put right at the next look.
 """
 
 import collections.abc
+import contextlib
+import os
 from typing import Any
 
 from oslo_config import cfg
@@ -37,14 +39,15 @@ _PREFIX = 'diskplacer'
 class Affinity:
     """Pins the threads of this host's servers.
 
-    :raises DiskPlacerError: a profile or one of Nova's CPU sets is not as it
-        should be.
+    :raises ProfileError: a profile is not as it should be.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._uri: str = conf.diskplacer_agent.libvirt_uri
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
-        self._config = cpus.config(conf)
+        self._files: list[str] = conf.diskplacer_agent.nova_conf
+        self._read_at: list[tuple[str, int]] | None = None
+        self._config = cpus.Config()
         self._problems: dict[str, str] = {}
 
     def keep(
@@ -55,15 +58,28 @@ class Affinity:
         """Have the servers where their disks are, or where Nova had them.
 
         :param disks: all prepared disks of the host.
+        :raises DiskPlacerError: nova-compute's CPU sets are not as they
+            should be; nothing is done.
         :raises HypervisorError: libvirt cannot be asked or refuses; what it
             did not refuse is done.
         :raises OSError: the kernel does not tell the host's CPUs.
         """
+        self._read()
         decisions = self._decide(servers, disks)
         self._complain(decisions)
         decisions = [one for one in decisions if one[1].steps]
         if decisions:
             self._carry_out(decisions)
+
+    def _read(self) -> None:
+        """Read nova-compute's configuration again if it has changed."""
+        now = []
+        for path in self._files:
+            with contextlib.suppress(FileNotFoundError):
+                now.append((path, os.stat(path).st_mtime_ns))
+        if now != self._read_at:
+            self._config = cpus.configured(path for path, _ in now)
+            self._read_at = now
 
     def _decide(
         self,

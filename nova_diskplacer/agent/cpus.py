@@ -28,11 +28,7 @@ Cpus = frozenset[int]
 
 _ALLOWED = 'CPUs and ranges, those to leave out after ^, such as 0-7,^2,12'
 
-#: Nova's own options. It registers them too where it is in one process.
-OPTS = [
-    cfg.StrOpt('cpu_shared_set', help='Host CPUs of servers that share CPUs.'),
-    cfg.StrOpt('cpu_dedicated_set', help='Host CPUs given to one server.'),
-]
+_OPTS = [cfg.StrOpt('cpu_shared_set'), cfg.StrOpt('cpu_dedicated_set')]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,16 +107,21 @@ def read(sys: str = SYS) -> Host:
     )
 
 
-def config(conf: cfg.ConfigOpts) -> Config:
-    """Return what Nova has been told, if ``conf`` has read it.
+def configured(files: collections.abc.Iterable[str]) -> Config:
+    """Return what nova-compute is told in its configuration files.
 
-    :raises DiskPlacerError: an option is not as Nova takes it.
+    :raises DiskPlacerError: a file cannot be read, or an option is not as
+        Nova takes it.
     """
+    conf = cfg.ConfigOpts()
+    conf.register_opts(_OPTS, 'compute')
     try:
-        conf.register_opts(OPTS, 'compute')
-    except cfg.DuplicateOptError:
-        pass
-    return Config(*(_option(conf, option.name) for option in OPTS))
+        conf([], default_config_files=list(files), default_config_dirs=[])
+    except cfg.Error as error:
+        raise exception.DiskPlacerError(
+            f'[diskplacer_agent] nova_conf cannot be read: {error}'
+        ) from error
+    return Config(*(_option(conf, option.name) for option in _OPTS))
 
 
 def _option(conf: cfg.ConfigOpts, name: str) -> Cpus | None:

@@ -83,10 +83,12 @@ machine need one each.
         help="""
 Configuration files of this host's nova-compute; those that exist are read in
 this order. ``[libvirt] disk_cachemodes`` in them says with which host cache
-mode vdisks are attached, which is reported to the schedulers.
+mode vdisks are attached, which is reported to the schedulers. ``[compute]
+cpu_shared_set`` and ``cpu_dedicated_set`` say on which CPUs servers may be
+kept that ask for the NUMA node of their disks.
 
-If none exists, the mode is that of the vdisks of the servers that are here,
-and not known if there are none.
+If none exists, the cache mode is that of the vdisks of the servers that are
+here, and not known if there are none.
 """,
     ),
 ]

@@ -11,6 +11,8 @@
 #    under the License.
 
 import dataclasses
+import os
+import pathlib
 import types
 
 import fixtures
@@ -89,6 +91,11 @@ class AffinityTest(base.BaseTestCase):
         self.conf = cfg.ConfigOpts()
         self.conf([])
         options.register_opts(self.conf)
+        self.nova_conf = pathlib.Path(self.root, 'nova.conf')
+        self.conf.set_override(
+            'nova_conf', [str(self.nova_conf)], 'diskplacer_agent'
+        )
+        self.written = 0
         self.disks = [self.make_disk(0), self.make_disk(1)]
         self.affinity = affinity.Affinity(self.conf)
 
@@ -105,6 +112,11 @@ class AffinityTest(base.BaseTestCase):
             numa_node=node,
             health=discover.OK,
         )
+
+    def configure(self, shared):
+        self.nova_conf.write_text(f'[compute]\ncpu_shared_set = {shared}\n')
+        self.written += 1
+        os.utime(self.nova_conf, (self.written, self.written))
 
     def keep(self, *seen):
         self.affinity.keep(
@@ -152,14 +164,15 @@ class AffinityTest(base.BaseTestCase):
         self.assertEqual({HOST.online}, self.allowed())
 
     def test_shared_set(self):
-        self.conf.set_override('cpu_shared_set', '0,3', 'compute')
-        self.affinity = affinity.Affinity(self.conf)
+        self.configure('0,3')
         self.keep()
         self.assertEqual({frozenset({3})}, self.allowed())
+        self.configure('2')
+        self.keep()
+        self.assertEqual({frozenset({2})}, self.allowed())
 
     def test_shared_set_without_the_node(self):
-        self.conf.set_override('cpu_shared_set', '0-1', 'compute')
-        self.affinity = affinity.Affinity(self.conf)
+        self.configure('0-1')
         self.keep()
         self.assertEqual({HOST.online}, self.allowed())
         self.assertIn(
@@ -167,10 +180,13 @@ class AffinityTest(base.BaseTestCase):
         )
 
     def test_wrong_shared_set(self):
-        self.conf.set_override('cpu_shared_set', 'all', 'compute')
-        self.assertRaises(
-            exception.DiskPlacerError, affinity.Affinity, self.conf
-        )
+        self.configure('all')
+        for _ in range(2):
+            self.assertRaises(exception.DiskPlacerError, self.keep)
+        self.assertEqual({HOST.online}, self.allowed())
+        self.configure('2')
+        self.keep()
+        self.assertEqual({frozenset({2})}, self.allowed())
 
     def test_no_servers(self):
         self.affinity.keep([], self.disks)

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nova import exception as nova_exception
 from nova.virt import hardware
-from oslo_config import cfg
 from oslotest import base
 
 from nova_diskplacer import exception
@@ -99,38 +98,41 @@ class HostTest(base.BaseTestCase):
 
 
 class ConfigTest(base.BaseTestCase):
-    def conf(self, **options):
-        conf = cfg.ConfigOpts()
-        conf([])
-        conf.register_opts(cpus.OPTS, 'compute')
-        for name, value in options.items():
-            conf.set_override(name, value, 'compute')
-        return conf
+    def setUp(self):
+        super().setUp()
+        self.path = self.useFixture(fixtures.TempDir()).path
 
-    def available(self, **options):
-        return cpus.config(self.conf(**options)).available(frozenset(range(4)))
+    def write(self, text, name='nova.conf'):
+        path = pathlib.Path(self.path, name)
+        path.write_text(text)
+        return str(path)
+
+    def available(self, *lines):
+        path = self.write('\n'.join(['[compute]', *lines]))
+        return cpus.configured([path]).available(frozenset(range(4)))
 
     def test_available(self):
         self.assertEqual({0, 1, 2, 3}, self.available())
-        self.assertEqual({0, 3}, self.available(cpu_shared_set='0-3,^1,^2'))
-        self.assertEqual({3}, self.available(cpu_shared_set='3-9'))
-        self.assertEqual({2, 3}, self.available(cpu_dedicated_set='0-1'))
+        self.assertEqual({0, 3}, self.available('cpu_shared_set=0-3,^1,^2'))
+        self.assertEqual({3}, self.available('cpu_shared_set=3-9'))
+        self.assertEqual({2, 3}, self.available('cpu_dedicated_set=0-1'))
         self.assertEqual(
-            {2},
-            self.available(cpu_shared_set='2', cpu_dedicated_set='0'),
+            {2}, self.available('cpu_shared_set=2', 'cpu_dedicated_set=0')
         )
 
-    def test_beside_nova(self):
-        conf = cfg.ConfigOpts()
-        conf([])
-        conf.register_opts(
-            [
-                cfg.StrOpt('cpu_shared_set', help="Nova's own", default='1'),
-                cfg.StrOpt('cpu_dedicated_set', help="Nova's own"),
-            ],
-            'compute',
+    def test_files(self):
+        one = self.write('[compute]\ncpu_shared_set=1\n[other]\nx=y')
+        two = self.write('[compute]\ncpu_shared_set=2', 'nova-compute.conf')
+        self.assertEqual(cpus.Config(), cpus.configured([]))
+        self.assertEqual(
+            cpus.Config(frozenset({2}), None), cpus.configured([one, two])
         )
-        self.assertEqual(cpus.Config(frozenset({1}), None), cpus.config(conf))
+
+    def test_no_configuration(self):
+        error = self.assertRaises(
+            exception.DiskPlacerError, cpus.configured, [self.write('what?')]
+        )
+        self.assertIn('[diskplacer_agent] nova_conf', str(error))
 
     def test_wrong(self):
         for text, problem in (
@@ -138,7 +140,9 @@ class ConfigTest(base.BaseTestCase):
             ('1,^1', 'leaves no CPU; allowed are CPUs and ranges'),
         ):
             error = self.assertRaises(
-                exception.DiskPlacerError, self.available, cpu_shared_set=text
+                exception.DiskPlacerError,
+                self.available,
+                f'cpu_shared_set={text}',
             )
             self.assertIn(f'[compute] cpu_shared_set={text}', str(error))
             self.assertIn(problem, str(error))
