@@ -52,7 +52,7 @@ class Guest:
         self.problems = []  # type: typing.List[str]
 
     def _try(
-        self, what: str, step: typing.Callable[..., None], *arguments: object
+        self, what: str, step: typing.Callable[..., object], *arguments: object
     ) -> bool:
         try:
             step(*arguments)
@@ -63,7 +63,7 @@ class Guest:
 
     def run(self) -> None:
         """Do all that can be done; the rest is in ``problems``."""
-        system.run('udevadm', 'settle')
+        self._try('udev', system.run, 'udevadm', 'settle')
         self._present = system.vdisks()
         for serial in sorted(self._present):
             self._try(serial, self._adopt, serial)
