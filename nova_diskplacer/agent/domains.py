@@ -116,6 +116,8 @@ def parse(text: str, running: bool) -> Domain | None:
             cache = None if driver is None else driver.get('cache')
             if cache and disk.find('shareable') is None:
                 caches[path] = cache
+    if flavor.find(f'{_NOVA}extraSpecs') is None:
+        _warn_of_old_nova()
     specs = flavor.iterfind(f'{_NOVA}extraSpecs/{_NOVA}extraSpec')
     return Domain(
         uuid=root.findtext('uuid', ''),
@@ -178,6 +180,15 @@ def load() -> Any:
     # it would print every error, beside raising it
     libvirt.registerErrorHandler(_ignore, None)
     return libvirt
+
+
+@functools.cache
+def _warn_of_old_nova() -> None:
+    LOG.warning(
+        'There are servers whose extra specs are not in the metadata of their '
+        'domains, and so nothing is changed for them: a Nova that does not '
+        'write them has started them.'
+    )
 
 
 def _ignore(context: Any, error: Any) -> None:

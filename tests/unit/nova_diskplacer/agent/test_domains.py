@@ -104,6 +104,11 @@ class ParseTest(base.BaseTestCase):
       <driver name='qemu' type='raw'/>
       <source dev='/dev/diskplacer-x/volume-2'/>
     </disk>
+    <disk type='block' device='disk'>
+      <driver name='qemu' type='raw' cache='none'/>
+      <source dev='/dev/diskplacer-x/volume-3'/>
+      <shareable/>
+    </disk>
     <disk type='file' device='cdrom'><target dev='sda' bus='sata'/></disk>
     <disk type='network' device='disk'>
       <source protocol='rbd' name='pool/x'/>
@@ -111,7 +116,10 @@ class ParseTest(base.BaseTestCase):
             ),
             False,
         )
-        self.assertEqual(('/dev/diskplacer-x/volume-2',), server.vdisks)
+        self.assertEqual(
+            ('/dev/diskplacer-x/volume-2', '/dev/diskplacer-x/volume-3'),
+            server.vdisks,
+        )
         self.assertEqual({}, server.caches)
 
     def test_nova_pins_what_has_nodes_of_its_own(self):
@@ -124,6 +132,14 @@ class ParseTest(base.BaseTestCase):
         self.assertFalse(
             domains.parse(make_xml(cpu=pins), True).pinned_by_nova
         )
+
+    def test_a_nova_that_does_not_tell_extra_specs(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        domains._warn_of_old_nova.cache_clear()
+        text = make_xml().replace('nova:extraSpecs', 'nova:else')
+        for _ in range(2):
+            self.assertEqual({}, domains.parse(text, True).extra_specs)
+        self.assertEqual(1, log.output.count('extra specs'))
 
     def test_what_is_not_nova_s(self):
         self.assertIsNone(domains.parse(EMPTY, True))
