@@ -52,6 +52,7 @@ class Alignment:
         Where Nova was not asked, the disks are those of any of the cells and
         the score is the average of all.
         """
+        cells.restore(hosts)
         look = _Look(self._plan, self._vcpus, view, hosts)
         return self._or_any(look.choose(settle=False), view)
 
@@ -71,8 +72,7 @@ class Alignment:
             limits = look.limits.get(0)
             if limits is None and self.required:
                 limits = self._vcpus.steer(host, look.seats[0])
-            if limits is not None:
-                cells.claim_by(host, limits)
+            cells.take(host, look.seats[0], limits)
         return self._or_any(choice, view)
 
     def _or_any(self, choice: plans.Choice, view: fleet.View) -> plans.Choice:
@@ -156,13 +156,29 @@ class _Look:
             self._steer(index)
 
     def _by_cells(self, room: base.Bools) -> dict[cells.Cells, base.Ints]:
-        """Return the hosts with room and enough cells, by their cells."""
+        """Return the hosts with room and enough cells, by their cells.
+
+        Without those where servers of the same request are already.
+        """
         groups = collections.defaultdict(list)
         for index in np.flatnonzero(room).tolist():
             own = self._cells[index]
-            if len(own) >= self._vcpus.cells:
+            taken = cells.taken(self._hosts[index])
+            if taken is not None:
+                self._join(index, taken)
+            elif len(own) >= self._vcpus.cells:
                 groups[own].append(index)
         return {own: np.array(rows) for own, rows in groups.items()}
+
+    def _join(self, index: int, taken: cells.Seat) -> None:
+        """Take the cells that servers of the same request have taken.
+
+        They are built in any order and by the same limits, so with different
+        cells nobody could tell which of them is where.
+        """
+        if self._vcpus.predict(self._hosts[index]) == taken.cells:
+            self.seats[index] = taken.cells
+            self.limits[index] = taken.limits
 
     def _where_all_fit(self, own: cells.Cells, rows: base.Ints) -> base.Ints:
         """Take any cell where each has room; return the other hosts.
@@ -195,7 +211,7 @@ class _Look:
     def _steer(self, index: int) -> None:
         """Look for other cells of a host that its vCPUs can be sent to."""
         host, own = self._hosts[index], self._cells[index]
-        if len(own) == self._vcpus.cells:
+        if len(own) == self._vcpus.cells or index in self.limits:
             return
         row = base.rows(index)
         for seat in itertools.combinations(own, self._vcpus.cells):

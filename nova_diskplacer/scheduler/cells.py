@@ -21,6 +21,7 @@ claim to that cell, whether or not Neutron knows it.
 """
 
 import collections.abc
+import dataclasses
 import typing
 
 from nova import objects
@@ -39,9 +40,45 @@ def of_host(host: typing.Any) -> Cells:
     return tuple(sorted(cell.id for cell in topology.cells))
 
 
-def claim_by(host: typing.Any, limits: typing.Any) -> None:
-    """Have nova-compute claim by these limits."""
-    host.limits[_LIMITS] = limits
+@dataclasses.dataclass(frozen=True)
+class Seat:
+    """Cells of a host that a request's server was given, and by what limits.
+
+    ``limits`` is None where Nova takes them by itself. ``instances`` is how
+    many the host had before.
+    """
+
+    cells: Cells
+    limits: typing.Any
+    instances: int
+
+
+def take(host: typing.Any, cells: Cells, limits: typing.Any) -> None:
+    """Have nova-compute claim these cells of a host."""
+    if limits is not None:
+        host.limits[_LIMITS] = limits
+    if taken(host) is None:
+        host.diskplacer_seat = Seat(cells, limits, host.num_instances)
+
+
+def taken(host: typing.Any) -> Seat | None:
+    """Return what servers of the same request claim already.
+
+    Nova keeps the state of a host for all servers of a multi-create, and
+    reads the limits of their claims in the end: they are one for all.
+    """
+    seat: Seat | None = getattr(host, 'diskplacer_seat', None)
+    if seat is None or host.num_instances <= seat.instances:
+        return None
+    return seat
+
+
+def restore(hosts: collections.abc.Iterable[typing.Any]) -> None:
+    """Repeat the limits that NUMATopologyFilter has made anew."""
+    for host in hosts:
+        seat = taken(host)
+        if seat is not None and seat.limits is not None:
+            host.limits[_LIMITS] = seat.limits
 
 
 class VCPUs:
@@ -52,7 +89,8 @@ class VCPUs:
 
     def __init__(self, spec: typing.Any) -> None:
         self._spec = spec
-        self.cells = len(spec.numa_topology.cells) if spec.numa_topology else 0
+        topology = self._topology()
+        self.cells = len(topology.cells) if topology else 0
         self._predicted: dict[str, Cells] = {}
 
     def predict(self, host: typing.Any) -> Cells:
@@ -76,15 +114,20 @@ class VCPUs:
             provider_mapping = candidate['mappings']
         fitted = hardware.numa_fit_instance_to_host(
             host.numa_topology,
-            # what the claim starts from; the request's own may have been
-            # fitted to a host, for an earlier server of a multi-create
-            hardware.numa_get_constraints(spec.flavor, spec.image),
+            self._topology(),
             provider_mapping,
             limits=limits,
             pci_requests=requests,
             pci_stats=host.pci_stats,
         )
         return tuple(sorted(c.id for c in fitted.cells)) if fitted else ()
+
+    def _topology(self) -> typing.Any:
+        # the request's own may be fitted to a host already, for an earlier
+        # server of a multi-create; the claim starts from this
+        return hardware.numa_get_constraints(
+            self._spec.flavor, self._spec.image
+        )
 
     def steer(
         self, host: typing.Any, cells: collections.abc.Collection[int]

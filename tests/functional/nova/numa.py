@@ -13,6 +13,8 @@
 """A cloud whose hosts have NUMA cells, by Nova's fake libvirt."""
 
 import io
+import uuid
+from unittest import mock
 
 import fixtures
 from nova import context
@@ -111,9 +113,14 @@ class NumaCloudTestCase(base.CloudTestCase):
             hostname=name,
         )
         self._connect.return_value = connection
-        self._start_compute(name)
-        host = self.computes[name].driver._host
-        host.get_connection = lambda: connection
+        with mock.patch(
+            'nova.virt.node.get_local_node_uuid',
+            return_value=str(uuid.uuid4()),
+        ):
+            self._start_compute(name)
+            host = self.computes[name].driver._host
+            host.get_connection = lambda: connection
+            host.get_node_uuid()  # which it keeps
 
     def numa_flavor(self, vcpu, hw, **extra_specs):
         """Create a flavor of that many vCPUs with Nova's specs ``hw``."""

@@ -198,3 +198,43 @@ class AlignmentTest(unittest.TestCase):
         )
         self.assertEqual([0, 0, 0, 1], self.settle(own=(own,)))
         self.assertEqual({'cell1'}, self.physnets())
+
+    def claim(self, **kwargs):
+        """Settle and let Nova count the server in."""
+        disks = self.settle(**kwargs)
+        if disks:
+            self.hosts[0].num_instances += 1
+        return disks
+
+    def filtered_again(self):
+        """NUMATopologyFilter makes the limits anew for the next server."""
+        limits = fakes.numa_host(0, 0, 0).limits['numa_topology']
+        self.hosts[0].limits['numa_topology'] = limits
+
+    def test_servers_of_one_request_share_a_cell(self):
+        for physnets, numa in ((True, 'required'), (False, 'required')):
+            self.hosts, self.fleet = [], fakes.make_fleet()
+            host = self.add((0, 0), (0, 0, 1, 1), physnets=physnets)
+            self.assertEqual([1, 1, 0, 0], self.claim(numa=numa))
+            wanted = self.physnets()
+            # the other cell is the emptier one now
+            host.numa_topology = fakes.numa_topology(4, 0, physnets=physnets)
+            self.filtered_again()
+            fits = self.choose(numa=numa).fits[0]
+            self.assertEqual(physnets, fits)
+            self.assertEqual(wanted, self.physnets())
+
+    def test_limits_stay_where_the_next_server_is_elsewhere(self):
+        host = self.add((0, 0), (0, 0, 1, 1))
+        self.assertEqual([1, 1, 0, 0], self.claim())
+        host.numa_topology = fakes.numa_topology(8, 0)
+        self.filtered_again()
+        self.assertFalse(self.choose().fits[0])
+        self.assertEqual({'cell0'}, self.physnets())
+
+    def test_a_failed_claim_does_not_bind_the_next_server(self):
+        host = self.add((0, 0), (0, 0, 1, 1))
+        self.assertEqual([1, 1, 0, 0], self.settle())
+        host.numa_topology = fakes.numa_topology(4, 0)
+        self.filtered_again()
+        self.assertEqual([0, 0, 1, 1], self.settle())
