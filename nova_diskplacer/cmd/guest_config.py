@@ -26,6 +26,7 @@ from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.guest import config
+from nova_diskplacer.guest import frameworks
 from nova_diskplacer.profiles import catalogue
 
 _NODE = 'OS-EXT-SRV-ATTR:hypervisor_hostname'
@@ -40,7 +41,7 @@ def register(subparsers: typing.Any) -> None:
         help='user data that has a server use its vdisks',
         description='Prints cloud-init user data that formats and mounts the '
         'vdisks of a server and has a framework spread its data over them. A '
-        'disk with anything on it is left alone.',
+        'disk with a signature that is not its own is left alone.',
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
@@ -58,7 +59,7 @@ def register(subparsers: typing.Any) -> None:
         '--for',
         dest='framework',
         required=True,
-        choices=sorted(config.FRAMEWORKS),
+        choices=sorted(frameworks.FRAMEWORKS),
         help='what lists the directories; plain: only format and mount',
     )
     parser.add_argument(
@@ -79,7 +80,7 @@ def register(subparsers: typing.Any) -> None:
         help='where the configuration of the framework is (default: '
         + ', '.join(
             f'{one.conf_dir} for {name}'
-            for name, one in sorted(config.FRAMEWORKS.items())
+            for name, one in sorted(frameworks.FRAMEWORKS.items())
             if one.conf_dir
         )
         + ')',
@@ -90,7 +91,7 @@ def register(subparsers: typing.Any) -> None:
         help='owner of the directories (default: '
         + ', '.join(
             f'{directory.owner} for {directory.name}'
-            for one in config.FRAMEWORKS.values()
+            for one in frameworks.FRAMEWORKS.values()
             for directory in one.directories
         )
         + ')',

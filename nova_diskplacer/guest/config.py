@@ -33,6 +33,7 @@ import typing
 import yaml
 
 from nova_diskplacer import exception
+from nova_diskplacer.guest import frameworks
 
 GIB = 1 << 30
 
@@ -66,94 +67,6 @@ _VOLUME = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
 
 @dataclasses.dataclass(frozen=True)
-class Directory:
-    """A directory on each vdisk, and the property that lists them."""
-
-    name: str
-    owner: str
-    mode: int
-    file: str
-    syntax: str
-    property: str
-    prefix: str = ''
-
-
-@dataclasses.dataclass(frozen=True)
-class Framework:
-    """What spreads its data over directories; ``conf_dir`` has its files."""
-
-    conf_dir: str = ''
-    directories: tuple[Directory, ...] = ()
-
-
-#: By the name that ``--for`` takes; the defaults are the distributions'.
-FRAMEWORKS = {
-    'hdfs': Framework(
-        '/etc/hadoop/conf',
-        (
-            Directory(
-                'hdfs',
-                'hdfs:hadoop',
-                0o700,
-                'hdfs-site.xml',
-                'xml',
-                'dfs.datanode.data.dir',
-                'file://',
-            ),
-            Directory(
-                'yarn',
-                'yarn:hadoop',
-                0o755,
-                'yarn-site.xml',
-                'xml',
-                'yarn.nodemanager.local-dirs',
-            ),
-        ),
-    ),
-    'spark': Framework(
-        '/etc/spark/conf',
-        (
-            Directory(
-                'spark',
-                'spark:spark',
-                0o1777,
-                'spark-defaults.conf',
-                'properties',
-                'spark.local.dir',
-            ),
-        ),
-    ),
-    'kafka': Framework(
-        '/etc/kafka',
-        (
-            Directory(
-                'kafka',
-                'kafka:kafka',
-                0o750,
-                'server.properties',
-                'properties',
-                'log.dirs',
-            ),
-        ),
-    ),
-    'cassandra': Framework(
-        '/etc/cassandra',
-        (
-            Directory(
-                'cassandra',
-                'cassandra:cassandra',
-                0o750,
-                'cassandra.yaml',
-                'yaml',
-                'data_file_directories',
-            ),
-        ),
-    ),
-    'plain': Framework(),
-}
-
-
-@dataclasses.dataclass(frozen=True)
 class VDisks:
     """Which of the guest's disks are vdisks.
 
@@ -171,7 +84,7 @@ class VDisks:
 class Request:
     """What to make of the vdisks.
 
-    :param framework: a key of ``FRAMEWORKS``.
+    :param framework: a key of ``frameworks.FRAMEWORKS``.
     :param mount_options: beside those that are always there.
     :param queue: what to write to files in ``/sys/block/*/queue``.
     :param conf_dir: where the framework's files are, not the default.
@@ -200,7 +113,7 @@ def settings(vdisks: VDisks, request: Request) -> dict[str, typing.Any]:
     _check_path('mount root', request.mount_root)
     for option in request.mount_options:
         _check('mount option', option, _OPTION, 'letters, digits and _.:=-')
-    framework = FRAMEWORKS[request.framework]
+    framework = frameworks.FRAMEWORKS[request.framework]
     conf_dir = request.conf_dir or framework.conf_dir
     directories = []
     for one in framework.directories:

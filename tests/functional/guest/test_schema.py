@@ -24,6 +24,7 @@ import testtools
 import yaml
 
 from nova_diskplacer.guest import config
+from nova_diskplacer.guest import frameworks
 
 CLOUD_INIT = shutil.which('cloud-init')
 
@@ -56,7 +57,7 @@ class SchemaTest(testtools.TestCase):
 
     def test_valid(self):
         volumes = tuple(str(uuid.uuid4()) for _ in range(64))
-        for framework in config.FRAMEWORKS:
+        for framework in frameworks.FRAMEWORKS:
             self.assert_valid(
                 config.VDisks(count=4, gib=100), config.Request(framework)
             )

@@ -26,6 +26,7 @@ from oslotest import base
 
 from nova_diskplacer import exception
 from nova_diskplacer.guest import config
+from nova_diskplacer.guest import frameworks
 
 FOUR = config.VDisks(count=4, gib=100)
 VOLUME = '53d1f9d2-0c4e-4a52-9a4f-3f0f6f1f7a10'
@@ -104,7 +105,7 @@ class SettingsTest(base.BaseTestCase):
 
 class ScriptTest(base.BaseTestCase):
     def test_for_old_python(self):
-        for framework in config.FRAMEWORKS:
+        for framework in frameworks.FRAMEWORKS:
             text = config.script(
                 config.settings(FOUR, config.Request(framework))
             )
@@ -112,7 +113,7 @@ class ScriptTest(base.BaseTestCase):
             self.assertNotIn('nova_diskplacer', text)
 
     @given(
-        st.sampled_from(sorted(config.FRAMEWORKS)),
+        st.sampled_from(sorted(frameworks.FRAMEWORKS)),
         st.lists(st.uuids().map(str) | st.text(max_size=8)) | st.none(),
         PATHS,
         PATHS,
