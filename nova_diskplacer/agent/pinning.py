@@ -126,7 +126,8 @@ def decide(
         return None
     threads = _threads(root)
     ours = threads.node is not None
-    asking = asking and bool(disks)
+    # where there is one node all is on it
+    asking = asking and bool(disks) and sum(map(bool, host.nodes.values())) > 1
     if not ours and not asking:
         return None
     if ours and any(disk.health == discover.MISSING for disk in disks):

@@ -176,6 +176,15 @@ class DecideTest(base.BaseTestCase):
         self.assertEqual((), decision.steps)
         self.assertEqual('somebody else has pinned it', decision.problem)
 
+    def test_a_host_with_one_node(self):
+        guest = guests.Guest()
+        host = cpus.Host(HOST.online, {0: HOST.online, 1: frozenset()})
+        self.assertIsNone(decide(guest, 0, host=host))
+        self.assertIsNone(decide(guest, None, host=host))
+        guest.apply(decide(guest, 0).steps)
+        guest.apply(decide(guest, 0, host=host).steps)
+        self.assertEqual({HOST.online}, set(guest.pins.values()))
+
     def test_not_running(self):
         server = dataclasses.replace(guests.Guest().seen(), running=False)
         self.assertIsNone(
