@@ -38,7 +38,8 @@ class Alignment:
     """Chooses disks on the cells of a request's vCPUs.
 
     :ivar required: reject what cannot be aligned; otherwise disks are chosen
-        there as if nothing had been asked, and score below all aligned ones.
+        there as if nothing had been asked, and score at most a third, aligned
+        ones at least two thirds.
     """
 
     def __init__(self, plan: plans.Plan, vcpus: cells.VCPUs) -> None:
@@ -83,7 +84,7 @@ class Alignment:
         return plans.Choice(
             aligned | plain.fits,
             np.where(aligned[:, None], choice.counts, plain.counts),
-            np.where(aligned, 1.0 + choice.scores, plain.scores) / 2,
+            np.where(aligned, 2.0 + choice.scores, plain.scores) / 3,
         )
 
 

@@ -89,6 +89,7 @@ class VCPUs:
 
     def __init__(self, spec: typing.Any) -> None:
         self._spec = spec
+        self._image = spec.image or objects.ImageMeta.from_dict({})
         topology = self._topology()
         self.cells = len(topology.cells) if topology else 0
         self._predicted: dict[str, Cells] = {}
@@ -125,9 +126,7 @@ class VCPUs:
     def _topology(self) -> typing.Any:
         # the request's own may be fitted to a host already, for an earlier
         # server of a multi-create; the claim starts from this
-        return hardware.numa_get_constraints(
-            self._spec.flavor, self._spec.image
-        )
+        return hardware.numa_get_constraints(self._spec.flavor, self._image)
 
     def steer(
         self, host: typing.Any, cells: collections.abc.Collection[int]

@@ -33,6 +33,11 @@ class VCPUsTest(unittest.TestCase):
             vcpus = cells.VCPUs(fakes.numa_spec(number))
             self.assertEqual(number, vcpus.cells)
 
+    def test_a_server_without_image(self):
+        spec = fakes.numa_spec(2)
+        spec.image = None
+        self.assertEqual(2, cells.VCPUs(spec).cells)
+
     def test_nova_takes_the_emptier_cell(self):
         vcpus = cells.VCPUs(fakes.numa_spec())
         self.assertEqual((1,), vcpus.predict(fakes.numa_host(0, 2, 0)))
