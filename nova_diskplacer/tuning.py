@@ -19,7 +19,9 @@ The rule, for the profiles of all servers that run and have vdisks there:
   were measured together: all three are those of the first profile that
   states any of them.
 - Every other setting is that of the first profile that states it.
-- What nobody states has the value that it had before there were servers.
+- What nobody states has the value that it had before there were servers. But
+  another scheduler than that of before comes with the depth and the throttling
+  that the kernel gives it.
 
 How many servers have a profile, and in which order they came, does not matter.
 """
@@ -30,16 +32,23 @@ from typing import Any
 from nova_diskplacer.profiles import catalogue
 
 SCHEDULER = 'scheduler'
+_REQUESTS = 'nr_requests'
 _WBT = 'wbt_lat_usec'
-_TOGETHER = ('schedulers', 'nr_requests', _WBT)
+_TOGETHER = ('schedulers', _REQUESTS, _WBT)
 _ALONE = ('max_sectors_kb', 'read_ahead_kb', 'nomerges', 'rq_affinity')
 
 # Attributes of a queue in sysfs, in the order to write them: a new scheduler
 # resets those after it, and a new max_sectors_kb resets read_ahead_kb.
-SETTINGS = (SCHEDULER, 'nr_requests', _WBT, *_ALONE)
+SETTINGS = (SCHEDULER, _REQUESTS, _WBT, *_ALONE)
+
+NONE = 'none'
 
 # It throttles by itself; the kernel turns the other off.
 _NO_WBT = 'bfq'
+
+# Schedulers get twice the requests that the device has room for, or twice this
+# if that is less: with fewer there would be nothing to sort.
+_DEPTH = 128
 
 Values = collections.abc.Mapping[str, str]
 
@@ -64,12 +73,14 @@ def target(
     wanted: catalogue.Queue,
     originals: Values,
     schedulers: collections.abc.Container[str],
+    depth: int | None,
 ) -> dict[str, str]:
     """Return the values that a queue should have.
 
     :param originals: what it had before there were servers. Only these
         settings can be changed; the kernel lacks others.
     :param schedulers: what the kernel has.
+    :param depth: how many requests the device itself has room for, if known.
     """
     values = dict(originals)
     for scheduler in wanted.schedulers:
@@ -79,6 +90,11 @@ def target(
     if values.get(SCHEDULER) != originals.get(SCHEDULER):
         if _WBT in values and values[SCHEDULER] == _NO_WBT:
             values[_WBT] = '0'
+        if _REQUESTS in values and depth is not None:
+            given = (
+                depth if values[SCHEDULER] == NONE else 2 * min(depth, _DEPTH)
+            )
+            values[_REQUESTS] = str(given)
     for name in SETTINGS[1:]:
         value = getattr(wanted, name)
         if value is not None and name in originals:

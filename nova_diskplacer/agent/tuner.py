@@ -161,7 +161,9 @@ class Tuner:
                 self._originals.save(disk.uuid, original)
         if self._mode != DRY_RUN:
             seen = self._load_modules(seen, wanted)
-        values = tuning.target(wanted, original.values, seen.schedulers)
+        values = tuning.target(
+            wanted, original.values, seen.schedulers, seen.depth
+        )
         self._bring(seen, values, reason)
 
     def _restore(self, uuid: str) -> None:

@@ -27,13 +27,15 @@ class Queue:
 
     ``device`` is the device's name. ``sequence`` tells it from all others
     that have or had that name since the machine was booted; '' where the
-    kernel (before 5.15) does not count them. ``values`` lacks settings that
-    the queue does not have.
+    kernel (before 5.15) does not count them. ``depth`` is how many requests
+    the device itself has room for, None if the kernel does not say.
+    ``values`` lacks settings that the queue does not have.
     """
 
     device: str
     sequence: str
     schedulers: tuple[str, ...]
+    depth: int | None
     values: tuning.Values
 
 
@@ -102,10 +104,12 @@ def read(device: str, sys: str = sysfs.SYS) -> Queue:
     chosen = re.search(r'\[(.+?)\]', listed)
     if chosen:
         values[tuning.SCHEDULER] = chosen[1]
+    depth = _text(f'{path}/mq/0/nr_tags')
     return Queue(
         device,
         _text(f'{path}/diskseq') or '',
         tuple(re.findall(r'[\w-]+', listed)) if chosen else (),
+        int(depth) if depth else None,
         values,
     )
 

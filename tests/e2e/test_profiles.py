@@ -94,7 +94,9 @@ class ProfilesTest(base.TestCase):
             [self.profiles[profile] for profile in profiles], 'ssd'
         )
         now = queue.read(device)
-        target = tuning.target(wanted, before[device], now.schedulers)
+        target = tuning.target(
+            wanted, before[device], now.schedulers, now.depth
+        )
         return target == dict(now.values)
 
     def test_tuned_and_restored(self):

@@ -139,11 +139,11 @@ class TunerTest(testtools.TestCase):
         device = self.make_device()
         disk = self.prepared(device)
         before = settings_of(device)
-        schedulers = queue.read(os.path.basename(device)).schedulers
+        own = queue.read(os.path.basename(device))
         for name, profile in catalogue.load().items():
             self.keep([disk], self.server(disk, name))
             wanted = profile.queue.get(disk.medium, catalogue.Queue())
-            target = tuning.target(wanted, before, schedulers)
+            target = tuning.target(wanted, before, own.schedulers, own.depth)
             actual = settings_of(device)
             if target['scheduler'] == 'none':
                 # as many as the device has room for

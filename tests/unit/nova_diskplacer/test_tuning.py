@@ -151,9 +151,11 @@ class MergeTest(base.BaseTestCase):
 
 
 class TargetTest(base.BaseTestCase):
-    def target(self, wanted, originals=ORIGINALS, schedulers=SCHEDULERS):
+    def target(
+        self, wanted, originals=ORIGINALS, schedulers=SCHEDULERS, depth=None
+    ):
         """Return what is to be changed."""
-        values = tuning.target(wanted, originals, schedulers)
+        values = tuning.target(wanted, originals, schedulers, depth)
         self.assertEqual(originals.keys(), values.keys())
         return {
             name: value
@@ -192,6 +194,20 @@ class TargetTest(base.BaseTestCase):
         before = {**ORIGINALS, 'scheduler': 'bfq'}
         self.assertEqual({}, self.target(bfq, before))
 
+    def test_the_depth_that_comes_with_a_scheduler(self):
+        bfq = catalogue.Queue(('bfq',))
+        for depth, expected in ((32, '64'), (128, '256'), (1023, '256')):
+            changed = self.target(bfq, depth=depth)
+            self.assertEqual(expected, changed.get('nr_requests'), depth)
+        told = catalogue.Queue(('bfq',), nr_requests=9)
+        self.assertEqual('9', self.target(told, depth=32)['nr_requests'])
+        before = {**ORIGINALS, 'scheduler': 'bfq', 'nr_requests': '64'}
+        none = catalogue.Queue(('none',))
+        changed = self.target(none, before, depth=32)
+        self.assertEqual('32', changed['nr_requests'])
+        # it was that scheduler before, with that depth
+        self.assertEqual({}, self.target(bfq, before, depth=16))
+
     def test_what_the_kernel_lacks(self):
         wanted = catalogue.Queue(('bfq',), wbt_lat_usec=0, nomerges=1)
         self.assertEqual(
@@ -201,7 +217,7 @@ class TargetTest(base.BaseTestCase):
     @unhurried
     @hypothesis.given(queues, st.sets(st.sampled_from(SCHEDULERS)))
     def test_what_is_not_stated_is_as_it_was(self, wanted, schedulers):
-        values = tuning.target(wanted, ORIGINALS, schedulers)
+        values = tuning.target(wanted, ORIGINALS, schedulers, None)
         self.assertEqual(ORIGINALS.keys(), values.keys())
         self.assertIn(values['scheduler'], {*schedulers, 'none'})
         for name in ALONE:

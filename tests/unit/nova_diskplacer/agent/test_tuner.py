@@ -90,6 +90,7 @@ class Kernel:
             device,
             self.sequences[device],
             tuple(self.schedulers),
+            self.depth,
             dict(self.queues[device]),
         )
 
@@ -102,7 +103,8 @@ class Kernel:
                 self.modules.remove(value)
             if value not in self.schedulers:
                 raise OSError(errno.EINVAL, 'Invalid argument')
-            depth = self.depth if value == 'none' else 256
+            least = 2 * min(self.depth, 128)
+            depth = self.depth if value == 'none' else least
             values['nr_requests'] = str(depth)
             if value == 'bfq':
                 values['wbt_lat_usec'] = '0'
@@ -264,6 +266,7 @@ class TunerTest(base.BaseTestCase):
         self.assertEqual(
             {
                 'scheduler': 'mq-deadline',
+                'nr_requests': '256',
                 'wbt_lat_usec': '0',
             },
             self.changed(),
@@ -511,7 +514,9 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
         wanted = tuning.merge(
             [make_profiles()[name] for name in self.profiles], 'hdd'
         )
-        expected = tuning.target(wanted, DEFAULTS, self.kernel.schedulers)
+        expected = tuning.target(
+            wanted, DEFAULTS, self.kernel.schedulers, self.kernel.depth
+        )
         # as the kernel takes it
         if expected['scheduler'] == 'none':
             expected['nr_requests'] = '128'

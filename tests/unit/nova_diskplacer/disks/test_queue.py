@@ -176,14 +176,17 @@ class ReadTest(base.BaseTestCase):
         self.sysfs = self.useFixture(Sysfs())
 
     def test_read(self):
-        self.sysfs.disk(
+        path = self.sysfs.disk(
             'sda', scheduler='none [mq-deadline] bfq', read_ahead_kb='128'
         )
+        os.makedirs(f'{path}/mq/0')
+        self.sysfs.write(path, 'mq/0/nr_tags', '62')
         self.assertEqual(
             queue.Queue(
                 'sda',
                 '7',
                 ('none', 'mq-deadline', 'bfq'),
+                62,
                 {
                     'scheduler': 'mq-deadline',
                     'nr_requests': '64',
@@ -197,7 +200,7 @@ class ReadTest(base.BaseTestCase):
         path = self.sysfs.disk('sda', scheduler='none')
         os.unlink(f'{path}/diskseq')
         self.assertEqual(
-            queue.Queue('sda', '', (), {'nr_requests': '64'}),
+            queue.Queue('sda', '', (), None, {'nr_requests': '64'}),
             queue.read('sda', self.sysfs.path),
         )
 
