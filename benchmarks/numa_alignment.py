@@ -27,6 +27,7 @@ cells. With ``required`` servers are refused that others would have misplaced.
 """
 
 import argparse
+import collections
 import os
 import random
 import sys
@@ -62,15 +63,14 @@ WAYS = (
 class Cloud(numa.NumaCloudTestCase):
     """One cloud for one stream of requests."""
 
-    def __init__(self, cells, say, steered, stream, hosts):
+    def __init__(self, cells, say, steered, stream, hosts, counts):
         super().__init__('run_stream')
         self.cells = cells
         self.steered = steered
         self._say = say
         self._stream = stream
         self._random_hosts = hosts
-        self.aligned = 0
-        self.placed = 0
+        self._counts = counts
 
     def run_stream(self):
         for number, disks in enumerate(self._random_hosts):
@@ -83,8 +83,9 @@ class Cloud(numa.NumaCloudTestCase):
             server = self._boot(request)
             if server is not None:
                 alive[number] = server
-                self.placed += 1
-                self.aligned += self.nodes_of(server) <= self.cells_of(server)
+                self._counts['placed'] += 1
+                if self.nodes_of(server) <= self.cells_of(server):
+                    self._counts['aligned'] += 1
             if gone in alive:
                 self._delete_server(alive.pop(gone))
             self.report()
@@ -137,21 +138,21 @@ def measure(cells, say, steered, args):
     """Return (servers aligned, servers placed)."""
     dice = random.Random(f'{args.seed} {cells}')  # noqa: S311
     hosts = random_hosts(dice, args.hosts, cells)
-    cloud = Cloud(
-        cells, say, steered, random_stream(dice, args.servers), hosts
-    )
+    stream = random_stream(dice, args.servers)
+    counts = collections.Counter()
+    cloud = Cloud(cells, say, steered, stream, hosts, counts)
     result = unittest.TestResult()
     cloud.run(result)
     for _, trace in result.errors + result.failures:
         raise RuntimeError(trace)
-    return cloud.aligned, cloud.placed
+    return counts['aligned'], counts['placed']
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--json', metavar='FILE', help='write figures here')
     parser.add_argument('--hosts', type=int, default=4)
-    parser.add_argument('--servers', type=int, default=30)
+    parser.add_argument('--servers', type=int, default=24)
     parser.add_argument('--seed', type=int, default=1)
     args = parser.parse_args()
 
