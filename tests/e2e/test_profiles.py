@@ -163,7 +163,7 @@ class ProfilesTest(base.TestCase):
         done = self.cloud.run_manage(
             self.host, f'--config-file={conf}', 'profile', 'list'
         )
-        self.assertEqual(1, done.returncode, done.stdout)
+        self.assertEqual(2, done.returncode, done.stdout)
         for word in (path, 'readahead', 'read_ahead_kb'):
             self.assertIn(word, done.stderr)
         self.assertNotIn('Traceback', done.stderr)
@@ -172,7 +172,7 @@ class ProfilesTest(base.TestCase):
         done = self.cloud.run_manage(
             self.host, 'profile', 'apply', 'hadop', 'plain', '--yes'
         )
-        self.assertEqual(1, done.returncode, done.stdout)
+        self.assertEqual(2, done.returncode, done.stdout)
         self.assertIn('hadoop', done.stderr)
         plain = self.cloud.flavors['plain']
         self.assertEqual({}, self.specs(plain))
