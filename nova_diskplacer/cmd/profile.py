@@ -270,7 +270,7 @@ def _flavors(nova: typing.Any, names: list[str]) -> list[typing.Any]:
                 f'no flavor {name}; there are: '
                 + ', '.join(sorted(one.name for one in found))
             )
-    return [known[name] for name in dict.fromkeys(names)]
+    return list({known[name].id: known[name] for name in names}.values())
 
 
 def _specs(one: typing.Any) -> dict[str, str]:

@@ -201,6 +201,12 @@ class FlavorsTest(TestCase):
         self.assertEqual((0, 'Nothing to change.\n'), (status, out))
         self.assertEqual(calls, self.slim.calls)
 
+    def test_flavor_named_twice(self):
+        self.run_('apply', 'hadoop', 'slim', 'id-slim', '--yes')
+        self.assertEqual(
+            ['set', 'unset'], [call for call, _ in self.slim.calls]
+        )
+
     def test_apply_another(self):
         self.run_('apply', 'cassandra', 'slim', '--yes')
         self.assertEqual('isolate', self.slim.specs['hw:cpu_thread_policy'])
