@@ -28,6 +28,7 @@ cells. With ``required`` servers are refused that others would have misplaced.
 
 import argparse
 import collections
+import logging
 import os
 import random
 import sys
@@ -42,7 +43,6 @@ from tests.functional.nova import base
 from tests.functional.nova import numa
 
 DISKS = 8
-CELLS = (2, 4)
 SHAPES = (
     {'numa_nodes': '1'},
     {'numa_nodes': '1'},
@@ -152,13 +152,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--json', metavar='FILE', help='write figures here')
     parser.add_argument('--hosts', type=int, default=4)
-    parser.add_argument('--servers', type=int, default=24)
+    parser.add_argument('--servers', type=int, default=20)
+    parser.add_argument('--cells', type=int, nargs='+', default=[2, 4])
     parser.add_argument('--seed', type=int, default=1)
     args = parser.parse_args()
 
+    # Nova tells of every thread pool that it shuts down
+    logging.disable(logging.INFO)
     figures = {}
     goals = []
-    for cells in CELLS:
+    for cells in args.cells:
         rows = []
         for name, say, steered in WAYS:
             aligned, placed = measure(cells, say, steered, args)

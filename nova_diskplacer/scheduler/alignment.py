@@ -214,21 +214,29 @@ class _Look:
         host, own = self._hosts[index], self._cells[index]
         if len(own) == self._vcpus.cells or index in self.limits:
             return
-        row = base.rows(index)
         for seat in itertools.combinations(own, self._vcpus.cells):
-            limits = self._vcpus.steer(host, seat)
-            if limits is None:
+            choice, at = self._on_cells(index, seat)
+            if not choice.fits[at]:
                 continue
-            choice = self._plan.choose(
-                self._view.take(row), np.isin(self._node[row], seat)
-            )
-            if choice.fits[0] and self._vcpus.fit(host, limits) == seat:
-                self.seats[index] = seat
-                self.limits[index] = limits
-                self._fits[index] = True
-                self._counts[index] = choice.counts[0]
-                self._scores[index] = choice.scores[0]
-                return
+            limits = self._vcpus.steer(host, seat)
+            if limits is None or self._vcpus.fit(host, limits) != seat:
+                continue
+            self.seats[index] = seat
+            self.limits[index] = limits
+            self._fits[index] = True
+            self._counts[index] = choice.counts[at]
+            self._scores[index] = choice.scores[at]
+            return
+
+    def _on_cells(
+        self, index: int, seat: cells.Cells
+    ) -> tuple[plans.Choice, int]:
+        """Return a choice on those cells of a host, and the host's index."""
+        if len(seat) == 1 and seat[0] in self._on:
+            return self._on[seat[0]], index
+        row = base.rows(index)
+        allowed = np.isin(self._node[row], seat)
+        return self._plan.choose(self._view.take(row), allowed), 0
 
     def _take(self, choice: plans.Choice, where: base.Bools) -> None:
         self._fits |= where
