@@ -103,13 +103,13 @@ class Cloud(numa.NumaCloudTestCase):
 
 
 def random_hosts(dice, hosts, cells):
-    """Hosts whose disks are on any of their cells, some partly taken."""
+    """Hosts whose disks are on any of their cells, taken in part or in full."""
     return [
         [
             {
                 'numa_node': dice.randrange(cells),
-                'total_gb': 400,
-                'reserved_gb': dice.choice((0, 0, 100, 200)),
+                'total_gb': 300,
+                'reserved_gb': dice.choice((0, 100, 200, 300)),
             }
             for _ in range(DISKS)
         ]
