@@ -103,7 +103,7 @@ class Cloud(numa.NumaCloudTestCase):
 
 
 def random_hosts(dice, hosts, cells):
-    """Hosts whose disks are on any of their cells, taken in part or in full."""
+    """Hosts with disks on any of their cells, taken in part or in full."""
     return [
         [
             {
