@@ -12,6 +12,7 @@
 
 """Tuning with the kernel's own queues, those of loop devices."""
 
+import importlib.util
 import itertools
 import os
 import signal
@@ -45,6 +46,34 @@ queue:
     rq_affinity: 2
     max_sectors_kb: 256
   ssd: *queue
+"""
+
+# as Nova has it
+SERVER = """
+<domain type='test'>
+  <name>instance-00000001</name>
+  <uuid>5f0c0f36-8b8e-4f7e-8d54-0a1a4c3d2e10</uuid>
+  <metadata>
+    <nova:instance
+        xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">
+      <nova:flavor name="m1" id="7">
+        <nova:extraSpecs>
+          <nova:extraSpec name="diskplacer:profile">mine</nova:extraSpec>
+        </nova:extraSpecs>
+      </nova:flavor>
+    </nova:instance>
+  </metadata>
+  <memory unit='KiB'>8192</memory>
+  <vcpu>1</vcpu>
+  <os><type>hvm</type></os>
+  <devices>
+    <disk type='file' device='disk'>
+      <driver name='qemu' type='raw' cache='none'/>
+      <source file='{disk}/vdisks/volume-1'/>
+      <target dev='vdb' bus='virtio'/>
+    </disk>
+  </devices>
+</domain>
 """
 
 
@@ -134,6 +163,38 @@ class TunerTest(testtools.TestCase):
         self.keep(disks)
         self.assertEqual(before[device], settings_of(device))
         self.assertEqual([], self.saved())
+
+    @testtools.skipUnless(
+        importlib.util.find_spec('libvirt'), 'there is no libvirt-python'
+    )
+    def test_a_server_that_libvirt_describes(self):
+        import libvirt
+
+        device = self.make_device()
+        disk = self.prepared(device)
+        before = settings_of(device)
+        # its servers last as long as somebody is connected
+        connection = libvirt.open('test:///default')
+        self.addCleanup(connection.close)
+        domain = connection.defineXML(SERVER.format(disk=disk.path))
+        self.addCleanup(domain.undefine)
+
+        def look():
+            servers = domains.domains('test:///default')
+            self.keep([disk], *servers)
+            return [server.running for server in servers]
+
+        self.assertEqual([False], look())
+        self.assertEqual(before, settings_of(device))
+        domain.create()
+        self.assertEqual([True], look())
+        self.assertEqual('2048', settings_of(device)['read_ahead_kb'])
+        domain.suspend()
+        self.assertEqual([True], look())
+        self.assertEqual('2048', settings_of(device)['read_ahead_kb'])
+        domain.destroy()
+        self.assertEqual([False], look())
+        self.assertEqual(before, settings_of(device))
 
     def test_each_shipped_profile(self):
         device = self.make_device()
