@@ -13,10 +13,10 @@
 import contextlib
 import io
 
-import _verdicts
-import profile_effect
 import testtools
 
+import _verdicts
+import profile_effect
 from nova_diskplacer.profiles import catalogue
 from tests.unit.benchmarks import test_verdicts
 
