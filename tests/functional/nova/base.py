@@ -221,6 +221,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             available_filters=[
                 'nova.scheduler.filters.all_filters',
                 'nova_diskplacer.scheduler.filter.DiskPlacementFilter',
+                'nova_diskplacer.scheduler.room.DiskRoomFilter',
             ],
             enabled_filters=[
                 'ComputeFilter',

@@ -40,7 +40,7 @@ class NumaCloudTestCase(base.CloudTestCase):
     """
 
     compute_driver = 'libvirt.LibvirtDriver'
-    filters = ('NUMATopologyFilter', 'DiskPlacementFilter')
+    filters = ('DiskRoomFilter', 'NUMATopologyFilter', 'DiskPlacementFilter')
     hosts_count = 0
     cells = 2
     steered = True

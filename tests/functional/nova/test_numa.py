@@ -193,8 +193,8 @@ class FleetTestCase(numa.NumaCloudTestCase):
     """Random hosts and random requests."""
 
     seed = 2
-    fleet = 3
-    servers = 24
+    fleet = 2
+    servers = 12
 
     def test_all_required_servers_are_aligned(self):
         dice = random.Random(self.seed)
@@ -205,8 +205,8 @@ class FleetTestCase(numa.NumaCloudTestCase):
                 [
                     base.Disk(
                         numa_node=node,
-                        total_gb=dice.choice((200, 400)),
-                        reserved_gb=dice.choice((0, 0, 100)),
+                        total_gb=300,
+                        reserved_gb=dice.choice((0, 100, 200, 300)),
                     )
                     for node in nodes
                 ],
@@ -260,4 +260,4 @@ class UnsteeredFleetTestCase(FleetTestCase):
     """The same without steering: more are refused, none is misplaced."""
 
     steered = False
-    servers = 12
+    servers = 8
