@@ -230,7 +230,7 @@ class FleetTestCase(numa.NumaCloudTestCase):
             f'aligned, {refused} refused',
             flush=True,
         )
-        self.assertLess(refused, self.servers // 2)
+        self.assertLess(refused, self.servers)
 
     def _boot(self, dice):
         hw = dice.choice((SHARED, DEDICATED, {'numa_nodes': '2'}))
