@@ -19,8 +19,11 @@ import pwd
 import shutil
 import subprocess
 import xml.etree.ElementTree
+from email.mime import multipart
+from email.mime import text
 
 import testtools
+import testtools.content
 import yaml
 
 from nova_diskplacer.guest import config
@@ -50,8 +53,13 @@ CLOUD_CFG = """
 datasource_list: [NoCloud, None]
 network: {config: disabled}
 cloud_init_modules: [bootcmd, write-files]
-cloud_config_modules: [runcmd]
-cloud_final_modules: [scripts-user]
+cloud_final_modules: [runcmd, scripts-user]
+"""
+
+# All is done before there is a network.
+META_DATA = """
+instance-id: i-1
+dsmode: local
 """
 
 # A user that other user data makes, after services have started.
@@ -155,9 +163,9 @@ class GuestTestCase(testtools.TestCase):
         for _, found_kind, options in found.values():
             self.assertEqual(kind, found_kind)
             self.assertIn('noatime', options)
-        text = FSTAB.read_text()
-        self.assertEqual(len(serials), text.count('nofail'))
-        self.assertTrue(text.startswith(self.fstab))
+        fstab = FSTAB.read_text()
+        self.assertEqual(len(serials), fstab.count('nofail'))
+        self.assertTrue(fstab.startswith(self.fstab))
 
     def assert_left_alone(self):
         self.assertIn(
@@ -169,31 +177,30 @@ class GuestTestCase(testtools.TestCase):
 
 
 class CloudInitTestCase(GuestTestCase):
+    def setUp(self):
+        super().setUp()
+        self.addOnException(self.show_log)
+
+    def show_log(self, _):
+        log = pathlib.Path('/var/log/cloud-init.log').read_text()
+        self.addDetail('log', testtools.content.text_content(log[-9000:]))
+
     def boot(self):
         """Have cloud-init do what it does in a boot of this system."""
         shutil.rmtree('/run/cloud-init', ignore_errors=True)
-        for words in (
-            ('init', '--local'),
-            ('modules', '--mode=config'),
-            ('modules', '--mode=final'),
-        ):
-            run('/usr/bin/cloud-init', *words)
+        run('/usr/bin/cloud-init', 'init', '--local')
+        run('/usr/bin/cloud-init', 'modules', '--mode=final')
 
     def seed(self, user_data):
-        mime = ['/usr/bin/cloud-init', 'devel', 'make-mime']
-        for name, text in (('others', OTHERS), ('ours', user_data)):
-            mime += ['-a', self.write(name, text) + ':cloud-config']
+        message = multipart.MIMEMultipart()
+        for part in (OTHERS, user_data):
+            message.attach(text.MIMEText(part, 'cloud-config'))
         seed = pathlib.Path('/var/lib/cloud/seed/nocloud')
         seed.mkdir(parents=True)
         self.addCleanup(shutil.rmtree, '/var/lib/cloud')
-        (seed / 'user-data').write_text(run(*mime)[1])
-        (seed / 'meta-data').write_text('instance-id: i-1\n')
+        (seed / 'user-data').write_text(message.as_string())
+        (seed / 'meta-data').write_text(META_DATA)
         pathlib.Path('/etc/cloud/cloud.cfg').write_text(CLOUD_CFG)
-
-    def write(self, name, text):
-        path = CONF / name
-        path.write_text(text)
-        return str(path)
 
     def test_two_boots(self):
         site = CONF / 'hdfs-site.xml'
@@ -342,8 +349,7 @@ class ScriptTestCase(GuestTestCase):
         self.assert_served()
         # a disk that has gone stays listed, and keeps its place
         run('umount', f'{MOUNTS}/{BLANK[0]}')
-        text = FSTAB.read_text().replace(BLANK[0], guest.SERIALS[9])
-        FSTAB.write_text(text)
+        FSTAB.write_text(FSTAB.read_text().replace(BLANK[0], guest.SERIALS[9]))
         CONF.mkdir()
         self.addCleanup(shutil.rmtree, CONF)
         status, said = self.execute(
