@@ -30,6 +30,7 @@ from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import cells
 from nova_diskplacer.scheduler import fleet
 from nova_diskplacer.scheduler import plan as plans
+from nova_diskplacer.scheduler import recent
 
 Hosts = list[typing.Any]
 
@@ -46,6 +47,7 @@ class Alignment:
         self.required = plan.request.numa == flavor.REQUIRED
         self._plan = plan
         self._vcpus = vcpus
+        self._given: tuple[typing.Any, recent.Given] | None = None
 
     def choose(self, view: fleet.View, hosts: Hosts) -> plans.Choice:
         """Choose disks on each of the hosts.
@@ -55,9 +57,11 @@ class Alignment:
         """
         cells.restore(hosts)
         look = _Look(self._plan, self._vcpus, view, hosts)
-        return self._or_any(look.choose(settle=False), view)
+        return self._or_any(look.choose(), view)
 
-    def settle(self, view: fleet.View, host: typing.Any) -> plans.Choice:
+    def settle(
+        self, view: fleet.View, host: typing.Any, *, claim: bool
+    ) -> plans.Choice:
         """Choose disks on a host whose candidate is taken.
 
         Sets the limits of its claim where the vCPUs must be steered, and
@@ -66,15 +70,24 @@ class Alignment:
         to another cell.
 
         :param view: that host's.
+        :param claim: whether the claim is made now.
         """
         look = _Look(self._plan, self._vcpus, view, [host])
-        choice = look.choose(settle=True)
+        choice = look.choose(settle=True, name=self.required)
         if choice.fits[0] and 0 in look.seats:
             limits = look.limits.get(0)
             if limits is None and self.required:
                 limits = self._vcpus.steer(host, look.seats[0])
             cells.take(host, look.seats[0], limits)
+            if claim:
+                self._given = (host, self._vcpus.give(host))
         return self._or_any(choice, view)
+
+    def let_go(self) -> None:
+        """The last claim was not made."""
+        if self._given is not None:
+            recent.RECENT.remove(*self._given)
+            self._given = None
 
     def _or_any(self, choice: plans.Choice, view: fleet.View) -> plans.Choice:
         if self.required:
@@ -104,6 +117,7 @@ class _Look:
     ) -> None:
         self.seats: dict[int, cells.Cells] = {}
         self.limits: dict[int, typing.Any] = {}
+        self._joined: set[int] = set()
         self._plan = plan
         self._vcpus = vcpus
         self._view = view
@@ -120,13 +134,17 @@ class _Look:
         self._counts = np.zeros(shape, dtype=np.int64)
         self._scores = np.zeros(shape[0])
 
-    def choose(self, *, settle: bool) -> plans.Choice:
+    def choose(
+        self, *, settle: bool = False, name: bool = False
+    ) -> plans.Choice:
         """Choose disks on all hosts.
 
         :param settle: ask Nova even where every cell would do.
+        :param name: prefer cells that will be left when all that is under
+            way has been claimed, where they can be named.
         """
         if self._vcpus.cells:
-            self._follow(settle)
+            self._follow(settle, name)
         else:
             self._best_node()
         return plans.Choice(self._fits, self._counts, self._scores)
@@ -137,7 +155,7 @@ class _Look:
             better = ~self._fits | (choice.scores > self._scores)
             self._take(choice, choice.fits & better)
 
-    def _follow(self, settle: bool) -> None:
+    def _follow(self, settle: bool, name: bool) -> None:
         room = self._plan.choose(self._view, self._node != fleet.NO_NODE).fits
         allowed = np.zeros(self._node.shape, dtype=bool)
         for own, rows in self._by_cells(room).items():
@@ -146,7 +164,7 @@ class _Look:
             else:
                 if not settle:
                     rows = self._where_all_fit(own, rows)
-                self._predict(rows)
+                self._predict(rows, name)
         for index, seat in self.seats.items():
             allowed[index] = np.isin(self._node[index], seat)
         choice = self._plan.choose(self._view, allowed)
@@ -180,6 +198,7 @@ class _Look:
         if self._vcpus.predict(self._hosts[index]) == taken.cells:
             self.seats[index] = taken.cells
             self.limits[index] = taken.limits
+            self._joined.add(index)
 
     def _where_all_fit(self, own: cells.Cells, rows: base.Ints) -> base.Ints:
         """Take any cell where each has room; return the other hosts.
@@ -203,16 +222,20 @@ class _Look:
             rows = rows[fits.any(axis=0)]
         return rows
 
-    def _predict(self, rows: base.Ints) -> None:
+    def _predict(self, rows: base.Ints, name: bool) -> None:
         for index in rows.tolist():
-            seat = self._vcpus.predict(self._hosts[index])
+            host = self._hosts[index]
+            seat: cells.Cells = ()
+            if name:
+                seat, self.limits[index] = self._vcpus.name(host)
+            seat = seat or self._vcpus.predict(host)
             if seat:
                 self.seats[index] = seat
 
     def _steer(self, index: int) -> None:
         """Look for other cells of a host that its vCPUs can be sent to."""
         host, own = self._hosts[index], self._cells[index]
-        if len(own) == self._vcpus.cells or index in self.limits:
+        if len(own) == self._vcpus.cells or index in self._joined:
             return
         for seat in itertools.combinations(own, self._vcpus.cells):
             choice, at = self._on_cells(index, seat)

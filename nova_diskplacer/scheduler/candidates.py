@@ -98,7 +98,7 @@ class Pass:
         if self._alignment is None:
             return self.chosen(index)
         view = self.fleet.view(base.rows(self._rows[index]))
-        choice = self._alignment.settle(view, host)
+        choice = self._alignment.settle(view, host, claim=False)
         return (view, choice.counts[0]) if choice.fits[0] else None
 
     def _choose(self, host: typing.Any, index: int) -> Offer | None:
@@ -113,7 +113,7 @@ class Pass:
                 if self._alignment is None:
                     choice = self.plan.choose(view)
                 else:
-                    choice = self._alignment.settle(view, host)
+                    choice = self._alignment.settle(view, host, claim=True)
                 if choice.fits[0]:
                     counts = choice.counts[0]
                     self._hold(row, counts)
@@ -129,6 +129,8 @@ class Pass:
         if host.num_instances > instances:
             return True
         self._hold(row, -counts)
+        if self._alignment is not None:
+            self._alignment.let_go()
         self._claiming = None
         return False
 

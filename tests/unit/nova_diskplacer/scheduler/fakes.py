@@ -96,7 +96,9 @@ def numa_topology(*usage, physnets=True):
                 memory_usage=0,
                 pinned_cpus=set(),
                 siblings=[],
-                mempages=[],
+                mempages=[
+                    objects.NUMAPagesTopology(size_kb=4, total=4194304, used=0)
+                ],
                 network_metadata=objects.NetworkMetadata(
                     physnets={f'cell{cell}', 'both'} if physnets else set(),
                     tunneled=False,
@@ -145,6 +147,7 @@ def host_state(number):
         num_instances=0,
         aggregates=[],
         limits={},
+        updated=None,
         numa_topology=None,
         pci_stats=None,
         allocation_candidates=[

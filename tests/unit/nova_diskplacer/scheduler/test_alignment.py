@@ -22,6 +22,7 @@ from nova_diskplacer.scheduler import alignment
 from nova_diskplacer.scheduler import cells
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import plan as plans
+from nova_diskplacer.scheduler import recent
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
@@ -71,7 +72,7 @@ class AlignmentTest(unittest.TestCase):
     def settle(self, **kwargs):
         """Return the disks chosen on the only host, None if none fit."""
         (host,) = self.hosts
-        choice = self.align(**kwargs).settle(self.view(), host)
+        choice = self.align(**kwargs).settle(self.view(), host, claim=False)
         return choice.counts[0].tolist() if choice.fits[0] else None
 
     def physnets(self):
@@ -238,3 +239,39 @@ class AlignmentTest(unittest.TestCase):
         host.numa_topology = fakes.numa_topology(4, 0)
         self.filtered_again()
         self.assertEqual([0, 0, 1, 1], self.settle())
+
+    def settle_and_claim(self, align):
+        (host,) = self.hosts
+        choice = align.settle(self.view(), host, claim=True)
+        return choice.counts[0].tolist() if choice.fits[0] else None
+
+    def test_requests_at_once_get_different_cells(self):
+        self.addCleanup(recent.RECENT.clear)
+        self.add((0, 0), (0, 0, 1, 1))
+        found = []
+        for _ in range(4):
+            self.hosts = [self.hosts[0]]
+            self.filtered_again()
+            vars(self.hosts[0]).pop('diskplacer_seat', None)
+            self.assertIsNotNone(self.settle_and_claim(self.align()))
+            found += self.physnets()
+        self.assertEqual(['cell0', 'cell1', 'cell0', 'cell1'], found)
+        # none is left, so it competes
+        self.filtered_again()
+        self.assertIsNotNone(self.settle_and_claim(self.align()))
+
+    def test_what_was_not_claimed_does_not_count(self):
+        self.addCleanup(recent.RECENT.clear)
+        self.add((0, 0), (0, 0, 1, 1))
+        for _ in range(2):
+            self.filtered_again()
+            align = self.align()
+            self.settle_and_claim(align)
+            self.assertEqual({'cell0'}, self.physnets())
+            align.let_go()
+
+    def test_what_cannot_be_named_is_foretold_as_nova_sees_it(self):
+        self.addCleanup(recent.RECENT.clear)
+        self.add((0, 0), (0, 0, 1, 1), physnets=False)
+        for _ in range(2):
+            self.assertEqual([1, 1, 0, 0], self.settle_and_claim(self.align()))
