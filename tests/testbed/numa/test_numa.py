@@ -163,7 +163,7 @@ class NUMATest(testtools.TestCase):
         pathlib.Path('/etc/libvirt/qemu.conf').write_text(CONFIG)
         # libvirtd wants them to be there even if it is told to use others
         run('groupadd', '--system', '--force', 'kvm')
-        run('useradd', '--system', 'libvirt-qemu')
+        run('sh', '-c', 'id libvirt-qemu || useradd --system libvirt-qemu')
         daemon = subprocess.Popen(['libvirtd'])
         cls.addClassCleanup(daemon.wait)
         cls.addClassCleanup(daemon.terminate)
