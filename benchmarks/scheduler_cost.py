@@ -20,6 +20,11 @@ host. The filter's look at the server's block device mapping is made for real,
 on SQLite; the reading of disks from Placement happens at the claim, for one
 host, and is no part of this: see ``exact_claim.py``.
 
+For ``diskplacer:numa`` the filter may have to ask Nova where the vCPUs go. Its
+three rows, behind NUMATopologyFilter, are hosts where every cell's disks have
+room (it asks about none of them), hosts where one cell's have (about all), and
+hosts where the vCPUs must be steered to that cell (twice about all).
+
 The log level is INFO, Nova's default. The rounds visit all rows in turn and
 each row shows the median of the rounds. Time is CPU time of the scheduler's
 thread, which includes SQLite's, so that other work on the machine counts less.
@@ -29,8 +34,10 @@ import argparse
 import collections
 import datetime
 import gc
+import itertools
 import logging
 import os
+import re
 import statistics
 import sys
 import time
@@ -53,6 +60,7 @@ import _report
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import filter as disk_filter
 from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import room
 from nova_diskplacer.scheduler import weigher as disk_weigher
 
 DISKS = 12
@@ -66,6 +74,15 @@ NOOP_FILTER = 'no-op filter'
 NOOP_WEIGHER = 'no-op weigher'
 OUR_FILTER = 'DiskPlacementFilter'
 OUR_WEIGHER = 'DiskPlacementWeigher'
+ROOM = 'DiskRoomFilter'
+
+# name of the row: {NUMA node of a disk: how many}
+ALIGNED = {
+    'NUMA, any cell': {0: 6, 1: 6},
+    'NUMA, one cell': {0: 9, 1: 3},
+    'NUMA, steered': {0: 3, 1: 9},
+}
+FEW = 500
 
 
 class NoopFilter(filters.BaseHostFilter):
@@ -107,6 +124,9 @@ def numa_topology():
                         size_kb=4, total=16777216, used=0
                     )
                 ],
+                network_metadata=objects.NetworkMetadata(
+                    physnets={f'cell{cell}'}, tunneled=False
+                ),
             )
             for cell in range(2)
         ]
@@ -193,8 +213,9 @@ def candidates(provider):
     ]
 
 
-def report(host):
+def report(host, nodes=ALIGNED['NUMA, any cell']):
     """An agent's report: some disks are more committed than others."""
+    of_disk = [node for node, disks in nodes.items() for _ in range(disks)]
     number = int(host.host.rpartition('-')[2])
     return {
         'version': 1,
@@ -206,7 +227,7 @@ def report(host):
                 'uuid': str(uuid.UUID(int=2**96 + number * DISKS + disk)),
                 'medium': 'hdd',
                 'model': 'simulated',
-                'numa_node': disk % 2,
+                'numa_node': of_disk[disk],
                 'total_gb': 4000,
                 'reserved_gb': 0,
                 'used_gb': 100 * ((7 * number + 5 * disk) % 20),
@@ -220,12 +241,12 @@ def report(host):
     }
 
 
-def request_spec(ctxt):
+def request_spec(ctxt, numa='none'):
     """A server of a flavor with K vdisks that is being built."""
     flavor = objects.Flavor(
         context=ctxt,
-        flavorid='bench',
-        name='bench',
+        flavorid=f'bench-{numa}',
+        name=f'bench-{numa}',
         memory_mb=4096,
         vcpus=2,
         root_gb=20,
@@ -239,6 +260,7 @@ def request_spec(ctxt):
             'diskplacer:vdisks': str(VDISKS),
             'diskplacer:vdisk_gb': '100',
             'diskplacer:mapping': 'round_robin',
+            'diskplacer:numa': numa,
         },
     )
     flavor.create()
@@ -355,19 +377,27 @@ class Nova(test.TestCase):
         fleet = listener.get_fleet()
         for host in hosts:
             fleet.update(report(host))
-        spec = request_spec(
-            context.RequestContext('bench', 'bench', is_admin=True)
-        )
-        self.seconds.update(run(hosts, spec, self.rounds))
+        numa = {}
+        for number, (name, nodes) in enumerate(ALIGNED.items(), 1):
+            first = self.hosts + number * FEW
+            numa[name] = [
+                host_state(n, topology) for n in range(first, first + FEW)
+            ]
+            for host in numa[name]:
+                fleet.update(report(host, nodes))
+        ctxt = context.RequestContext('bench', 'bench', is_admin=True)
+        specs = request_spec(ctxt), request_spec(ctxt, 'required')
+        self.seconds.update(run(hosts, numa, specs, self.rounds))
 
 
-def rows(hosts, spec):
+def rows(hosts, numa_hosts, specs):
     """{row: (function, how many hosts it visits)}."""
+    spec, numa_spec = specs
     manager = host_manager.HostManager()
-    few = hosts[: min(len(hosts), 500)]
+    few = hosts[: min(len(hosts), FEW)]
     kept = {}
 
-    def filtered(name, chosen, visited=hosts):
+    def filtered(name, chosen, visited=hosts, spec=spec):
         def run_filters():
             kept[name] = manager.filter_handler.get_filtered_objects(
                 chosen, visited, spec
@@ -385,23 +415,34 @@ def rows(hosts, spec):
     our_filter = disk_filter.DiskPlacementFilter()
     our_weigher = disk_weigher.DiskPlacementWeigher()
     numa = numa_topology_filter.NUMATopologyFilter()
+    for visited in numa_hosts.values():
+        for host in visited:
+            host.allocation_candidates = candidates(host.uuid)
+            if not numa.host_passes(host, numa_spec):
+                raise RuntimeError(f'{host} does not pass')
+    aligned = {
+        name: filtered(name, [our_filter], visited, numa_spec)
+        for name, visited in numa_hosts.items()
+    }
     return kept, {
         NOVA_FILTERS: filtered(NOVA_FILTERS, manager.enabled_filters),
         NUMA: filtered(NUMA, [numa], few),
         NOOP_FILTER: filtered(NOOP_FILTER, [NoopFilter()]),
         OUR_FILTER: filtered(OUR_FILTER, [our_filter]),
+        ROOM: filtered(ROOM, [room.DiskRoomFilter()]),
+        **aligned,
         NOVA_WEIGHERS: weighed(manager.weighers),
         NOOP_WEIGHER: weighed([NoopWeigher()]),
         OUR_WEIGHER: weighed([our_weigher]),
     }
 
 
-def run(hosts, spec, rounds):
+def run(hosts, numa_hosts, specs, rounds):
     """Return {row: [seconds per host of each round]}."""
-    kept, functions = rows(hosts, spec)
+    kept, functions = rows(hosts, numa_hosts, specs)
     seconds = collections.defaultdict(list)
     for number in range(rounds + 1):
-        for host in hosts:
+        for host in itertools.chain(hosts, *numa_hosts.values()):
             host.allocation_candidates = candidates(host.uuid)
         for name, (function, visited) in functions.items():
             gc.collect()
@@ -451,7 +492,7 @@ def main():
             for name, values in seconds.items()
         }
         for name, value in medians.items():
-            key = name.replace(' ', '_').replace('-', '_').lower()
+            key = re.sub('[^a-z]+', '_', name.lower())
             figures[f'{key}_us_per_host_{hosts}'] = round(value, 3)
         figure = f'ratio_{hosts}'
         figures[figure] = round(ratio(medians), 4)

@@ -10,13 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Options of a backend section of cinder.conf."""
+"""Options of cinder.conf: of a backend section, and those shared with Nova."""
 
 from typing import Any
 
 from oslo_config import cfg
 
 from nova_diskplacer import flavor
+from nova_diskplacer.conf import diskplacer
 
 # The group that Cinder's drivers share: what is set there holds for every
 # backend whose own section does not say otherwise.
@@ -85,6 +86,18 @@ it while a group snapshot is taken.
 ]
 
 
-def list_opts() -> list[tuple[str, list[Any]]]:
+PROFILES_GROUP = cfg.OptGroup(
+    diskplacer.GROUP.name,
+    title='Profiles',
+    help="""
+Where profiles of workloads are found, which flavors name. As in nova.conf.
+""",
+)
+
+
+def list_opts() -> list[tuple[Any, list[Any]]]:
     """Entry point of ``oslo.config.opts``."""
-    return [(SHARED_GROUP, OPTS)]
+    return [
+        (SHARED_GROUP, OPTS),
+        (PROFILES_GROUP, [diskplacer.PROFILE_DIRS]),
+    ]

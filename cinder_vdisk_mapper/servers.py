@@ -15,15 +15,20 @@
 import collections.abc
 import contextlib
 import dataclasses
+import functools
 from typing import Any
 
 from cinder.compute import nova
 from keystoneauth1 import exceptions as ks_exc
 from novaclient import exceptions as nova_exc
+from oslo_config import cfg
 from requests import exceptions as requests_exc
 
+from cinder_vdisk_mapper import conf
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer.conf import diskplacer
+from nova_diskplacer.profiles import catalogue
 
 # The first microversion that embeds the flavor's extra specs.
 _MICROVERSION = '2.47'
@@ -129,15 +134,33 @@ def parse(fields: dict[str, Any]) -> Server:
             uuid,
             fields['tenant_id'],
             fields['OS-EXT-SRV-ATTR:host'] or None,
-            flavor.parse(fields['flavor']['extra_specs']),
+            _request(fields['flavor']['extra_specs']),
         )
     except KeyError as error:
         raise NovaError(
             f'Nova does not show {error} of server {uuid}: the account in '
             '[nova] of cinder.conf needs the right to see it'
         ) from error
-    except ValueError as error:
+    except (ValueError, exception.ProfileError) as error:
         raise NovaError(f'the flavor of server {uuid}: {error}') from error
+
+
+def _request(extra_specs: dict[str, str]) -> flavor.VDiskRequest | None:
+    named = flavor.NAMESPACE + flavor.PROFILE in extra_specs
+    return flavor.parse(
+        extra_specs, profiles() if named else flavor.NO_PROFILES
+    )
+
+
+@functools.cache
+def profiles() -> catalogue.Catalogue:
+    """Return the profiles, which are read once.
+
+    :raises ProfileError: one of them is not as it should be.
+    """
+    group = conf.PROFILES_GROUP
+    cfg.CONF.register_opt(diskplacer.PROFILE_DIRS, group=group)
+    return catalogue.load(cfg.CONF[group.name].profile_dirs)
 
 
 def of_blank_volume(name: str | None) -> str | None:

@@ -21,6 +21,14 @@ class DiskError(DiskPlacerError):
     """A disk or vdisk cannot be prepared, read or changed."""
 
 
+class HypervisorError(DiskPlacerError):
+    """libvirt cannot be asked, or refuses."""
+
+
+class ProfileError(DiskPlacerError):
+    """A profile cannot be read, is not as it should be, or is unknown."""
+
+
 class PlacementError(DiskPlacerError):
     """Placement does not answer, or refuses."""
 

@@ -13,7 +13,9 @@
 """Entry point of ``nova.api.extra_spec_validators``.
 
 With it Nova's API itself refuses unknown ``diskplacer:`` keys and bad values
-with a 400 that says what is allowed.
+with a 400 that says what is allowed. Of a profile it checks the form of the
+name only: which profiles there are is known where they are used, and may
+change while the API runs.
 """
 
 from nova.api.validation.extra_specs import base
@@ -36,4 +38,6 @@ def register() -> list[base.ExtraSpecValidator]:
 def _value(spec: flavor.Spec) -> dict[str, object]:
     if spec.choices:
         return {'type': str, 'enum': list(spec.choices)}
+    if spec.pattern:
+        return {'type': str, 'pattern': spec.pattern}
     return {'type': int, 'min': spec.minimum, 'max': spec.maximum}

@@ -14,6 +14,12 @@
 
 import collections.abc
 import dataclasses
+import re
+import types
+import typing
+
+if typing.TYPE_CHECKING:
+    from nova_diskplacer.profiles import catalogue
 
 NAMESPACE = 'diskplacer:'
 
@@ -26,13 +32,29 @@ SSD = 'ssd'
 ANY = 'any'
 MEDIA = (HDD, SSD, ANY)
 
+NONE = 'none'
+PREFERRED = 'preferred'
+REQUIRED = 'required'
+NUMA = (NONE, PREFERRED, REQUIRED)
+
+PROFILE = 'profile'
+
+#: Profiles for those who have none.
+NO_PROFILES: collections.abc.Mapping[str, 'catalogue.Profile'] = (
+    types.MappingProxyType({})
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """An extra spec: one of ``choices``, or an integer in a range."""
+    """An extra spec: one of ``choices``, a name, or an integer in a range.
+
+    ``pattern`` is the regular expression of names.
+    """
 
     description: str
     choices: tuple[str, ...] = ()
+    pattern: str = ''
     minimum: int = 1
     maximum: int = 1048576
 
@@ -47,6 +69,10 @@ class Spec:
             if text not in self.choices:
                 allowed = ', '.join(self.choices)
                 raise ValueError(f'{where} is not one of: {allowed}')
+            return text
+        if self.pattern:
+            if not re.fullmatch(self.pattern, text):
+                raise ValueError(f'{where} does not match {self.pattern}')
             return text
         allowed = f'an integer from {self.minimum} to {self.maximum}'
         try:
@@ -88,6 +114,18 @@ SPECS = {
         '``consolidated``.',
         maximum=64,
     ),
+    'numa': Spec(
+        'Whether the disks must be on the NUMA node of the vCPUs: '
+        '``required`` rejects a host that cannot align them, ``preferred`` '
+        'weighs it down, ``none`` (the default) does not look.',
+        choices=NUMA,
+    ),
+    PROFILE: Spec(
+        'Profile of the workload, by its name or an alias: it fills the keys '
+        'that the flavor leaves unset, and the agent tunes the disks by it. '
+        '``diskplacer-manage profile list`` tells which there are.',
+        pattern='[a-z][a-z0-9_]*',
+    ),
 }
 
 
@@ -96,7 +134,9 @@ class VDiskRequest:
     """The vdisks of one server.
 
     ``vdisk_gb`` is the size of each in GiB, ``vdisk_mbps`` the throughput
-    claimed for each in MB/s (0: none).
+    claimed for each in MB/s (0: none). ``cache_mode`` is the cache mode that
+    the host must have, None if any will do. ``profile`` is a profile's name,
+    never an alias.
     """
 
     vdisks: int
@@ -105,35 +145,69 @@ class VDiskRequest:
     media: str = ANY
     vdisk_mbps: int = 0
     vdisks_per_disk: int = 1
+    numa: str = NONE
+    cache_mode: str | None = None
+    profile: str | None = None
 
 
 def parse(
     extra_specs: collections.abc.Mapping[str, str],
+    profiles: collections.abc.Mapping[str, 'catalogue.Profile'] = NO_PROFILES,
 ) -> VDiskRequest | None:
     """Return what a flavor's extra specs ask for, None if nothing.
 
-    :raises ValueError: a key is unknown, a value is not allowed, or one of
-        ``vdisks`` and ``vdisk_gb`` is missing. Nova's API refuses the first
-        two already, but flavors may be older than the validators.
+    A profile alone asks for nothing if it says neither how many vdisks nor
+    how large: it then speaks for volumes that are attached later.
+
+    :param profiles: the catalogue, where ``diskplacer:profile`` is looked up.
+    :raises ValueError: a key or the profile is unknown, a value is not
+        allowed, or one of ``vdisks`` and ``vdisk_gb`` is missing. Nova's API
+        refuses bad keys and values already, but flavors may be older than
+        the validators.
     """
-    wanted = {
+    own = {
         key.removeprefix(NAMESPACE): value
         for key, value in extra_specs.items()
         if key.startswith(NAMESPACE)
     }
-    if not wanted:
+    if not own:
         return None
-    for name in wanted:
+    for name in own:
         if name not in SPECS:
             known = ', '.join(NAMESPACE + key for key in sorted(SPECS))
             raise ValueError(f'{NAMESPACE}{name} is not one of: {known}')
-    for name in ('vdisks', 'vdisk_gb'):
-        if name not in wanted:
-            raise ValueError(
-                f'{NAMESPACE}{name} is required with the other '
-                f'{NAMESPACE} extra specs'
-            )
-    values: dict[str, int | str] = {
+    profile = _profile(own[PROFILE], profiles) if PROFILE in own else None
+    wanted = {**_defaults(profile), **own}
+    missing = [name for name in ('vdisks', 'vdisk_gb') if name not in wanted]
+    if profile and set(own) == {PROFILE} and len(missing) == 2:
+        return None
+    for name in missing:
+        raise ValueError(
+            f'{NAMESPACE}{name} is required with the other '
+            f'{NAMESPACE} extra specs'
+        )
+    values: dict[str, typing.Any] = {
         name: SPECS[name].value(name, text) for name, text in wanted.items()
     }
-    return VDiskRequest(**values)  # type: ignore[arg-type]
+    if profile:
+        values[PROFILE] = profile.name
+        values['cache_mode'] = profile.cache_mode
+    return VDiskRequest(**values)
+
+
+def _profile(
+    name: str, profiles: collections.abc.Mapping[str, 'catalogue.Profile']
+) -> 'catalogue.Profile':
+    if name not in profiles:
+        known = ', '.join(sorted(profiles))
+        raise ValueError(f'{NAMESPACE}{PROFILE}={name} is not one of: {known}')
+    return profiles[name]
+
+
+def _defaults(profile: 'catalogue.Profile | None') -> dict[str, str]:
+    if profile is None:
+        return {}
+    return {
+        key.removeprefix(NAMESPACE): value
+        for key, value in profile.specs.items()
+    }

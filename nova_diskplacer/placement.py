@@ -21,6 +21,7 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer import traits
 
 GB = 'CUSTOM_VDISK_GB'
 MBPS = 'CUSTOM_VDISK_MBPS'
@@ -193,10 +194,11 @@ class PlacementClient:
         }
 
     def ensure_names(self) -> None:
-        """Make the resource classes and the trait that disks have."""
+        """Make the resource classes and the traits that disks have."""
         for name in (GB, MBPS):
             self._call('put', f'/resource_classes/{name}')
-        self._call('put', f'/traits/{DISK_TRAIT}')
+        for name in (DISK_TRAIT, *traits.CACHE_MODES.values()):
+            self._call('put', f'/traits/{name}')
 
     def create_provider(self, uuid: str, name: str, parent: str) -> None:
         """Create a provider below ``parent``."""

@@ -68,6 +68,9 @@ _VDISK_KEYS = {
     'server_id': (str, type(None)),
     'size_gb': int,
 }
+# What agents of earlier releases do not say. ``cache_mode`` is the host cache
+# mode that vdisks are attached with, None if it is not known or not one.
+_LATER_KEYS = {'cache_mode': (str, type(None))}
 
 
 def check(report: object) -> Report:
@@ -76,6 +79,8 @@ def check(report: object) -> Report:
     :raises ValueError: it is not; names the key and what it should be.
     """
     checked = _check(report, _REPORT_KEYS, 'report')
+    later = {key: _LATER_KEYS[key] for key in _LATER_KEYS if key in checked}
+    _check(checked, later, 'report')
     if checked['version'] != VERSION:
         raise ValueError(
             f'report version {checked["version"]} is not {VERSION}'

@@ -25,5 +25,6 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 
-env_packages testbed && env_make || exit 1
+# what the cloud takes has libvirt-python, which the guest uses too
+env_packages testbed && env_make cloud || exit 1
 exec python -m tools.testbed "$@"

@@ -12,8 +12,10 @@
 
 """Keeps one resource provider per disk below the compute node's."""
 
+import collections.abc
 import dataclasses
 import os
+import types
 
 from oslo_log import log as logging
 
@@ -21,6 +23,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import placement
 from nova_diskplacer import publish
+from nova_diskplacer import traits
 from nova_diskplacer.disks import discover
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +33,12 @@ _MEDIUM_TRAITS = {
     flavor.SSD: 'STORAGE_DISK_SSD',
 }
 
+# All traits that say what a disk is, of which it has some.
+_OUR_TRAITS = {*_MEDIUM_TRAITS.values(), *traits.CACHE_MODES.values()}
+
 FOREIGN = 'foreign'
+
+CacheModes = collections.abc.Mapping[str, str | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,19 +71,29 @@ class Reconciler:
         self._client = client
         self._compute_node = compute_node
         self._known: dict[str, tuple[int, Offer]] = {}
+        self._cache_modes: CacheModes = {}
         self._complained: set[str] = set()
         self._certain = False
         self.root: str | None = None
 
-    def reconcile(self, disks: list[discover.Disk]) -> list[Offer]:
+    def reconcile(
+        self,
+        disks: list[discover.Disk],
+        cache_modes: CacheModes = types.MappingProxyType({}),
+    ) -> list[Offer]:
         """Bring the providers up to date and return what to report.
 
         A disk that Placement has never seen and that cannot be read is left
         out. The compute node's provider is left in ``root``.
 
+        :param cache_modes: the host cache mode of each disk's vdisks, by
+            UUID, as far as it is known.
         :raises NoComputeNode: the compute node has no resource provider yet.
         :raises PlacementError: Placement does not answer, or refuses.
         """
+        if cache_modes != self._cache_modes:
+            self._known = {}
+            self._cache_modes = cache_modes
         try:
             return self._reconcile([settled(disk) for disk in disks])
         except exception.PlacementError:
@@ -204,9 +222,12 @@ class Reconciler:
 
     def _set_traits(self, disk: discover.Disk) -> None:
         wanted = {placement.DISK_TRAIT, _MEDIUM_TRAITS[disk.medium]}
-        generation, traits = self._client.traits(disk.uuid)
-        kept = traits - set(_MEDIUM_TRAITS.values())
-        if traits != kept | wanted:
+        mode = self._cache_modes.get(disk.uuid)
+        if mode is not None:
+            wanted.add(traits.CACHE_MODES[mode])
+        generation, present = self._client.traits(disk.uuid)
+        kept = present - _OUR_TRAITS
+        if present != kept | wanted:
             self._client.set_traits(disk.uuid, generation, kept | wanted)
 
     def _withdraw(self, provider: placement.Provider) -> None:

@@ -26,8 +26,10 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer import placement
 from nova_diskplacer import reports
+from nova_diskplacer.agent import cache_mode
 from nova_diskplacer.agent import outbox
 from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import steering
 from nova_diskplacer.agent import trouble
 from nova_diskplacer.disks import discover
 
@@ -40,10 +42,10 @@ _LISTEN_AGAIN = 5
 class Agent:
     """The agent of one compute node.
 
-    One thread looks at the disks, one keeps Placement true, one sends and
-    one hears requests, so that none waits for what another talks to. While
-    Placement or nova-compute is away the figures last known are reported,
-    with the disks as they are.
+    One thread looks at the disks, one keeps Placement true, one looks after
+    servers, one sends and one hears requests, so that none waits for what
+    another talks to. While Placement or nova-compute is away the figures last
+    known are reported, with the disks as they are.
     """
 
     def __init__(
@@ -57,6 +59,10 @@ class Agent:
         self._host: str = conf.host
         self._node: str = conf.diskplacer.compute_node or socket.getfqdn()
         self._reconciler = reconcile.Reconciler(client, self._node)
+        self._steering = steering.Steering(conf)
+        self._cache_modes = cache_mode.CacheModes(
+            conf.diskplacer_agent.nova_conf
+        )
         self._outbox = outbox.Outbox(transport)
         self._stopped = threading.Event()
         self._look_now = threading.Event()
@@ -64,6 +70,7 @@ class Agent:
         self._state = threading.Lock()
         self._asked = False
         self._disks: list[discover.Disk] | None = None
+        self._modes: cache_mode.Modes = {}
         self._offers: list[reconcile.Offer] = []
         self._root: str | None = None
         self._reported = 0.0
@@ -87,7 +94,7 @@ class Agent:
             self._conf.diskplacer.disk_root,
         )
         self._outbox.start()
-        for work in (self._listen, self._keep):
+        for work in (self._listen, self._keep, self._steer):
             threading.Thread(target=work, daemon=True).start()
         while not self._stopped.is_set():
             self._look_now.clear()
@@ -116,7 +123,7 @@ class Agent:
         :raises OSError: the disk root cannot be read.
         """
         asked, self._asked = self._asked, False
-        before = self._disks
+        before, modes_before = self._disks, self._modes
         disks = None
         try:
             disks = find(self._conf.diskplacer.disk_root)
@@ -124,7 +131,10 @@ class Agent:
             # of disks that cannot be seen nothing is reported
             with self._state:
                 self._disks = disks
-        if disks != before:
+        modes = self._cache_modes.of(disks, self._steering.servers or [])
+        with self._state:
+            self._modes = modes
+        if (disks, modes) != (before, modes_before):
             self._reconcile_now.set()
         options = self._conf.diskplacer_agent
         patience = options.report_interval + options.watch_interval
@@ -141,11 +151,11 @@ class Agent:
         :raises PlacementError: it does not agree yet.
         """
         with self._state:
-            disks = self._disks
+            disks, modes = self._disks, self._modes
         if disks is None:
             return
         try:
-            offers = self._reconciler.reconcile(disks)
+            offers = self._reconciler.reconcile(disks, modes)
         finally:
             with self._state:
                 self._root = self._reconciler.root
@@ -164,6 +174,14 @@ class Agent:
             else:
                 self._reconcile_now.wait(pause)
                 pause = min(2 * pause, options.report_interval)
+
+    def _steer(self) -> None:
+        interval = self._conf.diskplacer_agent.watch_interval
+        while not self._stopped.wait(interval):
+            with self._state:
+                disks = self._disks
+            if disks is not None:
+                self._steering.steer(disks)
 
     def _listen(self) -> None:
         while not self._stopped.is_set():
@@ -187,6 +205,7 @@ class Agent:
                     'host': self._host,
                     'compute_node': self._node,
                     'provider': self._root,
+                    'cache_mode': cache_mode.common(self._modes.values()),
                     'disks': [
                         _disk(offer)
                         for offer in as_seen(self._offers, self._disks)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage: disks of this host, and what is where."""
+"""diskplacer-manage: disks of this host, what is where, and profiles."""
 
 import argparse
 import sys
@@ -19,15 +19,18 @@ from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import disk
+from nova_diskplacer.cmd import guest_config
 from nova_diskplacer.cmd import map as map_
+from nova_diskplacer.cmd import profile
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command."""
     parser = argparse.ArgumentParser(
         prog='diskplacer-manage',
-        description='Prepares the local disks of a compute node and shows '
-        'which vdisk of which server is on which disk.',
+        description='Prepares the local disks of a compute node, shows '
+        'which vdisk of which server is on which disk, and gives flavors '
+        'profiles of workloads.',
     )
     parser.add_argument(
         '--config-file',
@@ -39,6 +42,8 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest='command', required=True)
     disk.register(commands)
     map_.register(commands)
+    profile.register(commands)
+    guest_config.register(commands)
     return parser
 
 

@@ -103,6 +103,12 @@ def register(subparsers: typing.Any) -> None:
         '--host', metavar='HOST', help='only this compute node or host'
     )
     parser.add_argument('--format', choices=('table', 'json'), default='table')
+    add_timeout(parser)
+    parser.set_defaults(handler=_map)
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how long to wait for reports."""
     parser.add_argument(
         '--timeout',
         type=_seconds,
@@ -110,7 +116,6 @@ def register(subparsers: typing.Any) -> None:
         metavar='SECONDS',
         help='how long to wait for the agents at most (default: 10)',
     )
-    parser.set_defaults(handler=_map)
 
 
 def _seconds(text: str) -> float:

@@ -45,4 +45,50 @@ disk root and sysfs only; if anything changed, providers are reconciled and a
 report is sent at once.
 """,
     ),
+    cfg.StrOpt(
+        'libvirt_uri',
+        default='qemu:///system',
+        help="""
+The libvirt that nova-compute uses, as ``[libvirt] connection_uri`` of its
+configuration has it. It tells which servers have vdisks on which disk and
+what their flavors ask for.
+""",
+    ),
+    cfg.StrOpt(
+        'queue_tuning',
+        default='on',
+        choices=[
+            ('on', 'Change them, and back when the last such server leaves'),
+            ('dry_run', 'Change nothing, log what would be changed'),
+            ('off', 'Undo what was changed before, then change nothing'),
+        ],
+        help="""
+Whether the request queues of prepared disks (I/O scheduler, read-ahead and so
+on) are set as the profiles of the servers want that run and have vdisks there,
+see ``diskplacer:profile``. No other queue is ever changed.
+""",
+    ),
+    cfg.StrOpt(
+        'state_dir',
+        default='/run/diskplacer',
+        help="""
+Directory where the agent keeps, for this boot of the machine, what it has
+changed and how that was before. Agents of several compute services on one
+machine need one each.
+""",
+    ),
+    cfg.ListOpt(
+        'nova_conf',
+        default=['/etc/nova/nova.conf', '/etc/nova/nova-compute.conf'],
+        help="""
+Configuration files of this host's nova-compute; those that exist are read in
+this order. ``[libvirt] disk_cachemodes`` in them says with which host cache
+mode vdisks are attached, which is reported to the schedulers. ``[compute]
+cpu_shared_set`` and ``cpu_dedicated_set`` say on which CPUs servers may be
+kept that ask for the NUMA node of their disks.
+
+If none exists, the cache mode is that of the vdisks of the servers that are
+here, and not known if there are none.
+""",
+    ),
 ]

@@ -18,8 +18,24 @@ GROUP = cfg.OptGroup(
     'diskplacer',
     title='Disk placement',
     help="""
-Where prepared local disks are found. Read by ``diskplacer-agent`` and
-``diskplacer-manage`` on every compute node.
+Where prepared local disks and profiles are found. Read by
+``diskplacer-agent`` and ``diskplacer-manage`` on every compute node,
+``profile_dirs`` by nova-scheduler too.
+""",
+)
+
+PROFILE_DIRS = cfg.ListOpt(
+    'profile_dirs',
+    default=['/etc/nova/diskplacer/profiles.d'],
+    help="""
+Directories with an operator's own profiles, one in each ``*.yaml`` file.
+They are read in this order, the files of each by name; a profile replaces
+one of the same name that was read before or is shipped. A directory that
+does not exist holds none.
+
+A process reads them when it first needs a profile: restart nova-scheduler,
+diskplacer-agent, cinder-scheduler and cinder-volume after a change. Keep the
+files the same on all hosts.
 """,
 )
 
@@ -47,4 +63,5 @@ Unset: the fully qualified host name, which is what the libvirt driver
 reports. Set it where several compute services run on one machine.
 """,
     ),
+    PROFILE_DIRS,
 ]

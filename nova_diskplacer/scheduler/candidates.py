@@ -24,6 +24,7 @@ import typing
 
 from nova_diskplacer import placement
 from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import alignment as alignments
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import plan as plans
 
@@ -34,6 +35,8 @@ Look = collections.abc.Callable[
     [str], collections.abc.Mapping[str, fleets.Capacity]
 ]
 
+Offer = tuple[fleets.View, base.Ints]
+
 
 class Pass:
     """One pass of the filter over the H hosts of one request.
@@ -41,6 +44,7 @@ class Pass:
     :param rows: the hosts' rows in the fleet, (H,).
     :param choice: what the filter chose on them.
     :param look: returns the disks of a provider tree as Placement sees them.
+    :param alignment: for a request that wants disks on its vCPUs' cells.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Pass:
         rows: base.Ints,
         choice: plans.Choice,
         look: Look,
+        alignment: alignments.Alignment | None = None,
     ) -> None:
         self.plan = plan
         self.fleet = fleet
@@ -57,25 +62,47 @@ class Pass:
         self._rows: list[int] = rows.tolist()
         self._counts = choice.counts
         self._look = look
+        self._alignment = alignment
+        self._offers: dict[int, Offer | None] = {}
         self._claiming: tuple[typing.Any, int, int, base.Ints] | None = None
 
-    def chosen(self, index: int) -> tuple[fleets.View, base.Ints]:
+    def chosen(self, index: int) -> Offer:
         """Return a host's view and what the filter chose on it, (D,)."""
         view = self.fleet.view(base.rows(self._rows[index]))
         return view, self._counts[index]
 
-    def choose(
-        self, host: typing.Any, index: int
-    ) -> tuple[fleets.View, base.Ints]:
+    def offers(self, host: typing.Any, index: int) -> bool:
+        """Whether Nova should try to claim on a host."""
+        if self._alignment is None or not self._alignment.required:
+            return True
+        return self._offer(host, index) is not None
+
+    def choose(self, host: typing.Any, index: int) -> Offer:
         """Choose the disks of a host that is about to be claimed.
 
         :returns: the host's view and the vdisks on each disk, (D,).
         """
-        if self._claimed():
-            # Nova collects alternates: nothing will be claimed now
+        return self._offer(host, index) or self.chosen(index)
+
+    def _offer(self, host: typing.Any, index: int) -> Offer | None:
+        if index not in self._offers:
+            if self._claimed():
+                # Nova collects alternates: nothing will be claimed now
+                offer = self._alternate(host, index)
+            else:
+                offer = self._choose(host, index)
+            self._offers[index] = offer
+        return self._offers[index]
+
+    def _alternate(self, host: typing.Any, index: int) -> Offer | None:
+        if self._alignment is None:
             return self.chosen(index)
+        view = self.fleet.view(base.rows(self._rows[index]))
+        choice = self._alignment.settle(view, host, claim=False)
+        return (view, choice.counts[0]) if choice.fits[0] else None
+
+    def _choose(self, host: typing.Any, index: int) -> Offer | None:
         row = self._rows[index]
-        counts = self._counts[index]
         rows = base.rows(row)
         self.fleet.refresh(self._look(host.uuid), row)
         with self.fleet.choosing:
@@ -83,13 +110,16 @@ class Pass:
             # moment ago: their claims may fail
             for holds in (True, False):
                 view = self.fleet.view(rows, holds=holds)
-                choice = self.plan.choose(view)
+                if self._alignment is None:
+                    choice = self.plan.choose(view)
+                else:
+                    choice = self._alignment.settle(view, host, claim=True)
                 if choice.fits[0]:
                     counts = choice.counts[0]
                     self._hold(row, counts)
                     self._claiming = (host, host.num_instances, row, counts)
-                    break
-        return view, counts
+                    return view, counts
+        return None
 
     def _claimed(self) -> bool:
         """Whether the last choice was claimed; if not, let go of it."""
@@ -99,6 +129,8 @@ class Pass:
         if host.num_instances > instances:
             return True
         self._hold(row, -counts)
+        if self._alignment is not None:
+            self._alignment.let_go()
         self._claiming = None
         return False
 
@@ -113,6 +145,8 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
     Taking item 0 chooses the disks anew from fresh figures; iterating yields
     what the filter chose. Nova's own dictionaries are never written to: a
     multi-create request filters the same candidates again for every server.
+    Where disks must be on the vCPUs' cells and turn out not to be, it is
+    false.
 
     :param host: the host state; its candidates are those without disks, or
         what an earlier pass made of them.
@@ -134,6 +168,10 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
     def score(self) -> float:
         """How well the mapping likes the host, 0 to 1."""
         return self._pass.scores[self._index]
+
+    def __bool__(self) -> bool:
+        # Nova asks right before it takes item 0, and skips the host if not
+        return self._pass.offers(self._host, self._index)
 
     def __len__(self) -> int:
         return len(self._candidates)

@@ -13,10 +13,12 @@
 """Disk Placement Filter.
 
 Passes the hosts whose local disks hold the vdisks that the flavor's
-``diskplacer:`` extra specs ask for, and writes the exact disks into their
-allocation candidates, so that Nova claims them in Placement together with CPU
-and memory. Keep it last in ``[filter_scheduler] enabled_filters``: a filter
-behind it that rewrites the candidates takes its last look at Placement away.
+``diskplacer:`` extra specs, or its profile, ask for, and writes the exact
+disks into their allocation candidates, so that Nova claims them in Placement
+together with CPU and memory. Keep it last in ``[filter_scheduler]
+enabled_filters``: a filter behind it that rewrites the candidates takes its
+last look at Placement away, and NUMATopologyFilter, whose limits it completes,
+must come before it.
 
 A request without ``diskplacer:`` extra specs passes untouched.
 """
@@ -25,13 +27,16 @@ import typing
 
 import numpy as np
 from nova.scheduler import filters
-from nova.scheduler import utils
 from oslo_log import log as logging
 
+from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer.scheduler import alignment as alignments
+from nova_diskplacer.scheduler import asked
 from nova_diskplacer.scheduler import bound
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import capacities
+from nova_diskplacer.scheduler import cells
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import listener
 from nova_diskplacer.scheduler import plan as plans
@@ -50,11 +55,9 @@ class DiskPlacementFilter(filters.BaseHostFilter):
         spec_obj: typing.Any,
     ) -> typing.Iterable[typing.Any]:
         """Return the hosts that hold the request's vdisks."""
-        if 'extra_specs' not in spec_obj.flavor:
-            return filter_obj_list
         try:
-            request = flavor.parse(spec_obj.flavor.extra_specs)
-        except ValueError as error:
+            request = asked.by(spec_obj)
+        except (ValueError, exception.ProfileError) as error:
             LOG.warning(
                 'No host is valid for server %s: flavor %s: %s',
                 spec_obj.instance_uuid,
@@ -62,7 +65,7 @@ class DiskPlacementFilter(filters.BaseHostFilter):
                 error,
             )
             return []
-        if request is None or utils.request_is_rebuild(spec_obj):
+        if request is None:
             return filter_obj_list
         return _place(list(filter_obj_list), spec_obj, request)
 
@@ -71,6 +74,51 @@ def _place(
     hosts: Hosts, spec: typing.Any, request: flavor.VDiskRequest
 ) -> Hosts:
     fleet = listener.get_fleet()
+    allowed, plan = planned(hosts, spec, request, fleet)
+    rows = fleet.rows(host.uuid for host in allowed)
+    known = np.flatnonzero(rows >= 0)
+    rows, choosable = rows[known], [allowed[at] for at in known.tolist()]
+    alignment = None
+    if request.numa != flavor.NONE:
+        alignment = alignments.Alignment(plan, cells.VCPUs(spec))
+
+    def choose(view: fleets.View) -> plans.Choice:
+        if alignment is None:
+            return plan.choose(view)
+        return alignment.choose(view, choosable)
+
+    choice = choose(fleet.view(rows))
+    if not choice.fits.any() and choosable:
+        # servers deleted since the last reports may have left room
+        fresh = capacities.with_room(request)
+        for row in rows.tolist():
+            fleet.refresh(fresh, row)
+        choice = choose(fleet.view(rows))
+        if not choice.fits.any():
+            choice = choose(fleet.view(rows, holds=False))
+    pass_ = candidates.Pass(
+        plan, fleet, rows, choice, capacities.of_host, alignment
+    )
+    passed = []
+    for index in np.flatnonzero(choice.fits).tolist():
+        host = choosable[index]
+        host.allocation_candidates = candidates.DiskCandidates(
+            host, pass_, index
+        )
+        passed.append(host)
+    if not passed:
+        view = fleet.view(rows, holds=False)
+        _explain(spec, plan, view, len(allowed) - len(choosable))
+    return passed
+
+
+def planned(
+    hosts: Hosts,
+    spec: typing.Any,
+    request: flavor.VDiskRequest,
+    fleet: fleets.Fleet,
+) -> tuple[Hosts, plans.Plan]:
+    """Return what to place, and the hosts where its bound vdisks let it."""
     attached = bound.volumes(spec._context, spec.instance_uuid)
     vdisks = fleet.bound(volume.volume_id for volume in attached)
     remembered = _remembered(attached, vdisks)
@@ -87,43 +135,35 @@ def _place(
         )
     own = [v for v in vdisks if v.server_id == spec.instance_uuid]
     others = [v for v in vdisks if v.server_id != spec.instance_uuid]
-    plan = plans.Plan(request, tuple(own), tuple(others))
-    rows = fleet.rows(host.uuid for host in allowed)
-    known = np.flatnonzero(rows >= 0)
-    choice = plan.choose(fleet.view(rows[known]))
-    if not choice.fits.any() and len(known):
-        # servers deleted since the last reports may have left room
-        fresh = capacities.with_room(request)
-        for row in rows[known].tolist():
-            fleet.refresh(fresh, row)
-        choice = plan.choose(fleet.view(rows[known]))
-        if not choice.fits.any():
-            choice = plan.choose(fleet.view(rows[known], holds=False))
-    pass_ = candidates.Pass(
-        plan, fleet, rows[known], choice, capacities.of_host
+    return allowed, plans.Plan(request, tuple(own), tuple(others))
+
+
+def _explain(
+    spec: typing.Any, plan: plans.Plan, view: fleets.View, unknown: int
+) -> None:
+    request = plan.request
+    other_mode = 0
+    if request.cache_mode is not None:
+        other_mode = int((view.cache_mode != request.cache_mode).sum())
+    fit = int(plan.choose(view).fits.sum())
+    LOG.info(
+        'No host is valid for server %s, which asks for %d vdisks of '
+        '%d GiB (%s, media %s, NUMA %s, cache mode %s): %d hosts have no room '
+        'for them, %d do not have the cache mode, %d cannot have them on the '
+        "NUMA cells of the server's vCPUs, %d have no fresh report from "
+        'diskplacer-agent.',
+        spec.instance_uuid,
+        request.vdisks,
+        request.vdisk_gb,
+        request.mapping,
+        request.media,
+        request.numa,
+        request.cache_mode or 'any',
+        len(view.disks) - other_mode - fit,
+        other_mode,
+        fit,
+        unknown,
     )
-    passed = []
-    fits = np.flatnonzero(choice.fits)
-    for index, at in zip(fits.tolist(), known[fits].tolist(), strict=True):
-        host = allowed[at]
-        host.allocation_candidates = candidates.DiskCandidates(
-            host, pass_, index
-        )
-        passed.append(host)
-    if not passed:
-        LOG.info(
-            'No host is valid for server %s, which asks for %d vdisks of '
-            '%d GiB (%s, media %s): %d hosts have no room for them, %d have '
-            'no fresh report from diskplacer-agent.',
-            spec.instance_uuid,
-            request.vdisks,
-            request.vdisk_gb,
-            request.mapping,
-            request.media,
-            len(known),
-            len(allowed) - len(known),
-        )
-    return passed
 
 
 def _where_bound(

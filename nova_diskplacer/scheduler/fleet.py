@@ -44,7 +44,11 @@ _FIELDS: dict[str, type] = {
     'held_mbps': np.int64,
     'held_until': np.float64,
     'medium': np.int8,
+    'numa_node': np.int64,
 }
+
+#: The NUMA node of a disk that does not tell.
+NO_NODE = -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +69,9 @@ class View:
 
     ``free_gb`` in GiB, ``free_mbps`` in MB/s; ``medium`` is 0 where there
     is no disk that may be used. ``load`` is the committed share of the
-    capacity, 0 to 1. ``disks`` holds each host's disk UUIDs in the order of
-    the columns.
+    capacity, 0 to 1. ``numa_node`` is NO_NODE where it is not known. ``disks``
+    holds each host's disk UUIDs in the order of the columns. ``cache_mode``
+    (H,) is empty where it is not known.
     """
 
     free_gb: base.Ints
@@ -74,7 +79,19 @@ class View:
     medium: base.Ints
     load: base.Floats
     reserved_gb: base.Ints
+    numa_node: base.Ints
     disks: list[tuple[str, ...]]
+    cache_mode: npt.NDArray[np.str_]
+
+    def take(self, rows: base.Ints) -> 'View':
+        """Return the view of some of its hosts."""
+        arrays = {
+            field.name: getattr(self, field.name)[rows]
+            for field in dataclasses.fields(self)
+            if field.name != 'disks'
+        }
+        disks = [self.disks[row] for row in rows.tolist()]
+        return View(**arrays, disks=disks)
 
     def slots(self, request: flavor.VDiskRequest) -> base.Ints:
         """How many of the request's vdisks each disk has room for, (H, D)."""
@@ -119,6 +136,7 @@ class Fleet:
         self._volumes: list[dict[str, BoundVDisk]] = []
         self._by_volume: dict[str, BoundVDisk] = {}
         self._seen = np.zeros(0)
+        self._cache_mode = np.zeros(0, dtype='U16')
         self._a: dict[str, npt.NDArray[typing.Any]] = {
             name: np.zeros((0, 0), dtype) for name, dtype in _FIELDS.items()
         }
@@ -163,6 +181,14 @@ class Fleet:
                     'medium',
                     _MEDIA[disk['medium']] if usable else 0,
                 )
+                node = disk['numa_node']
+                self._set(
+                    row,
+                    column,
+                    'numa_node',
+                    NO_NODE if node is None else node,
+                )
+            self._cache_mode[row] = report.get('cache_mode') or ''
             self._seen[row] = self._clock()
             for volume_id in self._volumes[row].keys() - vdisks.keys():
                 # it may have moved and been reported from there already
@@ -190,6 +216,12 @@ class Fleet:
             seen = np.full(shape[0], -np.inf)
             seen[:height] = self._seen
             self._seen = seen
+            self._cache_mode = np.concatenate(
+                [
+                    self._cache_mode,
+                    np.zeros(shape[0] - height, self._cache_mode.dtype),
+                ]
+            )
         if row == len(self._disks):
             self._disks.append(())
             self._volumes.append({})
@@ -216,6 +248,7 @@ class Fleet:
                 for name, array in self._a.items()
             }
             disks = [self._disks[row] for row in rows.tolist()]
+            cache_mode = self._cache_mode.take(rows)
         used_gb, used_mbps = a['used_gb'], a['used_mbps']
         if holds:
             held = a['held_until'] > self._clock()
@@ -233,7 +266,9 @@ class Fleet:
             medium=a['medium'],
             load=committed / np.maximum(a['total_gb'], 1),
             reserved_gb=a['reserved_gb'],
+            numa_node=a['numa_node'],
             disks=disks,
+            cache_mode=cache_mode,
         )
 
     def refresh(

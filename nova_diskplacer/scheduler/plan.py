@@ -55,8 +55,14 @@ class Plan:
     own: tuple[fleet.BoundVDisk, ...] = ()
     others: tuple[fleet.BoundVDisk, ...] = ()
 
-    def choose(self, view: fleet.View) -> Choice:
-        """Choose disks on each host of the view."""
+    def choose(
+        self, view: fleet.View, allowed: base.Bools | None = None
+    ) -> Choice:
+        """Choose disks on each host of the view.
+
+        :param allowed: the disks to choose from, (H, D), default all; where
+            vdisks that are there already are not on such ones, nothing fits.
+        """
         request = self.request
         vdisks = request.vdisks
         per_disk = request.vdisks_per_disk
@@ -66,13 +72,20 @@ class Plan:
             vdisks = max(0, vdisks - len(self.own))
             if request.mapping == flavor.ROUND_ROBIN:
                 slots = np.clip(slots, 0, np.maximum(per_disk - taken, 0))
-            overfull = ((taken > 0) & (view.free_gb < 0)).any(axis=1)
+            bad = (taken > 0) & (view.free_gb < 0)
+            if allowed is not None:
+                bad |= (taken > 0) & ~allowed
+            unfit = bad.any(axis=1)
         else:
             slots = view.slots(request)
-            overfull = np.zeros(len(slots), dtype=bool)
+            unfit = np.zeros(len(slots), dtype=bool)
+        if allowed is not None:
+            slots = np.where(allowed, slots, 0)
+        if request.cache_mode is not None:
+            unfit |= view.cache_mode != request.cache_mode
         policy = mapping.load(request.mapping)
         counts = policy.place(slots, view.load, vdisks, per_disk)
-        fits = (counts.sum(axis=1) == vdisks) & ~overfull
+        fits = (counts.sum(axis=1) == vdisks) & ~unfit
         return Choice(fits, counts, policy.score(counts, view.load))
 
     def _beside_own(self, view: fleet.View) -> tuple[fleet.View, base.Ints]:

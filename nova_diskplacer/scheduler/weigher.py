@@ -14,8 +14,10 @@
 
 Prefers the hosts whose disks suit the flavor's ``diskplacer:mapping`` best:
 for ``round_robin`` those whose disks are least committed, for
-``consolidated`` those where the vdisks fit on disks already in use. Hosts
-that are equal are ordered at random, so that concurrent requests spread.
+``consolidated`` those where the vdisks fit on disks already in use. For
+``diskplacer:numa`` ``preferred`` a host where the disks are on the NUMA cells
+of the vCPUs scores above every one where they are not. Hosts that are equal
+are ordered at random, so that concurrent requests spread.
 
 The default multiplier is 1.0; a negative value of
 ``[diskplacer_scheduler] disk_placement_weight_multiplier`` (by configuration

@@ -52,6 +52,10 @@ _env_install_packages() {
             printf '#!/bin/sh\nexit 101\n' > $policy
             chmod +x $policy
         fi
+        if [[ " $* " == *' cloud-init '* ]]; then
+            # nor at the next boot
+            mkdir -p /etc/cloud && touch /etc/cloud/cloud-init.disabled
+        fi
         export DEBIAN_FRONTEND=noninteractive
         apt-get -q update &&
             apt-get -q -y --no-install-recommends install "$@"

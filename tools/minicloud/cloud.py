@@ -312,7 +312,7 @@ class Cloud:
     def run_manage(
         self, host: str, *args: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run diskplacer-manage with a host's configuration."""
+        """Run diskplacer-manage with a host's configuration, logged in."""
         conf = self.state.host_dir(host) / 'diskplacer.conf'
         return subprocess.run(
             [
@@ -320,7 +320,7 @@ class Cloud:
                 f'--config-file={conf}',
                 *args,
             ],
-            env=process.environment(),
+            env=process.environment(**config.login(self.state)),
             capture_output=True,
             text=True,
         )

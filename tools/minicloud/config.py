@@ -16,9 +16,9 @@
 import base64
 import os
 import pathlib
-import typing
 
 from tools.minicloud import cinder
+from tools.minicloud import hypervisor
 from tools.minicloud import ini
 from tools.minicloud.state import Host
 from tools.minicloud.state import State
@@ -181,12 +181,11 @@ def _nova_host(state: State, host: Host) -> ini.Config:
     }
     config['oslo_concurrency'] = {'lock_path': f'{directory}/locks'}
     if host.guests == 'libvirt':
-        socket = state.path / 'libvirt' / 'run' / 'libvirt-sock'
         config['DEFAULT']['compute_driver'] = 'libvirt.LibvirtDriver'
         config['libvirt'] = {
             'virt_type': 'qemu',
             'cpu_mode': 'none',
-            'connection_uri': f'qemu+unix:///system?socket={socket}',
+            'connection_uri': hypervisor.uri(state),
         }
     helper = ini.helper(f'--config-file {directory}/nova.conf')
     return {**config, 'nova_sys_admin': helper, 'privsep_osbrick': helper}
@@ -204,16 +203,23 @@ def _agent(state: State, host: Host, compute_node: str) -> ini.Config:
             'disk_root': str(state.disk_root(host.name)),
             'compute_node': compute_node,
         },
-        'diskplacer_agent': {'report_interval': 5, 'watch_interval': 1},
+        'diskplacer_agent': {
+            'report_interval': 5,
+            'watch_interval': 1,
+            # of hosts with fake guests it has none of their servers
+            'libvirt_uri': hypervisor.uri(state),
+            'nova_conf': f'{directory}/nova.conf',
+            'state_dir': f'{directory}/agent',
+        },
         'placement': ini.auth(state),
         'oslo_concurrency': {'lock_path': f'{directory}/locks'},
         'oslo_messaging_rabbit': ini.rabbit(),
     }
 
 
-def openrc(state: State, project: str = 'admin') -> str:
-    """Return shell lines that log in to the cloud as its administrator."""
-    values: dict[str, typing.Any] = {
+def login(state: State, project: str = 'admin') -> dict[str, str]:
+    """Return the variables that clients log in with as administrator."""
+    return {
         'OS_AUTH_URL': state.url('keystone'),
         'OS_USERNAME': 'admin',
         'OS_PASSWORD': state.secret,
@@ -221,6 +227,11 @@ def openrc(state: State, project: str = 'admin') -> str:
         'OS_USER_DOMAIN_ID': 'default',
         'OS_PROJECT_DOMAIN_ID': 'default',
         'OS_REGION_NAME': 'RegionOne',
-        'OS_IDENTITY_API_VERSION': 3,
+        'OS_IDENTITY_API_VERSION': '3',
     }
+
+
+def openrc(state: State, project: str = 'admin') -> str:
+    """Return shell lines that log in to the cloud as its administrator."""
+    values = login(state, project)
     return ''.join(f'export {k}={v}\n' for k, v in values.items())

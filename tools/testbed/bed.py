@@ -177,7 +177,8 @@ class Testbed:
 
     def device(self, index: int) -> str:
         """Return the path in the guest of a disk, the first being 0."""
-        return f'/dev/disk/by-id/virtio-{machine.serial(index)}'
+        serial = machine.serial(index, self.disks[index])
+        return f'/dev/disk/by-id/virtio-{serial}'
 
     def throttle(
         self, index: int, mbps: float | None = None, iops: int | None = None

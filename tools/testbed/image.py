@@ -36,11 +36,14 @@ SIZE = '6G'
 SUITES = {(3, 11): 'bookworm', (3, 13): 'trixie'}
 PACKAGES = (
     'blktrace',
+    'cloud-init',
     'cryptsetup-bin',
     'e2fsprogs',
     'fio',
     'iproute2',
     'kmod',
+    'libvirt-daemon',
+    'libvirt-daemon-driver-qemu',
     'lvm2',
     'nfs-common',
     'numactl',
@@ -49,6 +52,7 @@ PACKAGES = (
     'procps',
     'python3',
     'python3-venv',
+    'qemu-system-x86',
     'qemu-utils',
     'systemd-sysv',
     'tgt',

@@ -40,12 +40,15 @@ class Disk:
     :param mbps: what it does at most in MB/s (10**6 bytes), both directions
         together; None: no limit.
     :param iops: the same in requests per second.
+    :param serial: its serial number, 20 characters at most; None: ``disk``
+        and its place among the disks, from 0.
     """
 
     node: int = 0
     gib: int = 8
     mbps: float | None = None
     iops: int | None = None
+    serial: str | None = None
 
     def __post_init__(self) -> None:
         if self.node not in range(NODES):
@@ -75,9 +78,9 @@ class Disk:
 DISKS = (Disk(0), Disk(0), Disk(1), Disk(1))
 
 
-def serial(index: int) -> str:
+def serial(index: int, disk: Disk) -> str:
     """Return the serial number of a disk: of the first, ``disk0``."""
-    return f'disk{index}'
+    return disk.serial or f'disk{index}'
 
 
 def throttle(mbps: float | None, iops: int | None) -> dict[str, int]:
@@ -175,7 +178,7 @@ def _disks(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
             f'pcie-root-port,id=port{index},bus=node{disk.node},'
             f'chassis={index + 1},addr={index % 32:#x}',
             '-device',
-            f'virtio-blk-pci,id={serial(index)},bus=port{index},'
-            f'drive=drive{index},serial={serial(index)}',
+            f'virtio-blk-pci,id=disk{index},bus=port{index},'
+            f'drive=drive{index},serial={serial(index, disk)}',
         ]
     return found

@@ -16,6 +16,7 @@ The disks are made up where a test does not say otherwise.
 """
 
 import dataclasses
+import os
 import queue
 import threading
 import time
@@ -298,6 +299,21 @@ class AgentTestCase(TestCase):
             'disk_root',
             self.useFixture(fixtures.TempDir()).path,
             'diskplacer',
+        )
+        self.conf.set_override(
+            'state_dir',
+            self.useFixture(fixtures.TempDir()).path,
+            'diskplacer_agent',
+        )
+        # a libvirt in the process, whose only domain is not Nova's
+        self.conf.set_override(
+            'libvirt_uri', 'test:///default', 'diskplacer_agent'
+        )
+        self.nova_conf = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'nova.conf'
+        )
+        self.conf.set_override(
+            'nova_conf', [self.nova_conf], 'diskplacer_agent'
         )
         self.conf.set_override('watch_interval', 1, 'diskplacer_agent')
         self.conf.set_override(

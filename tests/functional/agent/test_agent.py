@@ -20,6 +20,7 @@ import oslo_messaging
 
 from nova_diskplacer import placement
 from nova_diskplacer import reports
+from nova_diskplacer import traits
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.disks import discover
 from tests.functional.agent import base
@@ -60,6 +61,27 @@ class AgentTest(base.AgentTestCase):
                 }
             ],
             report['disks'],
+        )
+
+    def test_the_cache_mode_is_reported(self):
+        self.placement.start_compute()
+        disk = self.disks.add()
+        self.start_agent()
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        self.assertIsNone(self.reports.last['cache_mode'])
+        for mode in ('writeback', 'none'):
+            with open(self.nova_conf, 'w', encoding='utf-8') as stream:
+                stream.write(f'[libvirt]\ndisk_cachemodes = file={mode}\n')
+            self.wait_for(
+                lambda mode=mode: self.reports.last['cache_mode'] == mode
+            )
+            self.wait_for(
+                lambda mode=mode: (
+                    traits.CACHE_MODES[mode] in self.placement.traits(disk)
+                )
+            )
+        self.assertNotIn(
+            traits.CACHE_MODES['writeback'], self.placement.traits(disk)
         )
 
     def test_reports_at_the_interval(self):

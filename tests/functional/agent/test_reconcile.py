@@ -62,6 +62,27 @@ class ReconcileTest(base.TestCase):
             (400, 0), self.placement.inventory(ssd, placement.MBPS)
         )
 
+    def test_the_cache_mode_is_a_trait(self):
+        hdd, ssd = self.disks.add(), self.disks.add(medium='ssd')
+        disks = self.disks.all()
+        expected = {'STORAGE_DISK_HDD', 'CUSTOM_DISKPLACER'}
+        for mode, names in (
+            ('none', {'CUSTOM_DISKPLACER_CACHE_NONE'}),
+            ('writeback', {'CUSTOM_DISKPLACER_CACHE_WRITEBACK'}),
+            (None, set()),
+        ):
+            self.reconciler.reconcile(disks, {hdd: mode})
+            self.assertEqual(expected | names, self.placement.traits(hdd))
+            self.assertEqual(
+                {'STORAGE_DISK_SSD', 'CUSTOM_DISKPLACER'},
+                self.placement.traits(ssd),
+            )
+        self.reconciler.reconcile(disks, {hdd: 'none'})
+        self.reconciler.reconcile(disks, {hdd: 'none'})
+        self.placement.requests.clear()
+        self.reconciler.reconcile(disks, {hdd: 'none'})
+        self.assertEqual(2, len(self.placement.requests))
+
     def test_a_quiet_round_asks_twice(self):
         for _ in range(12):
             self.disks.add()

@@ -33,6 +33,7 @@ from sqlalchemy import exc
 
 from nova_diskplacer import conf
 from nova_diskplacer import reports
+from nova_diskplacer.scheduler import asked
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import listener
 
@@ -55,6 +56,7 @@ class Disk:
     reserved_gb: int = 0
     total_mbps: int = 150
     health: str = 'ok'
+    numa_node: int | None = None
     vdisks: list[dict] = dataclasses.field(default_factory=list)
 
 
@@ -67,6 +69,7 @@ class Host:
         self.provider = provider
         self.disks = {disk.uuid: disk for disk in disks}
         self.reporting = True
+        self.cache_mode = None
         for disk in disks:
             created = self._ok(
                 placement.post(
@@ -139,7 +142,7 @@ class Host:
                     'uuid': disk.uuid,
                     'medium': disk.medium,
                     'model': 'simulated',
-                    'numa_node': None,
+                    'numa_node': disk.numa_node,
                     'total_gb': disk.total_gb,
                     'reserved_gb': disk.reserved_gb,
                     'used_gb': used[GB],
@@ -154,6 +157,7 @@ class Host:
             'host': self.name,
             'compute_node': self.name,
             'provider': self.provider,
+            'cache_mode': self.cache_mode,
             'disks': disks,
         }
 
@@ -204,6 +208,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     hosts_count = 3
     disks_count = 6
     disk = {}
+    filters = ('DiskPlacementFilter',)
 
     def setUp(self):
         self.flags(
@@ -216,6 +221,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             available_filters=[
                 'nova.scheduler.filters.all_filters',
                 'nova_diskplacer.scheduler.filter.DiskPlacementFilter',
+                'nova_diskplacer.scheduler.room.DiskRoomFilter',
             ],
             enabled_filters=[
                 'ComputeFilter',
@@ -223,7 +229,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
                 'ImagePropertiesFilter',
                 'ServerGroupAntiAffinityFilter',
                 'ServerGroupAffinityFilter',
-                'DiskPlacementFilter',
+                *self.filters,
             ],
             weight_classes=[
                 'nova.scheduler.weights.all_weighers',
@@ -247,8 +253,9 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         # Nova makes them errors; SQLAlchemy may be newer than Nova
         warnings.filterwarnings('ignore', category=exc.SADeprecationWarning)
         self._count_reports()
-        listener.reset()
-        self.addCleanup(listener.reset)
+        for module in (listener, asked):
+            module.reset()
+            self.addCleanup(module.reset)
         for name in (GB, MBPS):
             self.placement.put(
                 f'/resource_classes/{name}', None, version='1.7'
@@ -271,12 +278,16 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
 
     def add_host(self, name, disks=None):
         """Start a compute, give it disks, and return its ``Host``."""
-        self._start_compute(name)
+        self.start_host(name)
         if disks is None:
             disks = [Disk(**self.disk) for _ in range(self.disks_count)]
         provider = self._get_provider_uuid_by_host(name)
         self.hosts[name] = Host(self.placement, name, provider, disks)
         return self.hosts[name]
+
+    def start_host(self, name):
+        """Start the nova-compute of a host."""
+        self._start_compute(name)
 
     def report(self):
         """Send reports of all hosts and wait until the scheduler has them."""

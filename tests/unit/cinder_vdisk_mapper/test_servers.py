@@ -20,7 +20,9 @@ from novaclient import exceptions as nova_exc
 from requests import exceptions as requests_exc
 
 from cinder_vdisk_mapper import servers
+from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer.profiles import catalogue
 
 ANSWER = {
     'id': 'server',
@@ -49,6 +51,37 @@ class ServersTestCase(testtools.TestCase):
                 }
             ),
         )
+
+    def test_profile(self):
+        found = servers.parse(
+            {
+                **ANSWER,
+                'flavor': {'extra_specs': {'diskplacer:profile': 'batch'}},
+            }
+        )
+        self.assertEqual(
+            ('batch', 'consolidated', 1),
+            (
+                found.request.profile,
+                found.request.mapping,
+                found.request.vdisks,
+            ),
+        )
+
+    def test_profiles_that_cannot_be_read(self):
+        servers.profiles.cache_clear()
+        self.addCleanup(servers.profiles.cache_clear)
+        load = mock.patch.object(
+            catalogue,
+            'load',
+            side_effect=exception.ProfileError('own.yaml: bad'),
+        )
+        tagged = {'extra_specs': {'diskplacer:profile': 'batch'}}
+        with load:
+            error = self.assertRaises(
+                servers.NovaError, servers.parse, {**ANSWER, 'flavor': tagged}
+            )
+        self.assertIn('own.yaml: bad', str(error))
 
     def test_answers_that_lack_something(self):
         hidden = {**ANSWER, 'flavor': {'original_name': 'm1'}}

@@ -22,6 +22,7 @@ DATA_DIR=$STATE/data
 STACK_USER=stack
 ENABLE_DEBUG_LOG_LEVEL=True
 NOVA_CONF=nova.conf
+NOVA_CPU_CONF=nova-cpu.conf
 CINDER_CONF=cinder.conf
 CINDER_CONF_DIR=$STATE/cinder
 NOVA_FILTERS=ComputeFilter,SameHostFilter

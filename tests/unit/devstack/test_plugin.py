@@ -131,6 +131,11 @@ class PluginTest(testtools.TestCase):
                     'diskplacer_agent',
                     'report_interval',
                 ): ['10'],
+                (
+                    'nova-diskplacer.conf',
+                    'diskplacer_agent',
+                    'nova_conf',
+                ): ['nova-cpu.conf'],
                 ('nova-diskplacer.conf', 'placement', 'auth_type'): [
                     'password'
                 ],

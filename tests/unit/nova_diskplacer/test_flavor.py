@@ -18,9 +18,24 @@ from nova.api.validation.extra_specs import validators
 from nova.exception import ValidationError
 
 from nova_diskplacer import flavor
+from nova_diskplacer.profiles import catalogue
 
 
-class ParseTest(unittest.TestCase):
+class Refusals(unittest.TestCase):
+    def _refused(self, message, profiles=flavor.NO_PROFILES, **specs):
+        wanted = {'vdisks': '4', 'vdisk_gb': '10', **specs}
+        with self.assertRaisesRegex(ValueError, message):
+            flavor.parse(
+                {
+                    f'diskplacer:{name}': value
+                    for name, value in wanted.items()
+                    if value is not None
+                },
+                profiles,
+            )
+
+
+class ParseTest(Refusals):
     def test_nothing_asked(self):
         self.assertIsNone(flavor.parse({}))
         self.assertIsNone(flavor.parse({'hw:cpu_policy': 'dedicated'}))
@@ -56,17 +71,6 @@ class ParseTest(unittest.TestCase):
             flavor.VDiskRequest(8, 256, 'consolidated', 'hdd', 20, 2), request
         )
 
-    def _refused(self, message, **specs):
-        wanted = {'vdisks': '4', 'vdisk_gb': '10', **specs}
-        with self.assertRaisesRegex(ValueError, message):
-            flavor.parse(
-                {
-                    f'diskplacer:{name}': value
-                    for name, value in wanted.items()
-                    if value is not None
-                }
-            )
-
     def test_unknown_key_names_the_known(self):
         self._refused(
             r'diskplacer:color is not one of: .*diskplacer:vdisks', color='1'
@@ -86,12 +90,86 @@ class ParseTest(unittest.TestCase):
         self._refused(r'media=tape is not one of: hdd, ssd, any', media='tape')
 
 
+class ProfileTest(Refusals):
+    """A flavor's profile fills what the flavor leaves unset."""
+
+    profiles = catalogue.Catalogue(
+        [
+            catalogue.Profile(
+                'scan',
+                'Scans',
+                'Reads everything.',
+                aliases=('grep',),
+                specs={
+                    'diskplacer:vdisks': '4',
+                    'diskplacer:vdisk_gb': '100',
+                    'diskplacer:media': 'hdd',
+                    'diskplacer:numa': 'preferred',
+                },
+                cache_mode='none',
+            ),
+            catalogue.Profile('idle', 'Nothing', 'Does nothing.'),
+        ]
+    )
+
+    def _parse(self, **specs):
+        return flavor.parse(
+            {f'diskplacer:{name}': value for name, value in specs.items()},
+            self.profiles,
+        )
+
+    def test_profile_alone_is_enough(self):
+        self.assertEqual(
+            flavor.VDiskRequest(
+                vdisks=4,
+                vdisk_gb=100,
+                media='hdd',
+                numa='preferred',
+                cache_mode='none',
+                profile='scan',
+            ),
+            self._parse(profile='scan'),
+        )
+
+    def test_alias_means_the_same(self):
+        self.assertEqual(
+            self._parse(profile='scan'), self._parse(profile='grep')
+        )
+
+    def test_flavor_wins(self):
+        request = self._parse(profile='scan', vdisks='2', numa='required')
+        self.assertEqual(
+            (2, 100, 'required'),
+            (request.vdisks, request.vdisk_gb, request.numa),
+        )
+
+    def test_profile_without_vdisks_asks_for_none(self):
+        self.assertIsNone(self._parse(profile='idle'))
+
+    def test_profile_without_vdisks_with_other_keys(self):
+        self._refused(
+            'diskplacer:vdisks is required',
+            self.profiles,
+            profile='idle',
+            vdisks=None,
+        )
+
+    def test_unknown_profile_names_the_known(self):
+        self._refused(
+            'diskplacer:profile=sacn is not one of: idle, scan',
+            self.profiles,
+            profile='sacn',
+        )
+
+
 class ValidatorsTest(unittest.TestCase):
     """Nova's API loads the validators by their entry point."""
 
     def test_every_spec_is_known_to_nova(self):
         for name, spec in flavor.SPECS.items():
             value = spec.choices[0] if spec.choices else str(spec.minimum)
+            if spec.pattern:
+                value = 'sequential_sync'
             validators.validate(flavor.NAMESPACE + name, value)
 
     def test_nova_refuses(self):
@@ -100,6 +178,8 @@ class ValidatorsTest(unittest.TestCase):
             ('diskplacer:vdisks', '65'),
             ('diskplacer:vdisks', 'x'),
             ('diskplacer:color', 'red'),
+            ('diskplacer:numa', 'yes'),
+            ('diskplacer:profile', 'Big Data'),
         ):
             with self.assertRaises(ValidationError):
                 validators.validate(key, value)

@@ -99,6 +99,12 @@ class CheckTest(base.BaseTestCase):
     def test_what_a_later_version_adds_is_no_error(self):
         reports.check(changed('disks', 0, 'temperature', 40))
 
+    def test_the_cache_mode_may_be_absent_or_unknown(self):
+        for mode in ('none', 'writeback', None):
+            report = {**REPORT, 'cache_mode': mode}
+            self.assertEqual(report, reports.check(report))
+        self.refuse({**REPORT, 'cache_mode': 7}, "bad 'cache_mode'", '7')
+
     def test_no_report(self):
         for report in (None, [], 'report', 7):
             self.refuse(report, 'report is not a dictionary')

@@ -15,6 +15,9 @@
 import types
 import uuid
 
+from nova import objects
+from nova.virt import hardware
+
 from nova_diskplacer.scheduler import fleet
 
 #: Two namespaces, so that hosts' and disks' UUIDs never meet.
@@ -79,6 +82,63 @@ def make_fleet(*reports, clock=None):
     return made
 
 
+def numa_topology(*usage, physnets=True):
+    """Cells of 8 CPUs and 16 GiB, so many of them used."""
+    return objects.NUMATopology(
+        cells=[
+            objects.NUMACell(
+                id=cell,
+                socket=cell,
+                cpuset=set(range(8 * cell, 8 * cell + 8)),
+                pcpuset=set(),
+                memory=16384,
+                cpu_usage=used,
+                memory_usage=0,
+                pinned_cpus=set(),
+                siblings=[],
+                mempages=[
+                    objects.NUMAPagesTopology(size_kb=4, total=4194304, used=0)
+                ],
+                network_metadata=objects.NetworkMetadata(
+                    physnets={f'cell{cell}', 'both'} if physnets else set(),
+                    tunneled=False,
+                ),
+            )
+            for cell, used in enumerate(usage)
+        ]
+    )
+
+
+def numa_host(number, *usage, physnets=True):
+    """A host as NUMATopologyFilter leaves it."""
+    state = host_state(number)
+    state.numa_topology = numa_topology(*usage, physnets=physnets)
+    state.limits['numa_topology'] = objects.NUMATopologyLimits(
+        cpu_allocation_ratio=1.0, ram_allocation_ratio=1.0
+    )
+    return state
+
+
+def numa_spec(cells=1, vcpus=4, **extra_specs):
+    """A request for a server of so many cells, 0 for none."""
+    specs = {
+        f'diskplacer:{name}': value for name, value in extra_specs.items()
+    }
+    if cells:
+        specs['hw:numa_nodes'] = str(cells)
+    flavor = objects.Flavor(
+        name='big', vcpus=vcpus, memory_mb=1024, extra_specs=specs
+    )
+    image = objects.ImageMeta.from_dict({'properties': {}})
+    return objects.RequestSpec(
+        instance_uuid='5e1f0000-0000-4000-8000-000000000001',
+        flavor=flavor,
+        image=image,
+        numa_topology=hardware.numa_get_constraints(flavor, image),
+        pci_requests=None,
+    )
+
+
 def host_state(number):
     provider = host_uuid(number)
     return types.SimpleNamespace(
@@ -86,6 +146,10 @@ def host_state(number):
         uuid=provider,
         num_instances=0,
         aggregates=[],
+        limits={},
+        updated=None,
+        numa_topology=None,
+        pci_stats=None,
         allocation_candidates=[
             {
                 'allocations': {provider: {'resources': {'VCPU': 1}}},

@@ -12,6 +12,9 @@
 
 """Tests of the filter and the weigher, without Nova's services."""
 
+import json
+import pathlib
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -19,9 +22,11 @@ from unittest import mock
 from nova import objects
 
 from nova_diskplacer import conf
+from nova_diskplacer.scheduler import asked
 from nova_diskplacer.scheduler import bound
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
+from nova_diskplacer.scheduler import room
 from nova_diskplacer.scheduler import weigher
 from tests.unit.nova_diskplacer.scheduler import fakes
 
@@ -41,7 +46,7 @@ def spec(**extra_specs):
     )
 
 
-class FilterTest(unittest.TestCase):
+class FilterTestCase(unittest.TestCase):
     def setUp(self):
         objects.register_all()
         self.clock = fakes.Clock()
@@ -62,12 +67,14 @@ class FilterTest(unittest.TestCase):
     def _report(self, number, *disks):
         self.fleet.update(fakes.report(number, *disks))
 
-    def _passed(self, asked=None):
-        asked = asked or spec(vdisks='2', vdisk_gb='10')
+    def _passed(self, wanted=None):
+        wanted = wanted or spec(vdisks='2', vdisk_gb='10')
         return [
-            host.host for host in self.filter.filter_all(self.hosts, asked)
+            host.host for host in self.filter.filter_all(self.hosts, wanted)
         ]
 
+
+class FilterTest(FilterTestCase):
     def test_other_requests_pass_untouched(self):
         self.assertEqual(3, len(self._passed(spec())))
         for host in self.hosts:
@@ -134,6 +141,147 @@ class FilterTest(unittest.TestCase):
         self.attached = [bound.Attached('v', 'host1')]
         with self.assertLogs(filters.LOG.logger, 'INFO'):
             self.assertEqual([], self._passed())
+
+
+class ProfileTest(FilterTestCase):
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        conf.register_opts(conf.CONF)
+        conf.CONF.set_override('profile_dirs', [directory.name], 'diskplacer')
+        self.addCleanup(conf.CONF.clear_override, 'profile_dirs', 'diskplacer')
+        asked.reset()
+        self.addCleanup(asked.reset)
+
+    def _profile(self, **settings):
+        profile = {'name': 'mine', 'title': 'T', 'description': 'D'}
+        path = self.directory / 'mine.yaml'
+        path.write_text(json.dumps({**profile, **settings}))
+
+    def test_a_profile_is_enough(self):
+        self._profile(
+            specs={'diskplacer:vdisks': 2, 'diskplacer:vdisk_gb': 10}
+        )
+        self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
+        self._report(1, fakes.disk(1, 0))
+        self.assertEqual(['host0'], self._passed(spec(profile='mine')))
+
+    def test_cache_mode(self):
+        self._profile(cache_mode='none')
+        for number, mode in enumerate(('none', 'writeback', None)):
+            report = fakes.report(number, fakes.disk(number, 0))
+            if mode:
+                report['cache_mode'] = mode
+            self.fleet.update(report)
+        wanted = spec(profile='mine', vdisks='1', vdisk_gb='10')
+        self.assertEqual(['host0'], self._passed(wanted))
+        del self.hosts[0]
+        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+            self.assertEqual([], self._passed(wanted))
+        self.assertIn('2 do not have the cache mode', logs.output[0])
+
+    def test_an_unknown_profile(self):
+        with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
+            self.assertEqual([], self._passed(spec(profile='nobodys')))
+        self.assertIn('diskplacer:profile=nobodys is not', logs.output[0])
+
+    def test_a_bad_catalogue(self):
+        self._profile(cache_mode='sometimes')
+        with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
+            self.assertEqual([], self._passed(spec(profile='mine')))
+        self.assertIn('cache_mode', logs.output[0])
+        self.assertIn('sometimes', logs.output[0])
+        # and it is read again once it has been repaired
+        self._profile()
+        self.assertEqual(3, len(self._passed(spec(profile='mine'))))
+
+
+class NumaTest(FilterTestCase):
+    def setUp(self):
+        super().setUp()
+        self.hosts = [fakes.numa_host(number, 0, 0) for number in range(3)]
+
+    def _asked(self, numa='required', **kwargs):
+        return fakes.numa_spec(numa=numa, vdisks='2', vdisk_gb='10', **kwargs)
+
+    def _nodes(self, number, *nodes):
+        self._report(
+            number,
+            *(
+                fakes.disk(number, i, numa_node=node)
+                for i, node in enumerate(nodes)
+            ),
+        )
+
+    def test_required(self):
+        self._nodes(0, 0, 1)
+        self._nodes(1, 0, 0)
+        self.assertEqual(['host1'], self._passed(self._asked()))
+        self.assertEqual(2, len(self._passed(self._asked('preferred'))))
+        self.assertEqual(2, len(self._passed(self._asked('none'))))
+
+    def test_nobody_can_align(self):
+        self._nodes(0, 0, 1)
+        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+            self.assertEqual([], self._passed(self._asked()))
+        self.assertIn('1 cannot have them on the NUMA', logs.output[0])
+
+    def test_the_disks_are_taken_where_the_vcpus_will_be(self):
+        self._nodes(0, 0, 0, 1, 1)
+        self.hosts[0].numa_topology = fakes.numa_topology(2, 0)
+        with mock.patch.object(filters.capacities, 'of_host', lambda _: {}):
+            self._passed(self._asked())
+            candidate = self.hosts[0].allocation_candidates[0]
+        disks = {fakes.disk_uuid(0, 2), fakes.disk_uuid(0, 3)}
+        self.assertEqual(disks, disks & candidate['allocations'].keys())
+        limits = self.hosts[0].limits['numa_topology']
+        self.assertEqual({'cell1'}, limits.network_metadata.physnets)
+
+    def test_a_host_that_turns_out_not_to_align_has_no_candidates(self):
+        self._nodes(0, 0, 0)
+        full = filters.fleets.Capacity(100, 100, 150, 0)
+        fresh = {fakes.disk_uuid(0, 1): full}
+        for numa, left in (('required', False), ('preferred', True)):
+            self._nodes(0, 0, 0)
+            with mock.patch.object(
+                filters.capacities, 'of_host', lambda _: fresh
+            ):
+                self._passed(self._asked(numa))
+                found = self.hosts[0].allocation_candidates
+                self.assertEqual(left, bool(found))
+            self.hosts[0] = fakes.numa_host(0, 0, 0)
+
+
+class RoomTest(FilterTestCase):
+    def setUp(self):
+        super().setUp()
+        self.filter = room.DiskRoomFilter()
+
+    def test_bad_flavor_is_the_other_filters(self):
+        bad = fakes.numa_spec(vdisks='2')
+        self.assertEqual(3, len(self._passed(bad)))
+
+    def test_no_reports(self):
+        self.assertEqual(3, len(self._passed()))
+
+    def _passed(self, wanted=None):
+        return super()._passed(
+            wanted or fakes.numa_spec(vdisks='2', vdisk_gb='10')
+        )
+
+    def test_hosts_with_room_are_not_touched(self):
+        self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
+        self._report(1, fakes.disk(1, 0))
+        self.assertEqual(['host0'], self._passed())
+        self.assertIsInstance(self.hosts[0].allocation_candidates, list)
+
+    def test_requests_without_topology_pass(self):
+        self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
+        self.assertEqual(
+            3, len(self._passed(fakes.numa_spec(0, vdisks='2', vdisk_gb='1')))
+        )
 
 
 class WeigherTest(unittest.TestCase):

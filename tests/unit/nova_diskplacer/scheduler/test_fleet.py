@@ -162,3 +162,32 @@ class FleetTest(unittest.TestCase):
         self.assertEqual(fakes.host_uuid(1), vdisk.provider)
         self.fleet.update(fakes.report(1, fakes.disk(1, 0)))
         self.assertEqual([], self.fleet.bound(['v']))
+
+    def test_numa_nodes(self):
+        self.fleet.update(
+            fakes.report(
+                0,
+                fakes.disk(0, 0, numa_node=1),
+                fakes.disk(0, 1, numa_node=None),
+            )
+        )
+        view = self.fleet.view(self.rows)
+        self.assertEqual([1, fleets.NO_NODE], view.numa_node[0].tolist())
+
+    def test_cache_modes(self):
+        for mode in ('writethrough', 'none', None):
+            report = fakes.report(1, fakes.disk(1, 0))
+            if mode:
+                report['cache_mode'] = mode
+            self.fleet.update(report)
+            self.assertEqual(
+                ['', mode or ''],
+                self.fleet.view(self.rows).cache_mode.tolist(),
+            )
+
+    def test_some_hosts_of_a_view(self):
+        view = self.fleet.view(self.rows)
+        last = view.take(np.array([1]))
+        self.assertEqual([view.disks[1]], last.disks)
+        self.assertEqual([view.free_gb[1].tolist()], last.free_gb.tolist())
+        self.assertEqual(1, len(last.cache_mode))

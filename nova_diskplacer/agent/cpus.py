@@ -1,0 +1,145 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Sets of host CPUs: as text, and as this host has them."""
+
+import collections.abc
+import dataclasses
+import glob
+import os
+import re
+
+from oslo_config import cfg
+
+from nova_diskplacer import exception
+
+SYS = '/sys'
+
+Cpus = frozenset[int]
+
+_ALLOWED = 'CPUs and ranges, those to leave out after ^, such as 0-7,^2,12'
+
+_OPTS = [cfg.StrOpt('cpu_shared_set'), cfg.StrOpt('cpu_dedicated_set')]
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """The CPUs of a host that are online, all and by NUMA node."""
+
+    online: Cpus
+    nodes: collections.abc.Mapping[int, Cpus]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Nova's ``[compute]`` options of this host; None: not set."""
+
+    shared: Cpus | None = None
+    dedicated: Cpus | None = None
+
+    def available(self, online: Cpus) -> Cpus:
+        """Return the CPUs that servers with shared CPUs may use.
+
+        All but the dedicated ones unless Nova was told which. Nova itself
+        takes no such servers where only dedicated ones are set.
+        """
+        if self.shared is not None:
+            return self.shared & online
+        return online - (self.dedicated or frozenset())
+
+
+def parse(text: str) -> Cpus:
+    """Return the CPUs that Nova, libvirt or the kernel write as ``text``.
+
+    :raises ValueError: it is not as they write it.
+    """
+    included: set[int] = set()
+    excluded: set[int] = set()
+    for rule in filter(None, map(str.strip, text.split(','))):
+        wanted = excluded if rule.startswith('^') else included
+        found = re.fullmatch(r'\^?\s*(\d+)\s*(?:-\s*(\d+))?', rule)
+        if found is None:
+            raise ValueError(f'{rule!r} in {text!r} is none of {_ALLOWED}')
+        first, last = int(found[1]), int(found[2] or found[1])
+        if first > last:
+            raise ValueError(f'{rule!r} in {text!r} ends before it begins')
+        wanted.update(range(first, last + 1))
+    return frozenset(included - excluded)
+
+
+def render(cpus: collections.abc.Iterable[int]) -> str:
+    """Return the text for CPUs, with ranges."""
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and ranges[-1][1] == cpu - 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ','.join(
+        str(first) if first == last else f'{first}-{last}'
+        for first, last in ranges
+    )
+
+
+def read(sys: str = SYS) -> Host:
+    """Return the CPUs of this host.
+
+    :raises OSError: the kernel does not tell.
+    """
+    devices = os.path.join(sys, 'devices', 'system')
+    online = parse(_content(os.path.join(devices, 'cpu', 'online')))
+    return Host(
+        online,
+        {
+            int(os.path.basename(node).removeprefix('node')): online
+            & parse(_content(os.path.join(node, 'cpulist')))
+            for node in glob.glob(os.path.join(devices, 'node', 'node[0-9]*'))
+        },
+    )
+
+
+def configured(files: collections.abc.Iterable[str]) -> Config:
+    """Return what nova-compute is told in its configuration files.
+
+    :raises DiskPlacerError: a file cannot be read, or an option is not as
+        Nova takes it.
+    """
+    conf = cfg.ConfigOpts()
+    conf.register_opts(_OPTS, 'compute')
+    try:
+        conf([], default_config_files=list(files), default_config_dirs=[])
+    except cfg.Error as error:
+        raise exception.DiskPlacerError(
+            f'[diskplacer_agent] nova_conf cannot be read: {error}'
+        ) from error
+    return Config(*(_option(conf, option.name) for option in _OPTS))
+
+
+def _option(conf: cfg.ConfigOpts, name: str) -> Cpus | None:
+    text = conf.compute[name]
+    if not text:
+        return None
+    where = f'[compute] {name}={text}'
+    try:
+        found = parse(text)
+    except ValueError as error:
+        raise exception.DiskPlacerError(f'{where}: {error}') from error
+    if not found:
+        raise exception.DiskPlacerError(
+            f'{where} leaves no CPU; allowed are {_ALLOWED}'
+        )
+    return found
+
+
+def _content(path: str) -> str:
+    with open(path, encoding='ascii') as stream:
+        return stream.read().strip()

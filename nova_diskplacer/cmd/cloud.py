@@ -1,0 +1,84 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The operator's cloud: Nova's API with clouds.yaml or OS_* variables."""
+
+import argparse
+import collections.abc
+import contextlib
+import os
+import typing
+
+import openstack
+from keystoneauth1 import exceptions as ks_exc
+from novaclient import client
+from novaclient import exceptions as nova_exc
+from openstack import exceptions as sdk_exc
+
+from nova_diskplacer import exception
+
+# The first microversion that checks extra specs; they are shown with their
+# flavor since 2.61.
+_MICROVERSION = '2.86'
+
+# Seconds that a request may take, where clouds.yaml does not say.
+_TIMEOUT = 60.0
+
+
+class CloudError(exception.DiskPlacerError):
+    """The cloud cannot be asked, or refuses."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the cloud."""
+    parser.add_argument(
+        '--os-cloud',
+        metavar='CLOUD',
+        help='cloud in clouds.yaml (default: $OS_CLOUD, or the cloud that '
+        'the OS_* variables describe)',
+    )
+
+
+def connect(args: argparse.Namespace) -> typing.Any:
+    """Return a client of Nova's API; nothing is sent yet.
+
+    :raises CloudError: clouds.yaml or the variables describe no cloud.
+    """
+    named = args.os_cloud or os.environ.get('OS_CLOUD')
+    where = f'cloud {named}' if named else 'clouds.yaml or OS_* variables'
+    with explained(where):
+        region = openstack.config.get_cloud_region(cloud=args.os_cloud)
+        session = region.get_session()
+        session.timeout = session.timeout or _TIMEOUT
+        return client.Client(
+            _MICROVERSION,
+            session=session,
+            region_name=region.get_region_name('compute'),
+            endpoint_type=region.get_interface('compute') or 'public',
+            endpoint_override=region.get_endpoint('compute'),
+        )
+
+
+@contextlib.contextmanager
+def explained(what: str) -> collections.abc.Iterator[None]:
+    """Make errors of the client libraries ``CloudError``.
+
+    :param what: what is asked, named in the error.
+    """
+    try:
+        yield
+    except (
+        ks_exc.ClientException,
+        nova_exc.ClientException,
+        sdk_exc.SDKException,
+    ) as error:
+        raise CloudError(f'{what}: {error}') from error

@@ -1,0 +1,230 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage guest-config: user data for a server with vdisks."""
+
+import argparse
+import typing
+
+from novaclient import exceptions as nova_exc
+from novaclient import utils
+from oslo_config import cfg
+
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+from nova_diskplacer import placement
+from nova_diskplacer.cmd import cloud
+from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import map as map_
+from nova_diskplacer.guest import config
+from nova_diskplacer.guest import frameworks
+from nova_diskplacer.profiles import catalogue
+
+_NODE = 'OS-EXT-SRV-ATTR:hypervisor_hostname'
+
+_FORMATS = {'user-data': config.user_data, 'script': config.script}
+
+
+def register(subparsers: typing.Any) -> None:
+    """Add the ``guest-config`` command to an argparse parser's subparsers."""
+    parser = subparsers.add_parser(
+        'guest-config',
+        help='user data that has a server use its vdisks',
+        description='Prints cloud-init user data that formats and mounts the '
+        'vdisks of a server and has a framework spread its data over them. A '
+        'disk with a signature that is not its own is left alone.',
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        '--server',
+        metavar='ID',
+        help='for this server and the vdisks that are attached to it now',
+    )
+    which.add_argument(
+        '--flavor',
+        metavar='FLAVOR',
+        help='for any server of this flavor, by name or ID, that boots with '
+        'the blank volumes that the flavor has room for',
+    )
+    parser.add_argument(
+        '--for',
+        dest='framework',
+        required=True,
+        choices=sorted(frameworks.FRAMEWORKS),
+        help='what lists the directories; plain: only format and mount',
+    )
+    parser.add_argument(
+        '--filesystem',
+        choices=config.FILESYSTEMS,
+        help="default: what the flavor's profile advises, or " + config.XFS,
+    )
+    parser.add_argument(
+        '--mount-root',
+        metavar='DIRECTORY',
+        default=config.MOUNT_ROOT,
+        help='each vdisk is mounted below it, by its serial (default: '
+        '%(default)s)',
+    )
+    parser.add_argument(
+        '--conf-dir',
+        metavar='DIRECTORY',
+        help='where the configuration of the framework is (default: '
+        + ', '.join(
+            f'{one.conf_dir} for {name}'
+            for name, one in sorted(frameworks.FRAMEWORKS.items())
+            if one.conf_dir
+        )
+        + ')',
+    )
+    parser.add_argument(
+        '--owner',
+        metavar='USER[:GROUP]',
+        help='owner of the directories (default: '
+        + ', '.join(
+            f'{directory.owner} for {directory.name}'
+            for one in frameworks.FRAMEWORKS.values()
+            for directory in one.directories
+        )
+        + ')',
+    )
+    parser.add_argument(
+        '--format',
+        choices=sorted(_FORMATS, reverse=True),
+        default='user-data',
+        help='script: only what the user data runs, for a server that is up '
+        '(default: %(default)s)',
+    )
+    map_.add_timeout(parser)
+    cloud.add_arguments(parser)
+    parser.set_defaults(handler=_guest_config)
+
+
+def _guest_config(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    profiles = catalogue.load(conf.diskplacer.profile_dirs)
+    nova = cloud.connect(args)
+    if args.server:
+        with cloud.explained(f'server {args.server}'):
+            server = nova.servers.get(args.server).to_dict()
+            attached = [
+                one.volumeId
+                for one in nova.volumes.get_server_volumes(args.server)
+            ]
+        specs = server['flavor'].get('extra_specs', {})
+        vdisks = config.VDisks(_vdisks(conf, args, server, attached))
+    else:
+        specs = _specs(nova, args.flavor)
+        vdisks = _wanted(args.flavor, specs, profiles)
+    request = _request(args, _advice(specs, profiles))
+    text = _FORMATS[args.format](config.settings(vdisks, request))
+    print(text, end='')
+    return 0
+
+
+def _vdisks(
+    conf: cfg.ConfigOpts,
+    args: argparse.Namespace,
+    server: dict[str, typing.Any],
+    attached: list[str],
+) -> tuple[str, ...]:
+    """Return which of a server's volumes are vdisks, as its host's agent says.
+
+    :raises DiskPlacerError: none is, or it cannot be told.
+    """
+    node = server.get(_NODE)
+    if not node:
+        raise exception.DiskPlacerError(
+            f'server {args.server}: Nova does not show its compute node: it '
+            'has none, or the account may not see it'
+        )
+    root = placement.PlacementClient.from_conf(conf).provider_by_name(node)
+    if root is None:
+        raise exception.DiskPlacerError(
+            f'server {args.server}: its compute node {node} is not in '
+            'Placement'
+        )
+    heard = map_.hear(common.transport(), {root.uuid}, args.timeout)
+    if root.uuid not in heard:
+        raise exception.DiskPlacerError(
+            f'server {args.server}: the agent of its compute node {node} did '
+            f'not answer within {args.timeout:g} s, see --timeout'
+        )
+    here = {
+        vdisk['volume_id']
+        for disk in heard[root.uuid]['disks']
+        for vdisk in disk['vdisks']
+    }
+    found = tuple(volume for volume in attached if volume in here)
+    if not found:
+        raise exception.DiskPlacerError(
+            f'server {args.server}: none of its {len(attached)} volumes is a '
+            'vdisk'
+        )
+    return found
+
+
+def _specs(nova: typing.Any, name: str) -> dict[str, str]:
+    with cloud.explained(f'flavor {name}'):
+        try:
+            # None: the private ones too, which take an administrator to see
+            found = utils.find_resource(
+                nova.flavors, name, wrap_exception=False, is_public=None
+            )
+        except nova_exc.NoUniqueMatch:
+            raise exception.DiskPlacerError(
+                f'flavor {name}: there are several of this name, use an ID'
+            ) from None
+        specs: dict[str, str] = found.get_keys()
+    return specs
+
+
+def _wanted(
+    name: str, specs: dict[str, str], profiles: catalogue.Catalogue
+) -> config.VDisks:
+    """Return the vdisks that a server of a flavor boots with.
+
+    :raises DiskPlacerError: there are none, or the extra specs are wrong.
+    """
+    try:
+        request = flavor.parse(specs, profiles)
+    except ValueError as error:
+        raise exception.DiskPlacerError(f'flavor {name}: {error}') from None
+    if request is None:
+        raise exception.DiskPlacerError(
+            f'flavor {name} has no vdisks: {flavor.NAMESPACE}vdisks and '
+            f'{flavor.NAMESPACE}vdisk_gb are not set'
+        )
+    return config.VDisks(None, request.vdisks, request.vdisk_gb)
+
+
+def _advice(
+    specs: dict[str, str], profiles: catalogue.Catalogue
+) -> catalogue.Guest:
+    name = specs.get(flavor.NAMESPACE + flavor.PROFILE)
+    return profiles.find(name).guest if name else catalogue.Guest()
+
+
+def _request(
+    args: argparse.Namespace, advice: catalogue.Guest
+) -> config.Request:
+    queue = {
+        'scheduler': advice.scheduler,
+        'read_ahead_kb': advice.read_ahead_kb,
+    }
+    return config.Request(
+        args.framework,
+        args.filesystem or advice.filesystem or config.XFS,
+        advice.mount_options,
+        {key: value for key, value in queue.items() if value is not None},
+        args.mount_root,
+        args.conf_dir,
+        args.owner,
+    )

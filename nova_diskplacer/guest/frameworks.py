@@ -1,0 +1,107 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What spreads its data over directories, and which property lists them.
+
+Paths, users and groups are those of the packages of Apache Bigtop, and of
+Apache's own for Cassandra.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Directory:
+    """A directory on each vdisk, and the property that lists them."""
+
+    name: str
+    owner: str
+    mode: int
+    file: str
+    syntax: str
+    property: str
+    prefix: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Framework:
+    """What spreads its data over directories; ``conf_dir`` has its files."""
+
+    conf_dir: str = ''
+    directories: tuple[Directory, ...] = ()
+
+
+#: By the name that ``--for`` takes; the defaults are the distributions'.
+FRAMEWORKS = {
+    'hdfs': Framework(
+        '/etc/hadoop/conf',
+        (
+            Directory(
+                'hdfs',
+                'hdfs:hadoop',
+                0o700,
+                'hdfs-site.xml',
+                'xml',
+                'dfs.datanode.data.dir',
+                'file://',
+            ),
+            Directory(
+                'yarn',
+                'yarn:hadoop',
+                0o755,
+                'yarn-site.xml',
+                'xml',
+                'yarn.nodemanager.local-dirs',
+            ),
+        ),
+    ),
+    'spark': Framework(
+        '/etc/spark/conf',
+        (
+            Directory(
+                'spark',
+                'spark:spark',
+                0o1777,
+                'spark-defaults.conf',
+                'properties',
+                'spark.local.dir',
+            ),
+        ),
+    ),
+    'kafka': Framework(
+        '/etc/kafka/conf',
+        (
+            Directory(
+                'kafka',
+                'kafka:kafka',
+                0o750,
+                'server.properties',
+                'properties',
+                'log.dirs',
+            ),
+        ),
+    ),
+    'cassandra': Framework(
+        '/etc/cassandra',
+        (
+            Directory(
+                'cassandra',
+                'cassandra:cassandra',
+                0o750,
+                'cassandra.yaml',
+                'yaml',
+                'data_file_directories',
+            ),
+        ),
+    ),
+    'plain': Framework(),
+}

@@ -1,0 +1,248 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Formats and mounts this server's vdisks, and lists them for a framework.
+
+Runs in the guest, alone: with nothing but Python 3.6 or later, util-linux and
+the filesystem's tools. Made by ``diskplacer-manage guest-config``.
+
+It may run at any time and be killed at any time. What it has made is told by
+the disk itself: a filesystem whose UUID is that of the disk's serial, and
+whose label says whether it was finished. A disk with any other signature is
+never written to.
+"""
+
+import fcntl
+import grp
+import os
+import pwd
+import sys
+import typing
+
+from nova_diskplacer.guest import editing
+from nova_diskplacer.guest import system
+
+FSTAB = '/etc/fstab'
+LOCK = '/run/diskplacer-guest.lock'
+BY_ID = '/dev/disk/by-id/virtio-'
+
+Settings = typing.Dict[str, typing.Any]
+
+
+class Guest:
+    """The vdisks of this server, as the settings want them.
+
+    :param early: what packages bring, users and configuration, may not be
+        there yet.
+    """
+
+    def __init__(self, settings: Settings, early: bool) -> None:
+        self._settings = settings
+        self._early = early
+        self._present = {}  # type: typing.Dict[str, str]
+        self.problems = []  # type: typing.List[str]
+
+    def _try(
+        self, what: str, step: typing.Callable[..., object], *arguments: object
+    ) -> bool:
+        try:
+            step(*arguments)
+        except Exception as error:
+            self.problems.append('%s: %s' % (what, error))
+            return False
+        return True
+
+    def run(self) -> None:
+        """Do all that can be done; the rest is in ``problems``."""
+        self._try('udev', system.run, 'udevadm', 'settle')
+        self._present = system.vdisks()
+        for serial in sorted(self._present):
+            self._try(serial, self._adopt, serial)
+        mounted = [
+            serial
+            for serial in self._known()
+            if self._try(serial, self._serve, serial)
+        ]
+        self._check(mounted)
+        if self._known():
+            for one in self._settings['directories']:
+                self._try(one['file'], self._list, one)
+
+    def _check(self, mounted: typing.Sequence[str]) -> None:
+        wanted = self._settings['volumes']
+        for serial in wanted or ():
+            if serial not in mounted:
+                self.problems.append('%s: is not in use' % serial)
+        if wanted is None and len(mounted) < self._settings['count']:
+            self.problems.append(
+                '%d of %d vdisks are in use'
+                % (len(mounted), self._settings['count'])
+            )
+
+    def _point(self, serial: str) -> str:
+        return os.path.join(self._settings['root'], serial)
+
+    def _entries(self) -> typing.List[typing.List[str]]:
+        text = system.read(FSTAB) if os.path.exists(FSTAB) else ''
+        return [line.split() for line in text.split('\n')]
+
+    def _known(self) -> typing.List[str]:
+        """Return the serials of the vdisks that were adopted."""
+        return sorted(
+            fields[0][len(BY_ID) :]
+            for fields in self._entries()
+            if len(fields) > 2
+            and fields[0].startswith(BY_ID)
+            and fields[1] == self._point(fields[0][len(BY_ID) :])
+        )
+
+    def _adopt(self, serial: str) -> None:
+        """Have the filesystem of a vdisk, and its line in fstab."""
+        device = '/dev/' + self._present[serial]
+        wanted = self._settings['volumes']
+        if serial in self._known() or (wanted and serial not in wanted):
+            return
+        if system.in_use(device):
+            print('%s (%s): in use, left alone' % (device, serial))
+            return
+        found = system.signature(device)
+        own = found.get('UUID') == system.identity(serial)
+        if found and not own:
+            kind = found.get('TYPE') or found.get('PTTYPE') or 'unknown'
+            print(
+                '%s (%s): left alone, has a signature: %s'
+                % (device, serial, kind)
+            )
+            return
+        if not found and wanted is None and not self._sized(serial):
+            print('%s (%s): left alone, has another size' % (device, serial))
+            return
+        if not found or found.get('LABEL') == system.UNFINISHED:
+            kind = self._settings['filesystem']
+            print('%s (%s): making %s' % (device, serial, kind))
+            system.make(device, serial, kind, bool(found))
+        else:
+            kind = found['TYPE']
+        self._record(serial, kind)
+
+    def _sized(self, serial: str) -> bool:
+        sectors = system.read('/sys/block/%s/size' % self._present[serial])
+        return int(sectors) * 512 == int(self._settings['bytes'])
+
+    def _record(self, serial: str, kind: str) -> None:
+        os.makedirs(self._point(serial), exist_ok=True)
+        text = system.read(FSTAB) if os.path.exists(FSTAB) else ''
+        if text and not text.endswith('\n'):
+            text += '\n'
+        system.replace(
+            FSTAB,
+            '%s%s%s %s %s %s 0 %d\n'
+            % (
+                text,
+                BY_ID,
+                serial,
+                self._point(serial),
+                kind,
+                self._settings['options'],
+                0 if kind == 'xfs' else 2,
+            ),
+        )
+        if os.path.isdir('/run/systemd/system'):
+            system.run('systemctl', 'daemon-reload')
+
+    def _serve(self, serial: str) -> None:
+        """Have a vdisk mounted and grown, its queue and directories set."""
+        if serial not in self._present:
+            raise system.Problem('there is no such disk')
+        name = self._present[serial]
+        point = self._point(serial)
+        os.makedirs(point, exist_ok=True)
+        if not os.path.ismount(point):
+            try:
+                system.run('mount', point)
+            except system.Problem:
+                # the boot may have been faster
+                if not os.path.ismount(point):
+                    raise
+        device = os.stat(point).st_dev
+        number = '%d:%d' % (os.major(device), os.minor(device))
+        if number != system.read('/sys/block/%s/dev' % name).strip():
+            raise system.Problem('another disk is mounted on ' + point)
+        if system.run('findmnt', '-n', '-o', 'FSTYPE', point).strip() == 'xfs':
+            system.run('xfs_growfs', point)
+        else:
+            system.run('resize2fs', '/dev/' + name)
+        self._tune(name)
+        for one in self._settings['directories']:
+            self._directory(os.path.join(point, one['name']), one)
+
+    def _tune(self, name: str) -> None:
+        for key, value in self._settings['queue'].items():
+            path = '/sys/block/%s/queue/%s' % (name, key)
+            try:
+                with open(path, 'w') as stream:
+                    stream.write(str(value))
+            except OSError as error:
+                # advice, and not every kernel has every scheduler
+                print('%s: %s: %s' % (path, value, error.strerror))
+
+    def _directory(self, path: str, one: Settings) -> None:
+        """Have a directory; what has another owner than root is kept."""
+        umask = os.umask(0)
+        try:
+            os.mkdir(path, one['mode'])
+        except FileExistsError:
+            pass
+        finally:
+            os.umask(umask)
+        if os.stat(path).st_uid != 0:
+            return
+        user, _, group = one['owner'].partition(':')
+        try:
+            account = pwd.getpwnam(user)
+            number = grp.getgrnam(group).gr_gid if group else account.pw_gid
+        except KeyError as error:
+            if self._early:
+                return
+            raise system.Problem('%s: %s' % (path, error.args[0])) from None
+        os.chown(path, account.pw_uid, number)
+
+    def _list(self, one: Settings) -> None:
+        """Write the directories into the configuration of a framework."""
+        try:
+            old = system.read(one['file'])
+        except FileNotFoundError:
+            if self._early:
+                return
+            old = ''
+        new = editing.EDITORS[one['syntax']](
+            old,
+            one['property'],
+            [
+                one['prefix'] + os.path.join(self._point(serial), one['name'])
+                for serial in self._known()
+            ],
+        )
+        if new != old:
+            print('%s: %s' % (one['file'], one['property']))
+            system.replace(one['file'], new)
+
+
+def main(settings: Settings) -> int:
+    """Do it; returns the exit status, which is 1 if there are problems."""
+    guest = Guest(settings, early=sys.argv[1:] == ['early'])
+    with open(LOCK, 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        guest.run()
+    for problem in guest.problems:
+        print('vdisks: ' + problem, file=sys.stderr)
+    return int(bool(guest.problems))

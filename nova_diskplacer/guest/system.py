@@ -1,0 +1,143 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Commands, files and disks as the guest has them.
+
+Runs in the guest as a part of ``script``.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import tempfile
+import typing
+import uuid
+
+# What virtio-blk shows of a volume's ID: 20 characters.
+SERIAL = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){2}-[0-9a-f]$')
+NAMESPACE = uuid.UUID('0b1f7c64-5a0e-4f0c-8e0d-9b7f6a3d2c51')
+
+# Labels of a filesystem that is being made, and of one that is finished.
+UNFINISHED, FINISHED = 'vdisk-new', 'vdisk'
+
+
+class Problem(Exception):
+    """Something that has to be done cannot be done."""
+
+
+def run(*command: str, allowed: typing.Sequence[int] = (0,)) -> str:
+    """Return what a command prints; fail unless it ends as allowed."""
+    try:
+        done = subprocess.run(  # noqa: S603 no shell is involved
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
+    except OSError as error:
+        raise Problem('%s: %s' % (command[0], error.strerror)) from None
+    if done.returncode not in allowed:
+        said = (done.stderr or done.stdout).strip()
+        raise Problem('%s: %s' % (' '.join(command), said))
+    return done.stdout
+
+
+def read(path: str) -> str:
+    with open(path, encoding='latin-1', newline='') as stream:
+        return stream.read()
+
+
+def replace(path: str, text: str) -> None:
+    """Have a file hold a text: the old or the new one, never a part."""
+    path = os.path.realpath(path)
+    directory = os.path.dirname(path)
+    descriptor, temporary = tempfile.mkstemp(dir=directory, prefix='.vdisk-')
+    try:
+        with open(descriptor, 'w', encoding='latin-1', newline='') as stream:
+            stream.write(text)
+            try:
+                old = os.stat(path)
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+                os.fchmod(descriptor, old.st_mode & 0o7777)
+            except FileNotFoundError:
+                os.fchmod(descriptor, 0o644)
+            stream.flush()
+            os.fsync(descriptor)
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    parent = os.open(directory, os.O_RDONLY)
+    os.fsync(parent)
+    os.close(parent)
+
+
+def vdisks() -> typing.Dict[str, str]:
+    """Return the kernel's names of the disks that are volumes, by serial."""
+    found = {}
+    for path in glob.glob('/sys/block/vd*/serial'):
+        serial = read(path).strip('\0\n ')
+        if SERIAL.match(serial):
+            found[serial] = path.split('/')[3]
+    return found
+
+
+def identity(serial: str) -> str:
+    """Return the UUID of the filesystem that this makes on a disk."""
+    return str(uuid.uuid5(NAMESPACE, serial))
+
+
+def in_use(device: str) -> bool:
+    """Tell whether something has mounted a device or a part, or claims it."""
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+    except OSError:
+        return True
+    return False
+
+
+def signature(device: str) -> typing.Dict[str, str]:
+    """Return what blkid tells of a device; nothing if that is blank."""
+    with open(device, 'rb', buffering=0) as stream:
+        stream.read(4096)
+    told = run('blkid', '-p', '-o', 'export', device, allowed=(0, 2, 8))
+    listed = run('wipefs', '--parsable', device)
+    found = dict(
+        line.split('=', 1) for line in told.splitlines() if '=' in line
+    )
+    if not found and any(
+        not line.startswith('#') for line in listed.splitlines()
+    ):
+        return {'TYPE': 'unknown'}
+    found.pop('DEVNAME', None)
+    return found
+
+
+def make(device: str, serial: str, kind: str, again: bool) -> None:
+    """Make a filesystem; its label becomes FINISHED as the last step."""
+    own = identity(serial)
+    if kind == 'xfs':
+        options = ['-q', '-L', UNFINISHED, '-m', 'uuid=' + own]
+        rename = ['xfs_admin', '-L', FINISHED, device]
+    else:
+        # without -F it may ask whether the whole disk is meant
+        options = ['-q', '-F', '-L', UNFINISHED, '-U', own]
+        rename = ['e2label', device, FINISHED]
+    if again and kind == 'xfs':
+        options.append('-f')
+    run('mkfs.' + kind, *(options + [device]))
+    descriptor = os.open(device, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    run(*rename)

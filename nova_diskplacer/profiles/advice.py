@@ -1,0 +1,174 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What profiles say of flavors: what applying changes, what contradicts."""
+
+import collections.abc
+import dataclasses
+import typing
+
+from nova_diskplacer import flavor
+from nova_diskplacer.profiles import catalogue
+
+PROFILE = flavor.NAMESPACE + flavor.PROFILE
+_NUMA = flavor.NAMESPACE + 'numa'
+
+# How many and how large a flavor says for itself; shapes limit them.
+_FREE = {flavor.NAMESPACE + name for name in ('vdisks', 'vdisk_gb')}
+
+_UNITS = {
+    'vcpus': 'vCPUs',
+    'ram_gb': 'GiB of memory',
+    'vdisks': 'vdisks',
+    'vdisk_gb_per_ram_gb': 'GiB of vdisks for each GiB of memory',
+}
+
+Specs = collections.abc.Mapping[str, str]
+Profiles = collections.abc.Mapping[str, catalogue.Profile]
+
+
+@dataclasses.dataclass(frozen=True)
+class Flavor:
+    """A flavor of Nova's."""
+
+    name: str
+    vcpus: int
+    ram_mb: int
+    extra_specs: Specs
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What is wrong with a flavor, and what says so.
+
+    ``source`` is a place in a paper, empty if none of them is concerned.
+    """
+
+    flavor: str
+    profile: str
+    text: str
+    source: str = ''
+
+
+def applied(
+    profile: catalogue.Profile, specs: Specs, profiles: Profiles
+) -> dict[str, str]:
+    """Return a flavor's extra specs as they are with a profile applied.
+
+    The profile's own extra specs of Nova are set, its defaults are left to
+    the scheduler. What the flavor's profile before had set is taken away.
+    """
+    before = profiles.get(specs.get(PROFILE, ''))
+    left = {
+        key: value
+        for key, value in specs.items()
+        if before is None or before.hw.get(key) != value
+    }
+    return {**left, **profile.hw, PROFILE: profile.name}
+
+
+def effective(specs: Specs, profiles: Profiles) -> dict[str, str]:
+    """Return a flavor's extra specs with its profile's defaults filled in."""
+    profile = profiles.get(specs.get(PROFILE, ''))
+    if profile is None:
+        return dict(specs)
+    return {**profile.specs, **specs, PROFILE: profile.name}
+
+
+def wanted(profile: catalogue.Profile) -> dict[str, str]:
+    """Return the extra specs of a flavor that is all as a profile says."""
+    return {PROFILE: profile.name, **profile.specs, **profile.hw}
+
+
+def check(one: Flavor, profiles: Profiles) -> list[Finding]:
+    """Return what a flavor's extra specs and figures contradict.
+
+    Nothing is said of flavors without ``diskplacer:`` extra specs, and of
+    those without a profile only what the scheduler would refuse.
+    """
+    name = one.extra_specs.get(PROFILE, '')
+    try:
+        request = flavor.parse(one.extra_specs, profiles)
+    except ValueError as error:
+        return [Finding(one.name, name, str(error))]
+    profile = profiles.get(name)
+    if profile is None:
+        return []
+    return [
+        Finding(one.name, profile.name, text, profile.sources.get(path, ''))
+        for path, text in (
+            *_overridden(profile, one.extra_specs),
+            *_misshapen(profile.shape, _figures(one, request)),
+        )
+    ]
+
+
+def _overridden(
+    profile: catalogue.Profile, specs: Specs
+) -> collections.abc.Iterator[tuple[str, str]]:
+    for path, wishes in (('specs', profile.specs), ('hw', profile.hw)):
+        for key, wish in wishes.items():
+            value = specs.get(key, wish)
+            if key in _FREE or value == wish:
+                continue
+            if key == _NUMA and _stricter(value, wish):
+                continue
+            yield f'{path}.{key}', f'{key}={value}, the profile has {wish}'
+
+
+def _stricter(value: str, wish: str) -> bool:
+    return flavor.NUMA.index(value) > flavor.NUMA.index(wish)
+
+
+def _figures(
+    one: Flavor, request: flavor.VDiskRequest | None
+) -> dict[str, float]:
+    ram_gb = one.ram_mb / 1024
+    figures = {'vcpus': one.vcpus, 'ram_gb': ram_gb}
+    if request is not None:
+        figures['vdisks'] = request.vdisks
+        figures['vdisk_gb_per_ram_gb'] = (
+            request.vdisks * request.vdisk_gb / ram_gb
+        )
+    return figures
+
+
+def _misshapen(
+    shape: catalogue.Shape, figures: dict[str, float]
+) -> collections.abc.Iterator[tuple[str, str]]:
+    for name, figure in figures.items():
+        broken = _broken(getattr(shape, name), figure)
+        if broken:
+            which, advice = broken
+            yield (
+                f'shape.{name}.{which}',
+                f'{figure:g} {_UNITS[name]}, {advice}',
+            )
+
+
+def _broken(limits: catalogue.Limits, figure: float) -> tuple[str, str] | None:
+    """Return which limit a figure breaks, and the advice."""
+    if limits.minimum is not None and figure < limits.minimum:
+        return 'minimum', f'{limits.minimum:g} or more advised'
+    if limits.maximum is not None and figure > limits.maximum:
+        return 'maximum', f'{limits.maximum:g} or fewer advised'
+    if limits.recommended:
+        low, high = limits.recommended
+        if not low <= figure <= high:
+            return 'recommended', f'best with {between(limits.recommended)}'
+    return None
+
+
+def between(ends: tuple[typing.Any, typing.Any]) -> str:
+    """Return a range in words."""
+    low, high = ends
+    return f'{low:g}' if low == high else f'{low:g} to {high:g}'

@@ -1,0 +1,332 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The catalogue of I/O profiles: those shipped, and the operator's own.
+
+A profile is a YAML file that ``schema.yaml`` describes. The shipped ones lie
+beside this module.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+import os
+import pathlib
+import typing
+
+import jsonschema
+
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+from nova_diskplacer.profiles import parsing
+
+_HERE = pathlib.Path(__file__).parent
+
+#: What a profile's file must look like, as a JSON schema.
+SCHEMA = _HERE / 'schema.yaml'
+
+
+@dataclasses.dataclass(frozen=True)
+class Queue:
+    """What a profile wants of the request queue of a disk of one medium.
+
+    ``schedulers`` is in order of preference: the first that the kernel has is
+    taken; empty, or None for the others, leaves the queue as it is. The units
+    are in the names; ``wbt_lat_usec`` 0 turns writeback throttling off.
+    """
+
+    schedulers: tuple[str, ...] = ()
+    read_ahead_kb: int | None = None
+    nr_requests: int | None = None
+    wbt_lat_usec: int | None = None
+    nomerges: int | None = None
+    rq_affinity: int | None = None
+    max_sectors_kb: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a figure of a flavor should be.
+
+    Outside ``minimum`` to ``maximum`` the papers warn against it; within
+    ``recommended``, both ends included, they found it best.
+    """
+
+    minimum: float | None = None
+    maximum: float | None = None
+    recommended: tuple[float, float] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """Limits on a flavor; those on ``ram_gb`` and the ratio are in GiB.
+
+    ``vdisk_gb_per_ram_gb`` limits the size of all vdisks of a server together,
+    which its data set cannot exceed, against its memory.
+    """
+
+    vcpus: Limits = Limits()
+    ram_gb: Limits = Limits()
+    vdisks: Limits = Limits()
+    vdisk_gb_per_ram_gb: Limits = Limits()
+
+
+@dataclasses.dataclass(frozen=True)
+class Guest:
+    """Advice on what the server's own system should do with its vdisks."""
+
+    filesystem: str | None = None
+    mount_options: tuple[str, ...] = ()
+    scheduler: str | None = None
+    read_ahead_kb: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """A profile, as its file says it.
+
+    ``specs`` are the defaults of ``diskplacer:`` extra specs that a flavor
+    leaves unset; ``hw`` are Nova's own extra specs, which ``profile apply``
+    sets. ``queue`` is by medium. ``cache_mode`` None: any will do. Where the
+    profiles of one disk's servers conflict, the higher ``priority`` wins,
+    then the name that is first in the alphabet. ``weight`` is the class of
+    I/O weight, 1 to 100. ``sources`` says of each setting, by its dotted
+    path, what it rests on.
+    """
+
+    name: str
+    title: str
+    description: str
+    aliases: tuple[str, ...] = ()
+    specs: collections.abc.Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )
+    hw: collections.abc.Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )
+    queue: collections.abc.Mapping[str, Queue] = dataclasses.field(
+        default_factory=dict
+    )
+    cache_mode: str | None = None
+    priority: int = 0
+    weight: int = 50
+    shape: Shape = Shape()
+    guest: Guest = Guest()
+    sources: collections.abc.Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+class Catalogue(collections.abc.Mapping[str, Profile]):
+    """Profiles by name; an alias finds its profile too, but is not listed."""
+
+    def __init__(self, profiles: collections.abc.Iterable[Profile]) -> None:
+        """Keep the profiles.
+
+        :raises ProfileError: two profiles have the same alias.
+        """
+        self._profiles = {profile.name: profile for profile in profiles}
+        self._aliases: dict[str, str] = {}
+        for profile in self._profiles.values():
+            for alias in profile.aliases:
+                other = self._aliases.setdefault(alias, profile.name)
+                if other != profile.name:
+                    raise exception.ProfileError(
+                        f'profile {profile.name}: aliases: {alias} is an '
+                        f'alias of {other} already; aliases must be unique'
+                    )
+
+    def __getitem__(self, name: str) -> Profile:
+        if name in self._profiles:
+            return self._profiles[name]
+        return self._profiles[self._aliases[name]]
+
+    def __iter__(self) -> collections.abc.Iterator[str]:
+        return iter(self._profiles)
+
+    def __len__(self) -> int:
+        return len(self._profiles)
+
+    def find(self, name: str) -> Profile:
+        """Return the profile of that name or alias.
+
+        :raises ProfileError: there is none; names those that there are.
+        """
+        if name not in self:
+            known = ', '.join(
+                f'{one.name} ({", ".join(one.aliases)})'
+                if one.aliases
+                else one.name
+                for one in self.values()
+            )
+            raise exception.ProfileError(
+                f'no profile {name}; there are: {known}'
+            )
+        return self[name]
+
+
+def load(directories: collections.abc.Iterable[str] = ()) -> Catalogue:
+    """Return the shipped profiles and those of the directories.
+
+    Directories are read in their order, the files of each by name; a profile
+    replaces the one of the same name read before it. A directory that does
+    not exist holds none.
+
+    :raises ProfileError: a file cannot be read or is not a profile; names the
+        file, the key, the value and what is allowed.
+    """
+    found = {}
+    for directory in (_HERE, *map(pathlib.Path, directories)):
+        for path in _files(directory):
+            profile = read(path)
+            found[profile.name] = profile
+    return Catalogue(found.values())
+
+
+def _files(directory: pathlib.Path) -> list[pathlib.Path]:
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise exception.ProfileError(f'{directory}: {error.strerror}') from (
+            error
+        )
+    paths = [directory / name for name in sorted(names)]
+    return [p for p in paths if p.suffix == '.yaml' and p != SCHEMA]
+
+
+def read(path: pathlib.Path) -> Profile:
+    """Return the profile that a file holds.
+
+    :raises ProfileError: as ``load``.
+    """
+    data = parsing.parse(path)
+    problem = parsing.problem(data, _validator())
+    if problem:
+        raise exception.ProfileError(f'{path}: {problem}')
+    profile = _profile(data)
+    problem = (
+        _wrong_spec(profile)
+        or _wrong_limits(profile.shape)
+        or _wrong_source(profile)
+    )
+    if problem:
+        raise exception.ProfileError(f'{path}: {problem}')
+    return profile
+
+
+@functools.cache
+def _validator() -> typing.Any:
+    return jsonschema.Draft202012Validator(parsing.parse(SCHEMA))
+
+
+def _profile(data: dict[str, typing.Any]) -> Profile:
+    fields = {
+        **data,
+        'specs': _texts(data.get('specs', {})),
+        'hw': _texts(data.get('hw', {})),
+        'queue': {
+            medium: Queue(**_tuples(queue))
+            for medium, queue in data.get('queue', {}).items()
+        },
+        'shape': Shape(
+            **{
+                name: Limits(**_tuples(limits))
+                for name, limits in data.get('shape', {}).items()
+            }
+        ),
+        'guest': Guest(**_tuples(data.get('guest', {}))),
+    }
+    return Profile(**_tuples(fields))
+
+
+def _texts(specs: dict[str, typing.Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in specs.items()}
+
+
+def _tuples(fields: dict[str, typing.Any]) -> dict[str, typing.Any]:
+    return {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in fields.items()
+    }
+
+
+def _wrong_spec(profile: Profile) -> str | None:
+    for key, value in profile.specs.items():
+        name = key.removeprefix(flavor.NAMESPACE)
+        if name == flavor.PROFILE or name not in flavor.SPECS:
+            allowed = ', '.join(
+                flavor.NAMESPACE + name
+                for name in flavor.SPECS
+                if name != flavor.PROFILE
+            )
+            return f'specs: {key} is not one of: {allowed}'
+        try:
+            flavor.SPECS[name].value(name, value)
+        except ValueError as error:
+            return f'specs: {error}'
+    return None
+
+
+def _wrong_limits(shape: Shape) -> str | None:
+    for name, limits in _said(shape).items():
+        low, high = limits.recommended or (0, 0)
+        ends = (limits.minimum, low or None, high or None, limits.maximum)
+        order = [end for end in ends if end is not None]
+        if order != sorted(order):
+            return (
+                f'shape.{name}: minimum, recommended from and to, and maximum '
+                f'must be in rising order, not {", ".join(map(str, order))}'
+            )
+    return None
+
+
+def _wrong_source(profile: Profile) -> str | None:
+    known = settings(profile)
+    for path in profile.sources:
+        if path not in known:
+            return (
+                f'sources: {path} is not one of the settings of this '
+                f'profile: {", ".join(known)}'
+            )
+    return None
+
+
+def settings(profile: Profile) -> dict[str, typing.Any]:
+    """Return what a profile sets, by its dotted path."""
+    found = {
+        f'{key}.{name}': value
+        for key in ('specs', 'hw')
+        for name, value in getattr(profile, key).items()
+    }
+    groups = {
+        f'queue.{medium}': queue for medium, queue in profile.queue.items()
+    }
+    for path, group in (*groups.items(), ('guest', profile.guest)):
+        found |= {f'{path}.{name}': v for name, v in _said(group).items()}
+    if profile.cache_mode:
+        found['cache_mode'] = profile.cache_mode
+    found |= {'priority': profile.priority, 'weight': profile.weight}
+    for name, limits in _said(profile.shape).items():
+        found |= {f'shape.{name}.{k}': v for k, v in _said(limits).items()}
+    return found
+
+
+def _said(group: typing.Any) -> dict[str, typing.Any]:
+    """Return the fields of a dataclass that are not left out."""
+    return {
+        field.name: getattr(group, field.name)
+        for field in dataclasses.fields(group)
+        if getattr(group, field.name) not in (None, (), Limits())
+    }

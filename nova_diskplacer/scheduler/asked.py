@@ -1,0 +1,49 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a request asks of its host's disks."""
+
+import functools
+import typing
+
+from nova.scheduler import utils
+
+from nova_diskplacer import conf
+from nova_diskplacer import flavor
+from nova_diskplacer.profiles import catalogue
+
+_PROFILE = flavor.NAMESPACE + flavor.PROFILE
+
+
+def by(spec: typing.Any) -> flavor.VDiskRequest | None:
+    """Return what a request spec asks for, None if nothing.
+
+    :raises ValueError: its flavor's extra specs make no sense.
+    :raises ProfileError: the catalogue of profiles cannot be read.
+    """
+    if 'extra_specs' not in spec.flavor:
+        return None
+    extra_specs = spec.flavor.extra_specs
+    profiles = _profiles() if _PROFILE in extra_specs else flavor.NO_PROFILES
+    request = flavor.parse(extra_specs, profiles)
+    return None if utils.request_is_rebuild(spec) else request
+
+
+@functools.cache
+def _profiles() -> catalogue.Catalogue:
+    conf.register_opts(conf.CONF)
+    return catalogue.load(conf.CONF.diskplacer.profile_dirs)
+
+
+def reset() -> None:
+    """Forget the profiles of this process."""
+    _profiles.cache_clear()

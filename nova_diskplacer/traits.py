@@ -1,0 +1,22 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Names of traits that tell what a host does for the vdisks of a disk."""
+
+# The host cache mode that vdisks of a disk are attached with.
+CACHE_MODES = {
+    'none': 'CUSTOM_DISKPLACER_CACHE_NONE',
+    'writeback': 'CUSTOM_DISKPLACER_CACHE_WRITEBACK',
+    'writethrough': 'CUSTOM_DISKPLACER_CACHE_WRITETHROUGH',
+    'directsync': 'CUSTOM_DISKPLACER_CACHE_DIRECTSYNC',
+    'unsafe': 'CUSTOM_DISKPLACER_CACHE_UNSAFE',
+}

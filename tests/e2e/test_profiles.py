@@ -1,0 +1,186 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""From a profile on a flavor to the queues of the host's disks."""
+
+import os
+import signal
+
+import fixtures
+
+from nova_diskplacer import tuning
+from nova_diskplacer.disks import queue
+from nova_diskplacer.profiles import catalogue
+from tests.e2e import base
+from tools.minicloud.api import ApiError
+
+WRONG = """
+name: mine
+title: Wrong
+description: It has a key that there is not.
+queue:
+  hdd:
+    readahead: 7
+"""
+
+
+class ProfilesTest(base.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.host = self.cloud.libvirt_host
+        self.profiles = catalogue.load()
+
+    def flavor(self, profile, vdisks):
+        """Return the id of a new flavor that has a profile applied."""
+        name = f'{profile}-{vdisks}'
+        flavor = self.api.create_flavor(
+            name, vdisks=vdisks, vdisk_gb=1, media='ssd'
+        )
+        self.addCleanup(self.api.delete, 'compute', f'/flavors/{flavor}')
+        command = ('profile', 'apply', profile, name)
+        shown = self.cloud.manage(self.host, *command)
+        self.assertIn('Nothing is changed without --yes', shown)
+        self.assertNotIn('diskplacer:profile', self.specs(flavor))
+        self.cloud.manage(self.host, *command, '--yes')
+        self.assertEqual(
+            self.profiles[profile].name,
+            self.specs(flavor)['diskplacer:profile'],
+        )
+        return flavor
+
+    def specs(self, flavor):
+        path = f'/flavors/{flavor}/os-extra_specs'
+        return self.api.get('compute', path)['extra_specs']
+
+    def boot_with(self, profile, vdisks):
+        server = self.api.create_server(
+            profile,
+            self.flavor(profile, vdisks),
+            self.cloud.image,
+            vdisks,
+            1,
+            host=self.host,
+        )
+        self.api.wait_server(server)
+        return server
+
+    def devices(self, server=None):
+        """Return the devices of a server's disks, or of all of the host."""
+        root = self.cloud.state.disk_root(self.host)
+        uuids = self.disks_of(server).values() if server else os.listdir(root)
+        numbers = [os.stat(root / uuid).st_dev for uuid in uuids]
+        links = [
+            f'/sys/dev/block/{os.major(number)}:{os.minor(number)}'
+            for number in numbers
+        ]
+        return {os.path.basename(os.path.realpath(link)) for link in links}
+
+    def settings(self, devices):
+        return {device: dict(queue.read(device).values) for device in devices}
+
+    def tuned(self, before, device, *profiles):
+        """Return whether a device is as the profiles want, and what it is."""
+        wanted = tuning.merge(
+            [self.profiles[profile] for profile in profiles], 'ssd'
+        )
+        now = queue.read(device)
+        target = tuning.target(
+            wanted, before[device], now.schedulers, now.depth
+        )
+        return target == dict(now.values)
+
+    def test_tuned_and_restored(self):
+        before = self.settings(self.devices())
+        hadoop = self.boot_with('hadoop', 4)
+        mine = self.devices(hadoop)
+        self.assertEqual(4, len(mine))
+        self.eventually(
+            'disks tuned',
+            lambda: all(
+                self.tuned(before, device, 'hadoop') for device in mine
+            ),
+            20,
+        )
+        for device in mine:
+            self.assertEqual(
+                '1024', queue.read(device).values['read_ahead_kb']
+            )
+        others = before.keys() - mine
+        self.assertEqual(4, len(others))
+        # two profiles on one disk
+        interactive = self.boot_with('interactive', 1)
+        (shared,) = self.devices(interactive)
+        self.eventually(
+            'shared disk tuned',
+            lambda: self.tuned(before, shared, 'hadoop', 'interactive'),
+            20,
+        )
+        now = queue.read(shared).values
+        self.assertEqual('mq-deadline', now['scheduler'])
+        self.assertEqual('1024', now['read_ahead_kb'])
+        for device in mine - {shared}:
+            self.assertTrue(self.tuned(before, device, 'hadoop'))
+        self.assertEqual(
+            {device: before[device] for device in others},
+            self.settings(others),
+        )
+        self.api.delete_server(interactive)
+        self.eventually(
+            'shared disk as the other server wants it',
+            lambda: self.tuned(before, shared, 'hadoop'),
+            20,
+        )
+        # the last one leaves while there is no agent
+        agent = f'diskplacer-agent@{self.host}'
+        os.kill(self.cloud.services[agent].pid(), signal.SIGKILL)
+        self.api.delete_server(hadoop)
+        self.assertTrue(self.tuned(before, shared, 'hadoop'))
+        self.cloud.restart(agent)
+        self.eventually(
+            'queues restored',
+            lambda: self.settings(before) == before,
+            20,
+        )
+
+    def test_wrong_keys(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        conf = os.path.join(directory, 'extra.conf')
+        with open(conf, 'w') as stream:
+            stream.write(f'[diskplacer]\nprofile_dirs = {directory}\n')
+        path = os.path.join(directory, 'mine.yaml')
+        with open(path, 'w') as stream:
+            stream.write(WRONG)
+        done = self.cloud.run_manage(
+            self.host, f'--config-file={conf}', 'profile', 'list'
+        )
+        self.assertEqual(2, done.returncode, done.stdout)
+        for word in (path, 'readahead', 'read_ahead_kb'):
+            self.assertIn(word, done.stderr)
+        self.assertNotIn('Traceback', done.stderr)
+
+    def test_no_such_profile(self):
+        done = self.cloud.run_manage(
+            self.host, 'profile', 'apply', 'hadop', 'plain', '--yes'
+        )
+        self.assertEqual(2, done.returncode, done.stdout)
+        self.assertIn('hadoop', done.stderr)
+        plain = self.cloud.flavors['plain']
+        self.assertEqual({}, self.specs(plain))
+        error = self.assertRaises(
+            ApiError,
+            self.api.post,
+            'compute',
+            f'/flavors/{plain}/os-extra_specs',
+            {'extra_specs': {'diskplacer:profiles': 'hadoop'}},
+        )
+        self.assertEqual(400, error.status)

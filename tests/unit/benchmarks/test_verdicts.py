@@ -1,0 +1,156 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import testtools
+
+import _verdicts
+from tools.io_sweep import Load
+
+READ = Load('async', 'read', 1)
+WRITE = Load('async', 'write', 16)
+
+
+def sweep(rates):
+    """Return a sweep of ``{(load, scheduler): [rates of a repetition]}``."""
+    return {
+        'schedulers': sorted({scheduler for _, scheduler in rates}),
+        'samples': [
+            {
+                'engine': load.engine,
+                'operation': load.operation,
+                'jobs': load.jobs,
+                'scheduler': scheduler,
+                'repetition': number,
+                'mbps': float(sum(each)),
+                'rates': each,
+            }
+            for (load, scheduler), repetitions in rates.items()
+            for number, each in enumerate(repetitions)
+        ],
+    }
+
+
+class MeasuredTest(testtools.TestCase):
+    def test_schedulers_of_one_sweep(self):
+        found = _verdicts.Measured.of(
+            {
+                'host': sweep(
+                    {
+                        (READ, 'none'): [[10], [20]],
+                        (READ, 'bfq'): [[1, 1], [3, 1]],
+                    }
+                )
+            }
+        )
+        self.assertEqual(('bfq', 'none'), found.arms)
+        self.assertEqual({'none': [10, 20], 'bfq': [2, 4]}, found.mbps[READ])
+        self.assertEqual({'none': [1, 1], 'bfq': [1, 0.8]}, found.jain[READ])
+
+    def test_sweeps_of_flavors(self):
+        slim = sweep({(READ, 'none'): [[10], [20]]})
+        fat = sweep({(READ, 'none'): [[5], [6]]})
+        found = _verdicts.Measured.of({'slim': slim, 'fat': fat})
+        self.assertEqual({'slim': [10, 20], 'fat': [5, 6]}, found.mbps[READ])
+        both = sweep({(READ, 'none'): [[5], [6]], (READ, 'bfq'): [[7], [8]]})
+        found = _verdicts.Measured.of({'slim': slim, 'fat': both})
+        self.assertEqual(('fat bfq', 'fat none', 'slim'), found.arms)
+
+    def test_sweeps_that_cannot_be_compared(self):
+        slim = sweep({(READ, 'none'): [[10], [20]]})
+        for other in (
+            sweep({(WRITE, 'none'): [[10], [20]]}),
+            sweep({(READ, 'none'): [[10], [20], [30]]}),
+            sweep({(READ, 'none'): [[1], [2]], (WRITE, 'none'): [[1], [2]]}),
+        ):
+            error = self.assertRaises(
+                ValueError,
+                _verdicts.Measured.of,
+                {'slim': slim, 'other': other},
+            )
+            self.assertIn('slim, other: not all have the same', str(error))
+
+    def test_each_load_counts_the_same(self):
+        found = _verdicts.Measured.of(
+            {
+                'host': sweep(
+                    {
+                        (READ, 'none'): [[100], [400]],
+                        (READ, 'bfq'): [[50], [50]],
+                        (WRITE, 'none'): [[1], [1]],
+                        (WRITE, 'bfq'): [[2], [8]],
+                    }
+                )
+            }
+        )
+        scores = found.scores([READ, WRITE])
+        self.assertEqual([10, 20], [round(one, 9) for one in scores['none']])
+        self.assertEqual([10, 20], [round(one, 9) for one in scores['bfq']])
+
+
+class JudgeTest(testtools.TestCase):
+    def test_best(self):
+        found = _verdicts.judge(
+            'none', {'none': [10, 11], 'bfq': [5, 6], 'kyber': [9, 9]}
+        )
+        self.assertTrue(found.was_best)
+        self.assertEqual('yes', found.text)
+        self.assertEqual(('none', 'bfq'), (found.best, found.worst))
+        self.assertEqual((1, 1, 1), (found.ratio, found.low, found.high))
+        self.assertAlmostEqual((0.5 * 6 / 11) ** 0.5, found.lowest)
+
+    def test_behind(self):
+        found = _verdicts.judge(
+            'bfq', {'none': [10, 11, 12], 'bfq': [9, 9.9, 10.8]}
+        )
+        self.assertFalse(found.was_best)
+        self.assertEqual('NO', found.text)
+        self.assertAlmostEqual(0.9, found.ratio)
+        self.assertAlmostEqual(0.9, found.high)
+
+    def test_behind_by_chance(self):
+        found = _verdicts.judge(
+            'bfq', {'none': [10, 11, 12], 'bfq': [9.5, 11.5, 11]}
+        )
+        self.assertLess(found.ratio, 1)
+        self.assertGreater(found.high, 1)
+        self.assertTrue(found.was_best)
+        self.assertEqual('as good', found.text)
+
+    def test_behind_by_nothing_that_counts(self):
+        values = {'none': [100, 100, 100], 'bfq': [99.2, 99.2, 99.2]}
+        self.assertTrue(_verdicts.judge('bfq', values).was_best)
+        values['bfq'] = [98.8, 98.8, 98.8]
+        self.assertFalse(_verdicts.judge('bfq', values).was_best)
+
+
+class PreferredTest(testtools.TestCase):
+    def test_first_that_was_measured(self):
+        for wanted, expected in (
+            (('bfq', 'none'), 'none'),
+            (('none', 'kyber'), 'none'),
+            (('bfq',), None),
+            ((), None),
+        ):
+            self.assertEqual(
+                expected, _verdicts.preferred(wanted, ('kyber', 'none'))
+            )
+
+
+class WorkloadTest(testtools.TestCase):
+    def test_loads_like_it(self):
+        loads = [READ, WRITE, Load('sync_cached', 'read', 16)]
+        self.assertEqual(
+            [READ, WRITE], _verdicts.Workload(('async',)).of(loads)
+        )
+        self.assertEqual(
+            [WRITE], _verdicts.Workload(('async',), jobs=2).of(loads)
+        )

@@ -1,0 +1,334 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import contextlib
+import io
+import json
+import os
+import socket
+from unittest import mock
+
+import fixtures
+from keystoneauth1 import exceptions as ks_exc
+from novaclient import exceptions as nova_exc
+from oslo_config import cfg
+from oslotest import base
+
+from nova_diskplacer import conf
+from nova_diskplacer.cmd import cloud
+from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import manage
+
+CLOUDS = """
+clouds:
+  here:
+    region_name: RegionOne
+    auth:
+      auth_url: http://127.0.0.1:{port}/v3
+      username: admin
+      password: secret
+      project_name: admin
+      user_domain_id: default
+      project_domain_id: default
+"""
+
+
+class FakeFlavor:
+    def __init__(self, name, vcpus, ram, specs):
+        self.id = f'id-{name}'
+        self.name = name
+        self.vcpus = vcpus
+        self.ram = ram
+        self.specs = specs
+        self.calls = []
+
+    def to_dict(self):
+        if self.specs is None:
+            return {}
+        return {'extra_specs': dict(self.specs)}
+
+    def set_keys(self, specs):
+        self.calls.append(('set', specs))
+        self.specs.update(specs)
+
+    def unset_keys(self, keys):
+        self.calls.append(('unset', keys))
+        for key in keys:
+            del self.specs[key]
+
+
+class FakeNova:
+    """Nova's API with two flavors to a page."""
+
+    def __init__(self, *flavors):
+        self.flavors = self
+        self.all = flavors
+
+    def list(self, is_public, marker):
+        assert is_public is None
+        ids = [one.id for one in self.all]
+        start = ids.index(marker) + 1 if marker else 0
+        return list(self.all[start : start + 2])
+
+
+class TestCase(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.dir = self.useFixture(fixtures.TempDir()).path
+        self.profiles = os.path.join(self.dir, 'profiles.d')
+        os.mkdir(self.profiles)
+        options = cfg.ConfigOpts()
+        conf.register_opts(options)
+        options([], default_config_files=[])
+        options.set_override(
+            'profile_dirs', [self.profiles], group='diskplacer'
+        )
+        self.useFixture(fixtures.MockPatchObject(conf, 'CONF', options))
+        self.useFixture(fixtures.MockPatchObject(common, 'configure'))
+
+    def run_(self, *arguments):
+        """Return the exit status, the output and the errors."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = manage.main(['profile', *arguments])
+        return status, out.getvalue(), err.getvalue()
+
+    def json(self, *arguments):
+        return json.loads(self.run_(*arguments, '--format', 'json')[1])
+
+
+class CatalogueTest(TestCase):
+    def write(self, text):
+        path = os.path.join(self.profiles, 'own.yaml')
+        with open(path, 'w') as stream:
+            stream.write(text)
+
+    def test_list(self):
+        self.write('{name: own, title: Our own, description: It is ours.}')
+        status, out, _ = self.run_('list')
+        self.assertEqual(0, status)
+        for word in ('sequential_sync', 'hadoop, hdfs', 'Our own'):
+            self.assertIn(word, out)
+        self.assertIn(
+            {'name': 'own', 'aliases': [], 'title': 'Our own'},
+            self.json('list'),
+        )
+
+    def test_show(self):
+        status, out, _ = self.run_('show', 'spark')
+        self.assertEqual(0, status)
+        for word in (
+            'sequential_async, spark: ',
+            'queue.hdd.schedulers',
+            'mq-deadline, none',
+            'P0 §V-B, Fig. 4: 4 vCPUs are best',
+            'P0: Ha, Venzano',
+        ):
+            self.assertIn(word, out)
+        self.assertNotIn('P1: Lim', out)
+
+    def test_show_json(self):
+        shown = self.json('show', 'spark')
+        self.assertEqual('sequential_async', shown['name'])
+        self.assertEqual(256, shown['queue']['hdd']['nr_requests'])
+
+    def test_unknown(self):
+        status, _, err = self.run_('show', 'hadop')
+        self.assertEqual(2, status)
+        self.assertIn('no profile hadop; there are: batch', err)
+
+    def test_bad_profile_of_the_operators(self):
+        self.write('{name: own, title: Our own, description: x, weight: 0}')
+        status, _, err = self.run_('list')
+        self.assertEqual(2, status)
+        self.assertIn('own.yaml: weight: 0 is less than the minimum of 1', err)
+
+
+class FlavorsTest(TestCase):
+    def setUp(self):
+        super().setUp()
+        self.slim = FakeFlavor('slim', 4, 8192, {})
+        self.fat = FakeFlavor(
+            'fat', 16, 16384, {'diskplacer:profile': 'hadoop'}
+        )
+        self.plain = FakeFlavor('plain', 1, 512, {'hw_rng:allowed': 'True'})
+        self.nova = FakeNova(self.slim, self.fat, self.plain)
+        self.useFixture(
+            fixtures.MockPatchObject(cloud, 'connect', lambda args: self.nova)
+        )
+
+    def test_apply_shows_and_changes_nothing(self):
+        status, out, _ = self.run_('apply', 'hadoop', 'slim')
+        self.assertEqual(0, status)
+        self.assertEqual(
+            '--- flavor slim\n'
+            '+++ with profile sequential_sync\n'
+            '@@ -0,0 +1,2 @@\n'
+            '+diskplacer:profile=sequential_sync\n'
+            '+hw:numa_nodes=1\n'
+            'Nothing is changed without --yes.\n',
+            out,
+        )
+        self.assertEqual([], self.slim.calls)
+
+    def test_apply(self):
+        status, out, _ = self.run_(
+            'apply', 'hadoop', 'slim', 'id-fat', '--yes'
+        )
+        self.assertEqual(0, status)
+        self.assertIn('Flavor slim has profile sequential_sync now.', out)
+        wanted = {
+            'diskplacer:profile': 'sequential_sync',
+            'hw:numa_nodes': '1',
+        }
+        self.assertEqual(wanted, self.slim.specs)
+        self.assertEqual(wanted, self.fat.specs)
+        self.assertIn('# 16 vCPUs, 8 or fewer advised (P0 §V-A', out)
+
+    def test_apply_twice(self):
+        self.run_('apply', 'hadoop', 'slim', '--yes')
+        calls = list(self.slim.calls)
+        status, out, _ = self.run_('apply', 'hdfs', 'slim', '--yes')
+        self.assertEqual((0, 'Nothing to change.\n'), (status, out))
+        self.assertEqual(calls, self.slim.calls)
+
+    def test_flavor_named_twice(self):
+        self.run_('apply', 'hadoop', 'slim', 'id-slim', '--yes')
+        self.assertEqual(
+            ['set', 'unset'], [call for call, _ in self.slim.calls]
+        )
+
+    def test_apply_another(self):
+        self.run_('apply', 'cassandra', 'slim', '--yes')
+        self.assertEqual('isolate', self.slim.specs['hw:cpu_thread_policy'])
+        status, out, _ = self.run_('apply', 'neutral', 'slim', '--yes')
+        self.assertEqual(0, status)
+        self.assertIn('-hw:cpu_policy=dedicated\n', out)
+        self.assertEqual({'diskplacer:profile': 'neutral'}, self.slim.specs)
+
+    def test_unknown_profile(self):
+        status, _, err = self.run_('apply', 'hadop', 'slim', '--yes')
+        self.assertEqual(2, status)
+        self.assertIn('no profile hadop', err)
+
+    def test_unknown_flavor_changes_none(self):
+        for command in (('apply', 'spark', '--yes'), ('diff', 'spark')):
+            status, _, err = self.run_(*command, 'slim', 'slimm')
+            self.assertEqual(2, status)
+            self.assertIn('no flavor slimm; there are: fat, plain, slim', err)
+        self.assertEqual([], self.slim.calls)
+
+    def test_nova_refuses(self):
+        refusal = nova_exc.Forbidden(403, 'Policy does not allow it')
+        with mock.patch.object(self.slim, 'set_keys', side_effect=refusal):
+            status, _, err = self.run_('apply', 'spark', 'slim', '--yes')
+        self.assertEqual(2, status)
+        self.assertIn('flavor slim: Policy does not allow it', err)
+
+    def test_nova_away(self):
+        away = ks_exc.ConnectFailure('no route to host')
+        with mock.patch.object(self.nova, 'list', side_effect=away):
+            status, _, err = self.run_('check')
+        self.assertEqual(2, status)
+        self.assertIn('no route to host', err)
+
+    def test_extra_specs_not_shown(self):
+        self.slim.specs = None
+        status, _, err = self.run_('check', 'slim')
+        self.assertEqual(2, status)
+        self.assertIn('extra specs of flavor slim', err)
+
+    def test_check(self):
+        status, out, _ = self.run_('check')
+        self.assertEqual(1, status)
+        self.assertIn('16 vCPUs, 8 or fewer advised', out)
+        (finding,) = self.json('check')
+        self.assertEqual(
+            ('fat', 'sequential_sync'), (finding['flavor'], finding['profile'])
+        )
+        self.assertIn('P0 §V-A', finding['source'])
+
+    def test_check_of_some(self):
+        status, out, _ = self.run_('check', 'slim', 'plain')
+        self.assertEqual(0, status)
+        self.assertEqual('Nothing contradicts a profile in 2 flavors.\n', out)
+
+    def test_diff(self):
+        status, out, _ = self.run_('diff', 'spark', 'plain')
+        self.assertEqual(1, status)
+        self.assertIn('+diskplacer:profile=sequential_async\n', out)
+        self.assertIn('+diskplacer:vdisks=4\n', out)
+        self.assertNotIn('hw_rng', out)
+
+    def test_diff_of_what_is_applied(self):
+        self.run_('apply', 'spark', 'plain', '--yes')
+        status, out, _ = self.run_('diff', 'spark', 'plain')
+        self.assertEqual((0, ''), (status, out))
+
+    def test_diff_of_an_override(self):
+        self.fat.specs['diskplacer:vdisks'] = '1'
+        self.fat.specs['hw:numa_nodes'] = '1'
+        status, out, _ = self.run_('diff', 'hadoop', 'fat')
+        self.assertEqual(1, status)
+        self.assertIn('-diskplacer:vdisks=1\n+diskplacer:vdisks=4\n', out)
+
+
+class CloudTest(TestCase):
+    """Which cloud is meant; nothing of the SDK is faked."""
+
+    def setUp(self):
+        super().setUp()
+        for name in list(os.environ):
+            if name.startswith('OS_'):
+                self.useFixture(fixtures.EnvironmentVariable(name))
+        path = os.path.join(self.dir, 'clouds.yaml')
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', path)
+        )
+        with socket.socket() as unused:
+            unused.bind(('127.0.0.1', 0))
+            self.port = unused.getsockname()[1]
+        with open(path, 'w') as stream:
+            stream.write(CLOUDS.format(port=self.port))
+
+    def test_no_cloud(self):
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', self.dir)
+        )
+        status, _, err = self.run_('check')
+        self.assertEqual(2, status)
+        self.assertIn('OS_* variables', err)
+        self.assertIn('auth_url', err)
+
+    def test_unknown_cloud(self):
+        status, _, err = self.run_('check', '--os-cloud', 'there')
+        self.assertEqual(2, status)
+        self.assertIn('cloud there: Cloud there was not found', err)
+
+    def test_unreachable_cloud(self):
+        status, _, err = self.run_('check', '--os-cloud', 'here')
+        self.assertEqual(2, status)
+        self.assertIn(f'127.0.0.1:{self.port}', err)
+
+    def test_unreachable_cloud_of_variables(self):
+        for name, value in (
+            ('AUTH_URL', f'http://127.0.0.1:{self.port}/v3'),
+            ('USERNAME', 'admin'),
+            ('PASSWORD', 'secret'),
+            ('PROJECT_NAME', 'admin'),
+            ('USER_DOMAIN_ID', 'default'),
+            ('PROJECT_DOMAIN_ID', 'default'),
+        ):
+            self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
+        status, _, err = self.run_('diff', 'spark', 'slim')
+        self.assertEqual(2, status)
+        self.assertIn(f'127.0.0.1:{self.port}', err)
