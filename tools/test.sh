@@ -118,7 +118,7 @@ stage_testbed() {
 
 # Begin a stage beside the others.
 begin_beside() {
-    DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory/stestr \
+    DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory \
         setsid tools/test.sh "$1" > "$directory/beside" 2>&1 &
     beside=$!
 }
