@@ -253,13 +253,24 @@ class OwnTest(base.BaseTestCase):
 
     def test_unknown_spec(self):
         self.refused(
-            'specs: diskplacer:disks is not one of: diskplacer:vdisks',
+            'specs: the key of diskplacer:disks=4 is not one of: '
+            'diskplacer:vdisks, diskplacer:vdisk_gb',
             specs={'diskplacer:disks': 4},
         )
 
+    def test_spec_without_its_namespace(self):
+        self.refused(
+            'specs: the key of vdisks=3 is not one of: diskplacer:vdisks',
+            specs={'vdisks': 3},
+        )
+
+    def test_key_that_is_no_text(self):
+        self.refused('3 is no text', specs={3: 4})
+        self.refused('True is no text', text='hw:\n  yes: 1\n')
+
     def test_spec_profile(self):
         self.refused(
-            'specs: diskplacer:profile is not one of',
+            'specs: the key of diskplacer:profile=batch is not one of',
             specs={'diskplacer:profile': 'batch'},
         )
 
@@ -275,6 +286,13 @@ class OwnTest(base.BaseTestCase):
             hw={'hw:cpu_policy': 'pinned'},
         )
         self.refused('hw', 'quota:cpu_shares', hw={'quota:cpu_shares': 1})
+
+    def test_unknown_key_beside_one_that_a_pattern_allows(self):
+        self.refused(
+            'hw: foo is not one of: hw:cpu_policy',
+            'hw:numa_nodes, or like ^hw:[a-z]',
+            hw={'hw:mem_page_size': 'large', 'foo': 1},
+        )
 
     def test_source_of_nothing(self):
         self.refused(
