@@ -94,10 +94,21 @@ class DecideTest(base.BaseTestCase):
         self.assertEqual(guest.run, decision.run)
 
     def test_within_what_nova_allows(self):
-        guest = guests.Guest(confined=frozenset({1, 2, 6}))
+        guest = guests.Guest(vcpus=1, confined=frozenset({1, 2, 6}))
         config = cpus.Config(shared=frozenset({2, 3}))
         decision = decide(guest, 1, config=config)
         self.assertEqual({2}, decision.cpus)
+
+    def test_a_node_with_fewer_cpus_than_vcpus(self):
+        for vcpus, node in ((4, 0), (5, None)):
+            decision = decide(guests.Guest(vcpus=vcpus), 0)
+            self.assertEqual(node, decision.node)
+        self.assertEqual((), decision.steps)
+        self.assertEqual(
+            'NUMA node 0 has 4 CPUs that it may use, which is too few for its '
+            '5 vCPUs',
+            decision.problem,
+        )
 
     def test_only_what_is_not_right(self):
         guest = guests.Guest()
@@ -119,7 +130,12 @@ class DecideTest(base.BaseTestCase):
         for nodes, asking, problem in (
             ((0, 1), True, 'its disks are on several NUMA nodes'),
             ((0, None), True, 'the NUMA node of its disks is not known'),
-            ((2,), True, 'NUMA node 2 has no CPU that it may use'),
+            (
+                (2,),
+                True,
+                'NUMA node 2 has 0 CPUs that it may use, which is too few '
+                'for its 2 vCPUs',
+            ),
             ((0,), False, ''),
             ((), True, ''),
         ):
@@ -238,8 +254,8 @@ class NovaTest(base.BaseTestCase):
         )
 
     def test_confined(self):
-        decision = self.decide(self.server(cpuset={0, 1, 2}))
-        self.assertEqual({2}, decision.cpus)
+        decision = self.decide(self.server(cpuset={0, 1, 2, 3}))
+        self.assertEqual({2, 3}, decision.cpus)
 
     def test_with_nodes(self):
         cell = config.LibvirtConfigGuestCPUNUMACell()
