@@ -144,7 +144,7 @@ class Verdict:
     def text(self) -> str:
         if self.arm == self.best:
             return 'yes'
-        return 'as good' if self.was_best else 'NO'
+        return 'not told apart' if self.was_best else 'NO'
 
 
 def judge(

@@ -144,7 +144,7 @@ def show_flavors(measured: _verdicts.Measured) -> None:
             ]
             score = statistics.geometric_mean(scores[best])
             rows.append((name, best, f'{score:.1f}', ', '.join(others) or '-'))
-    _report.table(('For', 'Best', 'MB/s', 'As good'), rows)
+    _report.table(('For', 'Highest', 'MB/s', 'Not told apart from it'), rows)
 
 
 def in_testbed(args: argparse.Namespace) -> Sweep:

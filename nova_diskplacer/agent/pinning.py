@@ -152,8 +152,12 @@ def decide(
     if node is not None:
         target = host.nodes.get(node, frozenset()) & free
         target &= config.available(host.online)
-        if not target:
-            problem = f'NUMA node {node} has no CPU that it may use'
+        vcpus = sum(thread.kind == VCPU for thread in threads.all)
+        if len(target) < max(1, vcpus):
+            problem = (
+                f'NUMA node {node} has {len(target)} CPUs that it may use, '
+                f'which is too few for its {vcpus} vCPUs'
+            )
             node, target = None, free
     steps: list[Step] = [
         Pin(thread, target) for thread in threads.all if pins[thread] != target

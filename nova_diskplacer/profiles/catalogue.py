@@ -264,14 +264,17 @@ def _tuples(fields: dict[str, typing.Any]) -> dict[str, typing.Any]:
 
 def _wrong_spec(profile: Profile) -> str | None:
     for key, value in profile.specs.items():
-        name = key.removeprefix(flavor.NAMESPACE)
-        if name == flavor.PROFILE or name not in flavor.SPECS:
-            allowed = ', '.join(
-                flavor.NAMESPACE + name
-                for name in flavor.SPECS
-                if name != flavor.PROFILE
+        allowed = [
+            flavor.NAMESPACE + name
+            for name in flavor.SPECS
+            if name != flavor.PROFILE
+        ]
+        if key not in allowed:
+            return (
+                f'specs: the key of {key}={value} is not one of: '
+                f'{", ".join(allowed)}'
             )
-            return f'specs: {key} is not one of: {allowed}'
+        name = key.removeprefix(flavor.NAMESPACE)
         try:
             flavor.SPECS[name].value(name, value)
         except ValueError as error:

@@ -14,16 +14,15 @@
 
 PAPERS = {
     'P0': 'Ha, Venzano, Brown, Michiardi: On the Impact of Virtualization on '
-    'the I/O Performance of Analytic Workloads '
-    '(000_d089117566d8ea41.txt)',
+    'the I/O Performance of Analytic Workloads',
     'P1': 'Lim, Horey, Yao, Begoli, Cao: Performance implications from sizing '
-    "a VM on multi-core systems: A Data analytic application's view "
-    '(001_cd4661945ed86b76.txt)',
-    'P2': 'The study of virtualizing multiple local disks for I/O intensive '
-    'MapReduce workloads (002_8f5253cc978ff490.txt)',
-    'P3': 'The earlier draft of P0, with other figures '
-    '(003_e61eeb36a9c5036a.txt)',
+    "a VM on multi-core systems: A Data analytic application's view",
+    'P2': 'untitled and without authors in the text at hand: on MapReduce in '
+    'servers with many virtual disks, mapped to local disks by round robin or '
+    'consolidated',
+    'P3': 'Ha, Venzano, Brown, Michiardi: The Impacts of Virtualization on '
+    "Big Data Application's Workload (a draft by the authors of P0, with "
+    'other figures)',
     'P4': 'Malensek, Pallickara, Pallickara: Alleviation of Disk I/O '
-    'Contention in Virtualized Settings for Data-Intensive Computing '
-    '(004_79ebced5be7c8faf.txt)',
+    'Contention in Virtualized Settings for Data-Intensive Computing',
 }

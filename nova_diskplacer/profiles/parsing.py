@@ -14,6 +14,7 @@
 
 import collections.abc
 import pathlib
+import re
 import typing
 
 import yaml
@@ -23,7 +24,11 @@ from nova_diskplacer import exception
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice; plain YAML takes the last."""
+    """Refuses keys that are given twice, or that are no text.
+
+    Plain YAML takes the last of the former, and numbers and truth values for
+    the latter.
+    """
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
@@ -37,7 +42,13 @@ class _Loader(yaml.SafeLoader):
                     None, None, f'{key.value} is given twice', key.start_mark
                 )
             seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        mapping = super().construct_mapping(node, deep)
+        for key in mapping:
+            if not isinstance(key, str):
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'key {key} is no text', node.start_mark
+                )
+        return mapping
 
 
 def parse(path: pathlib.Path) -> typing.Any:
@@ -65,12 +76,23 @@ def problem(data: typing.Any, validator: typing.Any) -> str | None:
     where = '.'.join(str(step) for step in error.absolute_path)
     prefix = f'{where}: ' if where else ''
     if error.validator == 'additionalProperties':
-        allowed = error.schema['properties']
-        unknown = ', '.join(
-            str(key) for key in error.instance if key not in allowed
-        )
-        return f'{prefix}{unknown} is not one of: {", ".join(allowed)}'
+        return f'{prefix}{_unknown_keys(error)}'
     if error.validator == 'enum':
         allowed = ', '.join(str(value) for value in error.validator_value)
         return f'{where}={error.instance} is not one of: {allowed}'
     return f'{prefix}{error.message}'
+
+
+def _unknown_keys(error: typing.Any) -> str:
+    known = error.schema['properties']
+    patterns = error.schema.get('patternProperties', {})
+    unknown = ', '.join(
+        key
+        for key in error.instance
+        if key not in known
+        and not any(re.search(pattern, key) for pattern in patterns)
+    )
+    allowed = ', '.join(
+        [*known, *(f'or like {pattern}' for pattern in patterns)]
+    )
+    return f'{unknown} is not one of: {allowed}'

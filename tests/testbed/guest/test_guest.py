@@ -318,14 +318,16 @@ class ScriptTestCase(GuestTestCase):
         queue = pathlib.Path('/sys/block') / os.path.basename(device(first))
         status, said = self.execute(
             self.settings(
-                'hdfs', queue={'scheduler': 'none', 'read_ahead_kb': 512}
+                'hdfs',
+                queue={'scheduler': 'none', 'read_ahead_kb': 512},
+                owner='absent',
             ),
             check=False,
         )
-        # neither is the third one used, nor is there a user hdfs
+        # neither is the third one used, nor is there such a user
         self.assertEqual(1, status)
         self.assertIn(f'({third}): left alone, has a signature: xfs', said)
-        self.assertIn("name not found: 'hdfs'", said)
+        self.assertIn("name not found: 'absent'", said)
         found = mounted()
         self.assertEqual(
             [f'{MOUNTS}/{one}' for one in (first, second)], sorted(found)

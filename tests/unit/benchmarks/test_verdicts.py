@@ -123,7 +123,7 @@ class JudgeTest(testtools.TestCase):
         self.assertLess(found.ratio, 1)
         self.assertGreater(found.high, 1)
         self.assertTrue(found.was_best)
-        self.assertEqual('as good', found.text)
+        self.assertEqual('not told apart', found.text)
 
     def test_behind_by_nothing_that_counts(self):
         values = {'none': [100, 100, 100], 'bfq': [99.2, 99.2, 99.2]}

@@ -101,7 +101,7 @@ class AffinityTest(base.BaseTestCase):
 
     def make_guest(self, nodes=(1,), **kwargs):
         paths = [f'{self.path(node)}/vdisks/volume-1' for node in nodes]
-        return guests.Guest(paths=paths, **kwargs)
+        return guests.Guest(paths=paths, vcpus=1, **kwargs)
 
     def path(self, node):
         return f'{self.root}/{node}'
@@ -176,7 +176,7 @@ class AffinityTest(base.BaseTestCase):
         self.keep()
         self.assertEqual({HOST.online}, self.allowed())
         self.assertIn(
-            'NUMA node 1 has no CPU that it may use', self.log.output
+            'NUMA node 1 has 0 CPUs that it may use', self.log.output
         )
 
     def test_wrong_shared_set(self):

@@ -205,11 +205,10 @@ class DomainsTest(base.BaseTestCase):
     def use(self, module):
         domains.load.cache_clear()
         self.addCleanup(domains.load.cache_clear)
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'sys.modules', {**sys.modules, 'libvirt': module}
-            )
-        )
+        # in place: what is imported already is looked up in the dict itself
+        patch = mock.patch.dict(sys.modules, {'libvirt': module})
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def list(self, *answers):
         found = []

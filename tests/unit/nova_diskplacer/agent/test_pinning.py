@@ -17,9 +17,11 @@ import types
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
+from nova.virt.libvirt import config
 from oslotest import base
 
 from nova_diskplacer.agent import cpus
+from nova_diskplacer.agent import domains
 from nova_diskplacer.agent import pinning
 from nova_diskplacer.disks import discover
 from tests.unit.nova_diskplacer.agent import guests
@@ -92,10 +94,21 @@ class DecideTest(base.BaseTestCase):
         self.assertEqual(guest.run, decision.run)
 
     def test_within_what_nova_allows(self):
-        guest = guests.Guest(confined=frozenset({1, 2, 6}))
+        guest = guests.Guest(vcpus=1, confined=frozenset({1, 2, 6}))
         config = cpus.Config(shared=frozenset({2, 3}))
         decision = decide(guest, 1, config=config)
         self.assertEqual({2}, decision.cpus)
+
+    def test_a_node_with_fewer_cpus_than_vcpus(self):
+        for vcpus, node in ((4, 0), (5, None)):
+            decision = decide(guests.Guest(vcpus=vcpus), 0)
+            self.assertEqual(node, decision.node)
+        self.assertEqual((), decision.steps)
+        self.assertEqual(
+            'NUMA node 0 has 4 CPUs that it may use, which is too few for its '
+            '5 vCPUs',
+            decision.problem,
+        )
 
     def test_only_what_is_not_right(self):
         guest = guests.Guest()
@@ -117,7 +130,12 @@ class DecideTest(base.BaseTestCase):
         for nodes, asking, problem in (
             ((0, 1), True, 'its disks are on several NUMA nodes'),
             ((0, None), True, 'the NUMA node of its disks is not known'),
-            ((2,), True, 'NUMA node 2 has no CPU that it may use'),
+            (
+                (2,),
+                True,
+                'NUMA node 2 has 0 CPUs that it may use, which is too few '
+                'for its 2 vCPUs',
+            ),
             ((0,), False, ''),
             ((), True, ''),
         ):
@@ -194,6 +212,59 @@ class DecideTest(base.BaseTestCase):
     def test_confined_to_cpus_that_are_offline(self):
         guest = guests.Guest(confined=frozenset({9}))
         self.assertIsNone(decide(guest, 0))
+
+
+class NovaTest(base.BaseTestCase):
+    """Servers in Nova's own words."""
+
+    def server(self, **parts):
+        flavor = config.LibvirtConfigGuestMetaNovaFlavor()
+        flavor.name, flavor.id = 'near', '1'
+        flavor.memory = flavor.disk = flavor.swap = flavor.ephemeral = 1
+        flavor.vcpus = 2
+        flavor.extra_specs = {'diskplacer:numa': 'required'}
+        metadata = config.LibvirtConfigGuestMetaNovaInstance()
+        metadata.name, metadata.package = 'near', '34.0.0'
+        metadata.creationTime, metadata.flavor = 0, flavor
+        guest = config.LibvirtConfigGuest()
+        guest.uuid, guest.name = guests.UUID, 'instance-00000001'
+        guest.virt_type, guest.os_type = 'kvm', 'hvm'
+        guest.memory, guest.vcpus, guest.iothreads = 1024, 2, 1
+        guest.metadata = [metadata]
+        for name, value in parts.items():
+            setattr(guest, name, value)
+        return domains.parse(guest.to_xml(), True)
+
+    def decide(self, server):
+        return pinning.decide(
+            server, pinning.asks(server, {}), [make_disk(1)], HOST, ALL
+        )
+
+    def test_floating(self):
+        decision = self.decide(self.server())
+        self.assertEqual(HOST.nodes[1], decision.cpus)
+        self.assertEqual(
+            [
+                pinning.Thread('vcpu', 0),
+                pinning.Thread('vcpu', 1),
+                pinning.Thread('emulator', 0),
+                pinning.Thread('iothread', 1),
+            ],
+            [step.thread for step in decision.steps[1:]],
+        )
+
+    def test_confined(self):
+        decision = self.decide(self.server(cpuset={0, 1, 2, 3}))
+        self.assertEqual({2, 3}, decision.cpus)
+
+    def test_with_nodes(self):
+        cell = config.LibvirtConfigGuestCPUNUMACell()
+        cell.id, cell.cpus, cell.memory = 0, {0, 1}, 1 << 20
+        numa = config.LibvirtConfigGuestCPUNUMA()
+        numa.cells = [cell]
+        cpu = config.LibvirtConfigGuestCPU()
+        cpu.numa = numa
+        self.assertIsNone(self.decide(self.server(cpu=cpu)))
 
 
 COUNT = 6

@@ -19,12 +19,18 @@ import re
 import fixtures
 import jsonschema
 import yaml
+from nova import objects
 from nova.api.validation.extra_specs import validators
+from nova.virt import hardware
 from oslotest import base
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import papers
+
+# Cores of a NUMA node where a host of 32 cores, as P2 §3.1 has, is of two.
+_CELL = 16
 
 NAMES = {
     'sequential_sync',
@@ -74,6 +80,55 @@ class ShippedTest(base.BaseTestCase):
                     self.assertRegex(
                         source, place, f'{profile.name}: {setting}'
                     )
+
+    def test_what_p0_only_conjectures_is_told_so(self):
+        """It measured neither NUMA nor pinning."""
+        for profile in self.catalogue.values():
+            for setting, source in profile.sources.items():
+                if 'P0 §V-A' in source and setting.startswith(
+                    ('specs.diskplacer:numa', 'hw.')
+                ):
+                    self.assertRegex(
+                        source,
+                        'P0 §V-A conjectures.* fat servers',
+                        f'{profile.name}: {setting}',
+                    )
+
+    def test_places(self):
+        for name, setting, place in (
+            ('batch', 'weight', r'P4 §I-C: .*10, the highest.* §V-A: the low'),
+            ('batch', 'weight', r'^((?!Table II|§IV-D).)*$'),
+            ('sequential_async', 'priority', '^No paper '),
+            (
+                'mapreduce',
+                'shape.vcpus.recommended',
+                r'P2 §3\.2: 15 or 10 cores.* §3\.3, Fig\. 2\(a\): ',
+            ),
+        ):
+            self.assertRegex(self.catalogue[name].sources[setting], place)
+
+    def test_papers_are_told_by_title(self):
+        for paper in papers.PAPERS.values():
+            self.assertNotIn('.txt', paper)
+        self.assertIn('untitled', papers.PAPERS['P2'])
+        self.assertIn(
+            "The Impacts of Virtualization on Big Data Application's Workload",
+            papers.PAPERS['P3'],
+        )
+
+    def test_one_cell_holds_the_largest_shape(self):
+        objects.register_all()
+        for profile in self.catalogue.values():
+            limits = profile.shape.vcpus
+            largest = limits.maximum or (limits.recommended or (0, 0))[1]
+            topology = hardware.numa_get_constraints(
+                objects.Flavor(
+                    vcpus=largest, memory_mb=1024, extra_specs=profile.hw
+                ),
+                objects.ImageMeta(properties=objects.ImageMetaProps()),
+            )
+            for cell in topology.cells if topology else ():
+                self.assertLessEqual(len(cell.total_cpus), _CELL, profile.name)
 
     def test_nova_takes_every_extra_spec(self):
         for profile in self.catalogue.values():
@@ -253,13 +308,24 @@ class OwnTest(base.BaseTestCase):
 
     def test_unknown_spec(self):
         self.refused(
-            'specs: diskplacer:disks is not one of: diskplacer:vdisks',
+            'specs: the key of diskplacer:disks=4 is not one of: '
+            'diskplacer:vdisks, diskplacer:vdisk_gb',
             specs={'diskplacer:disks': 4},
         )
 
+    def test_spec_without_its_namespace(self):
+        self.refused(
+            'specs: the key of vdisks=3 is not one of: diskplacer:vdisks',
+            specs={'vdisks': 3},
+        )
+
+    def test_key_that_is_no_text(self):
+        self.refused('3 is no text', specs={3: 4})
+        self.refused('True is no text', text='hw:\n  yes: 1\n')
+
     def test_spec_profile(self):
         self.refused(
-            'specs: diskplacer:profile is not one of',
+            'specs: the key of diskplacer:profile=batch is not one of',
             specs={'diskplacer:profile': 'batch'},
         )
 
@@ -275,6 +341,13 @@ class OwnTest(base.BaseTestCase):
             hw={'hw:cpu_policy': 'pinned'},
         )
         self.refused('hw', 'quota:cpu_shares', hw={'quota:cpu_shares': 1})
+
+    def test_unknown_key_beside_one_that_a_pattern_allows(self):
+        self.refused(
+            'hw: foo is not one of: hw:cpu_policy',
+            'hw:numa_nodes, or like ^hw:[a-z]',
+            hw={'hw:mem_page_size': 'large', 'foo': 1},
+        )
 
     def test_source_of_nothing(self):
         self.refused(

@@ -187,6 +187,21 @@ class ProfileTest(FilterTestCase):
             self.assertEqual([], self._passed(spec(profile='nobodys')))
         self.assertIn('diskplacer:profile=nobodys is not', logs.output[0])
 
+    def test_profiles_are_live_defaults(self):
+        self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
+        self._report(1, fakes.disk(1, 0))
+        for vdisks, hosts in ((2, ['host0']), (1, ['host0', 'host1'])):
+            self._profile(
+                specs={'diskplacer:vdisks': vdisks, 'diskplacer:vdisk_gb': 10}
+            )
+            asked.reset()
+            self.assertEqual(hosts, self._passed(spec(profile='mine')))
+        (self.directory / 'mine.yaml').unlink()
+        asked.reset()
+        with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
+            self.assertEqual([], self._passed(spec(profile='mine')))
+        self.assertIn('diskplacer:profile=mine is not', logs.output[0])
+
     def test_a_bad_catalogue(self):
         self._profile(cache_mode='sometimes')
         with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
