@@ -17,8 +17,6 @@ Nova describes it, and is put right at the next look.
 """
 
 import collections.abc
-import contextlib
-import os
 from typing import Any
 
 from oslo_config import cfg
@@ -27,6 +25,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.agent import cpus
 from nova_diskplacer.agent import domains
+from nova_diskplacer.agent import nova_conf
 from nova_diskplacer.agent import pinning
 from nova_diskplacer.disks import discover
 from nova_diskplacer.profiles import catalogue
@@ -46,7 +45,7 @@ class Affinity:
         self._uri: str = conf.diskplacer_agent.libvirt_uri
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
         self._files: list[str] = conf.diskplacer_agent.nova_conf
-        self._read_at: list[tuple[str, int]] | None = None
+        self._read_at: nova_conf.Sources | None = None
         self._config = cpus.Config()
         self._problems: dict[str, str] = {}
 
@@ -73,10 +72,7 @@ class Affinity:
 
     def _read(self) -> None:
         """Read nova-compute's configuration again if it has changed."""
-        now = []
-        for path in self._files:
-            with contextlib.suppress(FileNotFoundError):
-                now.append((path, os.stat(path).st_mtime_ns))
+        now = nova_conf.sources(self._files)
         if now != self._read_at:
             self._config = cpus.configured(path for path, _ in now)
             self._read_at = now

@@ -17,14 +17,15 @@ devices, in the configuration of nova-compute.
 """
 
 import collections.abc
-import contextlib
-import os
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from nova_diskplacer import exception
 from nova_diskplacer import traits
 from nova_diskplacer.agent import domains
+from nova_diskplacer.agent import nova_conf
+from nova_diskplacer.agent import trouble
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import lvm
 
@@ -52,7 +53,12 @@ class CacheModes:
 
     def __init__(self, files: collections.abc.Iterable[str]) -> None:
         self._files = tuple(files)
-        self._read_at: list[tuple[str, int]] = []
+        self._read_at: nova_conf.Sources = []
+        self._reading = trouble.Trouble(
+            'The cache mode of vdisks cannot be read from [libvirt] '
+            'disk_cachemodes of nova-compute',
+            'The cache mode of vdisks can be read',
+        )
         self._configured: Modes = {}
         self._said: set[tuple[str, str]] = set()
 
@@ -67,7 +73,7 @@ class CacheModes:
         Where there is no configuration it is what all vdisks of that type
         have.
         """
-        self._read()
+        self._reading.attempt(self._read)
         sources = {
             disk.uuid: BLOCK if lvm.is_entry(disk.path) else FILE
             for disk in disks
@@ -98,33 +104,26 @@ class CacheModes:
 
     def _read(self) -> None:
         """Read the files again if one of them has changed."""
-        now = []
-        for path in self._files:
-            with contextlib.suppress(FileNotFoundError):
-                now.append((path, os.stat(path).st_mtime_ns))
+        now = nova_conf.sources(self._files)
         if now == self._read_at:
             return
-        self._read_at = now
         self._configured = {}
         if now:
-            try:
-                self._configured = configured(path for path, _ in now)
-            except (cfg.Error, OSError) as error:
-                LOG.warning(
-                    'The cache mode of vdisks cannot be read from [libvirt] '
-                    'disk_cachemodes of nova-compute: %s',
-                    error,
-                )
+            self._configured = configured(path for path, _ in now)
+        self._read_at = now
 
 
 def configured(files: collections.abc.Iterable[str]) -> Modes:
     """Return the mode of each type of source that nova-compute is told.
 
-    :raises oslo_config.cfg.Error: the files are no configuration.
+    :raises DiskPlacerError: the files are no configuration.
     """
     conf = cfg.ConfigOpts()
     conf.register_opt(cfg.ListOpt('disk_cachemodes', default=[]), 'libvirt')
-    conf([], default_config_files=list(files), default_config_dirs=[])
+    try:
+        conf([], default_config_files=list(files), default_config_dirs=[])
+    except cfg.Error as error:
+        raise exception.DiskPlacerError(str(error)) from error
     modes: Modes = dict.fromkeys((FILE, BLOCK), _UNSET)
     for pair in conf.libvirt.disk_cachemodes:
         source, _, mode = pair.partition('=')

@@ -82,10 +82,11 @@ machine need one each.
         default=['/etc/nova/nova.conf', '/etc/nova/nova-compute.conf'],
         help="""
 Configuration files of this host's nova-compute; those that exist are read in
-this order. ``[libvirt] disk_cachemodes`` in them says with which host cache
-mode vdisks are attached, which is reported to the schedulers. ``[compute]
-cpu_shared_set`` and ``cpu_dedicated_set`` say on which CPUs servers may be
-kept that ask for the NUMA node of their disks.
+this order, then the ``*.conf`` in directories that are named like them
+(``/etc/nova/nova.conf.d``). ``[libvirt] disk_cachemodes`` in them says with
+which host cache mode vdisks are attached, which is reported to the
+schedulers. ``[compute] cpu_shared_set`` and ``cpu_dedicated_set`` say on which
+CPUs servers may be kept that ask for the NUMA node of their disks.
 
 If none exists, the cache mode is that of the vdisks of the servers that are
 here, and not known if there are none.

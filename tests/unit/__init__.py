@@ -9,3 +9,13 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+import hypothesis
+
+# what else the machine does is not the tests' concern
+hypothesis.settings.register_profile(
+    'unhurried',
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile('unhurried')

@@ -432,7 +432,7 @@ def copies(state):
 
 
 class RepairTestCase(unittest.TestCase):
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=500)
     @given(states())
     def test_repairs_end_and_lose_nothing(self, before):
         after = before

@@ -526,5 +526,5 @@ class Ledger(stateful.RuleBasedStateMachine):
 
 LedgerTestCase = Ledger.TestCase
 LedgerTestCase.settings = hypothesis.settings(
-    deadline=None, max_examples=60, stateful_step_count=40
+    max_examples=60, stateful_step_count=40
 )

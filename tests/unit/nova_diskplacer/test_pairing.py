@@ -13,7 +13,6 @@
 import collections
 
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 from oslotest import base
 
@@ -118,7 +117,6 @@ class PairTest(base.BaseTestCase):
         rows = pairing.pair({'a': 10}, [vdisk, vdisk])
         self.assertEqual(['ok', 'unclaimed'], [row.status for row in rows])
 
-    @settings(deadline=None)
     @given(CLAIMS, VDISKS)
     def test_conservation(self, claims, places):
         vdisks = actual(places)
@@ -141,7 +139,6 @@ class PairTest(base.BaseTestCase):
             {disk: gb for disk, gb in claims.items() if gb}, dict(claimed)
         )
 
-    @settings(deadline=None)
     @given(CLAIMS, VDISKS)
     def test_status_says_what_the_row_shows(self, claims, places):
         for row in pairing.pair(claims, actual(places)):
@@ -156,7 +153,6 @@ class PairTest(base.BaseTestCase):
             }[row.claimed_disk is not None, row.actual_disk is None]
             self.assertEqual(shown, row.status)
 
-    @settings(deadline=None)
     @given(VDISKS, VDISKS)
     def test_no_mismatch_where_all_claims_are_filled(self, bound, plugged):
         claims = collections.Counter()
@@ -168,7 +164,6 @@ class PairTest(base.BaseTestCase):
         self.assertNotIn(pairing.MISMATCH, statuses)
         self.assertNotIn(pairing.PENDING, statuses)
 
-    @settings(deadline=None)
     @given(CLAIMS, VDISKS)
     def test_a_mismatch_could_have_been_where_it_is_claimed(
         self, claims, places

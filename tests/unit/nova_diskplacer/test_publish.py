@@ -13,7 +13,6 @@
 import dataclasses
 
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 from oslotest import base
 
@@ -90,7 +89,6 @@ class FiguresTest(base.BaseTestCase):
         found = publish.figures(disk((None, 60)), {'server-1': {GB: 60}})
         self.assertEqual(-20, found.room_gb)
 
-    @settings(deadline=None)
     @given(
         st.lists(
             st.tuples(

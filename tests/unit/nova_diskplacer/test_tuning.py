@@ -38,8 +38,6 @@ def make_profile(name, priority=0, medium='hdd', **queue):
     )  # fmt: skip
 
 
-# the machine may be busy
-unhurried = hypothesis.settings(deadline=None)
 numbers = st.none() | st.integers(0, 9)
 queues = st.builds(
     catalogue.Queue,
@@ -103,7 +101,6 @@ class MergeTest(base.BaseTestCase):
         profile = make_profile('a', medium='ssd', nomerges=1)
         self.assertEqual(catalogue.Queue(), tuning.merge([profile], 'hdd'))
 
-    @unhurried
     @hypothesis.given(profiles, st.randoms(use_true_random=False))
     def test_order_and_number_do_not_matter(self, found, random):
         again = found + found[: len(found) // 2]
@@ -112,7 +109,6 @@ class MergeTest(base.BaseTestCase):
             tuning.merge(found, 'hdd'), tuning.merge(again, 'hdd')
         )
 
-    @unhurried
     @hypothesis.given(profiles)
     def test_every_value_is_that_of_the_first_that_states_it(self, found):
         merged = tuning.merge(found, 'hdd')
@@ -137,7 +133,6 @@ class MergeTest(base.BaseTestCase):
             tuple(getattr(merged, name) for name in TOGETHER),
         )
 
-    @unhurried
     @hypothesis.given(profiles)
     def test_the_last_in_rank_changes_nothing_that_others_state(self, found):
         hypothesis.assume(found)
@@ -214,7 +209,6 @@ class TargetTest(base.BaseTestCase):
             {'nomerges': '1'}, self.target(wanted, {'nomerges': '0'})
         )
 
-    @unhurried
     @hypothesis.given(queues, st.sets(st.sampled_from(SCHEDULERS)))
     def test_what_is_not_stated_is_as_it_was(self, wanted, schedulers):
         values = tuning.target(wanted, ORIGINALS, schedulers, None)

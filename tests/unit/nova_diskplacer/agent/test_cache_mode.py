@@ -84,6 +84,18 @@ class CacheModesTest(base.BaseTestCase):
         self.configure('block=writethrough', self.other)
         self.assertEqual(('none', 'writethrough'), self.of())
 
+    def test_directories_are_read_last(self):
+        directory = f'{self.conf}.d'
+        os.mkdir(directory)
+        self.configure('file=unsafe', f'{directory}/1.conf')
+        self.configure('file=writeback', f'{directory}/2.conf')
+        self.configure('file=unsafe', f'{directory}/3.conf.bak')
+        self.configure('file=directsync')
+        self.configure('file=none', self.other)
+        self.assertEqual(('writeback', 'none'), self.of())
+        os.unlink(f'{directory}/2.conf')
+        self.assertEqual(('unsafe', 'none'), self.of())
+
     def test_what_qemu_chooses(self):
         self.configure('file=default')
         self.assertEqual(('writeback', 'none'), self.of())
@@ -124,6 +136,14 @@ class CacheModesTest(base.BaseTestCase):
             self.assertEqual(('writeback', None), self.of(server))
         self.assertEqual(1, self.log.output.count('cannot be read'))
         self.assertIn(self.conf, self.log.output)
+
+    def test_a_path_that_leads_nowhere(self):
+        self.write('')
+        self.modes = cache_mode.CacheModes([f'{self.conf}/nova.conf'])
+        server = self.server(file='writeback')
+        for _ in range(2):
+            self.assertEqual(('writeback', None), self.of(server))
+        self.assertEqual(1, self.log.output.count('cannot be read'))
 
 
 class CommonTest(base.BaseTestCase):

@@ -308,7 +308,7 @@ def put_right(guest, asked):
 
 
 class PropertiesTest(base.BaseTestCase):
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(situations())
     def test_where(self, situation):
         guest, asked = situation
@@ -334,7 +334,7 @@ class PropertiesTest(base.BaseTestCase):
             self.assertEqual({host.nodes[guest.mark] & available}, allowed)
             self.assertNotIn(frozenset(), allowed)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(situations(), st.integers(0, 5))
     def test_interrupted(self, situation, done):
         guest, asked = situation
@@ -348,7 +348,7 @@ class PropertiesTest(base.BaseTestCase):
         again = pinning.decide(guest.seen(), *asked)
         self.assertFalse(again and again.steps)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(situations())
     def test_started_again(self, situation):
         guest, asked = situation

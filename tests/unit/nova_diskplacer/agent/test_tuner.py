@@ -533,5 +533,5 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
 
 LifeOfADiskTest = LifeOfADisk.TestCase
 LifeOfADiskTest.settings = hypothesis.settings(
-    deadline=None, max_examples=100, stateful_step_count=20
+    max_examples=100, stateful_step_count=20
 )

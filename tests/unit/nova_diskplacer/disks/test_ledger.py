@@ -59,7 +59,6 @@ class ReservedTestCase(testtools.TestCase):
         held = type(held)('n', 'a', None, fakes.GIB + 1)
         self.assertEqual(2, ledger.reserved_gb([held], {}))
 
-    @hypothesis.settings(deadline=None)
     @hypothesis.given(VDISKS, CLAIMS)
     def test_ledger_covers_what_is_there_and_what_is_claimed(
         self, held, claims
@@ -109,7 +108,6 @@ class ClaimedDiskTestCase(testtools.TestCase):
                 (claims, held, size, per_disk),
             )
 
-    @hypothesis.settings(deadline=None)
     @hypothesis.given(
         strategies.lists(strategies.integers(0, 4), min_size=1, max_size=6),
         strategies.integers(1, 10),
@@ -169,7 +167,6 @@ class PolicyDiskTestCase(testtools.TestCase):
                 chosen, self.choose(room, held, size, 'consolidated')
             )
 
-    @hypothesis.settings(deadline=None)
     @hypothesis.given(
         strategies.dictionaries(
             strategies.sampled_from('abcdef'),

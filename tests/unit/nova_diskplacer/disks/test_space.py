@@ -118,7 +118,7 @@ OPERATIONS = st.lists(
 
 class OfferTestCase(testtools.TestCase):
     @hypothesis.given(st.integers(3, 12), st.integers(0, 8), OPERATIONS)
-    @hypothesis.settings(max_examples=400, deadline=None)
+    @hypothesis.settings(max_examples=400)
     def test_what_is_offered_can_be_filled(self, size_gb, others, operations):
         disk = Filesystem(size_gb, others)
         for operation, number, block in operations:

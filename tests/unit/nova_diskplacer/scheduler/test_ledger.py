@@ -384,5 +384,5 @@ def real_disk(disk):
 
 LedgerTest = Ledger.TestCase
 LedgerTest.settings = hypothesis.settings(
-    max_examples=150, stateful_step_count=30, deadline=None
+    max_examples=150, stateful_step_count=30
 )

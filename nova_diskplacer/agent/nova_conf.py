@@ -1,0 +1,42 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The configuration files of this host's nova-compute."""
+
+import collections.abc
+import contextlib
+import glob
+import os
+
+Sources = list[tuple[str, int]]
+
+
+def sources(files: collections.abc.Sequence[str]) -> Sources:
+    """Return what nova-compute reads, and when it was changed (mtime, ns).
+
+    As oslo.config does: the files that exist, in this order, then those of
+    the directory of each that is named like it, as ``nova.conf.d``.
+
+    :raises OSError: it is not known whether a file exists.
+    """
+    found = []
+    for path in (
+        *files,
+        *(
+            name
+            for file in files
+            for name in sorted(glob.glob(glob.escape(file) + '.d/*.conf'))
+        ),
+    ):
+        with contextlib.suppress(FileNotFoundError):
+            found.append((path, os.stat(path).st_mtime_ns))
+    return found
