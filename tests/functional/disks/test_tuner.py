@@ -228,8 +228,8 @@ class TunerTest(testtools.TestCase):
             self.assertEqual([], self.saved())
             if done:
                 break
-        # a file and seven settings, before and after each
-        self.assertGreaterEqual(step, 16)
+        # a file and six settings, before and after each
+        self.assertGreaterEqual(step, 14)
         self.keep([disk], server)
         tuned = settings_of(device)
         for step in itertools.count():
