@@ -29,6 +29,7 @@ SCHEDULER_FILTERS = (
     'ImagePropertiesFilter',
     'ServerGroupAntiAffinityFilter',
     'ServerGroupAffinityFilter',
+    'NUMATopologyFilter',
     'DiskPlacementFilter',
 )
 

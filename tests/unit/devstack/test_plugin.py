@@ -96,7 +96,8 @@ class PluginTest(testtools.TestCase):
                     'nova_diskplacer.scheduler.filter.DiskPlacementFilter',
                 ],
                 ('nova.conf', 'filter_scheduler', 'enabled_filters'): [
-                    'ComputeFilter,SameHostFilter,DiskPlacementFilter'
+                    'ComputeFilter,SameHostFilter,NUMATopologyFilter,'
+                    'DiskPlacementFilter'
                 ],
                 ('nova.conf', 'filter_scheduler', 'weight_classes'): [
                     'nova.scheduler.weights.all_weighers,'
