@@ -12,7 +12,7 @@
 
 """Consolidated: the vdisks of a server on as few disks as hold them.
 
-The paper that measured it (P2, 002_8f5253cc978ff490.txt, "consolidated")
+The paper that measured it (P2, "consolidated")
 put as many vdisks on one disk as fit.
 """
 

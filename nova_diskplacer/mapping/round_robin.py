@@ -12,7 +12,7 @@
 
 """Round robin: the vdisks of a server on distinct disks.
 
-The paper that measured it (P2, 002_8f5253cc978ff490.txt, "round robin")
+The paper that measured it (P2, "round robin")
 spread each VM's vdisks over as many disks as possible.
 """
 
