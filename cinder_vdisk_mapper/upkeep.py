@@ -37,21 +37,15 @@ class Upkeep(room.Room):
         """
         with room.lock(f'disk-{disk}'):
             current, vdisk = self.look(disk, name)
-            missing = max(0, size_gb - vdisk.size_gb)
-            larger = dataclasses.replace(
-                vdisk, size_bytes=max(vdisk.size_bytes, size_gb << 30)
-            )
-            free = self._room_with(current, vdisk, larger)
-            refusal = _refusal(
-                disk,
-                f'extend {name} from {vdisk.size_gb} to {size_gb} GiB',
-                free + missing,
-            )
-            if not missing:
+            what = f'extend {name} from {vdisk.size_gb} to {size_gb} GiB'
+            if size_gb <= vdisk.size_gb:
                 # Placement may not know of an extension that was killed
                 if not self.reserve(disk):
-                    raise refusal
+                    raise _refusal(disk, what, 0)
                 return
+            larger = dataclasses.replace(vdisk, size_bytes=size_gb << 30)
+            free = self._room_with(current, vdisk, larger)
+            refusal = _refusal(disk, what, free + size_gb - vdisk.size_gb)
             if free < 0:
                 raise refusal
             self.change(
