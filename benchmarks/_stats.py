@@ -35,6 +35,22 @@ class Interval(typing.NamedTuple):
         return self.mean + self.half
 
 
+class Spread(typing.NamedTuple):
+    """A median, the lowest and the highest of some values."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(values: Values) -> Spread:
+    """Return the median and the ends of what was measured.
+
+    :raises ValueError: there are no values.
+    """
+    return Spread(statistics.median(values), min(values), max(values))
+
+
 def within(t: float, df: int) -> float:
     """Return how probably Student's t lies between ``-t`` and ``t``.
 

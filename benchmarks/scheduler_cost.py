@@ -11,7 +11,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the filter and the weigher cost nova-scheduler.
+"""What the filters and the weighers cost nova-scheduler.
 
 Runs Nova's own filter and weight handlers over real HostState objects with
 Nova's default filters, NUMATopologyFilter, all stock weighers, a no-op filter
@@ -24,6 +24,9 @@ For ``diskplacer:numa`` the filter may have to ask Nova where the vCPUs go. Its
 three rows, behind NUMATopologyFilter, are hosts where every cell's disks have
 room (it asks about none of them), hosts where one cell's have (about all), and
 hosts where the vCPUs must be steered to that cell (twice about all).
+
+Both our weighers together have two rows, for no pressure on any host, where
+the pressure weigher gives Nova no weights to work on, and for pressure on all.
 
 The log level is INFO, Nova's default. The rounds visit all rows in turn and
 each row shows the median of the rounds. Time is CPU time of the scheduler's
@@ -58,8 +61,10 @@ from oslo_utils import timeutils
 
 import _report
 from nova_diskplacer import conf
+from nova_diskplacer.scheduler import bound
 from nova_diskplacer.scheduler import filter as disk_filter
 from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import pressure_weigher
 from nova_diskplacer.scheduler import room
 from nova_diskplacer.scheduler import weigher as disk_weigher
 
@@ -74,6 +79,8 @@ NOOP_FILTER = 'no-op filter'
 NOOP_WEIGHER = 'no-op weigher'
 OUR_FILTER = 'DiskPlacementFilter'
 OUR_WEIGHER = 'DiskPlacementWeigher'
+BOTH_WEIGHERS = 'both our weighers'
+PRESSED = 'both, all hosts pressed'
 ROOM = 'DiskRoomFilter'
 
 # name of the row: {NUMA node of a disk: how many}
@@ -83,6 +90,9 @@ ALIGNED = {
     'NUMA, steered': {0: 3, 1: 9},
 }
 FEW = 500
+
+# {row: pressure on all disks, in per cent}
+PRESSURE = {BOTH_WEIGHERS: 0, PRESSED: 50}
 
 
 class NoopFilter(filters.BaseHostFilter):
@@ -399,6 +409,8 @@ def rows(hosts, numa_hosts, specs):
 
     def filtered(name, chosen, visited=hosts, spec=spec):
         def run_filters():
+            # each row reads the server's volumes for itself
+            spec.__dict__.pop(bound.KEPT, None)
             kept[name] = manager.filter_handler.get_filtered_objects(
                 chosen, visited, spec
             )
@@ -414,6 +426,7 @@ def rows(hosts, numa_hosts, specs):
 
     our_filter = disk_filter.DiskPlacementFilter()
     our_weigher = disk_weigher.DiskPlacementWeigher()
+    both = [our_weigher, pressure_weigher.DiskPressureWeigher()]
     numa = numa_topology_filter.NUMATopologyFilter()
     for visited in numa_hosts.values():
         for host in visited:
@@ -434,7 +447,16 @@ def rows(hosts, numa_hosts, specs):
         NOVA_WEIGHERS: weighed(manager.weighers),
         NOOP_WEIGHER: weighed([NoopWeigher()]),
         OUR_WEIGHER: weighed([our_weigher]),
+        BOTH_WEIGHERS: weighed(both),
+        PRESSED: weighed(both),
     }
+
+
+def press(passed, per_cent):
+    """Have the agents of hosts that have passed the filter report that."""
+    pass_ = passed[0].allocation_candidates._pass
+    pass_.fleet._a['pressure'][:] = per_cent
+    pass_.__dict__.pop('pressures', None)
 
 
 def run(hosts, numa_hosts, specs, rounds):
@@ -445,6 +467,8 @@ def run(hosts, numa_hosts, specs, rounds):
         for host in itertools.chain(hosts, *numa_hosts.values()):
             host.allocation_candidates = candidates(host.uuid)
         for name, (function, visited) in functions.items():
+            if name in PRESSURE:
+                press(kept[OUR_FILTER], PRESSURE[name])
             gc.collect()
             start = time.thread_time()
             function()
@@ -469,9 +493,9 @@ def measure(hosts, rounds):
     return seconds
 
 
-def ratio(row):
+def ratio(row, weighers=BOTH_WEIGHERS):
     """Ours over Nova's default filters and weighers."""
-    return (row[OUR_FILTER] + row[OUR_WEIGHER]) / (
+    return (row[OUR_FILTER] + row[weighers]) / (
         row[NOVA_FILTERS] + row[NOVA_WEIGHERS]
     )
 
@@ -496,6 +520,8 @@ def main():
             figures[f'{key}_us_per_host_{hosts}'] = round(value, 3)
         figure = f'ratio_{hosts}'
         figures[figure] = round(ratio(medians), 4)
+        pressed = round(ratio(medians, PRESSED), 4)
+        figures[f'{figure}_pressed'] = pressed
         goals.append(_report.Goal(figure, '<=', GOAL))
         print(
             f'{hosts} hosts x {DISKS} disks, {VDISKS} vdisks, '
@@ -515,7 +541,7 @@ def main():
         )
         print(
             f'(ours) / (Nova default filters + stock weighers) = '
-            f'{figures[figure]:.4f}\n'
+            f'{figures[figure]:.4f}, {pressed:.4f} with pressure on all\n'
         )
     _report.show_goals(figures, goals)
     if args.json:

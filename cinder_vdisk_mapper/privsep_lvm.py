@@ -37,6 +37,7 @@ from oslo_privsep import priv_context
 
 from cinder_vdisk_mapper import privsep
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import lv_copies
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import lvs
 
@@ -134,42 +135,42 @@ def remove(uuid: str, name: str, wiped: bool) -> None:
 
 @_as_root
 def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.snapshot`."""
-    lvs.snapshot(uuid, name, snapshot, snapshot_id)
+    """See :func:`nova_diskplacer.disks.lv_copies.snapshot`."""
+    lv_copies.snapshot(uuid, name, snapshot, snapshot_id)
 
 
 @_as_root
 def allocate_clone(
     uuid: str, source: str, name: str, volume_id: str, size_bytes: int
 ) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.allocate_clone`."""
-    lvs.allocate_clone(uuid, source, name, volume_id, size_bytes)
+    """See :func:`nova_diskplacer.disks.lv_copies.allocate_clone`."""
+    lv_copies.allocate_clone(uuid, source, name, volume_id, size_bytes)
 
 
 @_as_root
 def clone(
     uuid: str, source: str, name: str, volume_id: str, size_bytes: int
 ) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.clone`."""
-    lvs.clone(uuid, source, name, volume_id, size_bytes)
+    """See :func:`nova_diskplacer.disks.lv_copies.clone`."""
+    lv_copies.clone(uuid, source, name, volume_id, size_bytes)
 
 
 @_as_root
 def revert(uuid: str, name: str, snapshot: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.revert`."""
-    lvs.revert(uuid, name, snapshot)
+    """See :func:`nova_diskplacer.disks.lv_copies.revert`."""
+    lv_copies.revert(uuid, name, snapshot)
 
 
 @_as_root
 def clear(uuid: str, name: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.clear`."""
-    lvs.clear(uuid, name)
+    """See :func:`nova_diskplacer.disks.lv_copies.clear`."""
+    lv_copies.clear(uuid, name)
 
 
 @_as_root
 def copy(uuid: str, name: str, target: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.copy`."""
-    lvs.copy(uuid, name, target)
+    """See :func:`nova_diskplacer.disks.lv_copies.copy`."""
+    lv_copies.copy(uuid, name, target)
 
 
 @_as_root

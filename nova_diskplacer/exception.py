@@ -43,3 +43,7 @@ class NoComputeNode(PlacementError):
 
 class Conflict(PlacementError):
     """A resource provider has changed since it was read (409)."""
+
+
+class ContentionError(DiskPlacerError):
+    """The I/O of servers cannot be watched or weighed as asked."""

@@ -38,6 +38,10 @@ REQUIRED = 'required'
 NUMA = (NONE, PREFERRED, REQUIRED)
 
 PROFILE = 'profile'
+IO_TIER = 'io_tier'
+
+# Without vdisks, these ask for none.
+_OF_SERVER = frozenset((PROFILE, IO_TIER))
 
 #: Profiles for those who have none.
 NO_PROFILES: collections.abc.Mapping[str, 'catalogue.Profile'] = (
@@ -126,6 +130,12 @@ SPECS = {
         '``diskplacer-manage profile list`` tells which there are.',
         pattern='[a-z][a-z0-9_]*',
     ),
+    IO_TIER: Spec(
+        'Usage tier of the server, by its name: it bounds the class, and so '
+        "the weight, of the server's I/O on each disk. ``[diskplacer_weights] "
+        'tiers`` on the compute nodes tells which there are.',
+        pattern='[A-Za-z0-9_-]+',
+    ),
 }
 
 
@@ -156,8 +166,8 @@ def parse(
 ) -> VDiskRequest | None:
     """Return what a flavor's extra specs ask for, None if nothing.
 
-    A profile alone asks for nothing if it says neither how many vdisks nor
-    how large: it then speaks for volumes that are attached later.
+    A tier asks for no vdisks, nor does a profile that says neither how many
+    nor how large: they then speak for volumes that are attached later.
 
     :param profiles: the catalogue, where ``diskplacer:profile`` is looked up.
     :raises ValueError: a key or the profile is unknown, a value is not
@@ -179,16 +189,17 @@ def parse(
     profile = _profile(own[PROFILE], profiles) if PROFILE in own else None
     wanted = {**_defaults(profile), **own}
     missing = [name for name in ('vdisks', 'vdisk_gb') if name not in wanted]
-    if profile and set(own) == {PROFILE} and len(missing) == 2:
+    values: dict[str, typing.Any] = {
+        name: SPECS[name].value(name, text) for name, text in wanted.items()
+    }
+    if own.keys() <= _OF_SERVER and len(missing) == 2:
         return None
     for name in missing:
         raise ValueError(
             f'{NAMESPACE}{name} is required with the other '
             f'{NAMESPACE} extra specs'
         )
-    values: dict[str, typing.Any] = {
-        name: SPECS[name].value(name, text) for name, text in wanted.items()
-    }
+    values.pop(IO_TIER, None)
     if profile:
         values[PROFILE] = profile.name
         values['cache_mode'] = profile.cache_mode

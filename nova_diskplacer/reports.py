@@ -42,6 +42,7 @@ _MEDIA = ('hdd', 'ssd')
 
 # Sums of figures below it stay far from what an int64 holds.
 _LIMIT = 1 << 48
+_PER_CENT = 100
 _REPORT_KEYS = {
     'version': int,
     'host': str,
@@ -71,6 +72,8 @@ _VDISK_KEYS = {
 # What agents of earlier releases do not say. ``cache_mode`` is the host cache
 # mode that vdisks are attached with, None if it is not known or not one.
 _LATER_KEYS = {'cache_mode': (str, type(None))}
+# ``pressure`` is what a disk is under for minutes, in per cent.
+_LATER_DISK_KEYS = {'pressure': int}
 
 
 def check(report: object) -> Report:
@@ -79,14 +82,19 @@ def check(report: object) -> Report:
     :raises ValueError: it is not; names the key and what it should be.
     """
     checked = _check(report, _REPORT_KEYS, 'report')
-    later = {key: _LATER_KEYS[key] for key in _LATER_KEYS if key in checked}
-    _check(checked, later, 'report')
+    _check_later(checked, _LATER_KEYS, 'report')
     if checked['version'] != VERSION:
         raise ValueError(
             f'report version {checked["version"]} is not {VERSION}'
         )
     for disk in checked['disks']:
         _check(disk, _DISK_KEYS, 'disk')
+        _check_later(disk, _LATER_DISK_KEYS, 'disk')
+        if disk.get('pressure', 0) > _PER_CENT:
+            raise ValueError(
+                f'disk {disk["uuid"]} has pressure {disk["pressure"]}, which '
+                f'is not between 0 and {_PER_CENT} per cent'
+            )
         if disk['health'] == 'ok' and disk['medium'] not in _MEDIA:
             raise ValueError(
                 f'medium {disk["medium"]!r} is not one of: '
@@ -120,6 +128,15 @@ def _check(
         if not isinstance(value[key], kind) or not _sound(value[key]):
             raise ValueError(f'{what} has a bad {key!r}: {value[key]!r}')
     return value
+
+
+def _check_later(
+    value: dict[str, typing.Any],
+    keys: collections.abc.Mapping[str, typing.Any],
+    what: str,
+) -> None:
+    there = {key: kind for key, kind in keys.items() if key in value}
+    _check(value, there, what)
 
 
 def _sound(value: object) -> bool:

@@ -12,6 +12,8 @@
 
 """Loop devices for tests, which take root and are always cleaned up."""
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import unittest
@@ -34,6 +36,23 @@ def run(*command):
     return done.stdout.strip()
 
 
+@contextlib.contextmanager
+def no_others():
+    """Have no other test take a loop device that is free."""
+    control = os.open('/dev/loop-control', os.O_RDONLY)
+    try:
+        fcntl.flock(control, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(control)
+
+
+def attach(file, *options):
+    """Return the node of a loop device that was free, over a file now."""
+    with no_others():
+        return run('losetup', '--find', '--show', *options, file)
+
+
 class LoopDevice(fixtures.Fixture):
     """A loop device over a sparse file; ``device`` is its node.
 
@@ -50,9 +69,7 @@ class LoopDevice(fixtures.Fixture):
         )
         with open(self.file, 'w') as stream:
             stream.truncate(self.size_bytes)
-        self.device = run(
-            'losetup', '--find', '--show', '--partscan', self.file
-        )
+        self.device = attach(self.file, '--partscan')
         self.addCleanup(run, 'losetup', '--detach', self.device)
         self.addCleanup(self.unmount)
 

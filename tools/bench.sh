@@ -28,7 +28,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # benchmarks that run real services
 CLOUD='mapping_throughput'
 # benchmarks that run in the guest of tools/testbed.sh
-TESTBED='driver_ops profile_effect'
+TESTBED='contention driver_ops profile_effect'
 
 names=$(cd benchmarks && echo [!_]*.py)
 names=${names//.py/}

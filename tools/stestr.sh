@@ -29,7 +29,10 @@ packages=("$directory"/*/__init__.py)
 for package in "${packages[@]:-$directory/__init__.py}"; do
     package=${package%/__init__.py}
     echo "== $package"
-    stestr --test-path "$package" --repo-url "${STESTR_REPOSITORY:-.}" \
+    # in the background it is ignored, also by all that tests start
+    env --default-signal=INT \
+        stestr --test-path "$package" \
+        --repo-url "${STESTR_REPOSITORY:-.}" \
         run "$@" || status=1
 done
 exit $status

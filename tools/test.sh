@@ -19,9 +19,11 @@
 #   tools/test.sh STAGE...   these stages only
 #
 # Stages: pep8 docs packaging unit functional e2e testbed. The last, the suites
-# of tests/testbed, goes on beside all others, and prints when it has ended. The
-# last line says how many checks and tests passed and failed; the exit status
-# is 0 only if none failed.
+# of tests/testbed, goes on beside all others and before them, as some of it
+# looks at how much of a disk's throughput servers get; it prints when it has
+# ended. What tests log is printed where one of them fails. The last lines name
+# what failed and say how many checks and tests passed and failed; the exit
+# status is 0 only if none failed.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -29,11 +31,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 STAGES='pep8 docs packaging unit functional e2e testbed'
 IN_TESTBED='tests\.e2e\.test_testbed'
+NICE=10
 passed=0
 failed=0
 beside=''
 directory=$(mktemp -d)
 log=$directory/log
+errors=$directory/errors
+failures=$directory/failures
+touch "$failures"
 trap clean EXIT
 
 # shellcheck disable=SC2317
@@ -53,9 +59,14 @@ check() {
         echo "ok: $name"
         passed=$((passed + 1))
     else
-        echo "FAILED: $name"
         failed=$((failed + 1))
+        note "$name"
     fi
+}
+
+# Say that something failed, now and at the end.
+note() {
+    echo "FAILED: $1" | tee -a "$failures"
 }
 
 # Sum up what stestr says about one kind of result.
@@ -66,15 +77,22 @@ count() {
 
 # Run the tests of the packages below a directory with so many workers.
 run_tests() {
-    local status good bad path=$1 workers=$2
+    local status good bad name path=$1 workers=$2
     shift 2
-    tools/stestr.sh "$path" --concurrency "$workers" "$@" 2>&1 | tee "$log"
+    tools/stestr.sh "$path" --concurrency "$workers" "$@" 2> "$errors" |
+        tee "$log"
     status=$?
     good=$(($(count Passed) + $(count 'Expected Fail')))
     bad=$(($(count Failed) + $(count 'Unexpected Success')))
+    while read -r name; do
+        note "$name"
+    done < <(sed -n 's/^{[0-9]*} \(.*\) \.\.\. FAILED$/\1/p' "$log")
     if [ $((status != 0 || good == 0)) -eq 1 ] && [ $bad -eq 0 ]; then
-        echo "FAILED: stestr ended with $status after $good tests"
+        note "stestr ended with $status after $good tests of $path"
         bad=1
+    fi
+    if [ $bad -ne 0 ]; then
+        tail -n 500 "$errors"
     fi
     passed=$((passed + good))
     failed=$((failed + bad))
@@ -105,7 +123,8 @@ stage_unit() {
 }
 
 stage_functional() {
-    run_tests tests/functional 2
+    # they wait for each other, and for disks
+    run_tests tests/functional 3
 }
 
 stage_e2e() {
@@ -118,8 +137,13 @@ stage_testbed() {
 
 # Begin a stage beside the others.
 begin_beside() {
+    # shellcheck disable=SC2016
     DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory \
-        setsid tools/test.sh "$1" > "$directory/beside" 2>&1 &
+        setsid nice -n -$NICE bash -c '
+            # the kernel may share processors out by session
+            echo "-$1" > /proc/self/autogroup
+            exec tools/test.sh "$2"
+        ' beside $NICE "$1" > "$directory/beside" 2>&1 &
     beside=$!
 }
 
@@ -134,6 +158,7 @@ end_beside() {
         END { print good + 0, (good == "") ? 1 : bad }' "$directory/beside")
     passed=$((passed + good))
     failed=$((failed + bad))
+    grep '^FAILED: ' "$directory/beside" | sort -u >> "$failures"
 }
 
 main() {
@@ -179,6 +204,7 @@ main() {
         times+=$(printf '\n%-12s %4d s' 'to wait for' $((SECONDS - begun)))
     fi
     echo "$times"
+    cat "$failures"
     echo "$passed passed, $failed failed"
     [ $passed -gt 0 ] && [ $failed -eq 0 ]
 }

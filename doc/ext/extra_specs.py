@@ -32,6 +32,8 @@ def lines() -> list[str]:
     for name, spec in flavor.SPECS.items():
         if spec.choices:
             allowed = 'One of ' + ', '.join(f'``{c}``' for c in spec.choices)
+        elif spec.pattern:
+            allowed = f'Name, as ``{spec.pattern}``'
         else:
             allowed = f'Integer from {spec.minimum} to {spec.maximum}'
         text += [

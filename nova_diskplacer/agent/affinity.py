@@ -44,9 +44,9 @@ class Affinity:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._uri: str = conf.diskplacer_agent.libvirt_uri
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
-        self._files: list[str] = conf.diskplacer_agent.nova_conf
-        self._read_at: nova_conf.Sources | None = None
-        self._config = cpus.Config()
+        self._config = nova_conf.Watched(
+            conf.diskplacer_agent.nova_conf, cpus.configured
+        )
         self._problems: dict[str, str] = {}
 
     def keep(
@@ -63,24 +63,17 @@ class Affinity:
             did not refuse is done.
         :raises OSError: the kernel does not tell the host's CPUs.
         """
-        self._read()
-        decisions = self._decide(servers, disks)
+        decisions = self._decide(servers, disks, self._config.read())
         self._complain(decisions)
         decisions = [one for one in decisions if one[1].steps]
         if decisions:
             self._carry_out(decisions)
 
-    def _read(self) -> None:
-        """Read nova-compute's configuration again if it has changed."""
-        now = nova_conf.sources(self._files)
-        if now != self._read_at:
-            self._config = cpus.configured(path for path, _ in now)
-            self._read_at = now
-
     def _decide(
         self,
         servers: collections.abc.Sequence[domains.Domain],
         disks: collections.abc.Sequence[discover.Disk],
+        config: cpus.Config,
     ) -> list[tuple[domains.Domain, pinning.Decision]]:
         host = cpus.read()
         used: dict[str, list[discover.Disk]] = {}
@@ -95,7 +88,7 @@ class Affinity:
                 pinning.asks(server, self._profiles),
                 used.get(server.uuid, ()),
                 host,
-                self._config,
+                config,
             )
             if decision is not None:
                 found.append((server, decision))

@@ -52,8 +52,7 @@ class CacheModes:
     """
 
     def __init__(self, files: collections.abc.Iterable[str]) -> None:
-        self._files = tuple(files)
-        self._read_at: nova_conf.Sources = []
+        self._watched = nova_conf.Watched(tuple(files), configured)
         self._reading = trouble.Trouble(
             'The cache mode of vdisks cannot be read from [libvirt] '
             'disk_cachemodes of nova-compute',
@@ -103,21 +102,22 @@ class CacheModes:
                 )  # fmt: skip
 
     def _read(self) -> None:
-        """Read the files again if one of them has changed."""
-        now = nova_conf.sources(self._files)
-        if now == self._read_at:
-            return
-        self._configured = {}
-        if now:
-            self._configured = configured(path for path, _ in now)
-        self._read_at = now
+        try:
+            self._configured = self._watched.read()
+        except exception.DiskPlacerError:
+            self._configured = {}
+            raise
 
 
-def configured(files: collections.abc.Iterable[str]) -> Modes:
+def configured(files: collections.abc.Sequence[str]) -> Modes:
     """Return the mode of each type of source that nova-compute is told.
+
+    It is told nothing where there are no files.
 
     :raises DiskPlacerError: the files are no configuration.
     """
+    if not files:
+        return {}
     conf = cfg.ConfigOpts()
     conf.register_opt(cfg.ListOpt('disk_cachemodes', default=[]), 'libvirt')
     try:

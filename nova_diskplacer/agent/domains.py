@@ -33,12 +33,17 @@ from nova_diskplacer.disks import vdisks
 LOG = logging.getLogger(__name__)
 
 _NOVA = '{http://openstack.org/xmlns/libvirt/nova/1.1}'
-_FLAVOR = f'metadata/{_NOVA}instance/{_NOVA}flavor'
+_INSTANCE = f'metadata/{_NOVA}instance'
+_FLAVOR = f'{_INSTANCE}/{_NOVA}flavor'
+_PROJECT = f'{_INSTANCE}/{_NOVA}owner/{_NOVA}project'
 
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
     """A server; ``uuid`` is Nova's.
+
+    ``number`` is libvirt's ID of the running domain, None if it does not run;
+    ``project`` is the ID of the server's project, '' if Nova did not say.
 
     ``vdisks`` are the paths of the files and block devices that it has as
     disks: its vdisks, and whatever else Nova gave it; ``placed`` tells them
@@ -59,6 +64,8 @@ class Domain:
     running: bool
     pinned_by_nova: bool
     xml: str = dataclasses.field(repr=False)
+    number: int | None = None
+    project: str = ''
 
 
 def domains(uri: str) -> list[Domain]:
@@ -99,8 +106,12 @@ def domains(uri: str) -> list[Domain]:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def parse(text: str, running: bool) -> Domain | None:
-    """Return the server that libvirt's XML describes, None if not Nova's."""
+    """Return the server that libvirt's XML describes, None if not Nova's.
+
+    Most are the same from one look to the next.
+    """
     root = xml.etree.ElementTree.fromstring(text)  # noqa: S314
     flavor = root.find(_FLAVOR)
     if flavor is None:
@@ -118,6 +129,7 @@ def parse(text: str, running: bool) -> Domain | None:
                 caches[path] = cache
     if flavor.find(f'{_NOVA}extraSpecs') is None:
         _warn_of_old_nova()
+    number, owner = root.get('id'), root.find(_PROJECT)
     specs = flavor.iterfind(f'{_NOVA}extraSpecs/{_NOVA}extraSpec')
     return Domain(
         uuid=root.findtext('uuid', ''),
@@ -130,6 +142,8 @@ def parse(text: str, running: bool) -> Domain | None:
         # nobody adds them later; of pins that cannot be said
         pinned_by_nova=root.find('cpu/numa') is not None,
         xml=text,
+        number=int(number) if number else None,
+        project='' if owner is None else owner.get('uuid', ''),
     )
 
 

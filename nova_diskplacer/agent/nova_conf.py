@@ -16,8 +16,39 @@ import collections.abc
 import contextlib
 import glob
 import os
+import typing
 
 Sources = list[tuple[str, int]]
+T = typing.TypeVar('T')
+
+
+class Watched(typing.Generic[T]):
+    """What the configuration says, read again when a file has changed.
+
+    :param files: as of ``sources``.
+    :param parse: reads it from the files that there are.
+    """
+
+    def __init__(
+        self,
+        files: collections.abc.Sequence[str],
+        parse: collections.abc.Callable[[collections.abc.Sequence[str]], T],
+    ) -> None:
+        self._files = files
+        self._parse = parse
+        self._read: tuple[Sources, T] | None = None
+
+    def read(self) -> T:
+        """Return what it says now.
+
+        What ``parse`` raises is raised each time until it succeeds.
+
+        :raises OSError: it is not known whether a file exists.
+        """
+        now = sources(self._files)
+        if self._read is None or self._read[0] != now:
+            self._read = now, self._parse([path for path, _ in now])
+        return self._read[1]
 
 
 def sources(files: collections.abc.Sequence[str]) -> Sources:

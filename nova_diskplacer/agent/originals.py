@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What disks' queues were before they were changed, kept for this boot.
+"""What the kernel had set for disks before it was changed, for this boot.
 
 A file is there before the first change and goes after the last value is back,
 so that whoever is killed in between leaves what restoring takes. The kernel
@@ -25,6 +25,7 @@ import os
 from typing import Any
 
 from nova_diskplacer import exception
+from nova_diskplacer import files
 
 _VERSION = 1
 _SUFFIX = '.json'
@@ -32,7 +33,11 @@ _SUFFIX = '.json'
 
 @dataclasses.dataclass(frozen=True)
 class Original:
-    """The values of a queue; ``device`` and ``sequence`` tell which."""
+    """What was set for a disk, by the names of settings.
+
+    ``device`` and ``sequence``, which tells it from others that had its name,
+    say which block device that was.
+    """
 
     device: str
     sequence: str
@@ -69,7 +74,7 @@ class Originals:
     def load(self, uuid: str) -> Original | None:
         """Return what was saved of a disk since the machine was booted.
 
-        :raises DiskError: it cannot be read or is malformed; the queue must
+        :raises DiskError: it cannot be read or is malformed; the disk must
             be left alone then.
         """
         path = self._path(uuid)
@@ -82,7 +87,7 @@ class Originals:
             return self._parse(fields)
 
     def save(self, uuid: str, original: Original) -> None:
-        """Save the values of a disk's queue, whole or not at all.
+        """Save what was set for a disk, whole or not at all.
 
         :raises DiskError: they cannot be saved.
         """
@@ -94,9 +99,7 @@ class Originals:
         }
         with _explained(path):
             os.makedirs(self._directory, mode=0o755, exist_ok=True)
-            with open(path + '.new', 'w', encoding='utf-8') as stream:
-                json.dump(fields, stream)
-            os.rename(path + '.new', path)
+            files.replace(path, json.dumps(fields), durable=True)
 
     def forget(self, uuid: str) -> None:
         """Forget a disk's values; nothing is done if there are none.

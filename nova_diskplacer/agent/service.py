@@ -12,6 +12,7 @@
 
 """The agent: watches the disks, keeps Placement true, reports."""
 
+import collections.abc
 import dataclasses
 import os
 import socket
@@ -31,6 +32,7 @@ from nova_diskplacer.agent import outbox
 from nova_diskplacer.agent import reconcile
 from nova_diskplacer.agent import steering
 from nova_diskplacer.agent import trouble
+from nova_diskplacer.contention import rounds
 from nova_diskplacer.disks import discover
 
 LOG = logging.getLogger(__name__)
@@ -43,9 +45,10 @@ class Agent:
     """The agent of one compute node.
 
     One thread looks at the disks, one keeps Placement true, one looks after
-    servers, one sends and one hears requests, so that none waits for what
-    another talks to. While Placement or nova-compute is away the figures last
-    known are reported, with the disks as they are.
+    servers, one watches and weighs their I/O, one sends and one hears
+    requests, so that none waits for what another talks to. While Placement or
+    nova-compute is away the figures last known are reported, with the disks
+    as they are.
     """
 
     def __init__(
@@ -74,6 +77,9 @@ class Agent:
         self._offers: list[reconcile.Offer] = []
         self._root: str | None = None
         self._reported = 0.0
+        self._rounds = rounds.Rounds(
+            conf, lambda: self._steering.servers, lambda: self._disks
+        )
         self._looking = trouble.Trouble(
             f'{conf.diskplacer.disk_root} cannot be watched',
             'The disks are watched again',
@@ -94,6 +100,8 @@ class Agent:
             self._conf.diskplacer.disk_root,
         )
         self._outbox.start()
+        weighing = threading.Thread(target=self._weigh, daemon=True)
+        weighing.start()
         for work in (self._listen, self._keep, self._steer):
             threading.Thread(target=work, daemon=True).start()
         while not self._stopped.is_set():
@@ -101,6 +109,8 @@ class Agent:
             self._looking.attempt(self.look)
             self._look_now.wait(self._conf.diskplacer_agent.watch_interval)
         LOG.info('The agent stops.')
+        # it gives weights back
+        weighing.join()
 
     def stop(self) -> None:
         """Have ``run`` return."""
@@ -183,6 +193,9 @@ class Agent:
             if disks is not None:
                 self._steering.steer(disks)
 
+    def _weigh(self) -> None:
+        self._rounds.run(self._stopped)
+
     def _listen(self) -> None:
         while not self._stopped.is_set():
             # one that could not be started cannot be started again
@@ -199,6 +212,7 @@ class Agent:
             if self._root is None or self._disks is None:
                 return
             self._reported = time.monotonic()
+            pressure = self._rounds.pressure
             self._outbox.put(
                 {
                     'version': reports.VERSION,
@@ -207,7 +221,7 @@ class Agent:
                     'provider': self._root,
                     'cache_mode': cache_mode.common(self._modes.values()),
                     'disks': [
-                        _disk(offer)
+                        _disk(offer, pressure)
                         for offer in as_seen(self._offers, self._disks)
                     ],
                 }
@@ -254,9 +268,15 @@ def _healths(disks: list[discover.Disk]) -> dict[str, str]:
     return {disk.uuid: disk.health for disk in disks}
 
 
-def _disk(offer: reconcile.Offer) -> dict[str, typing.Any]:
+def _disk(
+    offer: reconcile.Offer, pressure: collections.abc.Mapping[str, int]
+) -> dict[str, typing.Any]:
     disk, figures = offer.disk, offer.figures
+    known = {}
+    if disk.uuid in pressure:
+        known['pressure'] = pressure[disk.uuid]
     return {
+        **known,
         'uuid': disk.uuid,
         'medium': disk.medium,
         'model': disk.model,

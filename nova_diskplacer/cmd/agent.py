@@ -19,11 +19,15 @@ import signal
 import sys
 import threading
 
+from oslo_config import cfg
+
 from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer import placement
 from nova_diskplacer.agent import service
+from nova_diskplacer.agent import watchdog
 from nova_diskplacer.cmd import common
+from nova_diskplacer.contention import restoring
 
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
@@ -47,7 +51,15 @@ def main() -> int:
         metavar='FILE',
         help='file to read, may be repeated (default: nova.conf)',
     )
+    parser.add_argument(
+        '--restore',
+        action='store_true',
+        help='give back the I/O weights and settings of io.cost that an agent '
+        'has changed, and end; for when it could not do so itself',
+    )
     args, rest = parser.parse_known_args()
+    if args.restore:
+        return _restore(args.config_file, rest)
     # blocked here and so in every thread: sigwait alone takes them, and no
     # handler interrupts code that holds a lock
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
@@ -63,9 +75,31 @@ def main() -> int:
         return 1
     work = threading.Thread(target=agent.run, daemon=True)
     work.start()
+    watchdog.ready(conf.CONF.diskplacer_monitor.interval)
     signal.sigwait(_STOP)
     agent.stop()
     work.join(_GRACE)
     # what waits for Placement or the message bus must not keep it alive
     logging.shutdown()
     os._exit(0)
+
+
+def _restore(config_files: list[str] | None, rest: list[str]) -> int:
+    status = 0
+    options = conf.CONF
+    try:
+        common.configure(config_files, rest)
+    except exception.DiskPlacerError as error:
+        # weights must not stay because of an option that has nothing to do
+        # with them: what was changed is where it is by default
+        print(f'diskplacer-agent: {error}', file=sys.stderr)
+        status = 1
+        options = cfg.ConfigOpts()
+        conf.register_opts(options)
+        options([], default_config_files=[])
+    try:
+        restoring.restore(options)
+    except exception.DiskPlacerError as error:
+        print(f'diskplacer-agent: {error}', file=sys.stderr)
+        status = 1
+    return status

@@ -68,6 +68,46 @@ def connect(args: argparse.Namespace) -> typing.Any:
         )
 
 
+def flavors(
+    nova: typing.Any, names: collections.abc.Collection[str]
+) -> list[typing.Any]:
+    """Return the flavors of these names or IDs, all if there are none.
+
+    :raises CloudError: there is no such flavor, or Nova cannot be asked.
+    """
+    found: list[typing.Any] = []
+    with explained('flavors'):
+        # None: the private ones too, which take an administrator to see
+        while page := nova.flavors.list(
+            is_public=None, marker=found[-1].id if found else None
+        ):
+            found += page
+    if not names:
+        return sorted(found, key=lambda one: str(one.name))
+    known = {one.name: one for one in found} | {one.id: one for one in found}
+    for name in names:
+        if name not in known:
+            raise CloudError(
+                f'no flavor {name}; there are: '
+                + ', '.join(sorted(one.name for one in found))
+            )
+    return list({known[name].id: known[name] for name in names}.values())
+
+
+def extra_specs(flavor: typing.Any) -> dict[str, str]:
+    """Return the extra specs of a flavor.
+
+    :raises CloudError: Nova does not show them.
+    """
+    specs: dict[str, str] | None = flavor.to_dict().get('extra_specs')
+    if specs is None:
+        raise CloudError(
+            f'Nova does not show the extra specs of flavor {flavor.name}: the '
+            'account needs the right to see them'
+        )
+    return specs
+
+
 @contextlib.contextmanager
 def explained(what: str) -> collections.abc.Iterator[None]:
     """Make errors of the client libraries ``CloudError``.

@@ -10,10 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage disk: prepare, list, show and forget disks."""
+"""diskplacer-manage disk: prepare, measure, list, show and forget disks."""
 
 import argparse
 import collections.abc
+import contextlib
 import dataclasses
 import json
 import os
@@ -24,9 +25,11 @@ from oslo_config import cfg
 from stevedore import extension
 
 from nova_diskplacer import exception
+from nova_diskplacer.cmd import measure
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import fstab
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import io_model
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
 from nova_diskplacer.disks import volume_group
@@ -112,6 +115,8 @@ def register(subparsers: Any) -> None:
     )
     command.add_argument('uuid', metavar='UUID')
     _add_fstab(command)
+
+    measure.register(commands)
 
     # further commands, which may replace how the configuration is read by
     # setting args.configure
@@ -204,7 +209,11 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     disks = {disk.uuid: disk for disk in discover.discover(disk_root)}
     if args.uuid not in disks:
         raise exception.DiskError(f'no disk {args.uuid} in {disk_root}')
-    _print_disk(disks[args.uuid], args.format)
+    model = None
+    with contextlib.suppress(exception.DiskError):
+        # of one that is missing it is not known
+        model = io_model.load(disk_root, args.uuid)
+    _print_disk(disks[args.uuid], args.format, model)
     return 0
 
 
@@ -215,14 +224,21 @@ def _forget(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_disk(disk: discover.Disk, format_: str) -> None:
+def _print_disk(
+    disk: discover.Disk, format_: str, model: io_model.Model | None = None
+) -> None:
     fields = _fields(disk)
+    if model is not None:
+        fields['io_model'] = dataclasses.asdict(model)
     if format_ == 'json':
         print(json.dumps(fields, indent=2))
         return
     table = _table('Field', 'Value')
     for name, value in fields.items():
-        if name != 'vdisks':
+        if name == 'io_model':
+            for figure, measured in value.items():
+                table.add_row([f'io_model {figure}', measured])
+        elif name != 'vdisks':
             table.add_row([name, '' if value is None else value])
     print(table)
     if disk.vdisks:

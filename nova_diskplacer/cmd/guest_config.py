@@ -15,8 +15,6 @@
 import argparse
 import typing
 
-from novaclient import exceptions as nova_exc
-from novaclient import utils
 from oslo_config import cfg
 
 from nova_diskplacer import exception
@@ -121,7 +119,8 @@ def _guest_config(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         specs = server['flavor'].get('extra_specs', {})
         vdisks = config.VDisks(_vdisks(conf, args, server, attached))
     else:
-        specs = _specs(nova, args.flavor)
+        (found,) = cloud.flavors(nova, [args.flavor])
+        specs = cloud.extra_specs(found)
         vdisks = _wanted(args.flavor, specs, profiles)
     request = _request(args, _advice(specs, profiles))
     text = _FORMATS[args.format](config.settings(vdisks, request))
@@ -169,21 +168,6 @@ def _vdisks(
             'vdisk'
         )
     return found
-
-
-def _specs(nova: typing.Any, name: str) -> dict[str, str]:
-    with cloud.explained(f'flavor {name}'):
-        try:
-            # None: the private ones too, which take an administrator to see
-            found = utils.find_resource(
-                nova.flavors, name, wrap_exception=False, is_public=None
-            )
-        except nova_exc.NoUniqueMatch:
-            raise exception.DiskPlacerError(
-                f'flavor {name}: there are several of this name, use an ID'
-            ) from None
-        specs: dict[str, str] = found.get_keys()
-    return specs
 
 
 def _wanted(

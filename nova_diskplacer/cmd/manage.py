@@ -22,6 +22,7 @@ from nova_diskplacer.cmd import disk
 from nova_diskplacer.cmd import guest_config
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.cmd import profile
+from nova_diskplacer.cmd import top
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -42,6 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest='command', required=True)
     disk.register(commands)
     map_.register(commands)
+    top.register(commands)
     profile.register(commands)
     guest_config.register(commands)
     return parser

@@ -52,6 +52,7 @@ _COLUMNS = [
     'GiB',
     'Claimed disk',
     'Actual disk',
+    'Pressure',
     'Status',
 ]
 
@@ -72,12 +73,15 @@ class ServerMap:
 class Map:
     """The vdisks of servers, the disks that are not offered, the silent.
 
-    ``unhealthy_disks`` have ``disk``, ``host`` and ``health``.
+    ``unhealthy_disks`` have ``disk``, ``host`` and ``health``, ``disks``,
+    which are all that agents report, ``disk``, ``host`` and ``pressure`` (in
+    per cent, None where it is not known).
     """
 
     servers: list[ServerMap]
     unhealthy_disks: list[dict[str, str]]
     missing_hosts: list[str]
+    disks: list[dict[str, typing.Any]]
 
     @property
     def disagrees(self) -> bool:
@@ -168,6 +172,7 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         ),
         unhealthy(heard[root] for root in roots & heard.keys()),
         sorted(names[root] for root in roots - heard.keys()),
+        reported(heard[root] for root in roots & heard.keys()),
     )
     show = _json if args.format == 'json' else _table
     print(show(result))
@@ -330,6 +335,21 @@ def unhealthy(
     ]
 
 
+def reported(
+    heard: collections.abc.Iterable[reports.Report],
+) -> list[dict[str, typing.Any]]:
+    """Return all disks of reports, with the pressure on them."""
+    return [
+        {
+            'disk': disk['uuid'],
+            'host': report['host'],
+            'pressure': disk.get('pressure'),
+        }
+        for report in sorted(heard, key=lambda report: str(report['host']))
+        for disk in report['disks']
+    ]
+
+
 def _json(result: Map) -> str:
     return json.dumps(
         {
@@ -343,6 +363,7 @@ def _json(result: Map) -> str:
             ],
             'unhealthy_disks': result.unhealthy_disks,
             'missing_hosts': result.missing_hosts,
+            'disks': result.disks,
         },
         indent=2,
     )
@@ -356,6 +377,11 @@ def _what(row: pairing.Row) -> str:
 
 def _table(result: Map) -> str:
     table = prettytable.PrettyTable(_COLUMNS, align='l')
+    pressure = {
+        disk['disk']: f'{disk["pressure"]} %'
+        for disk in result.disks
+        if disk['pressure'] is not None
+    }
     for server in result.servers:
         for row in server.rows:
             table.add_row(
@@ -366,6 +392,7 @@ def _table(result: Map) -> str:
                     row.size_gb,
                     row.claimed_disk or '-',
                     row.actual_disk or '-',
+                    pressure.get(row.actual_disk or row.claimed_disk, '-'),
                     row.status,
                 ]
             )

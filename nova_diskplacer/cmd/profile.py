@@ -178,18 +178,26 @@ def text(path: str, value: typing.Any) -> str:
 def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf)
     profile = profiles.find(args.profile)
-    found = _flavors(cloud.connect(args), args.flavors)
+    found = cloud.flavors(cloud.connect(args), args.flavors)
     changes = [
-        (one, advice.applied(profile, _specs(one), profiles)) for one in found
+        (one, advice.applied(profile, cloud.extra_specs(one), profiles))
+        for one in found
     ]
     for one, specs in changes:
         _print_diff(
-            one.name, f'with profile {profile.name}', _specs(one), specs
+            one.name,
+            f'with profile {profile.name}',
+            cloud.extra_specs(one),
+            specs,
         )
         findings = advice.check(_flavor(one, specs), profiles)
         for finding in findings:
             print(f'# {finding.text}{_because(finding)}')
-    changes = [(one, specs) for one, specs in changes if specs != _specs(one)]
+    changes = [
+        (one, specs)
+        for one, specs in changes
+        if specs != cloud.extra_specs(one)
+    ]
     if not changes:
         print('Nothing to change.')
     elif not args.yes:
@@ -202,7 +210,7 @@ def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _change(one: typing.Any, specs: dict[str, str]) -> None:
-    before = _specs(one)
+    before = cloud.extra_specs(one)
     with cloud.explained(f'flavor {one.name}'):
         one.set_keys({k: v for k, v in specs.items() if before.get(k) != v})
         one.unset_keys([key for key in before if key not in specs])
@@ -210,11 +218,13 @@ def _change(one: typing.Any, specs: dict[str, str]) -> None:
 
 def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf)
-    found = _flavors(cloud.connect(args), args.flavors)
+    found = cloud.flavors(cloud.connect(args), args.flavors)
     findings = [
         finding
         for one in found
-        for finding in advice.check(_flavor(one, _specs(one)), profiles)
+        for finding in advice.check(
+            _flavor(one, cloud.extra_specs(one)), profiles
+        )
     ]
     if args.format == 'json':
         _print_json([dataclasses.asdict(finding) for finding in findings])
@@ -234,10 +244,12 @@ def _diff(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profile = profiles.find(args.profile)
     wanted = advice.wanted(profile)
     differ = False
-    for one in _flavors(cloud.connect(args), args.flavors):
+    for one in cloud.flavors(cloud.connect(args), args.flavors):
         specs = {
             key: value
-            for key, value in advice.effective(_specs(one), profiles).items()
+            for key, value in advice.effective(
+                cloud.extra_specs(one), profiles
+            ).items()
             if key.startswith('diskplacer:') or key in wanted
         }
         differ |= specs != wanted
@@ -247,40 +259,6 @@ def _diff(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _because(finding: advice.Finding) -> str:
     return f' ({finding.source})' if finding.source else ''
-
-
-def _flavors(nova: typing.Any, names: list[str]) -> list[typing.Any]:
-    """Return the flavors of these names or IDs, all if there are none.
-
-    :raises CloudError: there is no such flavor, or Nova cannot be asked.
-    """
-    found: list[typing.Any] = []
-    with cloud.explained('flavors'):
-        # None: the private ones too, which take an administrator to see
-        while page := nova.flavors.list(
-            is_public=None, marker=found[-1].id if found else None
-        ):
-            found += page
-    if not names:
-        return sorted(found, key=lambda one: str(one.name))
-    known = {one.name: one for one in found} | {one.id: one for one in found}
-    for name in names:
-        if name not in known:
-            raise cloud.CloudError(
-                f'no flavor {name}; there are: '
-                + ', '.join(sorted(one.name for one in found))
-            )
-    return list({known[name].id: known[name] for name in names}.values())
-
-
-def _specs(one: typing.Any) -> dict[str, str]:
-    specs: dict[str, str] | None = one.to_dict().get('extra_specs')
-    if specs is None:
-        raise cloud.CloudError(
-            f'Nova does not show the extra specs of flavor {one.name}: the '
-            'account needs the right to see them'
-        )
-    return specs
 
 
 def _flavor(one: typing.Any, specs: dict[str, str]) -> advice.Flavor:

@@ -18,9 +18,11 @@ from oslo_config import cfg
 
 from nova_diskplacer.conf import agent
 from nova_diskplacer.conf import diskplacer
+from nova_diskplacer.conf import monitor
 from nova_diskplacer.conf import scheduler
+from nova_diskplacer.conf import weights
 
-GROUPS = (diskplacer, agent, scheduler)
+GROUPS = (diskplacer, agent, monitor, weights, scheduler)
 
 CONF = cfg.CONF
 

@@ -18,8 +18,8 @@ GROUP = cfg.OptGroup(
     'diskplacer_scheduler',
     title='Disk placement in nova-scheduler',
     help="""
-How ``DiskPlacementFilter`` and ``DiskPlacementWeigher`` choose hosts and
-disks. Read by nova-scheduler.
+How ``DiskPlacementFilter``, ``DiskPlacementWeigher`` and
+``DiskPressureWeigher`` choose hosts and disks. Read by nova-scheduler.
 """,
 )
 
@@ -36,6 +36,22 @@ negative value inverts the preference, 0 disables the weigher. A request
 without ``diskplacer:`` extra specs is not affected.
 
 An aggregate's metadata key ``disk_placement_weight_multiplier`` takes
+precedence for its hosts; where a host is in several such aggregates, the
+smallest value is used.
+""",
+    ),
+    cfg.FloatOpt(
+        'disk_pressure_weight_multiplier',
+        default=1.0,
+        help="""
+Multiplier of ``DiskPressureWeigher``.
+
+Hosts whose disks have been under pressure for minutes are weighed down, at 1.0
+by as much as ``DiskPlacementWeigher`` prefers an empty disk to a full one. A
+negative value inverts the preference, 0 disables the weigher. A request
+without ``diskplacer:`` extra specs is not affected.
+
+An aggregate's metadata key ``disk_pressure_weight_multiplier`` takes
 precedence for its hosts; where a host is in several such aggregates, the
 smallest value is used.
 """,

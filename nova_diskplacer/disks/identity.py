@@ -21,6 +21,7 @@ import os
 import uuid as uuidlib
 
 from nova_diskplacer import exception
+from nova_diskplacer import files
 from nova_diskplacer import flavor
 
 FILE = '.diskplacer.json'
@@ -77,15 +78,6 @@ def write(disk: str, identity: Identity) -> None:
 
     :raises OSError: the disk refuses.
     """
+    fields = {'version': VERSION, **dataclasses.asdict(identity)}
     path = os.path.join(disk, FILE)
-    text = json.dumps({'version': VERSION, **dataclasses.asdict(identity)})
-    with open(path + '.new', 'w', encoding='utf-8') as stream:
-        stream.write(text + '\n')
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.rename(path + '.new', path)
-    directory = os.open(disk, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    files.replace(path, json.dumps(fields) + '\n', durable=True)

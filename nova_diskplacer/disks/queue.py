@@ -114,17 +114,35 @@ def read(device: str, sys: str = sysfs.SYS) -> Queue:
     )
 
 
+def sequence(device: str, sys: str = sysfs.SYS) -> str:
+    """Return what tells a device from those that had its name before.
+
+    :param device: the device's name.
+    :returns: '' where the kernel does not count them.
+    :raises OSError: there is no such device.
+    """
+    path = _real(device, sys)
+    os.stat(f'{path}/dev')
+    return _text(f'{path}/diskseq') or ''
+
+
+def number(device: str, sys: str = sysfs.SYS) -> str:
+    """Return the number of a device, as ``major:minor``.
+
+    :param device: the device's name.
+    :raises OSError: there is no such device.
+    """
+    with open(f'{_real(device, sys)}/dev', encoding='ascii') as stream:
+        return stream.read().strip()
+
+
 def write(device: str, setting: str, value: str, sys: str = sysfs.SYS) -> None:
     """Change a setting of a device's queue.
 
     :param device: the device's name.
     :raises OSError: there is no such device, or the kernel refuses.
     """
-    descriptor = os.open(f'{_real(device, sys)}/queue/{setting}', os.O_WRONLY)
-    try:
-        os.write(descriptor, value.encode())
-    finally:
-        os.close(descriptor)
+    sysfs.write(f'{_real(device, sys)}/queue/{setting}', value)
 
 
 def _real(name: str, sys: str) -> str:

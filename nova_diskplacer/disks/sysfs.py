@@ -86,3 +86,15 @@ def _read(path: str) -> str:
             return stream.read().strip()
     except OSError:
         return ''
+
+
+def write(path: str, text: str) -> None:
+    """Write a file of the kernel's at once; one that has gone is not made.
+
+    :raises OSError: it is not there, or the kernel refuses.
+    """
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)

@@ -99,9 +99,9 @@ class Profile:
     leaves unset; ``hw`` are Nova's own extra specs, which ``profile apply``
     sets. ``queue`` is by medium. ``cache_mode`` None: any will do. Where the
     profiles of one disk's servers conflict, the higher ``priority`` wins,
-    then the name that is first in the alphabet. ``weight`` is the class of
-    I/O weight, 1 to 100. ``sources`` says of each setting, by its dotted
-    path, what it rests on.
+    then the name that is first in the alphabet. ``weight`` is the highest
+    class of I/O weight that its servers may have, in per cent. ``sources``
+    says of each setting, by its dotted path, what it rests on.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Profile:
     )
     cache_mode: str | None = None
     priority: int = 0
-    weight: int = 50
+    weight: int = 100
     shape: Shape = Shape()
     guest: Guest = Guest()
     sources: collections.abc.Mapping[str, str] = dataclasses.field(

@@ -38,6 +38,13 @@ def by(spec: typing.Any) -> flavor.VDiskRequest | None:
     return None if utils.request_is_rebuild(spec) else request
 
 
+def concerns_disks(spec: typing.Any) -> bool:
+    """Whether a request spec's flavor says anything of disks."""
+    return 'extra_specs' in spec.flavor and any(
+        name.startswith(flavor.NAMESPACE) for name in spec.flavor.extra_specs
+    )
+
+
 @functools.cache
 def _profiles() -> catalogue.Catalogue:
     conf.register_opts(conf.CONF)

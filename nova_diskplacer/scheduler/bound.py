@@ -21,6 +21,9 @@ from nova import objects
 from nova.db.api import api as api_db
 from nova.db.api import models
 
+#: Attribute of a request spec. Nova neither stores nor sends what is no field.
+KEPT = 'diskplacer_volumes'
+
 
 class Attached(typing.NamedTuple):
     """A volume of a server's block device mapping.
@@ -31,6 +34,20 @@ class Attached(typing.NamedTuple):
 
     volume_id: str
     host: str | None
+
+
+def brought(spec: typing.Any) -> list[Attached]:
+    """Return the volumes that a request's server brings.
+
+    They are read once for all filters that the request spec goes through.
+    """
+    kept: tuple[str, list[Attached]] | None = getattr(spec, KEPT, None)
+    if kept is None or kept[0] != spec.instance_uuid:
+        # a multi-create goes through with one server after the other
+        server_id = spec.instance_uuid
+        kept = server_id, volumes(spec._context, server_id)
+        setattr(spec, KEPT, kept)
+    return kept[1]
 
 
 def volumes(

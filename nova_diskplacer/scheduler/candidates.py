@@ -20,6 +20,7 @@ disks instead of failing on the same ones.
 """
 
 import collections.abc
+import functools
 import typing
 
 from nova_diskplacer import placement
@@ -58,17 +59,29 @@ class Pass:
     ) -> None:
         self.plan = plan
         self.fleet = fleet
-        self.scores: list[float] = choice.scores.tolist()
-        self._rows: list[int] = rows.tolist()
+        self.scores = choice.scores
+        self._rows = rows
         self._counts = choice.counts
         self._look = look
         self._alignment = alignment
         self._offers: dict[int, Offer | None] = {}
         self._claiming: tuple[typing.Any, int, int, base.Ints] | None = None
 
+    @functools.cached_property
+    def pressures(self) -> base.Floats:
+        """Mean pressure on the disks chosen on each host, 0 to 1 (H,)."""
+        return self.fleet.pressure(self._rows, self._counts)
+
+    def of(self, hosts: list[typing.Any], figures: base.Floats) -> base.Floats:
+        """Return the figures of those hosts (N,) that are left.
+
+        :param figures: a figure for each host of the pass, (H,).
+        """
+        return figures[[host.allocation_candidates._index for host in hosts]]
+
     def chosen(self, index: int) -> Offer:
         """Return a host's view and what the filter chose on it, (D,)."""
-        view = self.fleet.view(base.rows(self._rows[index]))
+        view = self.fleet.view(self._rows[index : index + 1])
         return view, self._counts[index]
 
     def offers(self, host: typing.Any, index: int) -> bool:
@@ -97,12 +110,12 @@ class Pass:
     def _alternate(self, host: typing.Any, index: int) -> Offer | None:
         if self._alignment is None:
             return self.chosen(index)
-        view = self.fleet.view(base.rows(self._rows[index]))
+        view = self.fleet.view(self._rows[index : index + 1])
         choice = self._alignment.settle(view, host, claim=False)
         return (view, choice.counts[0]) if choice.fits[0] else None
 
     def _choose(self, host: typing.Any, index: int) -> Offer | None:
-        row = self._rows[index]
+        row = int(self._rows[index])
         rows = base.rows(row)
         self.fleet.refresh(self._look(host.uuid), row)
         with self.fleet.choosing:
@@ -164,11 +177,6 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
         self._pass = pass_
         self._index = index
 
-    @property
-    def score(self) -> float:
-        """How well the mapping likes the host, 0 to 1."""
-        return self._pass.scores[self._index]
-
     def __bool__(self) -> bool:
         # Nova asks right before it takes item 0, and skips the host if not
         return self._pass.offers(self._host, self._index)
@@ -207,3 +215,12 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
         for disk, resources in claims.items():
             allocations[disk] = {'resources': resources}
         return {**candidate, 'allocations': allocations}
+
+
+def passed(hosts: list[typing.Any]) -> Pass | None:
+    """Return the pass that a request's hosts have come through.
+
+    None where vdisks are not asked for.
+    """
+    found = hosts[0].allocation_candidates
+    return found._pass if type(found) is DiskCandidates else None

@@ -119,11 +119,11 @@ def planned(
     fleet: fleets.Fleet,
 ) -> tuple[Hosts, plans.Plan]:
     """Return what to place, and the hosts where its bound vdisks let it."""
-    attached = bound.volumes(spec._context, spec.instance_uuid)
+    attached = bound.brought(spec)
     vdisks = fleet.bound(volume.volume_id for volume in attached)
     remembered = _remembered(attached, vdisks)
     allowed = _where_bound(hosts, vdisks, remembered)
-    if allowed is not hosts:
+    if len(allowed) < len(hosts):
         LOG.info(
             'Server %s has vdisks on the disks of host %s and cannot be '
             'anywhere else: %d of %d hosts rejected. Volumes: %s',

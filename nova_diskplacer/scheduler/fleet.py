@@ -45,7 +45,19 @@ _FIELDS: dict[str, type] = {
     'held_until': np.float64,
     'medium': np.int8,
     'numa_node': np.int64,
+    'pressure': np.int8,
 }
+
+# What a view is made of, but for what is held.
+_SEEN = (
+    'total_gb',
+    'reserved_gb',
+    'used_gb',
+    'total_mbps',
+    'used_mbps',
+    'medium',
+    'numa_node',
+)
 
 #: The NUMA node of a disk that does not tell.
 NO_NODE = -1
@@ -181,6 +193,7 @@ class Fleet:
                     'medium',
                     _MEDIA[disk['medium']] if usable else 0,
                 )
+                self._set(row, column, 'pressure', disk.get('pressure', 0))
                 node = disk['numa_node']
                 self._set(
                     row,
@@ -243,26 +256,15 @@ class Fleet:
         :param holds: count what was chosen here a moment ago as used.
         """
         with self._lock:
-            a = {
-                name: array.take(rows, axis=0)
-                for name, array in self._a.items()
-            }
+            a = {name: self._a[name].take(rows, axis=0) for name in _SEEN}
+            if holds:
+                self._count_held(a, rows)
             disks = [self._disks[row] for row in rows.tolist()]
             cache_mode = self._cache_mode.take(rows)
-        used_gb, used_mbps = a['used_gb'], a['used_mbps']
-        if holds:
-            held = a['held_until'] > self._clock()
-            if held.any():
-                used_gb = np.where(
-                    held, np.maximum(used_gb, a['held_gb']), used_gb
-                )
-                used_mbps = np.where(
-                    held, np.maximum(used_mbps, a['held_mbps']), used_mbps
-                )
-        committed = used_gb + a['reserved_gb']
+        committed = a['used_gb'] + a['reserved_gb']
         return View(
             free_gb=a['total_gb'] - committed,
-            free_mbps=a['total_mbps'] - used_mbps,
+            free_mbps=a['total_mbps'] - a['used_mbps'],
             medium=a['medium'],
             load=committed / np.maximum(a['total_gb'], 1),
             reserved_gb=a['reserved_gb'],
@@ -270,6 +272,41 @@ class Fleet:
             disks=disks,
             cache_mode=cache_mode,
         )
+
+    def _count_held(
+        self, a: dict[str, npt.NDArray[typing.Any]], rows: base.Ints
+    ) -> None:
+        """Count what was chosen here a moment ago as used, in ``a``."""
+        held = self._a['held_until'].take(rows, axis=0) > self._clock()
+        if not held.any():
+            return
+        for unit in ('gb', 'mbps'):
+            used = a[f'used_{unit}']
+            most = self._a[f'held_{unit}'].take(rows, axis=0)
+            a[f'used_{unit}'] = np.where(held, np.maximum(used, most), used)
+
+    def pressure(
+        self, rows: base.Ints, counts: base.Ints | None = None
+    ) -> base.Floats:
+        """Return the mean pressure on disks of hosts, 0 to 1 (H,).
+
+        :param rows: as returned by ``rows``, without -1.
+        :param counts: vdisks on each disk, (H, D), each of which counts for
+            its disk. Where there are none all usable disks count.
+        """
+        with self._lock:
+            pressure = self._a['pressure'].take(rows, axis=0)
+            if not pressure.any():
+                return np.zeros(len(rows))
+            share = (self._a['medium'].take(rows, axis=0) > 0).astype(np.int64)
+        if counts is not None:
+            chosen = counts.any(axis=1)
+            # there may be hosts with more disks since the choice was made
+            share[chosen] = 0
+            share[chosen, : counts.shape[1]] = counts[chosen]
+        per_cent = (pressure * share).sum(axis=1)
+        mean: base.Floats = per_cent / np.maximum(share.sum(axis=1), 1) / 100
+        return mean
 
     def refresh(
         self, capacities: collections.abc.Mapping[str, Capacity], row: int

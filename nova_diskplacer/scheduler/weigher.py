@@ -25,59 +25,31 @@ or aggregate metadata) inverts the preference. Requests without vdisks are not
 weighed.
 """
 
-import random
 import typing
 
-from nova.scheduler import utils
-from nova.scheduler import weights
+import numpy as np
 
-from nova_diskplacer import conf
+from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import candidates
-
-_MULTIPLIER = 'disk_placement_weight_multiplier'
+from nova_diskplacer.scheduler import weighing
 
 # Far below any difference between scores.
 _JITTER = 1e-6
 _SCALE = 1.0 - _JITTER
 
 
-class DiskPlacementWeigher(weights.BaseHostWeigher):
-    """Weigh hosts by how well their disks suit the request.
+class DiskPlacementWeigher(weighing.DiskWeigher):
+    """Weigh hosts by how well their disks suit the request."""
 
-    Scores are shares from 0 to 1 and weighed as such: they are not stretched
-    to the range of the hosts at hand.
-    """
+    option = 'disk_placement_weight_multiplier'
 
-    minval = 0.0
-    maxval = 1.0
-
-    def __init__(self) -> None:
-        conf.register_opts(conf.CONF)
-        self._configured = 1.0
-
-    def weight_multiplier(self, host_state: typing.Any) -> float:
-        """Return the multiplier of a host's aggregates, or the option's."""
-        if not host_state.aggregates:
-            return self._configured
-        multiplier: float = utils.get_weight_multiplier(
-            host_state, _MULTIPLIER, self._configured
-        )
-        return multiplier
-
-    def weigh_objects(
-        self, weighed_obj_list: list[typing.Any], weight_properties: typing.Any
-    ) -> list[float]:
-        """Return the hosts' scores, 0 to 1 (H,), all 0 without vdisks."""
-        self._configured = getattr(conf.CONF.diskplacer_scheduler, _MULTIPLIER)
-        return [
-            self._weigh_object(weighed.obj, weight_properties)
-            for weighed in weighed_obj_list
-        ]
-
-    def _weigh_object(
-        self, obj: typing.Any, weight_properties: typing.Any
-    ) -> float:
-        found = obj.allocation_candidates
-        if type(found) is not candidates.DiskCandidates:
-            return 0.0
-        return found.score * _SCALE + _JITTER * random.random()  # noqa: S311
+    def _shares(
+        self, hosts: list[typing.Any], spec: typing.Any
+    ) -> base.Floats | None:
+        pass_ = candidates.passed(hosts)
+        if pass_ is None:
+            return None
+        scores = pass_.of(hosts, pass_.scores)
+        # not the global one, whose state forked workers would share
+        jitter = np.random.default_rng().random(len(scores))
+        return scores * _SCALE + jitter * _JITTER

@@ -331,17 +331,18 @@ class CopiesTest(FeaturesTestCase):
             )
 
         self.eventually('retype', moved)
-        after = self._only(volume)
+        # Cinder calls a volume available before it has deleted the source
+        self.eventually('deletion of the source', lambda: not before.exists())
+        after = self._only()
         self.assertNotEqual(checks.disk_of(after), self._disk(before))
         self.assertEqual('hdd', self._medium(after))
         self.assertEqual(wanted, digest(after))
         self.assert_private(after)
-        self.assertFalse(before.exists())
         self.api.attach(server, volume)
         source = self.disk_element(server, volume).find('source')
         self.assertEqual(str(after), source.get('file'))
 
-    def _only(self, volume):
+    def _only(self):
         """Return the only vdisk file on the host."""
         root = self.cloud.state.disk_root(self.host)
         (path,) = root.glob('*/vdisks/*')

@@ -106,16 +106,17 @@ class DiskTest(base.TestCase):
         inventory = found['CUSTOM_VDISK_GB']
         return inventory['total'] - inventory['reserved']
 
-    def _unhealthy(self):
-        return {
-            one['disk']: one['health']
-            for one in self.cloud.map()['unhealthy_disks']
-        }
+    def _eventually_unhealthy(self, health):
+        def told():
+            found = self.cloud.map()['unhealthy_disks']
+            return {one['disk']: one['health'] for one in found} == health
+
+        self.eventually(f'unhealthy disks {health}', told, 30)
 
     def _check_not_offered(self, health):
         self.assertEqual(health, self._health())
         self.eventually('not offered', lambda: self._free_gb() == 0, 30)
-        self.assertEqual({self.disk.name: health}, self._unhealthy())
+        self._eventually_unhealthy({self.disk.name: health})
         # round robin needs all the disks of the host
         server = self.request('round-robin', HOST)
         error = self.assertRaises(ApiError, self.api.wait_server, server)
@@ -125,7 +126,7 @@ class DiskTest(base.TestCase):
     def _check_offered(self):
         self.assertEqual('ok', self._health())
         self.eventually('offered', lambda: self._free_gb() > 0, 30)
-        self.assertEqual({}, self._unhealthy())
+        self._eventually_unhealthy({})
 
     def test_disk_that_disappears_or_goes_read_only(self):
         device = process.run(

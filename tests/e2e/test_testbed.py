@@ -28,7 +28,7 @@ from tools.testbed import __main__ as command
 
 TOP = pathlib.Path(__file__).parents[2]
 SCRIPT = TOP / 'tools' / 'testbed.sh'
-TIMEOUT = 1800
+TIMEOUT = 2400
 
 
 def environment():
@@ -42,9 +42,8 @@ class TestSuites(testtools.TestCase):
 def _test(name):
     def test(self):
         done = subprocess.run(
-            [SCRIPT, 'test', name],
+            [SCRIPT, 'test', '--timeout', str(TIMEOUT), name],
             env=environment(),
-            timeout=TIMEOUT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

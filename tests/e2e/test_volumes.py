@@ -70,7 +70,9 @@ class VolumesTest(base.TestCase):
             30,
         )
         self.api.wait_volume(volume, 'available')
-        self.assertEqual([], self.api.attachments(elsewhere))
+        self.eventually(
+            'nothing attached', lambda: not self.api.attachments(elsewhere), 30
+        )
         self.api.attach(here, volume)
         self.assertEqual({volume}, set(self.disks_of(here)))
 

@@ -207,6 +207,7 @@ class PackagingTest(testtools.TestCase):
             ('diskplacer-agent',),
             ('diskplacer-manage',),
             ('diskplacer-manage', 'map'),
+            ('diskplacer-manage', 'top'),
             ('diskplacer-manage', 'guest-config'),
             ('diskplacer-manage', 'profile', 'list'),
             ('diskplacer-manage', 'profile', 'show'),

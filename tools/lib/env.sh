@@ -96,8 +96,10 @@ sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2> /dev/null; then
     return 1
 }
 
+# Guests that are emulated read it, and take long to compile.
 _env_pip() {
-    "$VENV/bin/uv" pip install -q --python "$VENV/bin/python" "$@" ||
+    "$VENV/bin/uv" pip install -q --compile-bytecode \
+        --python "$VENV/bin/python" "$@" ||
         "$VENV/bin/python" -m pip install -q "$@"
 }
 

@@ -244,9 +244,10 @@ class Api:
         self.wait_volume(volume, 'in-use')
 
     def detach(self, server: str, volume: str) -> None:
-        self.delete(
-            'compute', f'/servers/{server}/os-volume_attachments/{volume}'
-        )
+        """Detach a volume and wait until Nova and Cinder say so."""
+        path = f'/servers/{server}/os-volume_attachments/{volume}'
+        self.delete('compute', path)
+        self._wait_gone('compute', path)
         self.wait_volume(volume, 'available')
 
     def _wait_gone(self, service: str, path: str) -> None:

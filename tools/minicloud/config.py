@@ -162,7 +162,8 @@ def _nova_common(state: State) -> ini.Config:
             ],
             'enabled_filters': ','.join(SCHEDULER_FILTERS),
             'weight_classes': 'nova.scheduler.weights.all_weighers,'
-            'nova_diskplacer.scheduler.weigher.DiskPlacementWeigher',
+            'nova_diskplacer.scheduler.weigher.DiskPlacementWeigher,'
+            'nova_diskplacer.scheduler.pressure_weigher.DiskPressureWeigher',
         },
         'vnc': {'enabled': 'false'},
         'workarounds': {'disable_rootwrap': 'true'},
@@ -212,6 +213,8 @@ def _agent(state: State, host: Host, compute_node: str) -> ini.Config:
             'nova_conf': f'{directory}/nova.conf',
             'state_dir': f'{directory}/agent',
         },
+        # another cloud may serve metrics where they are by default
+        'diskplacer_monitor': {'metrics_port': 0},
         'placement': ini.auth(state),
         'oslo_concurrency': {'lock_path': f'{directory}/locks'},
         'oslo_messaging_rabbit': ini.rabbit(),

@@ -177,8 +177,7 @@ class Testbed:
 
     def device(self, index: int) -> str:
         """Return the path in the guest of a disk, the first being 0."""
-        serial = machine.serial(index, self.disks[index])
-        return f'/dev/disk/by-id/virtio-{serial}'
+        return machine.link(index, self.disks[index])
 
     def throttle(
         self, index: int, mbps: float | None = None, iops: int | None = None

@@ -13,6 +13,7 @@
 """What the machine consists of, as QEMU's arguments."""
 
 import dataclasses
+import itertools
 import pathlib
 import typing
 
@@ -29,6 +30,13 @@ KERNEL = (
 # TCG takes long for what newer processors have: "rep stos" that clears memory
 # (by six times), page tables of five levels. NumPy needs what this one has.
 CPUS = {'tcg': 'Nehalem'}
+# What disks may be behind, what udev begins their links' names with, and the
+# drivers that they need.
+BUSES = {
+    'virtio': ('virtio-', ()),
+    'nvme': ('nvme-QEMU_NVMe_Ctrl_', ('nvme',)),
+    'sata': ('ata-QEMU_HARDDISK_', ('ahci', 'sd_mod')),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +50,8 @@ class Disk:
     :param iops: the same in requests per second.
     :param serial: its serial number, 20 characters at most; None: ``disk``
         and its place among the disks, from 0.
+    :param bus: virtio, nvme or sata. The latter two have SMART; there are
+        six of sata at most, and it is behind node 0.
     """
 
     node: int = 0
@@ -49,6 +59,7 @@ class Disk:
     mbps: float | None = None
     iops: int | None = None
     serial: str | None = None
+    bus: str = 'virtio'
 
     def __post_init__(self) -> None:
         if self.node not in range(NODES):
@@ -57,6 +68,10 @@ class Disk:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f'{name} {value}: must be more than 0')
+        if self.bus not in BUSES:
+            raise ValueError(f'bus {self.bus}: none of {", ".join(BUSES)}')
+        if self.bus == 'sata' and self.node:
+            raise ValueError(f'node {self.node}: that of bus sata is 0')
 
     @classmethod
     def parse(cls, text: str) -> 'Disk':
@@ -64,7 +79,13 @@ class Disk:
 
         :raises ValueError: no such setting, or a value it cannot have.
         """
-        kinds = {'node': int, 'gib': int, 'mbps': float, 'iops': int}
+        kinds = {
+            'node': int,
+            'gib': int,
+            'mbps': float,
+            'iops': int,
+            'bus': str,
+        }
         found: dict[str, typing.Any] = {}
         for setting in filter(None, text.split(',')):
             name, _, value = setting.partition('=')
@@ -81,6 +102,11 @@ DISKS = (Disk(0), Disk(0), Disk(1), Disk(1))
 def serial(index: int, disk: Disk) -> str:
     """Return the serial number of a disk: of the first, ``disk0``."""
     return disk.serial or f'disk{index}'
+
+
+def link(index: int, disk: Disk) -> str:
+    """Return the path of a disk in the guest."""
+    return f'/dev/disk/by-id/{BUSES[disk.bus][0]}{serial(index, disk)}'
 
 
 def throttle(mbps: float | None, iops: int | None) -> dict[str, int]:
@@ -111,7 +137,8 @@ def arguments(
         *_nodes(memory_mib),
         '-kernel', str(image / 'vmlinuz'),
         '-initrd', str(image / 'initrd'),
-        '-append', f'{KERNEL} testbed.shares={",".join(map(str, shares))}',
+        '-append', f'{KERNEL} testbed.shares={",".join(map(str, shares))} '
+        f'testbed.modules={",".join(_modules(disks))}',
         '-drive', f'if=none,id=root,file={image / "root.img"},format=raw,'
         'snapshot=on,cache=unsafe',
         '-device', 'virtio-blk-pci,bus=pcie.0,drive=root,serial=root',
@@ -124,6 +151,11 @@ def arguments(
         *_shares(shares),
         *_disks(disks),
     ]  # fmt: skip
+
+
+def _modules(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
+    buses = {disk.bus for disk, _ in disks}
+    return [module for bus in sorted(buses) for module in BUSES[bus][1]]
 
 
 def _nodes(memory_mib: int) -> list[str]:
@@ -164,6 +196,7 @@ def _shares(shares: typing.Sequence[pathlib.Path]) -> list[str]:
 
 def _disks(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
     found = []
+    ports = itertools.count()
     for index, (disk, descriptor) in enumerate(disks):
         limits = ''.join(
             f',throttling.{name}-total={value}'
@@ -174,11 +207,20 @@ def _disks(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
             '-drive',
             f'if=none,id=drive{index},file=/proc/self/fd/{descriptor},'
             f'format=raw,cache=unsafe,discard=unmap{limits}',
+        ]
+        if disk.bus == 'sata':
+            device = f'ide-hd,bus=ide.{next(ports)}'
+        else:
+            model = 'nvme' if disk.bus == 'nvme' else 'virtio-blk-pci'
+            device = f'{model},bus=port{index}'
+            found += [
+                '-device',
+                f'pcie-root-port,id=port{index},bus=node{disk.node},'
+                f'chassis={index + 1},addr={index % 32:#x}',
+            ]
+        found += [
             '-device',
-            f'pcie-root-port,id=port{index},bus=node{disk.node},'
-            f'chassis={index + 1},addr={index % 32:#x}',
-            '-device',
-            f'virtio-blk-pci,id=disk{index},bus=port{index},'
-            f'drive=drive{index},serial={serial(index, disk)}',
+            f'{device},id=disk{index},drive=drive{index},'
+            f'serial={serial(index, disk)}',
         ]
     return found

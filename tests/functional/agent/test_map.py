@@ -154,3 +154,27 @@ class MapTest(base.AgentTestCase):
             ],
             shown['unhealthy_disks'],
         )
+
+    def test_pressure(self):
+        _, shown = self.json()
+        self.assertEqual([None, None], [d['pressure'] for d in shown['disks']])
+        pressure = {self.first: 0, self.second: 42}
+        # the disks here are not block devices, which rounds would measure
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.contention.rounds.Rounds.pressure',
+                property(lambda _: pressure, lambda *_: None),
+            )
+        )
+        self.claim(self.second)
+        self.wait_for(
+            lambda: (
+                {
+                    disk['disk']: disk['pressure']
+                    for disk in self.json()[1]['disks']
+                }
+                == pressure
+            )
+        )
+        _, table = self.map()
+        self.assertRegex(table, f'{self.second} .* 42 % .* pending')

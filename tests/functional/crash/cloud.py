@@ -62,6 +62,7 @@ from nova_diskplacer.agent import reconcile  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks import vdisks  # noqa: E402
 from tests.functional.cinder import stubs  # noqa: E402
+from tests.functional.crash import commands  # noqa: E402
 
 GIB = vdisks.GIB
 MEDIA = ('hdd', 'ssd')
@@ -172,6 +173,7 @@ class Cloud:
         cfg.CONF([], project='cinder', default_config_files=[conf])
         rpc.init(cfg.CONF)
         self._without_sudo()
+        commands.start_quickly()
         engine = cinder_db.main_context_manager.writer.get_engine()
         models.BASE.metadata.create_all(engine)
         self.engines = [engine, placement_db.get_placement_engine()]

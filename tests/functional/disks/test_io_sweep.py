@@ -81,6 +81,12 @@ class SweepTestCase(base.VDiskTestCase):
 
     def test_somebody_else_changes_the_scheduler(self):
         process = self.start('--repetitions=1000', '--scheduler', 'none')
+        # it has seen by now that there is that scheduler
+        deadline = time.monotonic() + 30
+        while not list(pathlib.Path(self.disk).glob('*/0')):
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
         while process.poll() is None:
             self.queue.set('mq-deadline')
             time.sleep(0.01)

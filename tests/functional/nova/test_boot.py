@@ -12,6 +12,10 @@
 
 """Servers with vdisks are booted and deleted."""
 
+import itertools
+import re
+import time
+
 from nova.tests.functional.api import client
 
 from nova_diskplacer.scheduler import listener
@@ -273,7 +277,7 @@ class ExtraSpecsTestCase(base.CloudTestCase):
         )
 
 
-class WeigherTestCase(base.CloudTestCase):
+class PlacementWeigherTestCase(base.CloudTestCase):
     """Multipliers by option and by aggregate."""
 
     hosts_count = 2
@@ -313,3 +317,95 @@ class WeigherTestCase(base.CloudTestCase):
             },
         )
         self.assertEqual({'host0'}, self.boot_hosts(flavor))
+
+
+class PressureWeigherTestCase(base.CloudTestCase):
+    """Hosts that are equal but for the pressure on their disks."""
+
+    hosts_count = 2
+    disks_count = 4
+    option = 'disk_pressure_weight_multiplier'
+
+    def setUp(self):
+        super().setUp()
+        # both weighers as they are by default
+        self.flags(
+            disk_placement_weight_multiplier=1.0, group='diskplacer_scheduler'
+        )
+        self.vdisks = self.flavor(vdisks=2, vdisk_gb=1)
+
+    def press(self, host, *pressures):
+        """Have a host's agent report pressure, the same of all disks."""
+        host = self.hosts[host]
+        for disk, pressure in zip(
+            host.disks.values(), itertools.cycle(pressures), strict=False
+        ):
+            disk.pressure = pressure
+
+    def boot_hosts(self, flavor=None):
+        """Boot servers one after the other; return where they were."""
+        hosts = set()
+        for _ in range(3):
+            server = self.boot(flavor or self.vdisks)
+            hosts.add(self.host_of(server).name)
+            self._delete_server(server)
+        return hosts
+
+    def test_a_host_under_pressure_loses_to_an_equal_one(self):
+        for pressed, other in (('host0', 'host1'), ('host1', 'host0')):
+            self.press(pressed, 50)
+            # as agents of earlier releases report
+            self.press(other, None)
+            self.report()
+            self.assertEqual({other}, self.boot_hosts())
+        self.flags(**{self.option: -1.0}, group='diskplacer_scheduler')
+        self.assertEqual({'host1'}, self.boot_hosts())
+
+    def test_only_the_chosen_disks_count(self):
+        self.press('host0', 100, 0)
+        for disk in self.hosts['host0'].disks.values():
+            if disk.pressure:
+                disk.reserved_gb = disk.total_gb
+                self.hosts['host0'].publish(disk)
+        self.press('host1', 40)
+        self.report()
+        self.assertEqual({'host0'}, self.boot_hosts())
+
+    def test_servers_that_get_their_vdisks_later(self):
+        flavor = self.flavor(io_tier='gold')
+        self.press('host0', 50)
+        self.report()
+        self.assertEqual({'host1'}, self.boot_hosts(flavor))
+
+    def test_aggregate_multiplier(self):
+        self.press('host0', 20)
+        self.press('host1', 40)
+        self.report()
+        self.assertEqual({'host0'}, self.boot_hosts())
+        aggregate = self._create_aggregate('pressed')
+        self.admin_api.add_host_to_aggregate(aggregate, 'host0')
+        self.admin_api.post_aggregate_action(
+            aggregate, {'set_metadata': {'metadata': {self.option: '10'}}}
+        )
+        self.assertEqual({'host1'}, self.boot_hosts())
+
+    def test_a_malformed_pressure_is_refused(self):
+        self.press('host0', 50)
+        self.report()
+        self.press('host0', 101)
+        self.press('host1', 70)
+        self.agents.send()
+        self.agents.send()
+        self.wait_for_log('Ignored a malformed report: disk .* has pressure')
+        self.assertIn(
+            'has pressure 101, which is not between 0 and 100 per cent',
+            self.stdlog.logger.output,
+        )
+        # what the host said before counts, and what the others say
+        self.assertEqual({'host0'}, self.boot_hosts())
+
+    def wait_for_log(self, pattern):
+        end = time.monotonic() + 10
+        while not re.search(pattern, self.stdlog.logger.output):
+            self.assertLess(time.monotonic(), end, f'{pattern} is not logged')
+            time.sleep(0.01)

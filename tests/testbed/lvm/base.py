@@ -66,6 +66,8 @@ def _mountpoints(node):
 
 def erase(device):
     """Take whatever LVM or another has made of a device off it."""
+    # lsblk tells what udev has found there
+    run('udevadm', 'settle')
     name = run('lsblk', '--noheadings', '--nodeps', '-o', 'FSTYPE', device)
     if name == 'LVM2_member':
         group = run('pvs', '--noheadings', '-o', 'vg_name', device)

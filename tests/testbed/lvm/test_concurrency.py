@@ -26,7 +26,7 @@ SCRIPT = """
 import concurrent.futures
 import sys
 from nova_diskplacer import exception
-from nova_diskplacer.disks import lvm, lvs, vdisks
+from nova_diskplacer.disks import lv_copies, lvm, lvs, vdisks
 
 disks, process, size = sys.argv[1:3], sys.argv[3], 8 << 20
 
@@ -39,7 +39,7 @@ def work(number):
     except exception.DiskError as error:
         assert 'belongs to' in str(error), error
     lvs.create(disk, f'volume-{own}', own, None, size)
-    lvs.snapshot(disk, f'volume-{own}', f'snapshot-{own}', own)
+    lv_copies.snapshot(disk, f'volume-{own}', f'snapshot-{own}', own)
     lvs.extend(disk, f'volume-{own}', 2 * size)
     found = {v.name: v.size_bytes for v in lvm.require(disk).vdisks}
     for name, expected in (
@@ -76,7 +76,7 @@ class ConcurrencyTestCase(base.LVMTestCase):
         made = 0
         for one in running:
             self.addCleanup(one.kill)
-            out, err = one.communicate(timeout=240)
+            out, err = one.communicate(timeout=900)
             self.assertEqual(0, one.returncode, err)
             made += int(out)
         self.assertEqual(4, made)

@@ -17,6 +17,7 @@ import threading
 from unittest import mock
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import lv_copies
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import raw
@@ -116,8 +117,8 @@ class VolumesTestCase(base.LVMTestCase):
         path = self.create()
         base.write(path, base.pattern('before'))
         with open(path, 'rb'):
-            lvs.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
-            lvs.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+            lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+            lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
         self.assertVDisks(
             ('snapshot-1', 's', None, SIZE), ('volume-1', '1', 'server', SIZE)
         )
@@ -142,18 +143,18 @@ class VolumesTestCase(base.LVMTestCase):
     def test_revert_and_clear(self):
         path = self.create()
         base.write(path, base.pattern('before'), 8 * MIB)
-        lvs.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+        lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
         lvs.extend(self.uuid, 'volume-1', 2 * SIZE)
         self.assertZero('volume-1', SIZE)
         base.write(path, base.pattern('after'), 0, 8 * MIB, 2 * SIZE - MIB)
         for _ in range(2):
-            lvs.revert(self.uuid, 'volume-1', 'snapshot-1')
+            lv_copies.revert(self.uuid, 'volume-1', 'snapshot-1')
             self.assertHolds(base.pattern('before'), 'volume-1', 8 * MIB)
             self.assertZero('volume-1', 0, 8 * MIB)
             self.assertZero('volume-1', 9 * MIB)
         self.assertHolds(base.pattern('before'), 'snapshot-1', 8 * MIB)
         for _ in range(2):
-            lvs.clear(self.uuid, 'volume-1')
+            lv_copies.clear(self.uuid, 'volume-1')
             self.assertZero('volume-1')
         self.assertHolds(base.pattern('before'), 'snapshot-1', 8 * MIB)
         self.assertVDisks(
@@ -164,14 +165,14 @@ class VolumesTestCase(base.LVMTestCase):
     def test_clone(self):
         path = self.create()
         base.write(path, base.pattern('before'), 8 * MIB)
-        lvs.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+        lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
         base.write(path, base.pattern('after'), 8 * MIB)
         for source, name, seed in (
             ('snapshot-1', 'volume-2', 'before'),
             ('volume-1', 'volume-3', 'after'),
         ):
             for _ in range(2):
-                lvs.clone(self.uuid, source, name, name[-1], 2 * SIZE)
+                lv_copies.clone(self.uuid, source, name, name[-1], 2 * SIZE)
             self.assertHolds(base.pattern(seed), name, 8 * MIB)
             self.assertZero(name, 9 * MIB)
             base.write(self.path(name), base.pattern('own'))
@@ -184,7 +185,7 @@ class VolumesTestCase(base.LVMTestCase):
         )
         self.assertRaises(
             exception.DiskError,
-            lvs.clone, self.uuid, 'volume-3', 'volume-4', '4', SIZE,
+            lv_copies.clone, self.uuid, 'volume-3', 'volume-4', '4', SIZE,
         )  # fmt: skip
         # what it was cloned from may go
         self.delete('snapshot-1')
@@ -196,13 +197,13 @@ class VolumesTestCase(base.LVMTestCase):
         path = self.create()
         base.write(path, base.pattern('content'), 4 * MIB)
         self.assertRaises(
-            exception.DiskError, lvs.copy, self.uuid, 'volume-1', target
+            exception.DiskError, lv_copies.copy, self.uuid, 'volume-1', target
         )
         lvs.create(target, 'volume-1', '1', 'server', 2 * SIZE)
         # what a copy that did not finish has left
         base.write(self.path('volume-1', target), base.pattern('old'))
         for _ in range(2):
-            lvs.copy(self.uuid, 'volume-1', target)
+            lv_copies.copy(self.uuid, 'volume-1', target)
         copied = self.path('volume-1', target)
         self.assertTrue(
             base.pattern('content') == base.read(copied, MIB, 4 * MIB)
@@ -213,7 +214,7 @@ class VolumesTestCase(base.LVMTestCase):
         lvs.create(target, 'volume-2', 'x', None, SIZE)
         lvs.create(self.uuid, 'volume-2', '2', None, SIZE)
         error = self.assertRaises(
-            exception.DiskError, lvs.copy, self.uuid, 'volume-2', target
+            exception.DiskError, lv_copies.copy, self.uuid, 'volume-2', target
         )
         self.assertIn("belongs to 'x'", str(error))
 
@@ -236,15 +237,15 @@ class VolumesTestCase(base.LVMTestCase):
         for call in (
             (lvs.create, 'volume-3', '3', None, 4 * SIZE),
             (lvs.extend, 'volume-2', 8 * SIZE),
-            (lvs.snapshot, 'volume-1', 'snapshot-1', 's'),
-            (lvs.clone, 'volume-2', 'volume-3', '3', 4 * SIZE),
+            (lv_copies.snapshot, 'volume-1', 'snapshot-1', 's'),
+            (lv_copies.clone, 'volume-2', 'volume-3', '3', 4 * SIZE),
         ):
             work, *arguments = call
             error = self.assertRaises(
                 exception.DiskError, work, self.uuid, *arguments
             )
             self.assertIn('bytes free', str(error))
-        lvs.snapshot(self.uuid, 'volume-2', 'snapshot-2', 's')
+        lv_copies.snapshot(self.uuid, 'volume-2', 'snapshot-2', 's')
         held = sum(one.size_bytes for one in self.group().vdisks)
         self.assertLessEqual(held, self.group().size_bytes)
         self.assertEqual(free - 4 * SIZE + 2 * SIZE, held)
@@ -260,7 +261,7 @@ class VolumesTestCase(base.LVMTestCase):
             self.assertZero('volume-1')
 
         def snapshot():
-            lvs.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+            lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
             self.assertVDisks(
                 ('snapshot-1', 's', None, SIZE),
                 ('volume-1', '1', 'server', SIZE),
@@ -271,7 +272,7 @@ class VolumesTestCase(base.LVMTestCase):
             self.assertZero('volume-1', SIZE)
 
         def clone():
-            lvs.clone(self.uuid, 'snapshot-1', 'volume-2', '2', 2 * SIZE)
+            lv_copies.clone(self.uuid, 'snapshot-1', 'volume-2', '2', 2 * SIZE)
             self.assertHolds(base.pattern('content'), 'volume-2')
             self.assertZero('volume-2', MIB)
 
@@ -328,7 +329,7 @@ class ThickVolumesTestCase(VolumesTestCase):
     def test_deleted_snapshot_leaves_nothing(self):
         path = self.create()
         base.write(path, base.pattern('secret'), MIB)
-        lvs.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+        lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
         base.write(path, base.pattern('other'), MIB)
         places = base.places(self.uuid, 'snapshot-1')
         self.assertFalse(base.is_zero(self.spare[0], places))
@@ -355,7 +356,7 @@ class ThickVolumesTestCase(VolumesTestCase):
         writer.start()
         try:
             for name in ('volume-2', 'volume-3'):
-                lvs.clone(self.uuid, 'volume-1', name, name[-1], SIZE)
+                lv_copies.clone(self.uuid, 'volume-1', name, name[-1], SIZE)
         finally:
             ended.set()
             writer.join()
@@ -401,8 +402,8 @@ class ThinVolumesTestCase(VolumesTestCase):
         lvs.create(uuid, 'volume-1', '1', None, size)
         path = self.path('volume-1', uuid)
         self.fill(path, size, 'before')
-        lvs.snapshot(uuid, 'volume-1', 'snapshot-1', 's')
-        lvs.clone(uuid, 'snapshot-1', 'volume-2', '2', size)
+        lv_copies.snapshot(uuid, 'volume-1', 'snapshot-1', 's')
+        lv_copies.clone(uuid, 'snapshot-1', 'volume-2', '2', size)
         self.fill(path, size, 'after')
         self.fill(self.path('volume-2', uuid), size, 'clone')
         data, metadata, health = base.run(
@@ -463,7 +464,7 @@ class DirtyVolumesTestCase(base.LVMTestCase):
         self.assertTrue(
             base.pattern('own') == base.read(path, MIB, SIZE - MIB)
         )
-        lvs.clone(self.uuid, 'volume-1', 'volume-2', '2', 3 * SIZE)
+        lv_copies.clone(self.uuid, 'volume-1', 'volume-2', '2', 3 * SIZE)
         copied = lvm.device_path(self.uuid, 'volume-2')
         self.assertTrue(
             base.is_zero(copied, [(0, SIZE - MIB), (SIZE, 2 * SIZE)])

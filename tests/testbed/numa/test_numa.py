@@ -20,9 +20,7 @@ import itertools
 import os
 import pathlib
 import shutil
-import subprocess
 import tempfile
-import time
 import uuid
 
 import fixtures
@@ -36,15 +34,8 @@ from nova_diskplacer.agent import domains
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import volume_group
+from tests.testbed import hypervisor
 from tests.testbed import numa
-
-# There is no log daemon, and the vdisks are root's.
-CONFIG = """
-stdio_handler = "file"
-security_driver = "none"
-user = "root"
-group = "root"
-"""
 
 DISK = """
 <disk type='{kind}' device='disk'>
@@ -98,11 +89,6 @@ def device(index):
     return f'/dev/disk/by-id/virtio-disk{index}'
 
 
-def run(*argv):
-    done = subprocess.run(argv, capture_output=True, text=True)
-    assert done.returncode == 0, f'{argv}: {done.stdout}{done.stderr}'
-
-
 def disk_xml(path, number=0, driver=''):
     block = path.startswith('/dev/')
     return DISK.format(
@@ -128,7 +114,7 @@ class NUMATest(testtools.TestCase):
         cls.path = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, cls.path)
         cls.prepare_disks()
-        cls.libvirt = cls.start_libvirt()
+        hypervisor.start(cls)
         cls.numbers = itertools.count(1)
         cls.file = cls.start([0])
         cls.block = cls.start([1])
@@ -157,31 +143,17 @@ class NUMATest(testtools.TestCase):
             cls.uuids.append(disk.uuid)
 
     @classmethod
-    def start_libvirt(cls):
-        pathlib.Path('/etc/libvirt').mkdir(exist_ok=True)
-        pathlib.Path('/etc/libvirt/qemu.conf').write_text(CONFIG)
-        # libvirtd wants them to be there even if it is told to use others
-        run('groupadd', '--system', '--force', 'kvm')
-        run('sh', '-c', 'id libvirt-qemu || useradd --system libvirt-qemu')
-        daemon = subprocess.Popen(['libvirtd'])
-        cls.addClassCleanup(daemon.wait)
-        cls.addClassCleanup(daemon.terminate)
-        deadline = time.monotonic() + 60
-        while not os.path.exists('/run/libvirt/libvirt-sock'):
-            assert daemon.poll() is None and time.monotonic() < deadline
-            time.sleep(0.1)
-        connection = libvirt.open('qemu:///system')
-        cls.addClassCleanup(connection.close)
-        return connection
-
-    @classmethod
     def vdisk(cls, index):
         """Return the path of a new vdisk on a disk."""
         name = f'volume-{uuid.uuid4()}'
         if index % 2:
             group = f'diskplacer-{cls.uuids[index]}'
-            run('lvcreate', '--zero', 'n', '-L', '16m', '-n', name, group)
-            cls.addClassCleanup(run, 'lvremove', '-f', f'{group}/{name}')
+            hypervisor.run(
+                'lvcreate', '--zero', 'n', '-L', '16m', '-n', name, group
+            )
+            cls.addClassCleanup(
+                hypervisor.run, 'lvremove', '-f', f'{group}/{name}'
+            )
             return f'/dev/{group}/{name}'
         path = f'{cls.root}/{cls.uuids[index]}/vdisks/{name}'
         with open(path, 'wb') as stream:
@@ -225,7 +197,7 @@ class NUMATest(testtools.TestCase):
 
     def keep(self):
         self.affinity.keep(
-            domains.domains('qemu:///system'), discover.discover(self.root)
+            domains.domains(self.uri), discover.discover(self.root)
         )
 
     def threads(self, domain):

@@ -53,6 +53,15 @@ class StudentTTest(testtools.TestCase):
         self.assertIn(f'confidence {confidence}, {df} degrees', str(error))
 
 
+class SpreadTest(testtools.TestCase):
+    def test_known(self):
+        self.assertEqual((2, 1, 9), stats.spread([9, 1, 2]))
+        self.assertEqual((4, 4, 4), stats.spread([4]))
+
+    def test_nothing(self):
+        self.assertRaises(ValueError, stats.spread, [])
+
+
 class IntervalTest(testtools.TestCase):
     def test_known(self):
         # mean 3, deviation sqrt(2.5), t 2.776 of 4 degrees

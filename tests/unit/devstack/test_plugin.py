@@ -101,12 +101,19 @@ class PluginTest(testtools.TestCase):
                 ],
                 ('nova.conf', 'filter_scheduler', 'weight_classes'): [
                     'nova.scheduler.weights.all_weighers,'
-                    'nova_diskplacer.scheduler.weigher.DiskPlacementWeigher'
+                    'nova_diskplacer.scheduler.weigher.DiskPlacementWeigher,'
+                    'nova_diskplacer.scheduler.pressure_weigher.'
+                    'DiskPressureWeigher'
                 ],
                 (
                     'nova.conf',
                     'diskplacer_scheduler',
                     'disk_placement_weight_multiplier',
+                ): ['1.0'],
+                (
+                    'nova.conf',
+                    'diskplacer_scheduler',
+                    'disk_pressure_weight_multiplier',
                 ): ['1.0'],
                 ('cinder.conf', 'vdisk', 'volume_driver'): [
                     'cinder_vdisk_mapper.driver.VDiskMapperDriver'
@@ -137,6 +144,9 @@ class PluginTest(testtools.TestCase):
                     'diskplacer_agent',
                     'nova_conf',
                 ): ['nova-cpu.conf'],
+                ('nova-diskplacer.conf', 'diskplacer_weights', 'mode'): [
+                    'dry_run'
+                ],
                 ('nova-diskplacer.conf', 'placement', 'auth_type'): [
                     'password'
                 ],

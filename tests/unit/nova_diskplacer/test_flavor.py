@@ -76,6 +76,17 @@ class ParseTest(Refusals):
             r'diskplacer:color is not one of: .*diskplacer:vdisks', color='1'
         )
 
+    def test_a_tier_asks_for_no_vdisks(self):
+        self.assertIsNone(flavor.parse({'diskplacer:io_tier': 'gold'}))
+        wanted = {'diskplacer:vdisks': '4', 'diskplacer:vdisk_gb': '10'}
+        self.assertEqual(
+            flavor.parse(wanted),
+            flavor.parse({**wanted, 'diskplacer:io_tier': 'gold'}),
+        )
+        self._refused(
+            'diskplacer:vdisk_gb is required', io_tier='gold', vdisk_gb=None
+        )
+
     def test_missing_keys(self):
         self._refused('diskplacer:vdisks is required', vdisks=None)
         self._refused('diskplacer:vdisk_gb is required', vdisk_gb=None)
@@ -88,6 +99,10 @@ class ParseTest(Refusals):
             mapping='striped',
         )
         self._refused(r'media=tape is not one of: hdd, ssd, any', media='tape')
+        with self.assertRaisesRegex(
+            ValueError, r'io_tier=very fast does not match \[A-Z'
+        ):
+            flavor.parse({'diskplacer:io_tier': 'very fast'})
 
 
 class ProfileTest(Refusals):
@@ -145,6 +160,11 @@ class ProfileTest(Refusals):
 
     def test_profile_without_vdisks_asks_for_none(self):
         self.assertIsNone(self._parse(profile='idle'))
+        self.assertIsNone(self._parse(profile='idle', io_tier='gold'))
+        self.assertEqual(
+            self._parse(profile='scan'),
+            self._parse(profile='scan', io_tier='gold'),
+        )
 
     def test_profile_without_vdisks_with_other_keys(self):
         self._refused(
@@ -180,6 +200,8 @@ class ValidatorsTest(unittest.TestCase):
             ('diskplacer:color', 'red'),
             ('diskplacer:numa', 'yes'),
             ('diskplacer:profile', 'Big Data'),
+            ('diskplacer:io_tier', 'very fast'),
+            ('diskplacer:io_tier', ''),
         ):
             with self.assertRaises(ValidationError):
                 validators.validate(key, value)

@@ -105,6 +105,23 @@ class CheckTest(base.BaseTestCase):
             self.assertEqual(report, reports.check(report))
         self.refuse({**REPORT, 'cache_mode': 7}, "bad 'cache_mode'", '7')
 
+    def test_the_pressure_may_be_absent(self):
+        for pressure in (0, 7, 100):
+            report = changed('disks', 0, 'pressure', pressure)
+            self.assertEqual(report, reports.check(copy.deepcopy(report)))
+        for pressure in (101, 1 << 40):
+            self.refuse(
+                changed('disks', 0, 'pressure', pressure),
+                f'disk {REPORT["disks"][0]["uuid"]} has pressure {pressure}',
+                'between 0 and 100 per cent',
+            )
+        for pressure in (-1, 0.5, '7', True, None):
+            self.refuse(
+                changed('disks', 1, 'pressure', pressure),
+                "disk has a bad 'pressure'",
+                repr(pressure),
+            )
+
     def test_no_report(self):
         for report in (None, [], 'report', 7):
             self.refuse(report, 'report is not a dictionary')

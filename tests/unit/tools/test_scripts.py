@@ -177,7 +177,12 @@ class TestScriptTest(testscenarios.WithScenarios, testtools.TestCase):
         self.venv = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         (self.venv / 'bin').mkdir()
         totals = TOTALS.format(**self.says)
-        self.add('stestr', f"cat << 'END'\n{totals}END\nexit {self.ends}")
+        failed = '{0} tests.one [0.1s] ... FAILED\n' * self.says['failed']
+        self.add(
+            'stestr',
+            f"echo logged >&2\ncat << 'END'\n{failed}{totals}END\n"
+            f'exit {self.ends}',
+        )
         self.add('dpkg-query', 'echo installed')
 
     def add(self, command, script):
@@ -197,14 +202,21 @@ class TestScriptTest(testscenarios.WithScenarios, testtools.TestCase):
             f'{passed} passed, {failed} failed', done.stdout.splitlines()[-1]
         )
         self.assertEqual(int(failed > 0), done.returncode)
+        return done.stdout.splitlines(), done.stderr
 
     def test_last_line_and_status(self):
         passed, failed = map(int, self.line.split(', '))
-        self.assertLast(passed, failed, 'packaging')
+        output, error = self.assertLast(passed, failed, 'packaging')
+        self.assertEqual(int(failed > 0), output.count('logged'))
+        self.assertEqual('', error)
 
     def test_beside_others(self):
         passed, failed = map(int, self.line.split(', '))
-        self.assertLast(2 * passed, 2 * failed, 'packaging', 'testbed')
+        output, _ = self.assertLast(
+            2 * passed, 2 * failed, 'packaging', 'testbed'
+        )
+        named = [line for line in output[-3:] if line.startswith('FAILED: ')]
+        self.assertEqual(2 * failed, len(named))
 
 
 class RequirementsTest(testtools.TestCase):

@@ -27,6 +27,7 @@ from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import disk
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import io_model
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
 from nova_diskplacer.disks import volume_group
@@ -107,6 +108,18 @@ class DiskTestCase(testtools.TestCase):
             exception.DiskError, self.run_disk, 'show', 'x'
         )
         self.assertIn('no disk x in /var/lib/diskplacer', str(error))
+
+    def test_show_what_was_measured(self):
+        model = io_model.Model(9, 8, 7, 6, 5, 4, 3, 'bfq', 'today')
+        with mock.patch.object(io_model, 'load', return_value=model):
+            _, output = self.run_disk('show', UUIDS[0], '--format', 'json')
+            self.assertEqual(
+                dataclasses.asdict(model), json.loads(output)['io_model']
+            )
+            _, output = self.run_disk('show', UUIDS[0])
+        self.assertRegex(output, r'\| io_model rrandiops +\| 7 ')
+        _, output = self.run_disk('show', UUIDS[0])
+        self.assertNotIn('io_model', output)
 
     def test_show_tells_snapshots_and_volumes_apart(self):
         self.disks[0] = dataclasses.replace(

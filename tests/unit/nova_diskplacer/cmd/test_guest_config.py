@@ -103,16 +103,12 @@ class GuestConfigTest(base.BaseTestCase):
             {'id': f'id-{name}', 'name': name, 'extra_specs': specs}
             for name, specs in flavors.items()
         ]
-        self.requests.get(f'{NOVA}/flavors/detail', json={'flavors': shown})
-        self.requests.get(f'{NOVA}/flavors', json={'flavors': shown})
-        for one in shown:
-            self.requests.get(f'{NOVA}/flavors/{one["name"]}', status_code=404)
-            url = f'{NOVA}/flavors/{one["id"]}'
-            self.requests.get(url, json={'flavor': one})
-            self.requests.get(
-                f'{url}/os-extra_specs',
-                json={'extra_specs': one['extra_specs']},
-            )
+        self.requests.get(
+            f'{NOVA}/flavors/detail',
+            json=lambda request, _: {
+                'flavors': [] if 'marker' in request.qs else shown
+            },
+        )
 
     def run_(self, *arguments):
         """Return the exit status, the output and the errors."""
@@ -158,7 +154,7 @@ class GuestConfigTest(base.BaseTestCase):
         errors = self.refused('--flavor=bare')
         self.assertIn('flavor bare has no vdisks: diskplacer:vdisks', errors)
         self.assertIn(
-            "flavor none: No flavor with a name or ID of 'none' exists",
+            'no flavor none; there are: bare, many',
             self.refused('--flavor=none'),
         )
         self.flavors(wrong={'diskplacer:vdisks': '4'})

@@ -172,6 +172,10 @@ class ShowTest(base.BaseTestCase):
         ],
         [{'disk': 'a2', 'host': 'host-a', 'health': 'read-only'}],
         ['host-b'],
+        [
+            {'disk': 'a1', 'host': 'host-a', 'pressure': 7},
+            {'disk': 'a2', 'host': 'host-a', 'pressure': None},
+        ],
     )
 
     def test_json(self):
@@ -219,6 +223,10 @@ class ShowTest(base.BaseTestCase):
                     {'disk': 'a2', 'host': 'host-a', 'health': 'read-only'}
                 ],
                 'missing_hosts': ['host-b'],
+                'disks': [
+                    {'disk': 'a1', 'host': 'host-a', 'pressure': 7},
+                    {'disk': 'a2', 'host': 'host-a', 'pressure': None},
+                ],
             },
             json.loads(map_._json(self.result)),
         )
@@ -226,16 +234,47 @@ class ShowTest(base.BaseTestCase):
     def test_table(self):
         text = map_._table(self.result)
         self.assertRegex(
-            text, r'\| s1 +\| host-a \| v1 +\| 10 +\| a1 +\| a2 +\| mismatch'
+            text,
+            r'\| s1 +\| host-a \| v1 +\| 10 +\| a1 +\| a2 +\| -'
+            r' +\| mismatch',
         )
-        self.assertRegex(text, r'\| - +\| host-a \| v2 +\| 5 +\| - +\| a1 ')
+        self.assertRegex(
+            text, r'\| - +\| host-a \| v2 +\| 5 +\| - +\| a1 +\| 7 %'
+        )
         self.assertRegex(text, r'\| host-a \| snapshot v3 +\| 5 +\| - ')
         self.assertIn('Disk a2 of host-a is read-only.', text)
         self.assertIn('No report from the agents of: host-b', text)
 
     def test_disagreement(self):
         self.assertTrue(self.result.disagrees)
-        self.assertFalse(map_.Map(self.result.servers[1:], [], []).disagrees)
+        self.assertFalse(
+            map_.Map(self.result.servers[1:], [], [], []).disagrees
+        )
+
+
+class PressureTest(base.BaseTestCase):
+    def test_disks_of_reports(self):
+        new, old = report('host-b', b1=[]), report('host-a', a1=[])
+        new['disks'][0]['pressure'] = 0
+        self.assertEqual(
+            [
+                {'disk': 'a1', 'host': 'host-a', 'pressure': None},
+                {'disk': 'b1', 'host': 'host-b', 'pressure': 0},
+            ],
+            map_.reported([new, old]),
+        )
+
+    def test_a_claim_shows_the_pressure_on_the_claimed_disk(self):
+        row = pairing.Row(None, 'b1', None, 5, pairing.PENDING)
+        text = map_._table(
+            map_.Map(
+                [map_.ServerMap('s1', 'host-b', [row])],
+                [],
+                [],
+                [{'disk': 'b1', 'host': 'host-b', 'pressure': 100}],
+            )
+        )
+        self.assertRegex(text, r'\| b1 +\| - +\| 100 % +\| pending')
 
 
 class ParserTest(base.BaseTestCase):

@@ -38,6 +38,7 @@ class Sysfs(fixtures.Fixture):
         """Add a whole device, on others if it has slaves."""
         path = self._add(name, f'devices/{name}', slaves, holders)
         os.makedirs(f'{path}/queue')
+        self.write(path, 'dev', '8:0')
         self.write(path, 'diskseq', '7')
         values = {'scheduler': '[none] bfq', 'nr_requests': '64'} | values
         for setting, value in values.items():
@@ -53,6 +54,11 @@ class Sysfs(fixtures.Fixture):
             os.path.realpath(f'{self.path}/class/block/{name}'),
             self.root_link,
         )
+
+    def link(self, number, name):
+        """Have a device be found by its number, major:minor."""
+        path = os.path.realpath(f'{self.path}/class/block/{name}')
+        os.symlink(path, f'{self.path}/dev/block/{number}')
 
     def hold(self, lower, upper):
         """Have one device made of another."""
@@ -204,8 +210,15 @@ class ReadTest(base.BaseTestCase):
             queue.read('sda', self.sysfs.path),
         )
 
+    def test_sequence(self):
+        path = self.sysfs.disk('sda')
+        self.assertEqual('7', queue.sequence('sda', self.sysfs.path))
+        os.unlink(f'{path}/diskseq')
+        self.assertEqual('', queue.sequence('sda', self.sysfs.path))
+
     def test_no_device(self):
-        self.assertRaises(OSError, queue.read, 'sda', self.sysfs.path)
+        for call in (queue.read, queue.sequence):
+            self.assertRaises(OSError, call, 'sda', self.sysfs.path)
 
     def test_write(self):
         path = self.sysfs.disk('sda')

@@ -13,12 +13,14 @@
 """vdisks as files; the filesystem of the temporary directory must do."""
 
 import os
+import resource
 from unittest import mock
 
 import fixtures
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import files
 from nova_diskplacer.disks import vdisks
 
 MIB = 1 << 20
@@ -32,6 +34,14 @@ class VDisksTestCase(testtools.TestCase):
 
     def create(self, name='volume-1', volume_id='1', server_id='s', mib=2):
         vdisks.create(self.disk, name, volume_id, server_id, mib * MIB)
+
+    def let_fail(self):
+        """Have a file that grows beyond 32 MiB fail; fills no disk."""
+        self.useFixture(fixtures.MonkeyPatch(f'{files.__name__}._STEP', MIB))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        limit = resource.setrlimit
+        limit(resource.RLIMIT_FSIZE, (32 * MIB, hard))
+        self.addCleanup(limit, resource.RLIMIT_FSIZE, (soft, hard))
 
     def test_create(self):
         self.create()
@@ -67,9 +77,8 @@ class VDisksTestCase(testtools.TestCase):
         self.create()
 
     def test_no_space(self):
-        error = self.assertRaises(
-            exception.DiskError, self.create, mib=1 << 40
-        )
+        self.let_fail()
+        error = self.assertRaises(exception.DiskError, self.create, mib=40)
         self.assertIn('vdisk volume-1 on ' + self.disk, str(error))
         self.assertEqual((), vdisks.scan(self.disk))
 
@@ -96,12 +105,13 @@ class VDisksTestCase(testtools.TestCase):
 
     def test_extend_that_fails_changes_nothing(self):
         self.create()
+        self.let_fail()
         self.assertRaises(
             exception.DiskError,
             vdisks.extend,
             self.disk,
             'volume-1',
-            1 << 60,
+            40 * MIB,
         )
         self.assertEqual(2 * MIB, vdisks.scan(self.disk)[0].size_bytes)
         self.assertRaises(

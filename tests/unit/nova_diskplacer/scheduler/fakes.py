@@ -143,6 +143,7 @@ def host_state(number):
     provider = host_uuid(number)
     return types.SimpleNamespace(
         host=f'host{number}',
+        nodename=f'host{number}',
         uuid=provider,
         num_instances=0,
         aggregates=[],

@@ -10,12 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Tests of the filter and the weigher, without Nova's services."""
+"""Tests of the filters, without Nova's services."""
 
 import json
 import pathlib
 import tempfile
-import types
 import unittest
 from unittest import mock
 
@@ -24,10 +23,8 @@ from nova import objects
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import asked
 from nova_diskplacer.scheduler import bound
-from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import room
-from nova_diskplacer.scheduler import weigher
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 SERVER = '5e1f0000-0000-4000-8000-000000000001'
@@ -52,10 +49,11 @@ class FilterTestCase(unittest.TestCase):
         self.clock = fakes.Clock()
         self.fleet = fakes.make_fleet(clock=self.clock)
         self.attached = []
+        self.read = []
         self.room = {}
         for where, name, value in (
             (filters.listener, 'get_fleet', lambda: self.fleet),
-            (filters.bound, 'volumes', lambda *_: self.attached),
+            (filters.bound, 'volumes', self._read_volumes),
             (filters.capacities, 'with_room', lambda _: self.room),
         ):
             patch = mock.patch.object(where, name, value)
@@ -63,6 +61,10 @@ class FilterTestCase(unittest.TestCase):
             self.addCleanup(patch.stop)
         self.hosts = [fakes.host_state(number) for number in range(3)]
         self.filter = filters.DiskPlacementFilter()
+
+    def _read_volumes(self, context, server_id):
+        self.read.append(server_id)
+        return self.attached
 
     def _report(self, number, *disks):
         self.fleet.update(fakes.report(number, *disks))
@@ -292,59 +294,31 @@ class RoomTest(FilterTestCase):
         self.assertEqual(['host0'], self._passed())
         self.assertIsInstance(self.hosts[0].allocation_candidates, list)
 
+    def test_volumes_are_read_once_for_both_filters(self):
+        for number in range(2):
+            held = [fakes.vdisk('v', SERVER)] if number else []
+            self._report(
+                number,
+                fakes.disk(number, 0, vdisks=held),
+                fakes.disk(number, 1),
+            )
+        self.attached = [bound.Attached('v', 'host1')]
+        wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
+        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+            left = self.filter.filter_all(self.hosts, wanted)
+            left = filters.DiskPlacementFilter().filter_all(left, wanted)
+        self.assertEqual(['host1'], [host.host for host in left])
+        self.assertEqual([SERVER], self.read)
+        self.assertEqual(1, len(logs.output))
+        self.assertIn('2 of 3 hosts rejected', logs.output[0])
+        # the next server of a multi-create
+        wanted.instance_uuid = 'another'
+        self.attached = []
+        self.filter.filter_all(self.hosts, wanted)
+        self.assertEqual([SERVER, 'another'], self.read)
+
     def test_requests_without_topology_pass(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
         self.assertEqual(
             3, len(self._passed(fakes.numa_spec(0, vdisks='2', vdisk_gb='1')))
         )
-
-
-class WeigherTest(unittest.TestCase):
-    def setUp(self):
-        self.weigher = weigher.DiskPlacementWeigher()
-
-    def _weights(self, *scores):
-        weighed = []
-        for score in scores:
-            host = fakes.host_state(0)
-            if score is not None:
-                pass_ = types.SimpleNamespace(scores=[score])
-                host.allocation_candidates = candidates.DiskCandidates(
-                    host, pass_, 0
-                )
-            weighed.append(types.SimpleNamespace(obj=host))
-        return self.weigher.weigh_objects(weighed, None)
-
-    def test_scores(self):
-        low, high, top = self._weights(0.25, 0.5, 1.0)
-        self.assertAlmostEqual(0.25, low, 5)
-        self.assertAlmostEqual(0.5, high, 5)
-        self.assertAlmostEqual(1.0, top, 5)
-        self.assertLessEqual(top, 1.0)
-
-    def test_equal_hosts_are_ordered_at_random(self):
-        weights = self._weights(*[0.5] * 50)
-        self.assertEqual(50, len(set(weights)))
-
-    def test_other_requests_weigh_nothing(self):
-        self.assertEqual([0.0, 0.0], self._weights(None, None))
-
-    def test_multiplier(self):
-        conf.CONF.set_override(
-            'disk_placement_weight_multiplier', -2.0, 'diskplacer_scheduler'
-        )
-        self.addCleanup(conf.CONF.reset)
-        self.addCleanup(
-            conf.CONF.clear_override,
-            'disk_placement_weight_multiplier',
-            'diskplacer_scheduler',
-        )
-        self._weights(0.5)
-        host = fakes.host_state(0)
-        self.assertEqual(-2.0, self.weigher.weight_multiplier(host))
-        host.aggregates = [
-            objects.Aggregate(
-                metadata={'disk_placement_weight_multiplier': '3'}
-            )
-        ]
-        self.assertEqual(3.0, self.weigher.weight_multiplier(host))

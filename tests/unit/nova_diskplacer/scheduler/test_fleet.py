@@ -185,6 +185,49 @@ class FleetTest(unittest.TestCase):
                 self.fleet.view(self.rows).cache_mode.tolist(),
             )
 
+    def test_pressure_of_all_usable_disks(self):
+        self.assertEqual([0.0, 0.0], self.fleet.pressure(self.rows).tolist())
+        self.fleet.update(
+            fakes.report(
+                0,
+                fakes.disk(0, 0, pressure=20),
+                fakes.disk(0, 1, pressure=60),
+                fakes.disk(0, 2, pressure=100, health='read-only'),
+            )
+        )
+        self.assertEqual([0.4, 0.0], self.fleet.pressure(self.rows).tolist())
+        self.assertEqual(
+            [0.0, 0.4], self.fleet.pressure(self.rows[::-1]).tolist()
+        )
+
+    def test_pressure_of_chosen_disks(self):
+        counts = np.array([[3, 1], [0, 0]])
+        self.fleet.update(
+            fakes.report(
+                0,
+                fakes.disk(0, 0, pressure=20),
+                fakes.disk(0, 1, pressure=60),
+            )
+        )
+        # more disks than when it was chosen
+        self.fleet.update(
+            fakes.report(1, *(fakes.disk(1, i, pressure=7) for i in range(4)))
+        )
+        self.assertEqual(
+            [0.3, 0.07], self.fleet.pressure(self.rows, counts).tolist()
+        )
+
+    def test_pressure_that_is_not_reported_any_more(self):
+        self.fleet.update(fakes.report(1, fakes.disk(1, 0, pressure=100)))
+        self.assertEqual([0.0, 1.0], self.fleet.pressure(self.rows).tolist())
+        self.fleet.update(fakes.report(1, fakes.disk(1, 0)))
+        self.assertEqual([0.0, 0.0], self.fleet.pressure(self.rows).tolist())
+
+    def test_pressure_of_a_host_without_usable_disks(self):
+        lost = fakes.disk(1, 0, pressure=100, health='missing')
+        self.fleet.update(fakes.report(1, lost))
+        self.assertEqual([0.0, 0.0], self.fleet.pressure(self.rows).tolist())
+
     def test_some_hosts_of_a_view(self):
         view = self.fleet.view(self.rows)
         last = view.take(np.array([1]))

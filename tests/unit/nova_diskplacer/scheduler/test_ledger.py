@@ -35,6 +35,7 @@ from nova_diskplacer import placement
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import ledger
 from nova_diskplacer.disks import vdisks
+from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import fleet
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -61,6 +62,11 @@ requests = st.builds(
     vdisk_mbps=st.sampled_from([0, 0, 5, 20]),
     vdisks_per_disk=st.sampled_from([1, 1, 2, 3]),
 )
+
+
+def _score(host):
+    pass_ = candidates.passed([host])
+    return pass_.of([host], pass_.scores)[0]
 
 
 class Ledger(stateful.RuleBasedStateMachine):
@@ -221,7 +227,8 @@ class Ledger(stateful.RuleBasedStateMachine):
             spec.instance_uuid = server
             hosts = sorted(
                 filter_.filter_all(hosts, spec),
-                key=lambda host: -host.allocation_candidates.score,
+                key=_score,
+                reverse=True,
             )
             for host in hosts:
                 candidate = host.allocation_candidates[0]

@@ -1,0 +1,313 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Runs in the guest: four tasks on each of some disks, for contention.
+
+``python _contention_guest.py WHAT JSON``; WHAT is ``prepare``, ``measure``,
+``tasks`` (figures as JSON on the last line) or ``agent``, which is the rounds
+of the agent alone, until SIGTERM.
+"""
+
+import collections.abc
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import typing
+
+if typing.TYPE_CHECKING:
+    from nova_diskplacer.contention import snapshot
+
+TOP = pathlib.Path('/srv/contention')
+CONF = TOP / 'diskplacer.conf'
+DISKS = TOP / 'disks'
+HIERARCHY = pathlib.Path('/sys/fs/cgroup')
+CGROUPS = HIERARCHY / 'contention'
+WEIGHTS = ('io.weight', 'io.bfq.weight')
+DEFAULT = 100
+OPTIONS = """
+[diskplacer]
+disk_root = {disks}
+[diskplacer_agent]
+state_dir = {top}/state
+[diskplacer_monitor]
+cgroups = contention/*/*
+[diskplacer_weights]
+mode = on
+scale_mb = {scale_mb}
+"""
+
+Settings = dict[str, typing.Any]
+
+
+def run(*argv: str) -> str:
+    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise RuntimeError(f'{argv}: exit {done.returncode}: {done.stdout}')
+    return done.stdout
+
+
+def manage(*argv: str) -> str:
+    return run('diskplacer-manage', '--config-file', str(CONF), *argv)
+
+
+def kernel_name(device: str) -> str:
+    return os.path.basename(os.path.realpath(device))
+
+
+def number(device: str) -> str:
+    path = f'/sys/class/block/{kernel_name(device)}/dev'
+    return pathlib.Path(path).read_text().strip()
+
+
+def task_file(uuid: str, task: int) -> pathlib.Path:
+    return DISKS / uuid / f'task-{task}'
+
+
+def prepare(settings: Settings) -> dict[str, str]:
+    """Make the devices disks with a file for each task; return UUIDs."""
+    TOP.mkdir(parents=True)
+    CONF.write_text(
+        OPTIONS.format(disks=DISKS, top=TOP, scale_mb=settings['scale_mb'])
+    )
+    run('modprobe', 'bfq')
+    uuids = {}
+    for device, scheduler in settings['schedulers'].items():
+        queue = pathlib.Path(f'/sys/block/{kernel_name(device)}/queue')
+        (queue / 'scheduler').write_text(scheduler)
+        printed = manage(
+            'disk', 'prepare', device, '--medium', 'hdd', '--fstab',
+            str(TOP / 'fstab'), '--mbps', str(settings['mbps']),
+            '--format', 'json',
+        )  # fmt: skip
+        uuid = uuids[device] = json.loads(printed)['uuid']
+        for task, size in enumerate(settings['sizes']):
+            # what was never written, no disk is asked for
+            run(
+                'fio', '--name=fill', f'--filename={task_file(uuid, task)}',
+                '--rw=write', '--bs=1M', '--direct=1', f'--size={size}',
+                '--zero_buffers', '--output=/dev/null',
+            )  # fmt: skip
+    return uuids
+
+
+def measure(settings: Settings) -> dict[str, typing.Any]:
+    """Measure disks for io.cost; return what was found."""
+    printed = manage(
+        'disk', 'measure', *settings['uuids'],
+        '--size', '256', '--seconds', str(settings['seconds']),
+        '--format', 'json',
+    )  # fmt: skip
+    return json.loads(printed)
+
+
+def agent(settings: Settings) -> None:
+    """Do the agent's rounds, for no servers but the configured cgroups."""
+    from oslo_config import cfg
+    from oslo_log import log
+
+    from nova_diskplacer import conf as options
+    from nova_diskplacer.contention import rounds
+    from nova_diskplacer.disks import discover
+
+    conf = cfg.ConfigOpts()
+    options.register_opts(conf)
+    conf.register_opt(cfg.StrOpt('host', default='testbed'))
+    log.register_options(conf)
+    # not where who started it is told
+    conf.set_default('use_stderr', True)
+    conf([], default_config_files=[str(CONF)])
+    log.setup(conf, 'contention')
+    disks = list(discover.discover(conf.diskplacer.disk_root))
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    work = rounds.Rounds(conf, list, lambda: disks)
+    thread = threading.Thread(target=work.run, args=(stopped,))
+    thread.start()
+    try:
+        # a disk is known from its second look on
+        while len(weighed(work.take())) < len(disks):
+            if stopped.wait(0.1):
+                return
+        print('ready', flush=True)
+        stopped.wait()
+        seen = work.take()
+    finally:
+        stopped.set()
+        thread.join()
+    print(
+        json.dumps(
+            {
+                'rounds': seen.rounds,
+                'round_cpu_s': seen.total_cpu_seconds / seen.rounds,
+                'weight_changes': seen.weight_changes,
+            }
+        )
+    )
+
+
+def weighed(seen: 'snapshot.Snapshot | None') -> list[str]:
+    """Return the disks on which weights do something.
+
+    :raises RuntimeError: there is one where they do nothing.
+    """
+    if seen is None:
+        return []
+    refused = [disk.error for disk in seen.disks if not disk.controller]
+    if refused or seen.unwatched:
+        raise RuntimeError(f'not weighed: {refused} {seen.unwatched}')
+    return [disk.uuid for disk in seen.disks]
+
+
+@contextlib.contextmanager
+def agent_running(found: Settings) -> collections.abc.Iterator[None]:
+    """Have the agent work, and end; adds what it tells.
+
+    :raises RuntimeError: it weighs nothing, or ended too early.
+    """
+    process = subprocess.Popen(
+        [sys.executable, '-W', 'ignore', __file__, 'agent', '{}'],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != 'ready\n':
+                raise RuntimeError('the agent has ended')
+            yield
+            process.terminate()
+            found['agent'] = json.loads(process.stdout.readline())
+        finally:
+            process.terminate()
+    if process.returncode:
+        raise RuntimeError(f'the agent: exit {process.returncode}')
+
+
+@contextlib.contextmanager
+def cgroups(
+    devices: collections.abc.Iterable[str], count: int
+) -> collections.abc.Iterator[dict[str, list[pathlib.Path]]]:
+    """Have so many new cgroups for each device."""
+    made: list[pathlib.Path] = []
+
+    def make(path: pathlib.Path) -> pathlib.Path:
+        (path.parent / 'cgroup.subtree_control').write_text('+io')
+        path.mkdir()
+        made.append(path)
+        return path
+
+    found = {}
+    try:
+        make(CGROUPS)
+        for device in devices:
+            parent = make(CGROUPS / kernel_name(device))
+            found[device] = [make(parent / str(one)) for one in range(count)]
+        yield found
+    finally:
+        for path in reversed(made):
+            path.rmdir()
+
+
+def read_whole(
+    path: pathlib.Path, cgroup: pathlib.Path, settings: Settings
+) -> float:
+    """Read a file by fio in a cgroup; return how long that took.
+
+    It begins with the first request, not with fio, which takes long to start
+    in the guest.
+    """
+    printed = run(
+        'sh', '-c', 'echo $$ > "$0"/cgroup.procs && exec "$@"', str(cgroup),
+        'fio', '--name=task', f'--filename={path}', '--readonly',
+        '--rw=read', f'--bs={settings["block"]}', '--direct=1',
+        '--ioengine=libaio', f'--iodepth={settings["depth"]}',
+        # by its own clock fio is wrong by some per cent in the guest
+        '--clocksource=clock_gettime', '--output-format=json',
+    )  # fmt: skip
+    return json.loads(printed)['jobs'][0]['read']['runtime'] / 1000
+
+
+def tasks(settings: Settings) -> Settings:
+    """Return how long each task took, by device, and what the agent tells.
+
+    :raises RuntimeError: the agent has not given back what it changed.
+    """
+    uuids, lag, count = settings['uuids'], settings['lag'], settings['tasks']
+    found: Settings = {}
+    with cgroups(uuids, count) as homes:
+        with (
+            agent_running(found)
+            if settings['agent']
+            else contextlib.nullcontext()
+        ):
+            began = time.monotonic()
+
+            def do(device: str, task: int) -> float:
+                time.sleep(max(0.0, began + task * lag - time.monotonic()))
+                path = task_file(uuids[device], task)
+                return read_whole(path, homes[device][task], settings)
+
+            with concurrent.futures.ThreadPoolExecutor(
+                len(uuids) * count
+            ) as pool:
+                futures = {
+                    device: [
+                        pool.submit(do, device, task) for task in range(count)
+                    ]
+                    for device in uuids
+                }
+                found['seconds'] = {
+                    device: [future.result() for future in some]
+                    for device, some in futures.items()
+                }
+        left = {
+            str(path): one
+            for device, paths in homes.items()
+            for path in paths
+            if (one := weight(path, number(device))) not in (None, DEFAULT)
+        }
+        if left:
+            raise RuntimeError(f'weights that were left behind: {left}')
+    return found
+
+
+def weight(cgroup: pathlib.Path, device: str) -> int | None:
+    """Return the weight of a cgroup on a device, None if it has none."""
+    for name in WEIGHTS:
+        for line in (cgroup / name).read_text().splitlines():
+            if line.startswith(f'{device} '):
+                return int(line.split()[1])
+    return None
+
+
+def main() -> None:
+    what, settings = sys.argv[1:]
+    call = {
+        'prepare': prepare,
+        'measure': measure,
+        'tasks': tasks,
+        'agent': agent,
+    }[what]
+    found = call(json.loads(settings))
+    if found is not None:
+        print(json.dumps(found))
+
+
+if __name__ == '__main__':
+    main()

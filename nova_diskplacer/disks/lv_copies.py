@@ -1,0 +1,174 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Logical volumes with the content of others: snapshots, clones, copies.
+
+Every function may be repeated after a crash.
+"""
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import lv_steps
+from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks import lvs
+from nova_diskplacer.disks import raw
+
+
+def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
+    """Freeze what a volume holds at this moment as another one.
+
+    A thick one has room for every block of its origin to change.
+
+    :raises DiskError: there is no such vdisk, the disk lacks the space, or
+        it has a vdisk ``snapshot`` of somebody else.
+    """
+    with lv_steps.changing(uuid) as group:
+        if not lv_steps.present(group, snapshot, snapshot_id):
+            tags = [f'{lvm.VOLUME}={snapshot_id}']
+            _snapshot(group, lv_steps.require(group, name), snapshot, tags)
+
+
+def allocate_clone(
+    uuid: str, source: str, name: str, volume_id: str, size_bytes: int
+) -> None:
+    """Take the space of a clone; it counts, and is known to be incomplete.
+
+    :raises DiskError: as :func:`clone`.
+    """
+    with lv_steps.changing(uuid) as group:
+        if lv_steps.present(group, name, volume_id):
+            return
+        original = lv_steps.require(group, source)
+        if original.size_bytes > size_bytes:
+            raise exception.DiskError(
+                f'vdisk {source} of {original.size_bytes} bytes is larger '
+                f'than its clone {name} of {size_bytes}'
+            )
+        tags = [f'{lvm.VOLUME}={volume_id}', lvm.INCOMPLETE]
+        if original.thin:
+            lv_steps.check_room(group, size_bytes)
+            _snapshot(group, original, name, tags)
+        else:
+            lv_steps.allocate(group, name, size_bytes, tags)
+
+
+def clone(
+    uuid: str, source: str, name: str, volume_id: str, size_bytes: int
+) -> None:
+    """Make a volume with the content of another one of its disk.
+
+    Thick ones are copied. If somebody writes to the source meanwhile it is
+    copied from a snapshot, which takes as much room as the source.
+
+    :raises DiskError: there is no such vdisk, or it is larger than
+        ``size_bytes``; the disk lacks the space, or it has a vdisk ``name``
+        of another volume.
+    """
+    allocate_clone(uuid, source, name, volume_id, size_bytes)
+    with lv_steps.changing(uuid) as group:
+        volume = lv_steps.require(group, name)
+        if lvm.INCOMPLETE not in volume.tags:
+            return
+        original = lv_steps.require(group, source)
+        if volume.thin:
+            lv_steps.resize(group, volume, size_bytes)
+            lv_steps.untag(group, volume, lvm.INCOMPLETE)
+            return
+    lv_steps.clean(uuid, name)
+    path = lv_steps.activated(group, original)
+    target = lv_steps.activated(group, volume)
+    before = raw.writes(path)
+    raw.copy(path, target, original.size_bytes)
+    if before != raw.writes(path) or before[1] != '0':
+        _copy_frozen(uuid, original, volume)
+    raw.clear(target, original.size_bytes, volume.size_bytes)
+    lv_steps.untag(group, volume, lvm.INCOMPLETE)
+
+
+def revert(uuid: str, name: str, snapshot: str) -> None:
+    """Give a volume that nobody uses the content of its snapshot.
+
+    :raises DiskError: there is no such vdisk, or the disk refuses.
+    """
+    group = lvm.require(uuid)
+    volume = lv_steps.require(group, name)
+    frozen = lv_steps.require(group, snapshot)
+    source = lv_steps.activated(group, frozen)
+    target = lv_steps.activated(group, volume)
+    size = min(frozen.size_bytes, volume.size_bytes)
+    raw.copy(source, target, size, compare=True)
+    raw.clear(target, size, volume.size_bytes)
+
+
+def clear(uuid: str, name: str) -> None:
+    """Have a volume that nobody uses read as zeros.
+
+    :raises DiskError: there is no such vdisk, or the disk refuses.
+    """
+    group = lvm.require(uuid)
+    volume = lv_steps.require(group, name)
+    raw.clear(lv_steps.activated(group, volume), 0, volume.size_bytes)
+
+
+def copy(uuid: str, name: str, target_uuid: str) -> None:
+    """Copy a volume that nobody uses to the one of its name on another disk.
+
+    :raises DiskError: either is not there, they do not match, or a disk
+        refuses.
+    """
+    group, target_group = lvm.require(uuid), lvm.require(target_uuid)
+    volume = lv_steps.require(group, name)
+    target = lv_steps.require(target_group, name)
+    if volume.vdisk.volume_id != target.vdisk.volume_id:
+        raise exception.DiskError(
+            f'vdisk {name} on disk {target_uuid} belongs to '
+            f'{target.vdisk.volume_id!r}, not to {volume.vdisk.volume_id!r}'
+        )
+    if volume.size_bytes > target.size_bytes:
+        raise exception.DiskError(
+            f'vdisk {name} on disk {target_uuid} is smaller than on {uuid}'
+        )
+    path = lv_steps.activated(target_group, target)
+    raw.copy(lv_steps.activated(group, volume), path, volume.size_bytes)
+    raw.clear(path, volume.size_bytes, target.size_bytes)
+
+
+def _snapshot(
+    group: lvm.Group, volume: lvm.Volume, name: str, tags: list[str]
+) -> None:
+    if volume.origin:
+        raise exception.DiskError(
+            f'{volume.name} is a snapshot: LVM makes none of it'
+        )
+    lv_steps.check_room(group, volume.size_bytes)
+    kind = (
+        ('--setactivationskip', 'n')
+        if volume.thin
+        else ('--extents', '100%ORIGIN')
+    )
+    lvm.run(
+        'lvcreate', '--yes', '--snapshot', '--name', lvm.volume_name(name),
+        *kind, *lv_steps.addtags(tags), lv_steps.full_name(group, volume),
+    )  # fmt: skip
+
+
+def _copy_frozen(uuid: str, original: lvm.Volume, volume: lvm.Volume) -> None:
+    """Copy a volume that is in use from a snapshot of it."""
+    temporary = lv_steps.CLONING + volume.vdisk.volume_id
+    snapshot(uuid, original.vdisk.name, temporary, volume.vdisk.volume_id)
+    group = lvm.require(uuid)
+    frozen = lv_steps.require(group, temporary)
+    raw.copy(
+        lv_steps.activated(group, frozen),
+        lv_steps.activated(group, volume),
+        original.size_bytes,
+    )
+    lvs.delete(uuid, temporary)

@@ -1,0 +1,162 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What operations on the vdisks of a volume group are made of."""
+
+import collections.abc
+import contextlib
+import os
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import locks
+from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks import raw
+
+# Begins the names of temporary snapshots to clone from.
+CLONING = 'cloning-'
+
+
+@contextlib.contextmanager
+def changing(uuid: str) -> collections.abc.Iterator[lvm.Group]:
+    """Hold a group against other changes, for moments."""
+    name = lvm.group_name(uuid)
+    with locks.hold(name, wait=True):
+        yield lvm.require(uuid)
+
+
+def allocate(
+    group: lvm.Group, name: str, size_bytes: int, tags: list[str]
+) -> None:
+    """Make a volume; one that may not read as zeros is known to be dirty."""
+    check_room(group, size_bytes)
+    if is_dirty(group):
+        tags = [*tags, f'{lvm.DIRTY_FROM}=0']
+    where = (
+        ('--virtualsize', f'{size_bytes}b', '--thinpool', lvm.POOL)
+        if group.thin
+        else ('--size', f'{size_bytes}b', '--wipesignatures', 'n')
+    )
+    lvm.run(
+        'lvcreate', '--yes', '--name', lvm.volume_name(name), *where,
+        *addtags(tags), group.name,
+    )  # fmt: skip
+
+
+def resize(group: lvm.Group, volume: lvm.Volume, size_bytes: int) -> None:
+    """Have a volume be so long, whether or not there are snapshots of it."""
+    name = full_name(group, volume)
+    if size_bytes > volume.size_bytes:
+        # LVM resizes what has thick snapshots while nobody uses it only
+        frozen = bool(snapshots(group, volume))
+        if frozen:
+            lvm.run('lvchange', '--activate', 'n', name)
+        lvm.run('lvextend', '--size', f'{size_bytes}b', name)
+        if frozen:
+            lvm.run('lvchange', '--activate', 'y', name)
+    elif size_bytes < volume.size_bytes:
+        lvm.run('lvreduce', '--force', '--size', f'{size_bytes}b', name)
+
+
+def clean(uuid: str, name: str) -> None:
+    """Have a volume active, and what is dirty of it read as zeros."""
+    group = lvm.require(uuid)
+    volume = require(group, name)
+    path = activated(group, volume)
+    start = volume.tag(lvm.DIRTY_FROM)
+    if start:
+        raw.zero(path, int(start), volume.size_bytes)
+        untag(group, volume, f'{lvm.DIRTY_FROM}={start}')
+
+
+def present(group: lvm.Group, name: str, volume_id: str) -> bool:
+    """Tell whether a vdisk is there; one marked as deleted is no more."""
+    volume = group.find(name)
+    if volume is None:
+        return False
+    owner = volume.vdisk.volume_id
+    if owner != volume_id:
+        raise exception.DiskError(
+            f'vdisk {name} in {group.name} belongs to {owner!r}'
+        )
+    if lvm.DELETED in volume.tags:
+        raise exception.DiskError(
+            f'vdisk {name} in {group.name} is being deleted'
+        )
+    return True
+
+
+def require(group: lvm.Group, name: str) -> lvm.Volume:
+    """Return a vdisk.
+
+    :raises DiskError: there is none of that name.
+    """
+    volume = group.find(name)
+    if volume is None:
+        raise exception.DiskError(f'{group.name} has no vdisk {name}')
+    return volume
+
+
+def snapshots(group: lvm.Group, volume: lvm.Volume) -> list[str]:
+    """Return the names of the snapshots of a volume."""
+    return [
+        other.vdisk.name
+        for other in group.volumes
+        if other.origin == volume.name
+    ]
+
+
+def check_room(group: lvm.Group, size_bytes: int) -> None:
+    """Fail if a group has not so many bytes left.
+
+    :raises DiskError: it has not.
+    """
+    if size_bytes > group.free_bytes:
+        raise exception.DiskError(
+            f'{group.name} has {group.free_bytes} bytes free, not the '
+            f'{size_bytes} that are wanted'
+        )
+
+
+def is_dirty(group: lvm.Group) -> bool:
+    """Tell whether what is new in a group must be zeroed first."""
+    return not group.thin and lvm.ZEROED not in group.tags
+
+
+def activated(group: lvm.Group, volume: lvm.Volume) -> str:
+    """Return the path of a volume's device, which is there."""
+    path = f'/dev/{group.name}/{volume.name}'
+    if not os.path.exists(path):
+        lvm.run(
+            'lvchange', '--activate', 'y', '--ignoreactivationskip',
+            full_name(group, volume),
+        )  # fmt: skip
+    return path
+
+
+def tag(group: lvm.Group, volume: lvm.Volume, tag: str) -> None:
+    """Give a volume a tag."""
+    lvm.run('lvchange', '--addtag', tag, full_name(group, volume))
+
+
+def untag(group: lvm.Group, volume: lvm.Volume, tag: str) -> None:
+    """Take a tag from a volume."""
+    lvm.run('lvchange', '--deltag', tag, full_name(group, volume))
+
+
+def full_name(group: lvm.Group, volume: lvm.Volume) -> str:
+    """Return what LVM calls a volume."""
+    return f'{group.name}/{volume.name}'
+
+
+def addtags(tags: list[str]) -> list[str]:
+    """Return the options that give what is made these tags."""
+    return [f'--addtag={tag}' for tag in tags]

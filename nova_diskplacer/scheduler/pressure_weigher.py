@@ -1,0 +1,64 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Disk Pressure Weigher.
+
+Weighs down the hosts whose disks have been under pressure for minutes, as
+their agents report it. A host's share is the mean of the disks that were
+chosen there for the request's vdisks, each counted as often as it gets one.
+For a request that has ``diskplacer:`` extra specs but gets no vdisks, such as
+one with a usage tier, it is the mean of all disks of the host that are
+``ok``: the server's vdisks will be attached later. A disk of which no
+pressure is reported is under none.
+
+The default multiplier is 1.0, by which a host loses as much as it gains at
+most by DiskPlacementWeigher's; a negative value of ``[diskplacer_scheduler]
+disk_pressure_weight_multiplier`` (by configuration or aggregate metadata)
+inverts the preference. Requests without ``diskplacer:`` extra specs are not
+weighed.
+"""
+
+import typing
+
+import numpy as np
+
+from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import asked
+from nova_diskplacer.scheduler import candidates
+from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import weighing
+
+
+class DiskPressureWeigher(weighing.DiskWeigher):
+    """Weigh hosts down by the pressure on their disks."""
+
+    option = 'disk_pressure_weight_multiplier'
+
+    def weight_multiplier(self, host_state: typing.Any) -> float:
+        """Return the multiplier, negated: pressure is bad."""
+        return -super().weight_multiplier(host_state)
+
+    def _shares(
+        self, hosts: list[typing.Any], spec: typing.Any
+    ) -> base.Floats | None:
+        pass_ = candidates.passed(hosts)
+        if pass_ is not None:
+            pressures = pass_.pressures
+            return pass_.of(hosts, pressures) if pressures.any() else None
+        if not asked.concerns_disks(spec):
+            return None
+        fleet = listener.get_fleet()
+        rows = fleet.rows(host.uuid for host in hosts)
+        known = rows >= 0
+        shares = np.zeros(len(hosts))
+        shares[known] = fleet.pressure(rows[known])
+        return shares

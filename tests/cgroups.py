@@ -1,0 +1,83 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Cgroups for tests, which take root and are always removed."""
+
+import itertools
+import os
+import subprocess
+
+import fixtures
+
+from nova_diskplacer.contention import cgroups
+
+_NUMBERS = itertools.count()
+
+
+class Cgroup(fixtures.Fixture):
+    """A cgroup whose I/O is accounted for; ``name`` is below the root.
+
+    With cgroup v2, the root's children are given the io controller.
+    """
+
+    def __init__(self, name=None):
+        super().__init__()
+        self.hierarchy = cgroups.hierarchy()
+        self.name = name or f'diskplacer-test-{os.getpid()}-{next(_NUMBERS)}'
+        self.path = self.hierarchy.path(self.name)
+
+    def _setUp(self):
+        if self.hierarchy.version == 2:
+            # it stays: others may need it meanwhile
+            with open(
+                self.hierarchy.path('', 'cgroup.subtree_control'), 'w'
+            ) as stream:
+                stream.write('+io')
+        os.mkdir(self.path)
+        self.addCleanup(self.remove)
+
+    def remove(self):
+        """Remove the cgroup; nobody may be in it."""
+        if os.path.isdir(self.path):
+            os.rmdir(self.path)
+
+    def run(self, *command):
+        """Run a command in the cgroup; a failure shows what it printed."""
+        script = 'echo 0 > "$0/cgroup.procs" && exec "$@"'
+        done = subprocess.run(
+            ['sh', '-c', script, self.path, *command],
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise AssertionError(f'{command}: {done.stdout}{done.stderr}')
+
+    def read(self, device, count, skip=0):
+        """Read so many blocks of 64 KiB from a device."""
+        self._dd(f'if={device}', 'of=/dev/null', count, 'direct', skip)
+
+    def write(self, device, count, skip=0):
+        """Write so many blocks of 64 KiB to a device."""
+        self._dd('if=/dev/zero', f'of={device}', count, 'direct', skip)
+
+    def _dd(self, source, target, count, flag, skip):
+        reads = target == 'of=/dev/null'
+        self.run(
+            'dd',
+            source,
+            target,
+            'bs=64k',
+            f'count={count}',
+            f'{"i" if reads else "o"}flag={flag}',
+            f'{"skip" if reads else "seek"}={skip}',
+            'status=none',
+        )

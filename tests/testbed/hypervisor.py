@@ -1,0 +1,127 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""libvirt in the guest: servers are paused and never execute anything."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+import libvirt
+
+from tests import systemd
+
+# There is no log daemon, and the vdisks are root's.
+CONFIG = """
+stdio_handler = "file"
+security_driver = "none"
+user = "root"
+group = "root"
+"""
+
+# All that it takes, and nothing else that the guest has units of.
+UNITS = {
+    'dbus.socket': """
+[Unit]
+DefaultDependencies=no
+[Socket]
+ListenStream=/run/dbus/system_bus_socket
+""",
+    'dbus.service': """
+[Unit]
+DefaultDependencies=no
+Requires=dbus.socket
+After=dbus.socket
+[Service]
+Type=notify
+ExecStart=dbus-daemon --system --address=systemd: --nofork --nopidfile \\
+    --systemd-activation
+""",
+    'systemd-machined.service': """
+[Unit]
+DefaultDependencies=no
+Requires=dbus.service
+After=dbus.service
+[Service]
+Type=dbus
+BusName=org.freedesktop.machine1
+ExecStart=/usr/lib/systemd/systemd-machined
+""",
+    'libvirtd.service': """
+[Unit]
+DefaultDependencies=no
+Requires=systemd-machined.service
+After=systemd-machined.service
+[Service]
+Type=notify
+ExecStart=libvirtd
+KillMode=process
+Delegate=yes
+""",
+}
+
+
+def run(*argv):
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, f'{argv}: {done.stdout}{done.stderr}'
+
+
+def _configure():
+    pathlib.Path('/etc/libvirt').mkdir(exist_ok=True)
+    pathlib.Path('/etc/libvirt/qemu.conf').write_text(CONFIG)
+    # libvirtd wants them to be there even if it is told to use others
+    run('groupadd', '--system', '--force', 'kvm')
+    run('sh', '-c', 'id libvirt-qemu || useradd --system libvirt-qemu')
+
+
+def _connect(case, uri):
+    case.uri = uri
+    case.libvirt = libvirt.open(uri)
+    case.addClassCleanup(case.libvirt.close)
+
+
+def start(case):
+    """Start libvirt for a class of tests, which has its URI and ``libvirt``.
+
+    There is no systemd in the guest: libvirt makes cgroups itself.
+    """
+    _configure()
+    daemon = subprocess.Popen(['libvirtd'])
+    case.addClassCleanup(daemon.wait)
+    case.addClassCleanup(daemon.terminate)
+    deadline = time.monotonic() + 60
+    while not os.path.exists('/run/libvirt/libvirt-sock'):
+        assert daemon.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    _connect(case, 'qemu:///system')
+
+
+def start_with_systemd(case):
+    """Start libvirt as hosts have it: systemd makes the cgroups of servers.
+
+    The class has ``systemd`` beside what ``start`` gives it.
+    """
+    _configure()
+    directory = tempfile.mkdtemp()
+    case.addClassCleanup(shutil.rmtree, directory)
+    for name, text in UNITS.items():
+        pathlib.Path(directory, name).write_text(text)
+    # it has all of the guest's cgroups
+    case.systemd = systemd.Systemd(directory, 'libvirtd.service', home='')
+    case.addClassCleanup(case.systemd.cleanUp)
+    case.systemd.setUp()
+    case.systemd.wait('active', 120)
+    path = case.systemd.path('/run/libvirt/libvirt-sock')
+    _connect(case, f'qemu+unix:///system?socket={path}')

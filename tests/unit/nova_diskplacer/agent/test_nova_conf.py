@@ -1,0 +1,69 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+
+import fixtures
+from oslotest import base
+
+from nova_diskplacer.agent import nova_conf
+
+
+class WatchedTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.path = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'nova.conf'
+        )
+        self.parsed = []
+        self.watched = nova_conf.Watched([self.path], self._parse)
+        self.clock = 0
+
+    def _parse(self, files):
+        self.parsed.append(files)
+        if not files:
+            return ''
+        with open(self.path, encoding='utf-8') as stream:
+            text = stream.read()
+        if text == 'bad':
+            raise ValueError(text)
+        return text
+
+    def _write(self, text):
+        with open(self.path, 'w', encoding='utf-8') as stream:
+            stream.write(text)
+        self.clock += 1
+        os.utime(self.path, (self.clock, self.clock))
+
+    def test_read_again_when_it_has_changed(self):
+        for text in ('one', 'two'):
+            self._write(text)
+            self.assertEqual(text, self.watched.read())
+            self.assertEqual(text, self.watched.read())
+        self.assertEqual([[self.path]] * 2, self.parsed)
+
+    def test_no_file(self):
+        self.assertEqual('', self.watched.read())
+        self._write('one')
+        self.assertEqual('one', self.watched.read())
+        os.unlink(self.path)
+        self.assertEqual('', self.watched.read())
+        self.assertEqual([[], [self.path], []], self.parsed)
+
+    def test_an_error_is_raised_until_it_is_repaired(self):
+        self._write('good')
+        self.watched.read()
+        self._write('bad')
+        for _ in range(2):
+            self.assertRaises(ValueError, self.watched.read)
+        self._write('good')
+        self.assertEqual('good', self.watched.read())
