@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import os
 import subprocess
+import time
 import unittest
 
 import fixtures
@@ -51,6 +52,21 @@ def attach(file, *options):
     """Return the node of a loop device that was free, over a file now."""
     with no_others():
         return run('losetup', '--find', '--show', *options, file)
+
+
+def reattach(device, file):
+    """Put a file behind a loop device that has been detached.
+
+    Whoever had it open then, if only to look at it, keeps it for a moment.
+    """
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return run('losetup', device, file)
+        except AssertionError as error:
+            if 'busy' not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 class LoopDevice(fixtures.Fixture):
