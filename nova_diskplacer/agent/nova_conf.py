@@ -18,7 +18,7 @@ import glob
 import os
 import typing
 
-Sources = list[tuple[str, int]]
+Sources = list[tuple[str, tuple[int, ...]]]
 T = typing.TypeVar('T')
 
 
@@ -52,14 +52,14 @@ class Watched(typing.Generic[T]):
 
 
 def sources(files: collections.abc.Sequence[str]) -> Sources:
-    """Return what nova-compute reads, and when it was changed (mtime, ns).
+    """Return what nova-compute reads, and what tells it from what it was.
 
     As oslo.config does: the files that exist, in this order, then those of
     the directory of each that is named like it, as ``nova.conf.d``.
 
     :raises OSError: it is not known whether a file exists.
     """
-    found = []
+    found: Sources = []
     for path in (
         *files,
         *(
@@ -69,5 +69,8 @@ def sources(files: collections.abc.Sequence[str]) -> Sources:
         ),
     ):
         with contextlib.suppress(FileNotFoundError):
-            found.append((path, os.stat(path).st_mtime_ns))
+            status = os.stat(path)
+            # the clock of files may stand still for 10 ms
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            found.append((path, version))
     return found

@@ -164,13 +164,15 @@ class Agent:
             disks, modes = self._disks, self._modes
         if disks is None:
             return
+        offers = None
         try:
             offers = self._reconciler.reconcile(disks, modes)
         finally:
+            # at once: what looks at disks meanwhile may report them
             with self._state:
                 self._root = self._reconciler.root
-        with self._state:
-            self._offers = offers
+                if offers is not None:
+                    self._offers = offers
         self._report()
 
     def _keep(self) -> None:

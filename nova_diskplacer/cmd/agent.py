@@ -31,8 +31,9 @@ from nova_diskplacer.contention import restoring
 
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
-# Seconds that a look at the disks may still take.
-_GRACE = 2
+# Seconds that a look at the disks, and giving weights back, may still take:
+# less than TimeoutStopSec of the unit.
+_GRACE = 10
 
 
 def main() -> int:

@@ -17,12 +17,16 @@ import dataclasses
 import json
 import os
 import subprocess  # noqa: S404
+import time
 from typing import Any
 
 from nova_diskplacer import exception
 
 # Label of the filesystems that are made here; XFS allows 12 characters.
 LABEL = 'diskplacer'
+
+# Seconds for which somebody may look at a disk.
+_GLANCE = 5
 
 Node = dict[str, Any]
 
@@ -62,6 +66,23 @@ def run(*command: str) -> str:
         said = (error.stderr or error.stdout).strip()
         raise exception.DiskError(f'{" ".join(command)}: {said}') from error
     return done.stdout
+
+
+def insist(*command: str) -> str:
+    """Run a command on a disk that somebody may just be looking at.
+
+    udev, LVM and the agent have any disk open for a moment.
+
+    :raises DiskError: as ``run``, and still does after some seconds.
+    """
+    deadline = time.monotonic() + _GLANCE
+    while True:
+        try:
+            return run(*command)
+        except exception.DiskError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
 
 
 def look(path: str) -> Device:
@@ -177,7 +198,7 @@ def wipe(device: Device) -> None:
     for path in (*device.partitions, device.path):
         run('wipefs', '--all', path)
     if device.partitions:
-        run('blockdev', '--rereadpt', device.path)
+        insist('blockdev', '--rereadpt', device.path)
 
 
 def make_filesystem(path: str, uuid: str) -> None:

@@ -113,7 +113,7 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
             os.unlink(path)
             return
         if os.path.ismount(path):
-            block.run('umount', path)
+            block.insist('umount', path)
         fstab_.remove(fstab, path)
         os.rmdir(path)
 

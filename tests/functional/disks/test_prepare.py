@@ -17,6 +17,7 @@ import io
 import json
 import os
 import struct
+import threading
 from unittest import mock
 
 import fixtures
@@ -321,6 +322,13 @@ class DirectoryTestCase(DiskTestCase):
         again = self.prepared(disk['path'])
         self.assertEqual(disk['uuid'], again['uuid'])
         self.assertEqual([disk['uuid']], os.listdir(self.root))
+
+    def test_forget_while_somebody_looks(self):
+        disk = self.prepared(self.device)
+        looking = os.open(disk['path'], os.O_RDONLY)
+        threading.Timer(0.5, os.close, [looking]).start()
+        self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
+        self.assertEqual([], self.loop.mountpoints())
 
     def test_one_filesystem_is_one_disk(self):
         disk = self.prepared(self.device)

@@ -51,6 +51,13 @@ class WatchedTest(base.BaseTestCase):
             self.assertEqual(text, self.watched.read())
         self.assertEqual([[self.path]] * 2, self.parsed)
 
+    def test_it_has_changed_twice_at_one_time(self):
+        self._write('one')
+        self.watched.read()
+        self.clock -= 1
+        self._write('and two')
+        self.assertEqual('and two', self.watched.read())
+
     def test_no_file(self):
         self.assertEqual('', self.watched.read())
         self._write('one')
