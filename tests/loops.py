@@ -54,15 +54,15 @@ def attach(file, *options):
         return run('losetup', '--find', '--show', *options, file)
 
 
-def reattach(device, file):
-    """Put a file behind a loop device that has been detached.
+def insist(*command):
+    """Run a command on what must not be in use.
 
-    Whoever had it open then, if only to look at it, keeps it for a moment.
+    Others have any device open for a moment, if only to look at it.
     """
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         try:
-            return run('losetup', device, file)
+            return run(*command)
         except AssertionError as error:
             if 'busy' not in str(error) or time.monotonic() > deadline:
                 raise
@@ -100,4 +100,4 @@ class LoopDevice(fixtures.Fixture):
     def unmount(self):
         """Unmount the device wherever it is mounted."""
         for target in self.mountpoints():
-            run('umount', target)
+            insist('umount', target)

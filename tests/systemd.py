@@ -12,6 +12,7 @@
 
 """A systemd of a test's own."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -132,17 +133,21 @@ class Systemd(fixtures.Fixture):
         self._outer = outer.pid
 
     def _remove_cgroups(self):
+        deadline = time.monotonic() + 120
         for home in self._homes:
-            found = [path for path, _, _ in os.walk(home, topdown=False)]
-            for path in found if self._home else found[:-1]:
-                for _ in range(50):
-                    try:
+            while found := self._left(home):
+                for path in found:
+                    # its processes are just ending, and may make some yet
+                    with contextlib.suppress(OSError):
                         os.rmdir(path)
-                    except OSError:
-                        # its processes are just ending
-                        time.sleep(0.1)
-                    else:
-                        break
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.05)
+
+    def _left(self, home):
+        """Return the cgroups that are to be removed, inner ones first."""
+        found = [path for path, _, _ in os.walk(home, topdown=False)]
+        return found if self._home else found[:-1]
 
     def enter(self, *command):
         """Run a command beside it; returns what that prints.

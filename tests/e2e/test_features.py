@@ -13,6 +13,7 @@
 
 """What Cinder and Nova do with volumes of the driver, on the real cloud."""
 
+import functools
 import hashlib
 import json
 import os
@@ -44,15 +45,15 @@ class FeaturesTestCase(base.TestCase):
 
     def _delete_copies(self):
         """Delete all snapshots and backups."""
+
+        def gone(kind):
+            found = self.api.get('volumev3', f'/{kind}')[kind]
+            for one in found:
+                self.discard('volumev3', f'/{kind}/{one["id"]}')
+            return not found
+
         for kind in ('snapshots', 'backups'):
-            for one in self.api.get('volumev3', f'/{kind}')[kind]:
-                self.api.delete('volumev3', f'/{kind}/{one["id"]}')
-            self.eventually(
-                f'{kind} gone',
-                lambda kind=kind: (
-                    not self.api.get('volumev3', f'/{kind}')[kind]
-                ),
-            )
+            self.eventually(f'{kind} gone', functools.partial(gone, kind))
 
     def post(self, path, body):
         return self.api.post('volumev3', path, body)
@@ -254,7 +255,7 @@ class CopiesTest(FeaturesTestCase):
             self.assertNotEqual('error', found['status'], found)
             return found['status'] == 'available'
 
-        self.eventually('backup', ready, 120)
+        self.eventually('backup', ready)
 
     def test_images(self):
         # only the libvirt host has that backend
@@ -280,7 +281,9 @@ class CopiesTest(FeaturesTestCase):
         server = server['server']['id']
         self.api.wait_server(server)
         self.eventually(
-            'guest', lambda: 'guest: ready' in self.api.console(server)
+            'guest',
+            lambda: 'guest: ready' in self.api.console(server),
+            base.GUEST_TIMEOUT,
         )
         self.api.delete_server(server)
         self.api.wait_volume(volume, 'available')

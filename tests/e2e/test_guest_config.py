@@ -19,6 +19,7 @@ import xml.etree.ElementTree
 
 from nova_diskplacer.guest import config as guest_config
 from tests.e2e import base
+from tools.minicloud import cloud
 from tools.minicloud import config
 from tools.minicloud import hypervisor
 from tools.minicloud import ini
@@ -40,6 +41,7 @@ class GuestConfigTestCase(base.TestCase):
                 f'--config-file={conf}',
                 'guest-config',
                 '--format=script',
+                f'--timeout={cloud.PATIENCE}',
                 *arguments,
             ],
             env=process.environment(**login),
@@ -53,7 +55,7 @@ class GuestConfigTestCase(base.TestCase):
     def test_server(self):
         server = self.boot('round-robin', self.cloud.libvirt_host)
         self.eventually(
-            'map', lambda: self.statuses(server) == ['ok'] * base.VDISKS, 30
+            'map', lambda: self.statuses(server) == ['ok'] * base.VDISKS
         )
         text = hypervisor.virsh(self.cloud.state, 'dumpxml', server)
         serials = [

@@ -38,9 +38,7 @@ class PathTest(base.TestCase):
             self.assertEqual({}, checks.claims(self.cloud, server))
         self.eventually('volumes gone', lambda: not self.api.volumes())
         self.assertEqual({}, checks.by_files(self.cloud, host))
-        self.eventually(
-            'map empty', lambda: self.cloud.map()['servers'] == [], 30
-        )
+        self.eventually('map empty', lambda: self.cloud.map()['servers'] == [])
 
     def test_bad_extra_specs_are_refused(self):
         for key, value, allowed in (
@@ -79,8 +77,8 @@ class PathTest(base.TestCase):
             done = self.cloud.run_manage(host, 'map', '--server', server)
             return done.returncode == 1 and 'mismatch' in done.stdout
 
-        self.eventually('mismatch in the map', mismatch, 30)
+        self.eventually('mismatch in the map', mismatch)
         move(elsewhere, there)
         self.eventually(
-            'map', lambda: self.statuses(server) == ['ok'] * base.VDISKS, 30
+            'map', lambda: self.statuses(server) == ['ok'] * base.VDISKS
         )

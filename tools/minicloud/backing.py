@@ -79,6 +79,9 @@ def mariadb(state: State) -> Process:
             # a cloud of minutes need not survive a power cut
             '--innodb-flush-log-at-trx-commit=0',
             '--innodb-doublewrite=0',
+            # services may be slow
+            '--connect-timeout=120',
+            '--innodb-lock-wait-timeout=300',
         ],
         state.run,
         state.logs,
@@ -125,7 +128,7 @@ def rabbitmq(state: State) -> Process:
         state.logs,
         env=rabbitmq_environment(state),
         ready=lambda: process.port_open(port),
-        grace=20,
+        grace=60,
     )
 
 

@@ -55,6 +55,10 @@ FLAVORS: dict[str, dict[str, str | int]] = {
 IMAGE = 'guest'
 # The services of a host that report themselves up, and to which API.
 HOST_SERVICES = {'nova-compute': 'compute', 'cinder-volume': 'volumev3'}
+# How services tell times, in UTC.
+SECOND = '%Y-%m-%dT%H:%M:%S'
+# Seconds that agents have to report.
+PATIENCE = 60
 ERROR = ' (ERROR|CRITICAL) |No host is valid|Filtering removed all hosts'
 
 
@@ -142,7 +146,7 @@ class Cloud:
         with self.step('flavors, volume type, image'):
             self._create_resources()
         with self.step('hosts ready'):
-            process.wait('hosts', self.hosts_ready, 300, 1)
+            process.wait('hosts', self.hosts_ready, 600, 1)
 
     def stop(self) -> None:
         """End what was started and remove the directory; safe to repeat."""
@@ -242,16 +246,18 @@ class Cloud:
                 f'{name}: report',
                 lambda: (
                     self._reported(HOST_SERVICES[binary], binary, host)
-                    > begun.strftime('%Y-%m-%dT%H:%M:%S')
+                    > begun.strftime(SECOND)
                 ),
-                120,
             )
 
     def _reported(self, kind: str, binary: str, host: str) -> str:
-        """Return when a service last reported itself up, in ISO 8601."""
+        """Return in which second a service last reported itself up.
+
+        Of several backends, that of the one whose report is the oldest.
+        """
         path = f'/os-services?binary={binary}'
-        return next(
-            str(one['updated_at'])
+        return min(
+            str(one['updated_at'] or '').partition('.')[0]
             for one in self.api.get(kind, path)['services']
             if one['host'].partition('@')[0] == host
         )
@@ -259,8 +265,7 @@ class Cloud:
     def reported_since(self, begun: datetime.datetime) -> bool:
         """Return whether the services of all hosts have reported since."""
         return all(
-            self._reported(kind, binary, host.name)
-            > begun.strftime('%Y-%m-%dT%H:%M:%S')
+            self._reported(kind, binary, host.name) > begun.strftime(SECOND)
             for host in self.hosts
             for binary, kind in HOST_SERVICES.items()
         )
@@ -325,13 +330,14 @@ class Cloud:
             text=True,
         )
 
-    def manage(self, host: str, *args: str) -> str:
+    def manage(self, host: str, *args: str, most: int = 0) -> str:
         """Run diskplacer-manage and return its output.
 
-        :raises ProcessError: its exit status is not 0; says what it printed.
+        :raises ProcessError: its exit status is above ``most``; says what it
+            printed.
         """
         done = self.run_manage(host, *args)
-        if done.returncode:
+        if not 0 <= done.returncode <= most:
             raise process.ProcessError(
                 f'diskplacer-manage {" ".join(args)}: '
                 f'exit {done.returncode}: {done.stdout}{done.stderr}'
@@ -339,8 +345,18 @@ class Cloud:
         return done.stdout
 
     def map(self, *args: str) -> typing.Any:
-        """Return what ``diskplacer-manage map`` says, decoded."""
-        text = self.manage(self.libvirt_host, 'map', '--format', 'json', *args)
+        """Return what ``diskplacer-manage map`` says, decoded.
+
+        Its exit status is 1 if a vdisk is elsewhere than claimed.
+        """
+        text = self.manage(
+            self.libvirt_host,
+            'map',
+            '--format=json',
+            f'--timeout={PATIENCE}',
+            *args,
+            most=1,
+        )
         return json.loads(text)
 
 

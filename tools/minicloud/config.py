@@ -133,10 +133,11 @@ def _nova_common(state: State) -> ini.Config:
             'enabled_apis': 'osapi_compute',
             'state_path': f'{state.path}/nova',
             'instance_name_template': f'{state.token}-%08x',
-            'block_device_allocate_retries': 120,
+            'block_device_allocate_retries': 300,
             'block_device_allocate_retries_interval': 1,
             'report_interval': 5,
-            'service_down_time': 30,
+            'service_down_time': ini.DOWN,
+            'rpc_response_timeout': ini.ANSWER,
             'allow_resize_to_same_host': 'true',
             'reserved_host_memory_mb': 0,
         },
@@ -165,6 +166,11 @@ def _nova_common(state: State) -> ini.Config:
             'nova_diskplacer.scheduler.weigher.DiskPlacementWeigher,'
             'nova_diskplacer.scheduler.pressure_weigher.DiskPressureWeigher',
         },
+        # agents may be slow to report, too
+        'diskplacer_scheduler': {
+            'report_timeout': ini.DOWN,
+            'warmup_timeout': 60,
+        },
         'vnc': {'enabled': 'false'},
         'workarounds': {'disable_rootwrap': 'true'},
         'oslo_concurrency': {'lock_path': f'{state.path}/locks'},
@@ -188,6 +194,8 @@ def _nova_host(state: State, host: Host) -> ini.Config:
             'virt_type': 'qemu',
             'cpu_mode': 'none',
             'connection_uri': hypervisor.uri(state),
+            # a guest that is booting may let go of no disk yet
+            'device_detach_attempts': 30,
         }
     helper = ini.helper(f'--config-file {directory}/nova.conf')
     return {**config, 'nova_sys_admin': helper, 'privsep_osbrick': helper}

@@ -84,7 +84,9 @@ class Demo:
                 self.cloud.api.wait_server_gone(server.uuid)
             # Nova does not wait for Cinder
             process.wait(
-                'volumes gone', lambda: not self.cloud.api.volumes(), 60, 1
+                'volumes gone',
+                lambda: not self.cloud.api.volumes(),
+                interval=1,
             )
             self._check('no volume is left', not self.cloud.api.volumes())
             files = [
@@ -119,7 +121,7 @@ class Demo:
 
     def _show_map(self) -> None:
         # agents report a change at their next look
-        process.wait('map settled', self._map_complete, 30, 1)
+        process.wait('map settled', self._map_complete, interval=1)
         self.cloud.say(self.cloud.manage(self.cloud.libvirt_host, 'map'))
 
     def _map_complete(self) -> bool:
@@ -127,7 +129,12 @@ class Demo:
             shown = self._map()
         except ProcessError:
             return False
-        return set(shown) >= {server.uuid for server in self.servers}
+        vdisks = [shown.get(server.uuid, []) for server in self.servers]
+        # of what was not reported yet, only the claims are shown
+        return all(
+            ours and all(vdisk['volume_id'] for vdisk in ours)
+            for ours in vdisks
+        )
 
     def _map(self) -> dict[str, typing.Any]:
         return {
@@ -177,7 +184,7 @@ class Demo:
             text = self.cloud.api.console(server.uuid)
             return text if 'guest: ready' in text else None
 
-        text = str(process.wait(f'guest of {server.name}', ready, 60, 1))
+        text = str(process.wait(f'guest of {server.name}', ready, 600, 1))
         return [
             int(line.split()[3])
             for line in text.splitlines()

@@ -92,7 +92,8 @@ def remove(state: State) -> None:
     top = str(state.path) + '/'
     text = process.run('losetup', '--json', '--list')
     for device in json.loads(text or '{}').get('loopdevices', []):
-        if device['back-file'].startswith(top):
+        # None: it is being detached
+        if (device['back-file'] or '').startswith(top):
             process.run('losetup', '--detach', device['name'])
     process.stop_recorded(run_dir(state), state.logs)
     for point in reversed(mount_points(state)):

@@ -72,7 +72,12 @@ def _download(cache: pathlib.Path) -> None:
             shutil.copy(path, kept)
         (kernel,) = directory.glob('x/boot/vmlinuz-*')
         shutil.copy(kernel, kept / 'vmlinuz')
-        kept.rename(cache)
+        try:
+            kept.rename(cache)
+        except OSError:
+            # another cloud may have been quicker
+            if not (cache / 'vmlinuz').exists():
+                raise
 
 
 def archive(files: dict[str, bytes]) -> bytes:

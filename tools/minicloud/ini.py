@@ -25,6 +25,10 @@ Config = dict[str, Section]
 BIN = os.path.join(sys.prefix, 'bin')
 PROJECT = 'service'
 USER = 'openstack'
+# Seconds after which a service without a report is held to be down, and that
+# one has to answer another: the machine may be slow.
+DOWN = 180
+ANSWER = 120
 
 
 def write(path: pathlib.Path, config: Config) -> None:

@@ -73,7 +73,7 @@ def run(
 def wait(
     what: str,
     ready: collections.abc.Callable[[], object],
-    timeout: float = 120,
+    timeout: float = 300,
     interval: float = 0.3,
 ) -> object:
     """Call ``ready`` until it returns something true, and return that.
@@ -150,7 +150,7 @@ class Process:
         pid = self.popen.pid
         self.record.write_text(json.dumps([pid, start_time(pid)]))
 
-    def wait_ready(self, timeout: float = 300) -> None:
+    def wait_ready(self, timeout: float = 600) -> None:
         """Wait until the program answers.
 
         :raises ProcessError: it died, or does not answer in ``timeout`` s.
@@ -180,7 +180,7 @@ class Process:
         if self.popen is not None:
             self.popen.poll()
         pid, started = self._recorded()
-        return pid if pid and start_time(pid) == started else None
+        return pid if started and start_time(pid) == started else None
 
     def _recorded(self) -> tuple[int, str]:
         try:
@@ -208,8 +208,11 @@ class Process:
         session, started = self._recorded()
         # what it started may outlive it; its id may be another's by now
         if session and start_time(session) in (None, started):
-            _kill_session(session)
-            wait(f'{self.name}: end', lambda: not self.running(), 10, 0.05)
+            wait(
+                f'{self.name}: end',
+                lambda: not _kill_session(session),
+                interval=0.05,
+            )
         self.record.unlink(missing_ok=True)
 
 
@@ -219,15 +222,21 @@ def _limit_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
-def _kill_session(session: int) -> None:
+def _kill_session(session: int) -> bool:
+    """Kill what runs in a session; returns whether anything does."""
+    found = False
     for entry in pathlib.Path('/proc').iterdir():
         if not entry.name.isdigit():
             continue
+        pid = int(entry.name)
         try:
-            if os.getsid(int(entry.name)) == session:
-                os.kill(int(entry.name), signal.SIGKILL)
+            # one that has ended may wait for its parent
+            if os.getsid(pid) == session and start_time(pid):
+                os.kill(pid, signal.SIGKILL)
+                found = True
         except ProcessLookupError:
             pass
+    return found
 
 
 def stop_recorded(

@@ -42,7 +42,8 @@ def api(
             f'--module={module}:application',
             f'--home={sys.prefix}',
             '--buffer-size=65535',
-            # an image may come slowly, and in large parts
+            # requests, and images in large parts, may come slowly
+            '--socket-timeout=120',
             '--chunked-input-timeout=120',
             f'--chunked-input-limit={16 * 2**20}',
             '--add-header=Connection: close',
@@ -216,11 +217,15 @@ def _manage(state: State, service: str, *args: str) -> str:
 
 def _program(state: State, name: str, program: str, conf: str) -> Process:
     argv = [f'{ini.BIN}/{program}', f'--config-file={conf}']
-    return Process(name, argv, state.run, state.logs)
+    found = Process(name, argv, state.run, state.logs)
+    if program == 'diskplacer-agent':
+        # it gives back what it has changed
+        found.grace = 60
+    return found
 
 
 def _answers(url: str) -> bool:
     try:
-        return requests.get(url, timeout=10).status_code < 500
+        return requests.get(url, timeout=60).status_code < 500
     except requests.RequestException:
         return False

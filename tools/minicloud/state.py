@@ -13,6 +13,7 @@
 
 """What a cloud keeps in its directory: ports, secrets, paths, hosts."""
 
+import collections.abc
 import dataclasses
 import json
 import pathlib
@@ -33,6 +34,9 @@ PORTS = (
     'cinder',
     'neutron',
 )
+
+# what keeps chosen ports from being chosen by others
+_claims: list[socket.socket] = []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,23 +139,25 @@ def load(path: pathlib.Path) -> State | None:
     return State(**content)
 
 
-def free_ports() -> dict[str, int]:
-    """Choose ports below the range that outgoing connections use."""
-    held: list[socket.socket] = []
-    ports = {}
-    try:
-        for name in PORTS:
-            while name not in ports:
-                sock = socket.socket()
-                port = random.randint(20000, 32000)
-                try:
-                    sock.bind(('127.0.0.1', port))
-                except OSError:
-                    sock.close()
-                    continue
-                held.append(sock)
-                ports[name] = port
-    finally:
-        for sock in held:
-            sock.close()
-    return ports
+def free_ports(names: collections.abc.Iterable[str] = PORTS) -> dict[str, int]:
+    """Choose ports below the range that outgoing connections use.
+
+    Nobody else chooses them while this process runs: it keeps the UDP ports
+    of the same numbers.
+    """
+    return {name: _free_port() for name in names}
+
+
+def _free_port() -> int:
+    while True:
+        port = random.randint(20000, 32000)
+        claim = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            claim.bind(('127.0.0.1', port))
+            with socket.socket() as sock:
+                sock.bind(('127.0.0.1', port))
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return port

@@ -42,6 +42,9 @@ from nova_diskplacer.disks import vdisks
 NODE = 'compute-1.example.org'
 GIB = vdisks.GIB
 
+# Seconds until something must have happened, on a busy machine.
+PATIENCE = 200
+
 
 class Placement(fixtures.Fixture):
     """Real Placement behind an adapter that counts and can fail.
@@ -246,9 +249,9 @@ class TestCase(base.BaseTestCase):
         """Return how many times ``text`` was logged."""
         return self.log.output.count(text)
 
-    def wait_for(self, condition, seconds=20):
+    def wait_for(self, condition):
         """Wait until ``condition()`` is true, and return what it returns."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE
         while not (value := condition()):
             self.assertLess(time.monotonic(), end, 'it never came true')
             time.sleep(0.02)
@@ -336,8 +339,15 @@ class AgentTestCase(TestCase):
 
         def stop():
             agent.stop()
-            work.join(5)
-            self.assertFalse(work.is_alive())
+            # it may be looking at disks, or log what another test counts
+            keeping = [
+                thread
+                for thread in threading.enumerate()
+                if thread.name.endswith('(_keep)')
+            ]
+            for thread in (work, *keeping):
+                thread.join(PATIENCE)
+                self.assertFalse(thread.is_alive())
 
         self.addCleanup(stop)
         return agent

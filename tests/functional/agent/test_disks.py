@@ -14,6 +14,7 @@ import os
 
 import fixtures
 
+from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
@@ -44,6 +45,23 @@ class DisksTest(base.AgentTestCase):
         )
         return disk, device
 
+    def forget(self, disk):
+        """Forget a disk as soon as the agent is not just looking at it."""
+
+        def done():
+            try:
+                prepare.forget(
+                    self.disk_root,
+                    disk.uuid,
+                    os.path.join(self.temporary, 'fstab'),
+                )
+            except exception.DiskError as error:
+                self.assertIn('busy', str(error))
+                return False
+            return True
+
+        self.wait_for(done)
+
     def test_a_disk_from_its_preparation_to_its_end(self):
         self.start_agent()
         disk, device = self.prepare()
@@ -69,7 +87,7 @@ class DisksTest(base.AgentTestCase):
         self.wait_for(lambda: self.health(disk.uuid) == 'ok')
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 1))
 
-        loops.run('umount', disk.path)
+        loops.insist('umount', disk.path)
         self.wait_for(lambda: self.health(disk.uuid) == 'missing')
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 4))
         loops.run('mount', device, disk.path)
@@ -78,9 +96,7 @@ class DisksTest(base.AgentTestCase):
 
         vdisks.delete(disk.path, 'volume-1')
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 0))
-        prepare.forget(
-            self.disk_root, disk.uuid, os.path.join(self.temporary, 'fstab')
-        )
+        self.forget(disk)
         self.wait_for(lambda: self.placement.inventory(disk.uuid) is None)
         self.wait_for(lambda: self.reports.disk(disk.uuid) is None)
 

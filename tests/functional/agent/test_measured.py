@@ -58,6 +58,7 @@ class MeasuredTest(base.AgentTestCase):
     def test_more_is_claimed_than_it_does(self):
         self.start_agent()
         self.wait_for(lambda: self.total() == 150)
+        self.wait_for(lambda: self.reports.disk(self.disk))
         self.measured(180)
         first, second = str(uuid.uuid4()), str(uuid.uuid4())
         self.placement.claim(first, {self.disk: {placement.MBPS: 100}})

@@ -126,10 +126,12 @@ class RaceTest(base.TestCase):
         for thread in [agent, *threads]:
             thread.start()
         for thread in threads:
-            thread.join(120)
+            thread.join(3 * base.PATIENCE)
         self.done.set()
-        agent.join(30)
+        agent.join(base.PATIENCE)
         self.assertEqual([], errors)
+        for thread in [agent, *threads]:
+            self.assertFalse(thread.is_alive())
 
     def test_a_disk_is_never_oversold(self):
         self.run_all(

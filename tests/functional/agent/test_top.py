@@ -31,7 +31,7 @@ from tests.unit.nova_diskplacer.contention import rounds
 BIN = os.path.dirname(sys.executable)
 
 # Seconds until something must have happened.
-PATIENCE = 30
+PATIENCE = 200
 
 # What moves the cursor and colours, rather than is read.
 CONTROL = re.compile(r'\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|[=>])')

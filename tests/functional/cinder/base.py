@@ -63,6 +63,9 @@ HOSTS = {'host1': 3, 'host2': 1}
 
 DRIVER = 'cinder_vdisk_mapper.driver.VDiskMapperDriver'
 
+#: seconds that Cinder may take for anything, on a busy machine
+PATIENCE = 400
+
 
 class Host:
     """A compute node with disks, and the agent's work on it."""
@@ -208,8 +211,12 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         # cinder-volume removes what it finds there when it starts
         flags['state_path'] = {'v': self.useFixture(fixtures.TempDir()).path}
         flags['default_volume_type'] = {'v': 'vdisk'}
-        # this process may be too busy to say that it is there
-        flags['service_down_time'] = {'v': 600}
+        # this process may be too busy to say that it is there, or to answer
+        flags['service_down_time'] = {'v': PATIENCE}
+        flags['rpc_response_timeout'] = {'v': PATIENCE}
+        flags['scheduler_driver_init_wait_time'] = {'v': PATIENCE}
+        # they would begin at any time, and keep disks from being unmounted
+        flags['periodic_interval'] = {'v': 0}
         shared = configuration.SHARED_CONF_GROUP
         flags['volume_driver'] = {'v': DRIVER, 'g': shared}
         flags['volume_backend_name'] = {'v': 'vdisk', 'g': shared}
@@ -266,23 +273,23 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         volume = self.api.post_volume(body)
         return self.wait(volume['id'], status)
 
-    def wait(self, volume_id, status, seconds=180):
-        """Wait until a volume has a status; None where it is to be gone."""
-        deadline = time.monotonic() + seconds
+    def wait(self, id_, status, kind='volume'):
+        """Wait until something has a status; None where it is to be gone."""
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                volume = self.api.get_volume(volume_id)
+                found = self.api.api_get(f'/{kind}s/{id_}')[kind]
             except client.OpenStackApiException404:
-                volume = None
-            if (volume and volume['status']) == status:
-                return volume
+                found = None
+            if (found and found['status']) == status:
+                return found
             if time.monotonic() > deadline:
-                self.fail(f'{volume} did not become {status}')
+                self.fail(f'{kind} {found} did not become {status}')
             time.sleep(0.1)
 
-    def wait_until(self, true, what, seconds=180):
+    def wait_until(self, true, what):
         """Wait until something is true."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE
         while not true():
             if time.monotonic() > deadline:
                 self.fail(f'never: {what}')

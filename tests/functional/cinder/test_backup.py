@@ -56,7 +56,7 @@ class BackupTestCase(test_snapshots.SnapshotTestCase):
             '/backups', {'backup': {'volume_id': volume['id'], **fields}}
         )['backup']['id']
         self.wait_until(
-            lambda: self.status(backup_id) != 'creating', 'backed up', 300
+            lambda: self.status(backup_id) != 'creating', 'backed up'
         )
         self.assertEqual('available', self.status(backup_id))
         return backup_id
@@ -70,9 +70,9 @@ class BackupTestCase(test_snapshots.SnapshotTestCase):
             check_response_status=[202],
         )['restore']['volume_id']
         self.wait_until(
-            lambda: self.status(backup_id) == 'available', 'restored', 300
+            lambda: self.status(backup_id) == 'available', 'restored'
         )
-        return self.wait(restored, 'available', 300)
+        return self.wait(restored, 'available')
 
     def assertRestored(self, volume, content, gib=1):
         """A volume is as backed up, all allocated and reserved."""

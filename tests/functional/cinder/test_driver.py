@@ -446,7 +446,7 @@ class RefusedTestCase(DriverTestCase):
         volume = self.create(1, f'{server}-blank-vol')
         attachment, _ = self.attach(volume, server)
         self.detach(volume, attachment)
-        loops.run('umount', os.path.join(self.host.root, self.disks[0]))
+        loops.insist('umount', os.path.join(self.host.root, self.disks[0]))
         prepare.forget(
             self.host.root, self.disks[0], self.host.root + '/../fstab'
         )

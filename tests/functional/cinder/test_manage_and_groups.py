@@ -13,10 +13,8 @@
 """Vdisks that Cinder takes over and lets go of, and groups of volumes."""
 
 import os
-import time
 
 import cinder.privsep
-from cinder.tests.functional.api import client
 
 from nova_diskplacer.disks import vdisks
 from tests import loops
@@ -26,23 +24,7 @@ GIB = 1 << 30
 POOL = 'host1@vdisk#vdisk'
 
 
-class WaitingTestCase(test_driver.DriverTestCase):
-    def wait_for(self, kind, id_, status, seconds=60):
-        """Wait until something has a status; None where it is to be gone."""
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                found = self.api.api_get(f'/{kind}s/{id_}')[kind]['status']
-            except client.OpenStackApiException404:
-                found = None
-            if found == status:
-                return
-            if time.monotonic() > deadline:
-                self.fail(f'{kind} {id_} is {found}, not {status}')
-            time.sleep(0.1)
-
-
-class ManageTestCase(WaitingTestCase):
+class ManageTestCase(test_driver.DriverTestCase):
     def setUp(self):
         super().setUp()
         # Cinder looks at images as root, which this is
@@ -148,11 +130,11 @@ class ManageTestCase(WaitingTestCase):
         snapshot = self.api.api_post(
             '/snapshots', {'snapshot': {'volume_id': volume['id']}}
         )['snapshot']
-        self.wait_for('snapshot', snapshot['id'], 'available')
+        self.wait(snapshot['id'], 'available', 'snapshot')
         self.api.api_post(
             f'/snapshots/{snapshot["id"]}/action', {'os-unmanage': {}}
         )
-        self.wait_for('snapshot', snapshot['id'], None)
+        self.wait(snapshot['id'], None, 'snapshot')
         name = f'unmanaged-{snapshot["id"]}'
         self.assertIn(name, self.names())
         again = self.api.api_post(
@@ -164,7 +146,7 @@ class ManageTestCase(WaitingTestCase):
                 }
             },
         )['snapshot']
-        self.wait_for('snapshot', again['id'], 'available')
+        self.wait(again['id'], 'available', 'snapshot')
         self.assertNotIn(name, self.names())
         with open(path, 'r+b') as stream:
             stream.write(b'other')
@@ -173,15 +155,16 @@ class ManageTestCase(WaitingTestCase):
             {'revert': {'snapshot_id': again['id']}},
         )
         self.wait(volume['id'], 'available')
+        self.wait(again['id'], 'available', 'snapshot')
         with open(path, 'rb') as stream:
             self.assertEqual(b'first', stream.read(5))
         self.api.api_delete(f'/snapshots/{again["id"]}')
-        self.wait_for('snapshot', again['id'], None)
+        self.wait(again['id'], None, 'snapshot')
         self.delete(volume)
         self.assertEqual([], self.names())
 
 
-class GroupTestCase(WaitingTestCase):
+class GroupTestCase(test_driver.DriverTestCase):
     def setUp(self):
         super().setUp()
         self.type = self.api.api_post(
@@ -205,7 +188,7 @@ class GroupTestCase(WaitingTestCase):
                 }
             },
         )['group']['id']
-        self.wait_for('group', self.group, 'available')
+        self.wait(self.group, 'available', 'group')
 
     def make_volume(self):
         body = {
@@ -242,7 +225,7 @@ class GroupTestCase(WaitingTestCase):
         made = self.api.api_post(
             '/group_snapshots', {'group_snapshot': {'group_id': self.group}}
         )['group_snapshot']['id']
-        self.wait_for('group_snapshot', made, 'available')
+        self.wait(made, 'available', 'group_snapshot')
         snapshots = self.api.api_get('/snapshots/detail')['snapshots']
         self.assertEqual({'available'}, {one['status'] for one in snapshots})
         self.assertEqual(3, len(snapshots))
@@ -250,12 +233,12 @@ class GroupTestCase(WaitingTestCase):
         self.assertEqual(2, len(held))
         self.assertEqual(4, sum(self.hosts[name].reserved().values()))
         self.api.api_delete(f'/group_snapshots/{made}')
-        self.wait_for('group_snapshot', made, None)
+        self.wait(made, None, 'group_snapshot')
         self.assertEqual(sorted(bound), self.all_vdisks())
         self.api.api_post(
             f'/groups/{self.group}/action',
             {'delete': {'delete-volumes': True}},
         )
-        self.wait_for('group', self.group, None)
+        self.wait(self.group, None, 'group')
         self.assertEqual([], self.all_vdisks())
         self.assertEqual(0, sum(self.hosts[name].reserved().values()))

@@ -50,6 +50,19 @@ class MigrationTestCase(test_snapshots.SnapshotTestCase):
         self.volume.append(self.start_backend('ssd'))
         for service in self.volume:
             service.manager.publish_service_capabilities(self.context)
+        host_manager = self.scheduler.manager.driver.host_manager
+        self.wait_until(
+            lambda: (
+                {HDD, SSD}
+                <= {
+                    pool.host
+                    for pool in host_manager.get_all_backend_states(
+                        self.context
+                    )
+                }
+            ),
+            'the scheduler knows both backends',
+        )
 
     def start_backend(self, backend):
         """Start cinder-volume of one backend of host1."""
@@ -197,3 +210,6 @@ class RetypeTestCase(MigrationTestCase):
         row = self.retype(volume, 'on-demand', volume_backend_name='ssd')
         self.assertEqual((SSD, self.ssd), (row.host, row.provider_location))
         self.assertEqual([self.ssd], self.disks_of(volume))
+        self.wait_until(
+            lambda: set(self.held()) == {self.ssd}, 'the original is deleted'
+        )

@@ -13,7 +13,6 @@
 """VDiskLocalityFilter in a real cinder-scheduler."""
 
 import os
-import time
 import uuid
 
 from tests import loops
@@ -111,7 +110,7 @@ class CapacityTestCase(base.CinderTestCase):
         # all at once would take longer than the test
         host = self.hosts['host1']
         for path in list(host.disks()):
-            loops.run('umount', os.path.join(host.root, path))
+            loops.insist('umount', os.path.join(host.root, path))
         for _ in range(10):
             self.add_disk(os.path.dirname(host.root), size_gb=11)
         host.publish()
@@ -122,13 +121,14 @@ class CapacityTestCase(base.CinderTestCase):
         driver = self.volume[0].manager.driver
         self.volume[0].manager.publish_service_capabilities(self.context)
         (told,) = driver.get_volume_stats()['pools']
-        deadline = time.monotonic() + 30
-        while any(
-            self.pool().capabilities[figure] != told[figure]
-            for figure in ('free_capacity_gb', 'vdisk_largest_free_gb')
-        ):
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
+        figures = ('free_capacity_gb', 'vdisk_largest_free_gb')
+        self.wait_until(
+            lambda: all(
+                self.pool().capabilities[figure] == told[figure]
+                for figure in figures
+            ),
+            'the scheduler knows what host1 is like',
+        )
 
     def pool(self):
         """Return what the scheduler knows of host1."""

@@ -51,15 +51,13 @@ class SnapshotTestCase(test_driver.DriverTestCase):
         snapshot = self.api.post_snapshot(
             {'snapshot': {'volume_id': volume['id']}}
         )
-        self._poll_snapshot_while(
-            snapshot['id'], ['creating'], expected_end_status=status
-        )
+        self.wait(snapshot['id'], status, 'snapshot')
         return objects.Snapshot.get_by_id(self.context, snapshot['id'])
 
     def delete_snapshot(self, snapshot):
         """Delete a snapshot and wait until it is gone."""
         self.api.delete_snapshot(snapshot.id)
-        self._poll_snapshot_while(snapshot.id, ['deleting'])
+        self.wait(snapshot.id, None, 'snapshot')
 
     def post(self, status='available', **body):
         """Create a volume by what the API takes, and wait."""
@@ -73,6 +71,7 @@ class SnapshotTestCase(test_driver.DriverTestCase):
             {'revert': {'snapshot_id': snapshot.id}},
         )
         self.wait(volume['id'], status)
+        self.wait(snapshot.id, 'available', 'snapshot')
 
     def attached_path(self, volume):
         """Attach a volume to another server and return its path."""
@@ -184,9 +183,7 @@ class BoundTestCase(SnapshotTestCase):
         os.rename(entry + '/.diskplacer.json', entry + '/hidden')
         self.snapshot(volume, 'error')
         self.api.delete_snapshot(snapshot.id)
-        self._poll_snapshot_while(
-            snapshot.id, ['deleting'], expected_end_status='error_deleting'
-        )
+        self.wait(snapshot.id, 'error_deleting', 'snapshot')
         self.assertIn('is missing', self.log.output)
         os.rename(entry + '/hidden', entry + '/.diskplacer.json')
         self.api.api_post(

@@ -16,6 +16,7 @@ The suite tests/testbed/contention has the other version of cgroups, servers
 and the device mapper.
 """
 
+import contextlib
 import os
 import resource
 import time
@@ -48,6 +49,16 @@ def device_of(uuid, path):
     name = os.path.basename(path)
     with open(f'/sys/class/block/{name}/dev') as stream:
         return records.Device(uuid, name, stream.read().strip(), False)
+
+
+def opened(*made):
+    """Return of which cgroups this process has files open."""
+    paths = []
+    for number in os.listdir('/proc/self/fd'):
+        # the one that lists them has gone
+        with contextlib.suppress(FileNotFoundError):
+            paths.append(os.readlink(f'/proc/self/fd/{number}'))
+    return {one.path for one in made} & {os.path.dirname(one) for one in paths}
 
 
 @loops.needs_root
@@ -163,8 +174,8 @@ class AccountingTest(testtools.TestCase):
     def test_one_that_goes_and_comes_back(self):
         self.accounts.read(self.devices)
         one, other = self.cgroup(), self.cgroup()
-        files = len(os.listdir('/proc/self/fd'))
         self.begin(one, other)
+        self.assertEqual({one.path, other.path}, opened(one, other))
         one.remove()
         self.assertEqual(
             {(other.name, 'a'), (other.name, 'b')}, set(self.update())
@@ -180,7 +191,7 @@ class AccountingTest(testtools.TestCase):
         one.read(self.paths[0], 2)
         self.assertEqual((2, 0, False), self.update()[one.name, 'a'])
         del self.accounts
-        self.assertEqual(files, len(os.listdir('/proc/self/fd')))
+        self.assertEqual(set(), opened(one, other))
 
     def test_a_device_that_goes_and_comes_back(self):
         self.accounts.read(self.devices)

@@ -69,7 +69,7 @@ class RoundsTest(testtools.TestCase):
             self.device,
             fstab=os.path.join(self.directory, 'fstab'),
         ).path
-        self.addCleanup(loops.run, 'umount', path)
+        self.addCleanup(loops.insist, 'umount', path)
         self.uuid = os.path.basename(path)
         self.disks = [discover.inspect(self.root, self.uuid)]
         self.conf = test_weights.configured(
@@ -140,11 +140,17 @@ class RoundsTest(testtools.TestCase):
                 return int(line.split()[1])
         return None
 
-    def eventually(self, what, seconds=10):
-        deadline = time.monotonic() + seconds
+    def eventually(self, what):
+        deadline = time.monotonic() + 180
         while not what():
             self.assertLess(time.monotonic(), deadline, self.log.output)
             time.sleep(0.05)
+
+    def shown(self, running, cgroup):
+        """Return the class of a cgroup, and whether it has read."""
+        pairs = running.take().pairs
+        place = pairs.servers.index(cgroup)
+        return pairs.classes[place], pairs.read_bytes[place] > 0
 
     def test_falls_recovers_and_is_given_back(self):
         running, end = self.start()
@@ -158,12 +164,11 @@ class RoundsTest(testtools.TestCase):
         shown = running.take()
         self.assertEqual('bfq', shown.disks[0].controller)
         self.assertEqual('', shown.disks[0].error)
-        place = shown.pairs.servers.index(self.hog)
-        self.assertEqual(1.0, shown.pairs.classes[place])
-        self.assertGreater(shown.pairs.read_bytes[place], 0)
+        # on a busy machine it does nothing in some rounds
+        self.eventually(lambda: self.shown(running, self.hog) == (1.0, True))
         self.assertEqual({self.uuid}, running.pressure.keys())
         hog.kill()
-        self.eventually(lambda: self.weights(self.hog) in (100, None), 20)
+        self.eventually(lambda: self.weights(self.hog) in (100, None))
         self.read_in(self.hog)
         self.eventually(lambda: (self.weights(self.hog) or 100) < 100)
         end()

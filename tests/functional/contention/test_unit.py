@@ -33,8 +33,14 @@ from tests import systemd
 from tests.functional.contention import test_weights
 
 CGROUP = 'weighed'
-PATIENCE = 2
-CHANGED = {'WatchdogSec': PATIENCE, 'RestartSec': 1000}
+# seconds; on a busy machine a beat comes late, and starts take their time
+PATIENCE = 10
+STARTS = 300
+CHANGED = {
+    'WatchdogSec': PATIENCE,
+    'RestartSec': 1000,
+    'TimeoutStopSec': STARTS,
+}
 
 # There is neither a message bus nor Placement.
 CONFIG = """
@@ -118,9 +124,11 @@ class UnitTest(testtools.TestCase):
                 return ' '.join([command, *args])
             return CHANGED.get(name, value)
 
-        unit = systemd.write_agent_unit(self.path, change)
+        unit = systemd.write_agent_unit(
+            self.path, change, f'TimeoutStartSec={STARTS}'
+        )
         self.systemd = self.useFixture(systemd.Systemd(self.path, unit))
-        self.systemd.wait('active', 60)
+        self.systemd.wait('active', STARTS)
 
     def in_force(self):
         names = ('blkio.bfq.weight_device', 'io.bfq.weight')
@@ -133,34 +141,36 @@ class UnitTest(testtools.TestCase):
         raise AssertionError(f'{self.weights} has none of {names}')
 
     def end(self, number):
-        """Send the agent a signal; returns when weights were back."""
+        """Send the agent a signal; returns when weights were back.
+
+        That is long before another agent is started.
+        """
         self.assertEqual('7', self.in_force())
         main = self.systemd.show('MainPID')
-        begun = time.monotonic()
+        deadline = time.monotonic() + STARTS
         self.systemd.enter('kill', f'-{number}', main)
         while self.in_force() is not None:
-            self.assertLess(time.monotonic() - begun, 20, self.systemd.log())
+            self.assertLess(time.monotonic(), deadline, self.systemd.log())
             time.sleep(0.05)
-        return time.monotonic() - begun
 
     def result(self):
-        self.systemd.wait('activating', 10)
+        self.systemd.wait('activating', STARTS)
         return self.systemd.show('Result')
 
     def test_killed(self):
         self.start_weighing()
-        self.assertLess(self.end(signal.SIGKILL), 10)
+        self.end(signal.SIGKILL)
         self.assertEqual('signal', self.result())
 
     def test_hangs(self):
         self.start_weighing()
-        self.assertLess(self.end(signal.SIGSTOP), PATIENCE + 10)
+        self.end(signal.SIGSTOP)
         self.assertEqual('watchdog', self.result())
 
     def test_agent_says_that_it_is_alive(self):
         self.start()
         begun = time.monotonic()
-        while time.monotonic() - begun < 3 * PATIENCE:
+        while time.monotonic() - begun < 2 * PATIENCE:
             time.sleep(0.5)
             self.assertEqual(
                 'active', self.systemd.state(), self.systemd.log()

@@ -75,7 +75,7 @@ CLAIMING = str(uuid.UUID(int=4))
 CLAIM_GB = 1
 
 # seconds that a process may take
-_PATIENCE = 300
+_PATIENCE = 1200
 
 CONNECTOR = {'host': 'host1'}
 

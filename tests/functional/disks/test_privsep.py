@@ -134,7 +134,7 @@ class PrivsepTestCase(testtools.TestCase):
             ],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         self.assertEqual(('done\n', 0), (done.stdout, done.returncode), done)
         self.assertEqual(

@@ -263,7 +263,15 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             group='filter_scheduler',
         )
         self.flags(instances=-1, cores=-1, ram=-1, group='quota')
+        # services may be too busy to say that they are there
+        self.flags(service_down_time=3600)
         conf.register_opts(CONF)
+        # reports are sent when a test says so, and not again
+        self.flags(
+            report_timeout=3600,
+            warmup_timeout=60.0,
+            group='diskplacer_scheduler',
+        )
         # so that disks decide where a server goes, not memory or vCPUs
         self.flags(
             disk_placement_weight_multiplier=1000.0,
@@ -275,6 +283,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             )
         )
         super().setUp()
+        self.flags(rpc_response_timeout=PATIENCE)
         self.notifier.wait_for_versioned_notifications = functools.partial(
             self.notifier.wait_for_versioned_notifications, timeout=PATIENCE
         )
@@ -301,13 +310,15 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     ):
         # it fails at once where a server goes to ERROR
         return super()._wait_for_server_parameter(
-            server, expected_params, max_retries=20 * max_retries, **kwargs
+            server, expected_params, max_retries=40 * max_retries, **kwargs
         )
 
+    _wait_for_assert = _patient('_wait_for_assert')
     _wait_for_instance_action_event = _patient(
         '_wait_for_instance_action_event'
     )
     _wait_for_migration_status = _patient('_wait_for_migration_status')
+    _wait_for_volume_attach = _patient('_wait_for_volume_attach')
     _wait_until_deleted = _patient('_wait_until_deleted')
 
     def add_host(self, name, disks=None):
@@ -331,7 +342,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         waiting = {
             host.provider for host in self.hosts.values() if host.reporting
         }
-        end = time.monotonic() + 10
+        end = time.monotonic() + PATIENCE
         while any(self._taken[host] <= before[host] for host in waiting):
             self.assertLess(time.monotonic(), end, 'reports were not heard')
             time.sleep(0.01)
@@ -365,7 +376,8 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
 
     def settled(self, server):
         """Return the server once it is built or given up."""
-        end = time.monotonic() + 120
+        # many may be built at once
+        end = time.monotonic() + 3 * PATIENCE
         while True:
             server = self.api.get_server(server['id'])
             if server['status'] == 'ACTIVE' or 'fault' in server:

@@ -58,7 +58,11 @@ class LedgerTestCase(test.TestCase):
     def setUp(self):
         super().setUp()
         conf.register_opts(nova_conf.CONF)
-        self.flags(warmup_timeout=0.0, group='diskplacer_scheduler')
+        self.flags(
+            report_timeout=3600,
+            warmup_timeout=0.0,
+            group='diskplacer_scheduler',
+        )
         self.addCleanup(listener.reset)
         self.api = self.useFixture(func_fixtures.PlacementFixture()).api
         for name in (base.GB, base.MBPS):

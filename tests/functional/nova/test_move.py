@@ -51,6 +51,9 @@ class MoveTestCase(base.CloudTestCase):
                     'size_gb': 100,
                 }
             )
+        self.notifier.wait_for_versioned_notifications(
+            'instance.volume_attach.end', len(volumes)
+        )
         self.report()
 
     def boot_bound(self):
@@ -121,6 +124,8 @@ class MoveTestCase(base.CloudTestCase):
         self.flags(shelved_offload_time=0)
         server = self.boot(self.vdisks)
         self._shelve_server(server)
+        # the host lets go of it last
+        self._wait_for_server_parameter(server, {'OS-EXT-SRV-ATTR:host': None})
         self.assert_unused()
         self._unshelve_server(server)
         self.assert_claims(server, [100] * 2)

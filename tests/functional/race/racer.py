@@ -16,6 +16,7 @@ Prints, as JSON, what it believes to have left and what it was refused.
 """
 
 import collections
+import contextlib
 import json
 import random
 import sys
@@ -67,7 +68,10 @@ class Thread(threading.Thread):
 
     def run(self):
         try:
-            self.shared = self.bind(SHARED)
+            while self.shared is None:
+                # others kept changing the provider
+                with contextlib.suppress(exception.Conflict):
+                    self.shared = self.bind(SHARED)
             for _ in range(ROUNDS):
                 step = self.random.choice(
                     (

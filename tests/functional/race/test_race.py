@@ -40,6 +40,11 @@ PROCESSES = 2
 DISKS = 4
 
 
+class Server(simple_server.WSGIServer):
+    # threads that may all ask at once
+    request_queue_size = 128
+
+
 class Quiet(simple_server.WSGIRequestHandler):
     def log_message(self, *arguments):
         """Log nothing."""
@@ -59,6 +64,7 @@ class PlacementServer(fixtures.Fixture):
             '127.0.0.1',
             0,
             deploy.loadapp(conf.conf),
+            server_class=Server,
             handler_class=Quiet,
         )
         thread = threading.Thread(target=server.serve_forever)

@@ -61,6 +61,11 @@ class ThickTestCase(test_vdisk.VDiskTestCase):
             cls.addClassCleanup(patch.stop)
         super().setUpClass()
 
+    def _root_execute(self, *args, **kwargs):
+        done = super()._root_execute(*args, **kwargs)
+        base.settle()
+        return done
+
 
 class ThinTestCase(ThickTestCase):
     options = volume_group.Options(thin=True)

@@ -143,6 +143,7 @@ class CgroupsTest(AccountingTestCase):
         self.addCleanup(hypervisor.run, 'pvremove', path)
         self.addCleanup(hypervisor.run, 'vgremove', '--yes', 'accounts')
         hypervisor.run('lvcreate', '--yes', '-L', '16m', '-n', 'v', 'accounts')
+        self.addCleanup(hypervisor.settle)
         before = self.read()
         self.cgroup.write('/dev/accounts/v', 5)
         self.cgroup.read('/dev/accounts/v', 1)
@@ -153,6 +154,8 @@ class CgroupsTest(AccountingTestCase):
         )
 
     def test_what_the_page_cache_writes_later(self):
+        # when it looks for partitions, it is udev that writes
+        hypervisor.settle()
         before = self.read()
         self.cgroup.run(
             'dd',
@@ -189,7 +192,7 @@ class ServersTest(AccountingTestCase):
             ),
             libvirt.VIR_DOMAIN_START_PAUSED,
         )
-        self.addCleanup(domain.destroy)
+        self.addCleanup(hypervisor.destroy, domain)
         return domain.UUIDString()
 
     def act(self, *commands):
@@ -224,7 +227,7 @@ class ServersTest(AccountingTestCase):
         stats.look(began, domains.domains(self.uri), disks, before)
         self.act('aio_read 0 1M', 'aio_read 4M 1M', 'aio_write 8M 3M')
         self.act('aio_flush')
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 180
         wanted = {(server, 'disk3'): [2 * MIB, 3 * MIB]}
         while True:
             after = self.accounts.read(found)
@@ -243,7 +246,7 @@ class ServersTest(AccountingTestCase):
         self.assertAlmostEqual(2 * MIB, use.read_bytes * (now - began), 0)
         self.assertAlmostEqual(3 * MIB, use.write_bytes * (now - began), 0)
         self.assertGreater(use.read_seconds, 0)
-        self.assertLess(use.read_seconds, 20)
+        self.assertLess(use.read_seconds, now - began)
         self.assertEqual({}, look.unseen)
 
     def test_a_partition(self):

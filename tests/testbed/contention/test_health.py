@@ -30,7 +30,7 @@ from tools.testbed import machine
 
 # What an agent does, and what only one that goes on does.
 LASTING = ('Type', 'ExecStopPost', 'Restart', 'RestartSec', 'WatchdogSec')
-PATIENCE = 180
+PATIENCE = 600
 
 SCRIPT = """
 import json, sys

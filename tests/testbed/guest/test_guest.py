@@ -71,11 +71,12 @@ runcmd:
 """
 
 # Stands in for a command: the one named $KILL_AT is not executed, but the
-# script that calls it is killed; mkfs is killed soon after it began.
+# script that calls it is killed; mkfs is killed soon after it began, and has
+# ended before the script does.
 STAND_IN = """#!/bin/sh
 real={directory}/real/${{0##*/}}
 if [ "${{0##*/}}" = "$KILL_AT" ]; then
-    case $0 in */mkfs.*) timeout -s KILL 0.2 "$real" "$@" ;; esac
+    case $0 in */mkfs.*) timeout --foreground -s KILL 0.2 "$real" "$@" ;; esac
     kill -9 $PPID
     exit
 fi
@@ -126,7 +127,7 @@ def value(path, name):
 class GuestTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
-        run('udevadm', 'settle')
+        run('udevadm', 'settle', '--timeout=600')
         self.fstab = FSTAB.read_text() if FSTAB.exists() else ''
         self.addCleanup(self.reset)
         CONF.mkdir()

@@ -45,6 +45,15 @@ def run(*command):
     return done.stdout.strip()
 
 
+def settle():
+    """Wait until udev has looked at what was closed.
+
+    A volume that it has open for that cannot be deactivated, and LVM itself
+    does not wait for it for long.
+    """
+    run('udevadm', 'settle', '--timeout=600')
+
+
 def spare_devices():
     """Return the disks that nothing is mounted from, large ones first."""
     columns = 'PATH,TYPE,MOUNTPOINTS,SIZE'
@@ -66,10 +75,11 @@ def _mountpoints(node):
 
 def erase(device):
     """Take whatever LVM or another has made of a device off it."""
-    # lsblk tells what udev has found there
-    run('udevadm', 'settle')
-    name = run('lsblk', '--noheadings', '--nodeps', '-o', 'FSTYPE', device)
-    if name == 'LVM2_member':
+    settle()
+    # not what lsblk tells: udev misses what is closed while it looks at what
+    # was closed before, and goes on to have what it found then
+    found = run('wipefs', '--noheadings', '--output', 'TYPE', device)
+    if 'LVM2_member' in found.split():
         group = run('pvs', '--noheadings', '-o', 'vg_name', device)
         if group:
             subprocess.run(['vgimport', group], capture_output=True)
@@ -128,12 +138,13 @@ def write(path, data, *offsets):
     """Write to a device at its begin, or elsewhere, until it is there.
 
     Each time that a device is closed, udev looks at all that is on it, which
-    takes the guest long.
+    takes the guest long. That has ended, too.
     """
     with open(path, 'r+b', buffering=0) as stream:
         for offset in offsets or (0,):
             os.pwrite(stream.fileno(), data, offset)
         os.fsync(stream.fileno())
+    settle()
 
 
 def read(path, size, offset=0):
@@ -185,6 +196,7 @@ def is_zero(path, places):
 
 def purge(uuid):
     """Delete the vdisks of a disk, snapshots first."""
+    settle()
     for vdisk in sorted(
         lvm.require(uuid).vdisks, key=lambda vdisk: not vdisk.is_snapshot
     ):

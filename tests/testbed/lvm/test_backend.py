@@ -161,6 +161,6 @@ class BackendTestCase(base.LVMTestCase):
              self.thick, self.thin],
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=1800,
         )  # fmt: skip
         self.assertEqual(('done\n', 0), (done.stdout, done.returncode), done)

@@ -73,10 +73,12 @@ class ConcurrencyTestCase(base.LVMTestCase):
             )
             for number in range(PROCESSES)
         ]
+        for one in running:
+            self.addCleanup(one.wait)
+            self.addCleanup(one.kill)
         made = 0
         for one in running:
-            self.addCleanup(one.kill)
-            out, err = one.communicate(timeout=900)
+            out, err = one.communicate(timeout=1800)
             self.assertEqual(0, one.returncode, err)
             made += int(out)
         self.assertEqual(4, made)

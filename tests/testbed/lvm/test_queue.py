@@ -98,6 +98,7 @@ class QueueTest(base.LVMTestCase):
             base.erase(device)
         base.run('vgcreate', GROUP, *self.spare)
         self.addCleanup(base.run, 'vgremove', '--force', '--yes', GROUP)
+        self.addCleanup(base.settle)
         base.run('lvcreate', '-n', 'one', '-i', '2', '-L', '100M', GROUP)
         one = kernel_name(f'/dev/{GROUP}/one')
         error = self.assertRaises(

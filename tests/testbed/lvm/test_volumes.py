@@ -63,6 +63,7 @@ class VolumesTestCase(base.LVMTestCase):
         return self.path(name)
 
     def delete(self, name):
+        base.settle()
         if lvs.condemn(self.uuid, name):
             lvs.zero(self.uuid, name)
         lvs.remove(self.uuid, name, True)
@@ -339,7 +340,7 @@ class ThickVolumesTestCase(VolumesTestCase):
     def test_clone_of_a_device_in_use(self):
         """Every two writes are the same: the clone has both or none."""
         path = self.create()
-        ended = threading.Event()
+        begun, ended = threading.Event(), threading.Event()
 
         def work():
             # open all the time, as a guest's: udev looks at what is closed
@@ -351,10 +352,12 @@ class ThickVolumesTestCase(VolumesTestCase):
                     for offset in (SIZE - MIB, 0):
                         os.pwrite(device.fileno(), data, offset)
                         os.fsync(device.fileno())
+                    begun.set()
 
         writer = threading.Thread(target=work)
         writer.start()
         try:
+            self.assertTrue(begun.wait(120))
             for name in ('volume-2', 'volume-3'):
                 lv_copies.clone(self.uuid, 'volume-1', name, name[-1], SIZE)
         finally:

@@ -15,6 +15,7 @@
 import os
 import pathlib
 import subprocess
+import time
 import uuid
 from unittest import mock
 
@@ -54,11 +55,11 @@ class ExportTestCase(testtools.TestCase):
         ):
             one.set_client_mode(False)
             self.addCleanup(one.set_client_mode, True)
-        self._start('tgtd', '-f')
+        self._start(self._target_listens, 'tgtd', '-f')
         base.run('modprobe', 'iscsi_tcp')
         name = pathlib.Path('/etc/iscsi/initiatorname.iscsi')
         name.write_text('InitiatorName=iqn.2016-04.test:source\n')
-        self._start('iscsid', '-f')
+        self._start(self._initiator_listens, 'iscsid', '-f')
         targets = os.path.join(self.path, 'targets')
         INCLUDES.parent.mkdir(parents=True, exist_ok=True)
         INCLUDES.write_text(f'include {targets}/*\n')
@@ -90,10 +91,23 @@ class ExportTestCase(testtools.TestCase):
             )
         )
 
-    def _start(self, *command):
+    def _start(self, ready, *command):
         process = subprocess.Popen(command)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
+        deadline = time.monotonic() + 180
+        while not ready():
+            self.assertLess(time.monotonic(), deadline, command)
+            time.sleep(0.2)
+
+    def _target_listens(self):
+        command = ['tgtadm', '--lld', 'iscsi', '--mode', 'target']
+        done = subprocess.run([*command, '--op', 'show'], capture_output=True)
+        return done.returncode == 0
+
+    def _initiator_listens(self):
+        sockets = pathlib.Path('/proc/net/unix').read_text()
+        return '@ISCSIADM_ABSTRACT_NAMESPACE' in sockets
 
     def _driver(self, targets):
         conf = self.useFixture(config_fixture.Config(cfg.CONF))
@@ -140,6 +154,7 @@ class ExportTestCase(testtools.TestCase):
             self.disk, name, self.volume.id, None, self.volume.size
         )
         self.addCleanup(self.driver.backend.delete, self.disk, name)
+        self.addCleanup(base.settle)
         connector = volume_utils.brick_get_connector_properties()
         connector['host'] = 'source'
         self.volume.update(
@@ -179,6 +194,7 @@ class LVMExportTestCase(ExportTestCase):
             self.disk, name, self.volume.id, None, self.volume.size
         )
         self.addCleanup(self.driver.backend.delete, self.disk, name)
+        self.addCleanup(base.settle)
         self.driver.create_export(None, self.volume, {'host': 'source'})
         self.assertEqual('begun', self.volume.provider_id)
         self.assertEqual(1, self._targets())

@@ -16,6 +16,7 @@ They are paused and never execute anything. They are described to libvirt as
 Nova describes a server with shared CPUs.
 """
 
+import contextlib
 import itertools
 import os
 import pathlib
@@ -154,6 +155,7 @@ class NUMATest(testtools.TestCase):
             cls.addClassCleanup(
                 hypervisor.run, 'lvremove', '-f', f'{group}/{name}'
             )
+            cls.addClassCleanup(hypervisor.settle)
             return f'/dev/{group}/{name}'
         path = f'{cls.root}/{cls.uuids[index]}/vdisks/{name}'
         with open(path, 'wb') as stream:
@@ -180,7 +182,7 @@ class NUMATest(testtools.TestCase):
         )
         cls.addClassCleanup(domain.undefine)
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
-        cls.addClassCleanup(domain.destroy)
+        cls.addClassCleanup(hypervisor.destroy, domain)
         return domain
 
     def setUp(self):
@@ -204,14 +206,17 @@ class NUMATest(testtools.TestCase):
         """Return the CPUs that the kernel lets each of QEMU's threads use."""
         process = pathlib.Path(f'/run/libvirt/qemu/{domain.name()}.pid')
         tasks = pathlib.Path(f'/proc/{process.read_text().strip()}/task')
-        return {
-            f'{(task / "comm").read_text().strip()} {task.name}': next(
-                line.split()[1]
-                for line in (task / 'status').read_text().splitlines()
-                if line.startswith('Cpus_allowed_list:')
-            )
-            for task in tasks.iterdir()
-        }
+        found = {}
+        for task in tasks.iterdir():
+            # QEMU ends those that have nothing to do
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                name = (task / 'comm').read_text().strip()
+                found[f'{name} {task.name}'] = next(
+                    line.split()[1]
+                    for line in (task / 'status').read_text().splitlines()
+                    if line.startswith('Cpus_allowed_list:')
+                )
+        return found
 
     def assertOn(self, cpus, domain):  # noqa: N802
         """Check that libvirt says and the kernel does the same."""
@@ -263,7 +268,7 @@ class NUMATest(testtools.TestCase):
         self.assertNotIn('urn:nova-diskplacer', self.file.XMLDesc())
         self.assertIn('on several NUMA nodes', self.log.output)
         # as a hard reboot does it; the disk has gone with the process
-        self.file.destroy()
+        hypervisor.destroy(self.file)
         self.file.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
         self.assertOn({0, 1}, self.file)
         self.keep()

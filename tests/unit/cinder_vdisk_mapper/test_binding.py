@@ -264,7 +264,10 @@ class RaceTestCase(BindingTestCase):
         )
 
     def test_volumes_for_nobody_at_once(self):
-        choose, together = ledger.policy_disk, threading.Barrier(3, timeout=30)
+        choose, together = (
+            ledger.policy_disk,
+            threading.Barrier(3, timeout=200),
+        )
 
         def first_together(*arguments):
             if not hasattr(local, 'chosen'):
@@ -300,7 +303,7 @@ class LocksTestCase(BindingTestCase):
             disk_fakes.disk('b', medium='ssd'),
         )
         self.setup(*disks)
-        create, both = self.backend.create, threading.Barrier(2, timeout=30)
+        create, both = self.backend.create, threading.Barrier(2, timeout=200)
 
         def together(*arguments):
             both.wait()

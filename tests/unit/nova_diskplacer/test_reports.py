@@ -208,14 +208,14 @@ class MessagingTest(base.BaseTestCase):
         host = str(uuid.uuid4())
         reports.send_report(self.transport, changed('host', host))
         for one in heard:
-            self.assertEqual(changed('host', host), one.get(timeout=5))
+            self.assertEqual(changed('host', host), one.get(timeout=120))
 
     def test_a_malformed_report_is_said_and_skipped(self):
         heard = queue.Queue()
         self.start(reports.ReportListener, heard.put)
         reports.send_report(self.transport, changed('version', 9))
         reports.send_report(self.transport, REPORT)
-        self.assertEqual(REPORT, heard.get(timeout=5))
+        self.assertEqual(REPORT, heard.get(timeout=120))
         self.assertIn('malformed report: report version 9', self.log.output)
 
     def test_a_listener_that_fails_hears_the_next_report(self):
@@ -230,7 +230,7 @@ class MessagingTest(base.BaseTestCase):
         for host in ('bad', 'good'):
             reports.send_report(self.transport, changed('host', host))
         self.assertEqual(
-            {'bad', 'good'}, {heard.get(timeout=5) for _ in range(2)}
+            {'bad', 'good'}, {heard.get(timeout=120) for _ in range(2)}
         )
 
     def test_all_agents_hear_a_request(self):
@@ -241,7 +241,7 @@ class MessagingTest(base.BaseTestCase):
                 lambda number=number: heard.put(number),
             )
         reports.request_reports(self.transport)
-        self.assertEqual({0, 1, 2}, {heard.get(timeout=5) for _ in range(3)})
+        self.assertEqual({0, 1, 2}, {heard.get(timeout=120) for _ in range(3)})
 
     def test_a_stopped_listener_hears_nothing(self):
         heard = queue.Queue()

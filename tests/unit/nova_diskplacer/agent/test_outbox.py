@@ -43,17 +43,17 @@ class OutboxTest(base.BaseTestCase):
     def test_sends(self):
         for report in ({'number': 1}, {'number': 2}):
             self.outbox.put(report)
-            self.assertEqual(report, self.sent.get(timeout=10))
+            self.assertEqual(report, self.sent.get(timeout=120))
             self.let.release()
 
     def test_only_the_newest_waits(self):
         # the first is under way and the message bus does not take it
         self.outbox.put({'number': 1})
-        self.sent.get(timeout=10)
+        self.sent.get(timeout=120)
         for number in range(2, 50):
             self.outbox.put({'number': number})
         self.let.release()
-        self.assertEqual({'number': 49}, self.sent.get(timeout=10))
+        self.assertEqual({'number': 49}, self.sent.get(timeout=120))
         self.let.release()
         self.assertRaises(queue.Empty, self.sent.get, timeout=0.2)
 
@@ -61,14 +61,14 @@ class OutboxTest(base.BaseTestCase):
         self.error = RuntimeError('the bus is away')
         for number in range(2):
             self.outbox.put({'number': number})
-            self.sent.get(timeout=10)
+            self.sent.get(timeout=120)
             self.let.release()
         self.outbox.put({'number': 3})
-        self.sent.get(timeout=10)
+        self.sent.get(timeout=120)
         self.error = None
         self.let.release()
         self.outbox.put({'number': 4})
-        self.assertEqual({'number': 4}, self.sent.get(timeout=10))
+        self.assertEqual({'number': 4}, self.sent.get(timeout=120))
         self.let.release()
         self.assertEqual(1, self.log.output.count('cannot be sent'))
         self.assertEqual(1, self.log.output.count('are sent again'))

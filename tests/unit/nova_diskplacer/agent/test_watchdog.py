@@ -24,7 +24,7 @@ class TestWatchdog(testtools.TestCase):
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.addCleanup(listening.close)
         listening.bind(address)
-        listening.settimeout(5)
+        listening.settimeout(120)
         return listening
 
     def setUp(self):

@@ -294,9 +294,11 @@ class CloudTest(TestCase):
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', path)
         )
-        with socket.socket() as unused:
-            unused.bind(('127.0.0.1', 0))
-            self.port = unused.getsockname()[1]
+        # nobody listens there while it is bound
+        unused = socket.socket()
+        self.addCleanup(unused.close)
+        unused.bind(('127.0.0.1', 0))
+        self.port = unused.getsockname()[1]
         with open(path, 'w') as stream:
             stream.write(CLOUDS.format(port=self.port))
 

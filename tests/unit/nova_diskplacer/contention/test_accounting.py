@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import contextlib
 import errno
 import os
 import resource
@@ -68,6 +69,14 @@ class AccountsTestCase(base.BaseTestCase):
         self.accounts = accounting.Accounts(
             cgroups.Hierarchy(self.version, self.root)
         )
+
+    def opened(self):
+        """Return the files of cgroups that are open."""
+        found = []
+        for entry in os.listdir('/proc/self/fd'):
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(f'/proc/self/fd/{entry}'))
+        return [path for path in found if path.startswith(self.root)]
 
     def write(self, name, text):
         with open(os.path.join(self.root, name), 'w') as stream:
@@ -201,11 +210,11 @@ class AccountsTest(AccountsTestCase):
         self.assertRead({}, self.read({}))
 
     def test_those_that_go(self):
-        before = os.listdir('/proc/self/fd')
         for name in 'xyz':
             self.account(name, a=(1, 2, 3, 4))
         self.track('x', 'y', 'z')
         self.read()
+        self.assertNotEqual([], self.opened())
         self.gone.add(os.path.join(self.root, 'y'))
         self.assertEqual([('x', 'a'), ('z', 'a')], list(self.read().pairs))
         self.assertIn('No such device', self.accounts.problems['y'])
@@ -219,10 +228,9 @@ class AccountsTest(AccountsTestCase):
         self.assertEqual([('y', 'a'), ('z', 'a')], list(counters.pairs))
         self.assertEqual([True, False], counters.first.tolist())
         del self.accounts
-        self.assertEqual(before, os.listdir('/proc/self/fd'))
+        self.assertEqual([], self.opened())
 
     def test_one_that_cannot_be_read(self):
-        before = os.listdir('/proc/self/fd')
         os.mkdir(os.path.join(self.root, 'x'))
         if self.version == 1:
             self.write(f'x/{FILES[1][0]}', 'Total 0\n')
@@ -233,7 +241,7 @@ class AccountsTest(AccountsTestCase):
         for _ in range(30):
             self.read()
         self.assertEqual(1, self.log.output.count('I/O of x is not counted'))
-        self.assertEqual(before, os.listdir('/proc/self/fd'))
+        self.assertEqual([], self.opened())
         self.account('x', a=(1, 2, 3, 4))
         self.track('x')
         self.assertRead({('x', 'a'): (1, 2, 3, 4)}, self.read())
