@@ -58,7 +58,7 @@ def resize(group: lvm.Group, volume: lvm.Volume, size_bytes: int) -> None:
         # LVM resizes what has thick snapshots while nobody uses it only
         frozen = bool(snapshots(group, volume))
         if frozen:
-            lvm.run('lvchange', '--activate', 'n', name)
+            lvm.let_go('lvchange', '--activate', 'n', name)
         lvm.run('lvextend', '--size', f'{size_bytes}b', name)
         if frozen:
             lvm.run('lvchange', '--activate', 'y', name)

@@ -19,6 +19,7 @@ and a host without such entries never asks LVM anything.
 """
 
 import collections.abc
+import contextlib
 import dataclasses
 import json
 import os
@@ -244,6 +245,22 @@ def run(*command: str) -> str:
         said = ' '.join((error.stderr or error.stdout).split())
         raise exception.DiskError(f'{" ".join(command)}: {said}') from error
     return done.stdout
+
+
+def let_go(*command: str) -> str:
+    """Run a command on volumes that nobody may have open.
+
+    udev has what was just written to open for a moment, which LVM waits for,
+    but not for long.
+
+    :raises DiskError: as ``run``; somebody else has them open.
+    """
+    try:
+        return run(*command)
+    except exception.DiskError:
+        with contextlib.suppress(exception.DiskError):
+            run('udevadm', 'settle')
+        return run(*command)
 
 
 def parse(text: str) -> dict[str, Group]:

@@ -137,7 +137,7 @@ def condemn(uuid: str, name: str) -> tuple[str, int] | None:
         path = lv_steps.full_name(group, volume)
         if not volume.origin:
             # whoever uses it is found out, and keeps it
-            lvm.run('lvchange', '--activate', 'n', path)
+            lvm.let_go('lvchange', '--activate', 'n', path)
         if lvm.DELETED not in volume.tags:
             lv_steps.tag(group, volume, lvm.DELETED)
         if volume.thin:
@@ -176,7 +176,7 @@ def remove(uuid: str, name: str, wiped: bool) -> None:
             return
         if not wiped and not volume.thin and not lv_steps.is_dirty(group):
             lvm.run('vgchange', '--deltag', lvm.ZEROED, group.name)
-        lvm.run(
+        lvm.let_go(
             'lvremove', '--force', '--yes', lv_steps.full_name(group, volume)
         )
 

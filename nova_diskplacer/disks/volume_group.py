@@ -118,7 +118,7 @@ def export(uuid: str) -> None:
     """
     group = lvm.find(uuid)
     if group is not None and not group.exported:
-        lvm.run('vgchange', '--activate', 'n', group.name)
+        lvm.let_go('vgchange', '--activate', 'n', group.name)
         lvm.run('vgexport', group.name)
 
 
@@ -241,7 +241,7 @@ def _fit_out(uuid: str, options: Options) -> None:
     """Make the pool of a new group, or zero what is free in it."""
     group = lvm.require(uuid)
     if any(volume.name == _ZEROING for volume in group.volumes):
-        lvm.run('lvremove', '--yes', f'{group.name}/{_ZEROING}')
+        lvm.let_go('lvremove', '--yes', f'{group.name}/{_ZEROING}')
         group = lvm.require(uuid)
     if group.volumes or group.thin:
         return
@@ -259,5 +259,5 @@ def _fit_out(uuid: str, options: Options) -> None:
             '--wipesignatures', 'n', group.name,
         )  # fmt: skip
         raw.zero(f'/dev/{group.name}/{_ZEROING}')
-        lvm.run('lvremove', '--yes', f'{group.name}/{_ZEROING}')
+        lvm.let_go('lvremove', '--yes', f'{group.name}/{_ZEROING}')
         lvm.run('vgchange', '--addtag', lvm.ZEROED, group.name)

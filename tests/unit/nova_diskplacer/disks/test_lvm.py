@@ -295,6 +295,30 @@ class RunTestCase(testtools.TestCase):
             error = self.assertRaises(exception.DiskError, lvm.run, *command)
             self.assertIn(reason, str(error))
 
+    def test_udev_has_it_open(self):
+        path = self.useFixture(fixtures.TempDir()).path
+        released = os.path.join(path, 'released')
+        with open(os.path.join(path, 'udevadm'), 'w') as stream:
+            stream.write(f'#!/bin/sh\ntest "$*" = settle && touch {released}')
+        os.chmod(stream.name, 0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable('PATH', f'{path}:/usr/bin:/bin')
+        )
+        command = ('sh', '-c', f'echo in use >&2; test -e {released}')
+        self.assertRaises(exception.DiskError, lvm.run, *command)
+        lvm.let_go(*command)
+
+    def test_somebody_else_has_it_open(self):
+        self.useFixture(fixtures.EnvironmentVariable('PATH', '/bin'))
+        error = self.assertRaises(
+            exception.DiskError,
+            lvm.let_go,
+            'sh',
+            '-c',
+            'echo in use >&2; exit 5',
+        )
+        self.assertIn('in use', str(error))
+
     def test_environment(self):
         self.useFixture(fixtures.EnvironmentVariable('LC_ALL', 'xx'))
         self.assertEqual('C\n', lvm.run('sh', '-c', 'echo $LC_ALL'))
