@@ -84,11 +84,6 @@ def run(*argv):
     assert done.returncode == 0, f'{argv}: {done.stdout}{done.stderr}'
 
 
-def settle():
-    """Wait until udev has nothing open of what was closed."""
-    run('udevadm', 'settle', '--timeout=600')
-
-
 def _configure():
     pathlib.Path('/etc/libvirt').mkdir(exist_ok=True)
     pathlib.Path('/etc/libvirt/qemu.conf').write_text(CONFIG)

@@ -15,11 +15,15 @@
 import argparse
 import sys
 import time
+import typing
 import unittest
 
 
 class TimedResult(unittest.TextTestResult):
-    """Tells how long each test takes, so that a slow one is seen."""
+    """Tells how long each test takes, and at once why one failed.
+
+    So a slow one is seen, and all until the guest ends, whenever that is.
+    """
 
     def startTest(self, test: unittest.TestCase) -> None:
         super().startTest(test)
@@ -29,6 +33,17 @@ class TimedResult(unittest.TextTestResult):
         super().stopTest(test)
         self.stream.writeln(f'    {time.monotonic() - self._begun:.1f} s')
         self.stream.flush()
+
+    def addError(self, test: unittest.TestCase, err: typing.Any) -> None:
+        super().addError(test, err)
+        self.printErrorList('ERROR', self.errors[-1:])
+
+    def addFailure(self, test: unittest.TestCase, err: typing.Any) -> None:
+        super().addFailure(test, err)
+        self.printErrorList('FAIL', self.failures[-1:])
+
+    def printErrors(self) -> None:
+        """Print nothing again."""
 
 
 def main() -> int:

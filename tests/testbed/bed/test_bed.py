@@ -19,6 +19,7 @@ import time
 import testtools
 
 from tests.testbed import bed
+from tests.testbed import udev
 
 GIB = 2**30
 # How often throughput is measured, until that is right: not while the machine
@@ -109,7 +110,7 @@ class TestBed(testtools.TestCase):
                 stream.write(b'mapped' + bytes(506))
                 os.fsync(stream.fileno())
         finally:
-            run('udevadm', 'settle', '--timeout=600')
+            udev.settle()
             run('dmsetup', 'remove', '--retry', name)
         with open(device(3), 'rb') as stream:
             stream.seek(4096 * 512)

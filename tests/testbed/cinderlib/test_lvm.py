@@ -23,6 +23,7 @@ os.environ['DISKPLACER_CINDERLIB_BACKEND'] = 'lvm'
 from nova_diskplacer.disks import volume_group  # noqa: E402
 from tests import loops  # noqa: E402
 from tests.functional.cinderlib import test_vdisk  # noqa: E402
+from tests.testbed import udev  # noqa: E402
 from tests.testbed.lvm import base  # noqa: E402
 
 
@@ -63,7 +64,7 @@ class ThickTestCase(test_vdisk.VDiskTestCase):
 
     def _root_execute(self, *args, **kwargs):
         done = super()._root_execute(*args, **kwargs)
-        base.settle()
+        udev.settle()
         return done
 
 

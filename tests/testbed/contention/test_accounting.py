@@ -32,6 +32,7 @@ from nova_diskplacer.contention import records
 from nova_diskplacer.disks import discover
 from tests import cgroups as cgroup_fixtures
 from tests.testbed import hypervisor
+from tests.testbed import udev
 
 MIB = 1 << 20
 BLOCK = 64 << 10
@@ -143,7 +144,7 @@ class CgroupsTest(AccountingTestCase):
         self.addCleanup(hypervisor.run, 'pvremove', path)
         self.addCleanup(hypervisor.run, 'vgremove', '--yes', 'accounts')
         hypervisor.run('lvcreate', '--yes', '-L', '16m', '-n', 'v', 'accounts')
-        self.addCleanup(hypervisor.settle)
+        self.addCleanup(udev.settle)
         before = self.read()
         self.cgroup.write('/dev/accounts/v', 5)
         self.cgroup.read('/dev/accounts/v', 1)
@@ -155,7 +156,7 @@ class CgroupsTest(AccountingTestCase):
 
     def test_what_the_page_cache_writes_later(self):
         # when it looks for partitions, it is udev that writes
-        hypervisor.settle()
+        udev.settle()
         before = self.read()
         self.cgroup.run(
             'dd',

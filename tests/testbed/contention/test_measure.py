@@ -41,7 +41,7 @@ from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import scratch
 from nova_diskplacer.disks import volume_group
 from tests import configured
-from tests.testbed import hypervisor
+from tests.testbed import udev
 
 MB = 10**6
 MIB = 1 << 20
@@ -306,7 +306,7 @@ class MeasureTest(testtools.TestCase):
                 stream.write(b'\1' * MIB)
                 stream.flush()
                 os.fsync(stream.fileno())
-            hypervisor.settle()
+            udev.settle()
             self.assertEqual(
                 16 * MIB, lvm.require(disk.uuid).find(lvs.SCRATCH).size_bytes
             )

@@ -38,6 +38,7 @@ from nova_diskplacer.contention import stack
 from nova_diskplacer.contention import tiers
 from tests import configured
 from tests import tracefs
+from tests.testbed import udev
 
 ROOT = '/sys/fs/cgroup'
 UUID = str(uuid.uuid4())
@@ -56,10 +57,6 @@ def run(*command):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f'{command}: {done.stdout}{done.stderr}'
     return done.stdout.strip()
-
-
-def settle():
-    run('udevadm', 'settle', '--timeout=600')
 
 
 def write(path, text):
@@ -230,7 +227,7 @@ class SeekersTest(testtools.TestCase):
         self.addCleanup(run, 'vgremove', '--force', 'group')
         for name in ('random', 'cached'):
             run('lvcreate', '-y', '-L', '1g', '-n', name, 'group')
-        self.addCleanup(settle)
+        self.addCleanup(udev.settle)
         tops = stack.tops(disk)
         self.assertEqual({True}, set(tops.values()))
         self.start(
@@ -253,7 +250,7 @@ class SeekersTest(testtools.TestCase):
             f'echo 2048,1G,L | sfdisk --label gpt /dev/{disk.name}',
         )  # fmt: skip
         self.addCleanup(self.wipe)
-        settle()
+        udev.settle()
         self.start(
             'seeker', *FIO, f'--filename=/dev/{disk.name}1', *RANDOM,
             '--rate_iops=200',
@@ -268,7 +265,7 @@ class SeekersTest(testtools.TestCase):
         )
         self.inspect(disk, round_)
         write(f'{driver}/bind', os.path.basename(path))
-        settle()
+        udev.settle()
         disk = device(3)
         _, states = self.rounds(disk, 2)
         (state,) = states

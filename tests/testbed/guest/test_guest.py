@@ -29,6 +29,7 @@ import yaml
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import system
 from tests.testbed import guest
+from tests.testbed import udev
 
 MOUNTS = pathlib.Path('/data')
 CONF = pathlib.Path('/etc/framework')
@@ -127,7 +128,7 @@ def value(path, name):
 class GuestTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
-        run('udevadm', 'settle', '--timeout=600')
+        udev.settle()
         self.fstab = FSTAB.read_text() if FSTAB.exists() else ''
         self.addCleanup(self.reset)
         CONF.mkdir()

@@ -29,6 +29,7 @@ from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import raw
 from nova_diskplacer.disks import volume_group
+from tests.testbed import udev
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -43,15 +44,6 @@ def run(*command):
     if done.returncode:
         raise AssertionError(f'{command}: {done.stdout}{done.stderr}')
     return done.stdout.strip()
-
-
-def settle():
-    """Wait until udev has looked at what was closed.
-
-    A volume that it has open for that cannot be deactivated, and LVM itself
-    does not wait for it for long.
-    """
-    run('udevadm', 'settle', '--timeout=600')
 
 
 def spare_devices():
@@ -75,7 +67,7 @@ def _mountpoints(node):
 
 def erase(device):
     """Take whatever LVM or another has made of a device off it."""
-    settle()
+    udev.settle()
     # not what lsblk tells: udev misses what is closed while it looks at what
     # was closed before, and goes on to have what it found then
     found = run('wipefs', '--noheadings', '--output', 'TYPE', device)
@@ -144,7 +136,7 @@ def write(path, data, *offsets):
         for offset in offsets or (0,):
             os.pwrite(stream.fileno(), data, offset)
         os.fsync(stream.fileno())
-    settle()
+    udev.settle()
 
 
 def read(path, size, offset=0):
@@ -196,7 +188,7 @@ def is_zero(path, places):
 
 def purge(uuid):
     """Delete the vdisks of a disk, snapshots first."""
-    settle()
+    udev.settle()
     for vdisk in sorted(
         lvm.require(uuid).vdisks, key=lambda vdisk: not vdisk.is_snapshot
     ):

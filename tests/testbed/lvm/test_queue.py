@@ -25,6 +25,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import queue
+from tests.testbed import udev
 from tests.testbed.lvm import base
 
 GROUP = 'others'
@@ -98,7 +99,7 @@ class QueueTest(base.LVMTestCase):
             base.erase(device)
         base.run('vgcreate', GROUP, *self.spare)
         self.addCleanup(base.run, 'vgremove', '--force', '--yes', GROUP)
-        self.addCleanup(base.settle)
+        self.addCleanup(udev.settle)
         base.run('lvcreate', '-n', 'one', '-i', '2', '-L', '100M', GROUP)
         one = kernel_name(f'/dev/{GROUP}/one')
         error = self.assertRaises(

@@ -22,6 +22,7 @@ from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import raw
 from nova_diskplacer.disks import vdisks
+from tests.testbed import udev
 from tests.testbed.lvm import base
 
 MIB = base.MIB
@@ -63,7 +64,7 @@ class VolumesTestCase(base.LVMTestCase):
         return self.path(name)
 
     def delete(self, name):
-        base.settle()
+        udev.settle()
         if lvs.condemn(self.uuid, name):
             lvs.zero(self.uuid, name)
         lvs.remove(self.uuid, name, True)

@@ -33,6 +33,7 @@ from oslo_config import fixture as config_fixture
 from cinder_vdisk_mapper import driver
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import volume_group
+from tests.testbed import udev
 from tests.testbed.lvm import base
 
 objects.register_all()
@@ -154,7 +155,7 @@ class ExportTestCase(testtools.TestCase):
             self.disk, name, self.volume.id, None, self.volume.size
         )
         self.addCleanup(self.driver.backend.delete, self.disk, name)
-        self.addCleanup(base.settle)
+        self.addCleanup(udev.settle)
         connector = volume_utils.brick_get_connector_properties()
         connector['host'] = 'source'
         self.volume.update(
@@ -194,7 +195,7 @@ class LVMExportTestCase(ExportTestCase):
             self.disk, name, self.volume.id, None, self.volume.size
         )
         self.addCleanup(self.driver.backend.delete, self.disk, name)
-        self.addCleanup(base.settle)
+        self.addCleanup(udev.settle)
         self.driver.create_export(None, self.volume, {'host': 'source'})
         self.assertEqual('begun', self.volume.provider_id)
         self.assertEqual(1, self._targets())

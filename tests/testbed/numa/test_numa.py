@@ -37,6 +37,7 @@ from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import volume_group
 from tests.testbed import hypervisor
 from tests.testbed import numa
+from tests.testbed import udev
 
 DISK = """
 <disk type='{kind}' device='disk'>
@@ -155,7 +156,7 @@ class NUMATest(testtools.TestCase):
             cls.addClassCleanup(
                 hypervisor.run, 'lvremove', '-f', f'{group}/{name}'
             )
-            cls.addClassCleanup(hypervisor.settle)
+            cls.addClassCleanup(udev.settle)
             return f'/dev/{group}/{name}'
         path = f'{cls.root}/{cls.uuids[index]}/vdisks/{name}'
         with open(path, 'wb') as stream:
