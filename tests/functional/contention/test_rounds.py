@@ -20,15 +20,12 @@ import pathlib
 import subprocess
 import threading
 import time
-import unittest
 
 import fixtures
-import testtools
 
 from nova_diskplacer.contention import rounds
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import queue
 from tests import loops
 from tests.functional.contention import test_weights
 
@@ -46,27 +43,15 @@ while True:
 """
 
 
-@loops.needs_root
-@unittest.skipUnless(
-    test_weights.hierarchy(), 'no cgroups with block I/O are mounted'
-)
-class RoundsTest(testtools.TestCase):
+class RoundsTest(test_weights.BFQTestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.directory = self.useFixture(fixtures.TempDir()).path
         self.root = os.path.join(self.directory, 'disks')
-        self.device = self.useFixture(loops.LoopDevice(1)).device
-        self.name = os.path.basename(self.device)
-        before = queue.read(self.name).values['scheduler']
-        self.addCleanup(self.schedule, before)
-        try:
-            self.schedule('bfq')
-        except OSError as error:
-            self.skipTest(f'the kernel has no bfq: {error}')
         path = prepare.prepare(
             self.root,
-            self.device,
+            self.path,
             fstab=os.path.join(self.directory, 'fstab'),
         ).path
         self.addCleanup(loops.insist, 'umount', path)
@@ -96,9 +81,6 @@ class RoundsTest(testtools.TestCase):
             # groups are shared by all that they are registered with
             self.addCleanup(self.conf.clear_override, name, group)
 
-    def schedule(self, scheduler):
-        queue.write(self.name, 'scheduler', scheduler)
-
     def add_cgroup(self, name):
         path = self.hierarchy.path(name)
         os.mkdir(path)
@@ -109,7 +91,7 @@ class RoundsTest(testtools.TestCase):
         """Have a process of a cgroup read the device; returns it."""
         procs = self.hierarchy.path(cgroup, 'cgroup.procs')
         reader = subprocess.Popen(
-            [test_weights.sys.executable, '-c', READER, self.device, procs]
+            [test_weights.sys.executable, '-c', READER, self.path, procs]
         )
         self.addCleanup(reader.wait)
         self.addCleanup(reader.kill)
@@ -134,7 +116,7 @@ class RoundsTest(testtools.TestCase):
         path = self.hierarchy.path(cgroup, 'blkio.bfq.weight_device')
         if self.hierarchy.version == 2:
             path = self.hierarchy.path(cgroup, 'io.bfq.weight')
-        number = test_weights.device_of(self.device).number
+        number = test_weights.device_of(self.path).number
         for line in pathlib.Path(path).read_text().splitlines():
             if line.startswith(f'{number} '):
                 return int(line.split()[1])
@@ -199,7 +181,7 @@ class RoundsTest(testtools.TestCase):
 
     def test_off(self):
         self.configure('diskplacer_weights', mode='off')
-        test_weights.apply(self.conf, self.device, {self.hog: 7})
+        test_weights.apply(self.conf, self.path, {self.hog: 7})
         self.assertEqual(7, self.weights(self.hog))
         running, _ = self.start()
         self.eventually(lambda: self.weights(self.hog) is None)

@@ -103,14 +103,11 @@ def apply_and_die(state_dir, path, cgroup, weight):
 
 @loops.needs_root
 @unittest.skipUnless(hierarchy(), 'no cgroups with block I/O are mounted')
-class WeightsTest(testtools.TestCase):
+class BFQTestCase(testtools.TestCase):
+    """Has a device, ``path``, whose scheduler is BFQ."""
+
     def setUp(self):
         super().setUp()
-        self.log = self.useFixture(fixtures.FakeLogger())
-        self.state = os.path.join(
-            self.useFixture(fixtures.TempDir()).path, 's'
-        )
-        self.conf = configured(self.state)
         self.path = self.useFixture(loops.LoopDevice(1)).device
         self.name = os.path.basename(self.path)
         before = queue.read(self.name).values['scheduler']
@@ -119,13 +116,23 @@ class WeightsTest(testtools.TestCase):
             self.schedule('bfq')
         except OSError as error:
             self.skipTest(f'the kernel has no bfq: {error}')
+
+    def schedule(self, scheduler):
+        queue.write(self.name, 'scheduler', scheduler)
+
+
+class WeightsTest(BFQTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.state = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 's'
+        )
+        self.conf = configured(self.state)
         self.numbers = itertools.count()
         self.file = controllers.honoured(
             device_of(self.path), hierarchy(), 'auto'
         ).file
-
-    def schedule(self, scheduler):
-        queue.write(self.name, 'scheduler', scheduler)
 
     def cgroup(self):
         name = f'diskplacer-test-{os.getpid()}-{next(self.numbers)}'

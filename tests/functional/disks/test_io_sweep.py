@@ -68,13 +68,16 @@ class SweepTestCase(base.VDiskTestCase):
             self.assertGreater(sample['mbps'], 0)
         self.assertAsBefore()
 
-    def test_ended(self):
-        process = self.start('--repetitions=1000')
+    def wait_for(self, process, condition):
         deadline = time.monotonic() + 180
-        while self.queue.get() == 'none':
+        while not condition():
             self.assertIsNone(process.poll())
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
+
+    def test_ended(self):
+        process = self.start('--repetitions=1000')
+        self.wait_for(process, lambda: self.queue.get() != 'none')
         process.send_signal(signal.SIGTERM)
         process.communicate()
         self.assertEqual(128 + signal.SIGTERM, process.returncode)
@@ -83,11 +86,9 @@ class SweepTestCase(base.VDiskTestCase):
     def test_somebody_else_changes_the_scheduler(self):
         process = self.start('--repetitions=1000', '--scheduler', 'none')
         # it has seen by now that there is that scheduler
-        deadline = time.monotonic() + 180
-        while not list(pathlib.Path(self.disk).glob('*/0')):
-            self.assertIsNone(process.poll())
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        self.wait_for(
+            process, lambda: list(pathlib.Path(self.disk).glob('*/0'))
+        )
         while process.poll() is None:
             self.queue.set('mq-deadline')
             time.sleep(0.01)

@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-import random
 
 import hypothesis
 import numpy
@@ -18,6 +17,7 @@ import testtools
 from hypothesis import strategies
 
 from nova_diskplacer.contention import patterns
+from tests.unit.nova_diskplacer.contention import submitted
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -32,22 +32,11 @@ def pattern(requests):
     )
 
 
-def stream(start, count, size):
-    return [(start + number * size, size) for number in range(count)]
-
-
-def scattered(count, size=4 * KIB, over=100 * GIB):
-    chance = random.Random(5)  # noqa: S311
-    return [
-        (chance.randrange(over // size) * size, size) for _ in range(count)
-    ]
-
-
 class PatternTest(testtools.TestCase):
     def test_stream(self):
         self.assertEqual(
             patterns.Pattern(50, 1, 50 * 64 * KIB),
-            pattern(stream(GIB, 50, 64 * KIB)),
+            pattern(submitted.stream(GIB, 50, 64 * KIB)),
         )
 
     def test_none(self):
@@ -55,7 +44,7 @@ class PatternTest(testtools.TestCase):
         self.assertEqual(patterns.Pattern(), patterns.pattern(none, none))
 
     def test_scattered(self):
-        found = pattern(scattered(200))
+        found = pattern(submitted.scattered(200))
         self.assertGreaterEqual(found.runs, 199)
 
     def test_rewritten(self):
@@ -66,7 +55,7 @@ class PatternTest(testtools.TestCase):
 
     def test_again_and_again(self):
         """To the same places, each far from the last."""
-        found = pattern(scattered(50) * 9)
+        found = pattern(submitted.scattered(50) * 9)
         self.assertEqual({'one': True}, patterns.verdicts({'one': found}))
 
     def test_small_gaps(self):
@@ -90,7 +79,7 @@ class PatternTest(testtools.TestCase):
         requests = [
             request
             for number in range(count)
-            for request in stream(number * GIB, length, size)
+            for request in submitted.stream(number * GIB, length, size)
         ]
         chance.shuffle(requests)
         found = pattern(requests)
@@ -104,32 +93,36 @@ class VerdictsTest(testtools.TestCase):
             {'random': True, 'stream': False},
             patterns.verdicts(
                 {
-                    'random': pattern(scattered(100)),
-                    'stream': pattern(stream(0, 20, 64 * KIB)),
+                    'random': pattern(submitted.scattered(100)),
+                    'stream': pattern(submitted.stream(0, 20, 64 * KIB)),
                 }
             ),
         )
 
     def test_far_apart_but_long(self):
         """It moves much between two seeks."""
-        found = pattern(scattered(50, size=MIB))
+        found = pattern(submitted.scattered(50, size=MIB))
         self.assertEqual({'one': False}, patterns.verdicts({'one': found}))
 
     def test_half_of_them(self):
         for count, seeks in ((48, False), (50, True)):
-            found = pattern(scattered(count) + stream(200 * GIB, 50, 4 * KIB))
+            found = pattern(
+                submitted.scattered(count)
+                + submitted.stream(200 * GIB, 50, 4 * KIB)
+            )
             self.assertEqual({'one': seeks}, patterns.verdicts({'one': found}))
 
     def test_too_few(self):
         self.assertEqual(
-            {}, patterns.verdicts({'one': pattern(scattered(15))})
+            {}, patterns.verdicts({'one': pattern(submitted.scattered(15))})
         )
         self.assertEqual(
-            {}, patterns.verdicts({'one': pattern(stream(0, 3, KIB))})
+            {},
+            patterns.verdicts({'one': pattern(submitted.stream(0, 3, KIB))}),
         )
         self.assertEqual(
             {'one': False},
-            patterns.verdicts({'one': pattern(stream(0, 4, KIB))}),
+            patterns.verdicts({'one': pattern(submitted.stream(0, 4, KIB))}),
         )
 
     def test_far_less_to_blame(self):
@@ -137,8 +130,8 @@ class VerdictsTest(testtools.TestCase):
             {'much': True, 'little': False},
             patterns.verdicts(
                 {
-                    'much': pattern(scattered(130)),
-                    'little': pattern(scattered(20)),
+                    'much': pattern(submitted.scattered(130)),
+                    'little': pattern(submitted.scattered(20)),
                 }
             ),
         )

@@ -11,7 +11,6 @@
 #    under the License.
 
 import os
-import random
 
 import fixtures
 import numpy
@@ -26,22 +25,12 @@ from nova_diskplacer.contention import seekers
 from nova_diskplacer.contention import stack
 from nova_diskplacer.contention import tracing
 from tests import configured
+from tests.unit.nova_diskplacer.contention import submitted
 
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 DISK = records.Device('disk', 'sda', '8:0', rotational=True)
-
-
-def stream(start, count, size):
-    return [(start + number * size, size) for number in range(count)]
-
-
-def scattered(count, size=4 * KIB, over=100 * GIB):
-    chance = random.Random(5)  # noqa: S311
-    return [
-        (chance.randrange(over // size) * size, size) for _ in range(count)
-    ]
 
 
 class InspectorTest(testtools.TestCase):
@@ -102,8 +91,8 @@ class InspectorTest(testtools.TestCase):
 
     def test_found_and_confirmed(self):
         self.requests = {
-            (1, '8:0'): scattered(50),
-            (2, '8:0'): stream(0, 50, 64 * KIB),
+            (1, '8:0'): submitted.scattered(50),
+            (2, '8:0'): submitted.stream(0, 50, 64 * KIB),
         }
         begun = self.now
         self.assertEqual({'a'}, self.inspect(DISK, after=0))
@@ -139,11 +128,11 @@ class InspectorTest(testtools.TestCase):
         self.assertEqual([], self.samples)
 
     def test_pace(self):
-        self.requests = {(1, '8:0'): stream(0, 50, 64 * KIB)}
+        self.requests = {(1, '8:0'): submitted.stream(0, 50, 64 * KIB)}
         for after, count in ((1, 1), (1, 1), (1, 1), (2.1, 2)):
             self.inspect(DISK, after=after)
             self.assertEqual(count, len(self.samples))
-        self.requests = {(1, '8:0'): scattered(50)}
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
         self.inspect(DISK)
         self.samples.clear()
         # not flagged any more: the penalty helps
@@ -152,15 +141,15 @@ class InspectorTest(testtools.TestCase):
             self.assertEqual(count, len(self.samples))
 
     def test_sequential_now(self):
-        self.requests = {(1, '8:0'): scattered(50)}
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
         self.assertEqual({'a'}, self.inspect(DISK))
         # held down, it is slow to show it
-        self.requests = {(1, '8:0'): stream(0, 4, 64 * KIB)}
+        self.requests = {(1, '8:0'): submitted.stream(0, 4, 64 * KIB)}
         self.assertEqual(set(), self.inspect())
         self.assertIn('a seeks no more on disk disk', self.log.output)
 
     def test_idle(self):
-        self.requests = {(1, '8:0'): scattered(50)}
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
         self.assertEqual({'a'}, self.inspect(DISK))
         self.requests = {}
         self.assertEqual({'a'}, self.inspect(after=35))
@@ -170,14 +159,14 @@ class InspectorTest(testtools.TestCase):
         self.assertEqual([], self.samples)
 
     def test_departed(self):
-        self.requests = {(1, '8:0'): scattered(50)}
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
         self.assertEqual({'a'}, self.inspect(DISK))
         self.assertEqual(set(), self.inspect(DISK, keys=('b',), after=1))
         # also while it is traced
         self.assertEqual(set(), self.inspect(DISK, keys=('b',)))
 
     def test_disk_gone(self):
-        self.requests = {(1, '8:0'): scattered(50)}
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
         self.assertEqual({'a'}, self.inspect(DISK))
 
         def gone(device):
@@ -191,7 +180,7 @@ class InspectorTest(testtools.TestCase):
             raise exception.ContentionError('no')
             yield
 
-        self.requests = {(1, '8:0'): scattered(50)}
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
         self.assertEqual({'a'}, self.inspect(DISK))
         self.patch(tracing.Tracer, 'sample', sample)
         self.assertRaises(exception.ContentionError, self.inspect, DISK)
@@ -200,11 +189,11 @@ class InspectorTest(testtools.TestCase):
         """By the kernel, for whoever alone has the volume as a vdisk."""
         self.tops = {'253:0': True, '253:1': True}
         self.requests = {
-            (1, '253:0'): stream(0, 5, 4 * KIB),
-            (9, '253:0'): scattered(50),
-            (9, '253:1'): scattered(50),
-            (2, '253:1'): stream(0, 5, 4 * KIB),
-            (1, '253:1'): stream(0, 5, 4 * KIB),
+            (1, '253:0'): submitted.stream(0, 5, 4 * KIB),
+            (9, '253:0'): submitted.scattered(50),
+            (9, '253:1'): submitted.scattered(50),
+            (2, '253:1'): submitted.stream(0, 5, 4 * KIB),
+            (1, '253:1'): submitted.stream(0, 5, 4 * KIB),
         }
         self.assertEqual({'a'}, self.inspect(DISK))
         self.tops = {'253:0': False, '253:1': False}
