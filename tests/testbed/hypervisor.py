@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import uuid
 
 import libvirt
 
@@ -32,6 +33,29 @@ stdio_handler = "file"
 security_driver = "none"
 user = "root"
 group = "root"
+"""
+
+SERVER = """
+<domain type='qemu'>
+  <name>{name}</name>
+  <uuid>{uuid}</uuid>
+  <metadata>
+    <nova:instance
+        xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">
+      <nova:flavor name="m1"><nova:extraSpecs/></nova:flavor>
+    </nova:instance>
+  </metadata>
+  <memory unit='MiB'>16</memory>
+  <vcpu>1</vcpu>
+  {settings}
+  <os><type machine='q35'>hvm</type></os>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <controller type='usb' model='none'/>
+    <memballoon model='none'/>
+    {devices}
+  </devices>
+</domain>
 """
 
 # All that it takes, and nothing else that the guest has units of.
@@ -105,6 +129,17 @@ def _connect(case, uri):
                 raise
         time.sleep(0.2)
     case.addClassCleanup(case.libvirt.close)
+
+
+def server(name, settings='', devices=''):
+    """Return the XML of a small server that Nova could have made.
+
+    :param settings: more elements of the domain, in XML.
+    :param devices: more devices.
+    """
+    return SERVER.format(
+        name=name, uuid=uuid.uuid4(), settings=settings, devices=devices
+    )
 
 
 def destroy(domain):

@@ -15,7 +15,6 @@
 import dataclasses
 import os
 import time
-import uuid
 
 import fixtures
 import libvirt
@@ -38,31 +37,12 @@ MIB = 1 << 20
 BLOCK = 64 << 10
 BACKEND = '/machine/peripheral/virtio-disk0/virtio-backend'
 
-SERVER = """
-<domain type='qemu'>
-  <name>instance-00000001</name>
-  <uuid>{uuid}</uuid>
-  <metadata>
-    <nova:instance
-        xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">
-      <nova:flavor name="m1"><nova:extraSpecs/></nova:flavor>
-    </nova:instance>
-  </metadata>
-  <memory unit='MiB'>16</memory>
-  <vcpu>1</vcpu>
-  <resource><partition>{partition}</partition></resource>
-  <os><type machine='q35'>hvm</type></os>
-  <devices>
-    <emulator>/usr/bin/qemu-system-x86_64</emulator>
-    <controller type='usb' model='none'/>
-    <memballoon model='none'/>
-    <disk type='block' device='disk'>
-      <driver name='qemu' type='raw' cache='none'/>
-      <source dev='{path}'/>
-      <target dev='vda' bus='virtio'/>
-    </disk>
-  </devices>
-</domain>
+DISK = """
+<disk type='block' device='disk'>
+  <driver name='qemu' type='raw' cache='none'/>
+  <source dev='{path}'/>
+  <target dev='vda' bus='virtio'/>
+</disk>
 """
 
 
@@ -188,8 +168,10 @@ class ServersTest(AccountingTestCase):
         os.mkdir(os.path.dirname(self.path))
         os.symlink('/dev/disk/by-id/virtio-disk3', self.path)
         domain = self.libvirt.createXML(
-            SERVER.format(
-                uuid=uuid.uuid4(), partition=partition, path=self.path
+            hypervisor.server(
+                'instance-00000001',
+                f'<resource><partition>{partition}</partition></resource>',
+                DISK.format(path=self.path),
             ),
             libvirt.VIR_DOMAIN_START_PAUSED,
         )

@@ -17,7 +17,6 @@ import os
 import pathlib
 import signal
 import time
-import uuid
 
 import libvirt
 import testtools
@@ -41,27 +40,6 @@ PAUSED = libvirt.VIR_DOMAIN_START_PAUSED
 LOOKED_AT = 30
 MODEL = io_model.Model(20_000_000, 5000, 5000, 20_000_000, 5000, 5000, 200)
 
-SERVER = """
-<domain type='qemu'>
-  <name>{name}</name>
-  <uuid>{uuid}</uuid>
-  <metadata>
-    <nova:instance
-        xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">
-      <nova:flavor name="m1"><nova:extraSpecs/></nova:flavor>
-    </nova:instance>
-  </metadata>
-  <memory unit='MiB'>16</memory>
-  <vcpu>1</vcpu>
-  {tuning}
-  <os><type machine='q35'>hvm</type></os>
-  <devices>
-    <emulator>/usr/bin/qemu-system-x86_64</emulator>
-    <controller type='usb' model='none'/>
-    <memballoon model='none'/>
-  </devices>
-</domain>
-"""
 TUNING = """
 <blkiotune>
   <device><path>{path}</path><weight>50</weight></device>
@@ -96,9 +74,7 @@ class WeightsTestCase(testtools.TestCase):
 
     @classmethod
     def define(cls, name, tuning=''):
-        domain = cls.libvirt.defineXML(
-            SERVER.format(name=name, uuid=uuid.uuid4(), tuning=tuning)
-        )
+        domain = cls.libvirt.defineXML(hypervisor.server(name, tuning))
         cls.addClassCleanup(
             domain.undefineFlags, libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
         )
