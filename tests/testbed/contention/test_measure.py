@@ -26,6 +26,7 @@ import fixtures
 import numpy
 import testtools
 
+from nova_diskplacer import conf
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.contention import cgroups
 from nova_diskplacer.contention import devices
@@ -157,6 +158,9 @@ class MeasureTest(testtools.TestCase):
         path = os.path.join(self.directory, 'nova.conf')
         with open(path, 'w') as stream:
             stream.write(f'[diskplacer]\ndisk_root = {self.root}\n')
+        # the command parses its arguments once in a process
+        conf.CONF.reset()
+        self.addCleanup(conf.CONF.reset)
         with redirect_stdout(io.StringIO()) as printed:
             status = manage.main(
                 [
