@@ -88,5 +88,9 @@ def _get(path: str, query: dict[str, str]) -> dict[str, typing.Any]:
     if response.status_code != 200:
         LOG.warning('Placement refused to tell about disks: %s', response.text)
         return {}
-    answer: dict[str, typing.Any] = response.json()
+    try:
+        answer: dict[str, typing.Any] = response.json()
+    except ValueError as error:
+        LOG.warning('Placement did not answer in JSON: %s', error)
+        return {}
     return answer

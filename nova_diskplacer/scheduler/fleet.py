@@ -215,7 +215,7 @@ class Fleet:
         self._a[name][row, column] = value
 
     def _row(self, provider: str, disks: int) -> int:
-        row = self._rows.setdefault(provider, len(self._rows))
+        row = self._rows.get(provider, len(self._rows))
         height, width = self._a['medium'].shape
         if row >= height or disks > width:
             shape = (
@@ -238,15 +238,17 @@ class Fleet:
         if row == len(self._disks):
             self._disks.append(())
             self._volumes.append({})
+        # rows() takes no lock: a row is published when its arrays are there
+        self._rows[provider] = row
         return row
 
     def rows(self, providers: collections.abc.Iterable[str]) -> base.Ints:
         """Return each provider's row, -1 where no fresh report is known."""
         get = self._rows.get
         rows = np.array([get(uuid, -1) for uuid in providers], dtype=np.int64)
-        if len(self._seen):
-            stale = self._seen[rows] < self._clock() - self._timeout
-            rows[stale] = -1
+        seen = self._seen
+        if len(seen):
+            rows[seen[rows] < self._clock() - self._timeout] = -1
         return rows
 
     def view(self, rows: base.Ints, *, holds: bool = True) -> View:

@@ -82,6 +82,17 @@ class FleetListener:
         self._heard.set()
 
     def _settle(self) -> None:
+        try:
+            self._wait_for_reports()
+        except Exception:
+            LOG.exception(
+                'Placement did not tell which hosts have disks: requests do '
+                'not wait for their reports.'
+            )
+        finally:
+            self._warm.set()
+
+    def _wait_for_reports(self) -> None:
         end = time.monotonic() + self._timeout
         missing = self._expected() - self._fleet.providers()
         while missing and (left := end - time.monotonic()) > 0:
@@ -94,7 +105,6 @@ class FleetListener:
             len(self._fleet),
             len(missing),
         )
-        self._warm.set()
 
 
 _listeners: dict[int, FleetListener] = {}

@@ -12,6 +12,7 @@
 
 """Tests of the fleet of reported disks."""
 
+import threading
 import unittest
 
 import numpy as np
@@ -91,6 +92,36 @@ class FleetTest(unittest.TestCase):
         self.assertEqual(
             [10 * (1 + number % 14) for number in range(many)],
             slots.sum(axis=1).tolist(),
+        )
+
+    def test_rows_can_be_read_while_the_fleet_grows(self):
+        # wide, so that it takes a while to grow
+        wide = [fakes.disk(0, index) for index in range(100)]
+        providers = [fakes.host_uuid(number) for number in range(2100)]
+        reports = [fakes.report(number) for number in range(len(providers))]
+        reports[0]['disks'] = wide
+        growing = fakes.make_fleet()
+        errors = []
+        done = threading.Event()
+
+        def read():
+            while not done.is_set():
+                try:
+                    growing.rows(providers)
+                except IndexError as error:
+                    errors.append(error)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            for report in reports:
+                growing.update(report)
+        finally:
+            done.set()
+            reader.join()
+        self.assertEqual([], errors)
+        self.assertEqual(
+            list(range(len(providers))), growing.rows(providers).tolist()
         )
 
     def test_a_hold_counts_once(self):
