@@ -77,6 +77,7 @@ class Connections(core.Core):
             disk = volume.provider_location
             update = {}
             if disk:
+                self.require(disk, names.volume(volume))
                 self._check_attachable(context, volume, server_id)
             else:
                 disk = self.binder.bind(
@@ -107,7 +108,8 @@ class Connections(core.Core):
             self.exporter.remove(context, volume, self.local_path(volume))
         if volume.provider_location and volume.status in _RESTORED:
             with errors.explained():
-                self.binder.refill(
+                # what was cut off or left out is allocated again
+                self.binder.extend(
                     volume.provider_location,
                     names.volume(volume),
                     volume.size,
@@ -119,7 +121,7 @@ class Connections(core.Core):
         """Return how to attach the volume on the connector's host."""
         disk = volume.provider_location
         with errors.explained():
-            self.require(disk)
+            self.require(disk, names.volume(volume))
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)
         path = self.backend.device_path(disk, names.volume(volume))

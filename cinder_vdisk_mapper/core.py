@@ -78,16 +78,19 @@ class Core(driver.VolumeDriver):
         """Return the healthy disks of this backend's medium."""
         return binding.usable(self.backend, self.configuration.vdisk_media)
 
-    def require(self, disk: str | None) -> None:
-        """See that a disk is there and healthy.
+    def require(self, disk: str | None, vdisk: str | None = None) -> None:
+        """See that a disk is there and healthy, and a vdisk on it whole.
 
-        :raises DiskError: it is not.
+        :param vdisk: None where only the disk matters.
+        :raises DiskError: they are not.
         """
         if not disk:
             raise exception.DiskError('the volume is not bound to a disk')
         health = self.backend.disk(disk).health
         if health != discover.OK:
             raise exception.DiskError(f'disk {disk} of this host is {health}')
+        if vdisk:
+            self.binder.look(disk, vdisk)
 
     def delete_vdisk(self, disk: str | None, name: str) -> None:
         """Delete a vdisk and whatever a killed attempt left of it.

@@ -44,7 +44,21 @@ class Room:
         self.placement = placement
 
     def look(self, disk: str, name: str) -> tuple[discover.Disk, vdisks.VDisk]:
-        """Return a disk and the vdisk of that name on it.
+        """Return a disk and the vdisk of that name on it, which is whole.
+
+        :raises DiskError: the disk does not hold it, or is not there, or the
+            vdisk may not be used.
+        """
+        current, vdisk = self.find(disk, name)
+        if not vdisk.whole:
+            raise exception.DiskError(
+                f'vdisk {name} on disk {disk} is not whole: repeat the '
+                'extension that was interrupted, or delete it'
+            )
+        return current, vdisk
+
+    def find(self, disk: str, name: str) -> tuple[discover.Disk, vdisks.VDisk]:
+        """Return a disk and the vdisk of that name on it, whole or not.
 
         :raises DiskError: the disk does not hold it, or is not there.
         """
@@ -89,7 +103,7 @@ class Room:
         undo: collections.abc.Callable[[], None],
         refusal: BindingError,
     ) -> None:
-        """Change a disk and reserve it; all is as before if that fails.
+        """Change a disk and reserve it; undo what was made if that fails.
 
         The caller holds the disk's lock.
 
@@ -97,12 +111,15 @@ class Room:
         :raises DiskError: ``make`` fails.
         :raises PlacementError: Placement cannot be told.
         """
-        make()
         try:
+            make()
             if not self.reserve(disk):
                 raise refusal
         except exception.DiskPlacerError:
-            undo()
+            try:
+                undo()
+            except exception.DiskError as error:
+                LOG.warning('Disk %s is not as it was: %s', disk, error)
             self.sync(disk)
             raise
 

@@ -31,13 +31,18 @@ class Upkeep(room.Room):
     def extend(self, disk: str, name: str, size_gb: int) -> None:
         """Extend a bound vdisk to ``size_gb`` GiB.
 
+        An extension that was interrupted counts already and is finished
+        first.
+
         :raises BindingError: its disk has no room that nobody claims.
         :raises PlacementError: Placement cannot be asked or told.
         :raises DiskError: the disk is not there, or refuses.
         """
         with room.lock(f'disk-{disk}'):
-            current, vdisk = self.look(disk, name)
+            current, vdisk = self.find(disk, name)
             what = f'extend {name} from {vdisk.size_gb} to {size_gb} GiB'
+            if vdisk.size_bytes:
+                self.backend.extend(disk, name, vdisk.size_gb)
             if size_gb <= vdisk.size_gb:
                 # Placement may not know of an extension that was killed
                 if not self.reserve(disk):
@@ -54,16 +59,6 @@ class Upkeep(room.Room):
                 lambda: self.backend.shrink(disk, name, vdisk.size_gb),
                 refusal,
             )
-
-    def refill(self, disk: str, name: str, size_gb: int) -> None:
-        """Allocate again what a vdisk has lost by being truncated.
-
-        :raises BindingError: others have taken the room meanwhile.
-        :raises PlacementError: Placement cannot be asked or told.
-        :raises DiskError: the disk is not there, or refuses.
-        """
-        self.extend(disk, name, size_gb)
-        self.backend.extend(disk, name, size_gb)
 
     def delete(self, disk: str, name: str) -> None:
         """Delete a vdisk and give its space back.
@@ -173,7 +168,12 @@ class Upkeep(room.Room):
             current = self.backend.disk(disk)
             names = {vdisk.name for vdisk in current.vdisks}
             here = new_name if new_name in names else name
-            current, before = self.look(disk, here)
+            current, before = self.find(disk, here)
+            if here != name and before.volume_id != volume_id:
+                raise exception.DiskError(
+                    f'vdisk {here} on disk {disk} belongs to '
+                    f'{before.volume_id!r}'
+                )
             after = vdisks.VDisk(new_name, volume_id, None, size_gb << 30)
             free = self._room_with(current, before, after)
             refusal = _refusal(
@@ -224,7 +224,7 @@ class Upkeep(room.Room):
         new: vdisks.VDisk,
         make: collections.abc.Callable[[], None],
     ) -> None:
-        """Have a vdisk made on a disk, if the disk has the room."""
+        """Make a vdisk on a disk, if the disk has the room."""
         disk = current.uuid
         present = any(vdisk.name == new.name for vdisk in current.vdisks)
         free = self.room_gb(current)

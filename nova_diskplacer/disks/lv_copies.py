@@ -33,7 +33,8 @@ def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
     with lv_steps.changing(uuid) as group:
         if not lv_steps.present(group, snapshot, snapshot_id):
             tags = [f'{lvm.VOLUME}={snapshot_id}']
-            _snapshot(group, lv_steps.require(group, name), snapshot, tags)
+            volume = lv_steps.require_whole(group, name)
+            _snapshot(group, volume, snapshot, tags)
 
 
 def allocate_clone(
@@ -44,9 +45,9 @@ def allocate_clone(
     :raises DiskError: as :func:`clone`.
     """
     with lv_steps.changing(uuid) as group:
-        if lv_steps.present(group, name, volume_id):
+        if lv_steps.present(group, name, volume_id, complete=False):
             return
-        original = lv_steps.require(group, source)
+        original = lv_steps.require_whole(group, source)
         if original.size_bytes > size_bytes:
             raise exception.DiskError(
                 f'vdisk {source} of {original.size_bytes} bytes is larger '
@@ -77,7 +78,7 @@ def clone(
         volume = lv_steps.require(group, name)
         if lvm.INCOMPLETE not in volume.tags:
             return
-        original = lv_steps.require(group, source)
+        original = lv_steps.require_whole(group, source)
         if volume.thin:
             lv_steps.resize(group, volume, size_bytes)
             lv_steps.untag(group, volume, lvm.INCOMPLETE)
@@ -99,8 +100,8 @@ def revert(uuid: str, name: str, snapshot: str) -> None:
     :raises DiskError: there is no such vdisk, or the disk refuses.
     """
     group = lvm.require(uuid)
-    volume = lv_steps.require(group, name)
-    frozen = lv_steps.require(group, snapshot)
+    volume = lv_steps.require_whole(group, name)
+    frozen = lv_steps.require_whole(group, snapshot)
     source = lv_steps.activated(group, frozen)
     target = lv_steps.activated(group, volume)
     size = min(frozen.size_bytes, volume.size_bytes)
@@ -125,8 +126,8 @@ def copy(uuid: str, name: str, target_uuid: str) -> None:
         refuses.
     """
     group, target_group = lvm.require(uuid), lvm.require(target_uuid)
-    volume = lv_steps.require(group, name)
-    target = lv_steps.require(target_group, name)
+    volume = lv_steps.require_whole(group, name)
+    target = lv_steps.require_whole(target_group, name)
     if volume.vdisk.volume_id != target.vdisk.volume_id:
         raise exception.DiskError(
             f'vdisk {name} on disk {target_uuid} belongs to '

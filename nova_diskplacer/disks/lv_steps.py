@@ -71,14 +71,20 @@ def clean(uuid: str, name: str) -> None:
     group = lvm.require(uuid)
     volume = require(group, name)
     path = activated(group, volume)
-    start = volume.tag(lvm.DIRTY_FROM)
-    if start:
-        raw.zero(path, int(start), volume.size_bytes)
-        untag(group, volume, f'{lvm.DIRTY_FROM}={start}')
+    if volume.dirty_from is not None:
+        raw.zero(path, volume.dirty_from, volume.size_bytes)
+        untag(group, volume, *volume.dirty_tags)
 
 
-def present(group: lvm.Group, name: str, volume_id: str) -> bool:
-    """Tell whether a vdisk is there; one marked as deleted is no more."""
+def present(
+    group: lvm.Group, name: str, volume_id: str, *, complete: bool = True
+) -> bool:
+    """Tell whether the vdisk of a volume is there.
+
+    :param complete: whether it must not be a clone that is being made.
+    :raises DiskError: it is another volume's, is being deleted, or is not
+        complete.
+    """
     volume = group.find(name)
     if volume is None:
         return False
@@ -87,10 +93,10 @@ def present(group: lvm.Group, name: str, volume_id: str) -> bool:
         raise exception.DiskError(
             f'vdisk {name} in {group.name} belongs to {owner!r}'
         )
-    if lvm.DELETED in volume.tags:
-        raise exception.DiskError(
-            f'vdisk {name} in {group.name} is being deleted'
-        )
+    if lvm.DELETED in volume.tags or (
+        complete and lvm.INCOMPLETE in volume.tags
+    ):
+        raise _unfinished(group, volume)
     return True
 
 
@@ -103,6 +109,24 @@ def require(group: lvm.Group, name: str) -> lvm.Volume:
     if volume is None:
         raise exception.DiskError(f'{group.name} has no vdisk {name}')
     return volume
+
+
+def require_whole(group: lvm.Group, name: str) -> lvm.Volume:
+    """Return a vdisk whose bytes are all its own.
+
+    :raises DiskError: there is none of that name, or it may hold bytes of
+        others, or lacks some of its own.
+    """
+    volume = require(group, name)
+    if volume.unfinished:
+        raise _unfinished(group, volume)
+    return volume
+
+
+def _unfinished(group: lvm.Group, volume: lvm.Volume) -> exception.DiskError:
+    return exception.DiskError(
+        f'vdisk {volume.vdisk.name} in {group.name} {volume.unfinished}'
+    )
 
 
 def snapshots(group: lvm.Group, volume: lvm.Volume) -> list[str]:
@@ -147,9 +171,13 @@ def tag(group: lvm.Group, volume: lvm.Volume, tag: str) -> None:
     lvm.run('lvchange', '--addtag', tag, full_name(group, volume))
 
 
-def untag(group: lvm.Group, volume: lvm.Volume, tag: str) -> None:
-    """Take a tag from a volume."""
-    lvm.run('lvchange', '--deltag', tag, full_name(group, volume))
+def untag(group: lvm.Group, volume: lvm.Volume, *tags: str) -> None:
+    """Take tags from a volume."""
+    lvm.run(
+        'lvchange',
+        *(f'--deltag={tag}' for tag in tags),
+        full_name(group, volume),
+    )
 
 
 def full_name(group: lvm.Group, volume: lvm.Volume) -> str:

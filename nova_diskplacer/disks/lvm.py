@@ -99,6 +99,28 @@ class Volume:
         return _value(self.tags, key)
 
     @property
+    def dirty_from(self) -> int | None:
+        """The first byte that may be somebody else's yet, None if none is."""
+        starts = [tag.partition('=')[2] for tag in self.dirty_tags]
+        return min((_number(one) or 0 for one in starts), default=None)
+
+    @property
+    def dirty_tags(self) -> list[str]:
+        """The tags that say so."""
+        return sorted(one for one in self.tags if one.startswith(DIRTY_FROM))
+
+    @property
+    def unfinished(self) -> str:
+        """Why it may not be used as it is, '' if it may."""
+        if DELETED in self.tags:
+            return 'is being deleted'
+        if INCOMPLETE in self.tags:
+            return 'is a clone that is not complete'
+        if self.dirty_from is not None:
+            return 'is not zeroed yet'
+        return ''
+
+    @property
     def vdisk(self) -> vdisks_.VDisk:
         """The vdisk that the volume is."""
         return vdisks_.VDisk(
@@ -106,6 +128,7 @@ class Volume:
             self.tag(VOLUME),
             self.tag(SERVER) or None,
             self.size_bytes,
+            not self.unfinished,
         )
 
 

@@ -53,15 +53,18 @@ def create(
 def extend(uuid: str, name: str, size_bytes: int) -> None:
     """Make a volume ``size_bytes`` long; what it gains reads as zeros.
 
-    One that is as long or longer stays as it is.
+    One that is as long or longer keeps its size. What an extension that was
+    interrupted has left to be zeroed is zeroed.
 
-    :raises DiskError: there is no such vdisk, or the disk lacks the space.
+    :raises DiskError: there is no such vdisk, it is a clone that is not
+        complete, or the disk lacks the space.
     """
     with lv_steps.changing(uuid) as group:
         volume = lv_steps.require(group, name)
+        lv_steps.present(group, name, volume.vdisk.volume_id)
         if volume.size_bytes < size_bytes:
             lv_steps.check_room(group, size_bytes - volume.size_bytes)
-            if lv_steps.is_dirty(group) and not volume.tag(lvm.DIRTY_FROM):
+            if lv_steps.is_dirty(group) and volume.dirty_from is None:
                 lv_steps.tag(
                     group, volume, f'{lvm.DIRTY_FROM}={volume.size_bytes}'
                 )
@@ -79,6 +82,8 @@ def shrink(uuid: str, name: str, size_bytes: int) -> None:
         volume = lv_steps.require(group, name)
         if volume.size_bytes > size_bytes:
             lv_steps.resize(group, volume, size_bytes)
+        if volume.dirty_from is not None and volume.dirty_from >= size_bytes:
+            lv_steps.untag(group, volume, *volume.dirty_tags)
 
 
 def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
@@ -91,7 +96,7 @@ def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
     with lv_steps.changing(uuid) as group:
         volume, there = group.find(name), group.find(new_name)
         if volume is None or name == new_name:
-            lv_steps.present(group, new_name, volume_id)
+            lv_steps.present(group, new_name, volume_id, complete=False)
             volume = lv_steps.require(group, new_name)
         elif there is not None:
             raise exception.DiskError(

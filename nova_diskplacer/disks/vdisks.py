@@ -42,12 +42,17 @@ GIB = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class VDisk:
-    """A vdisk; ``server_id`` is the server that it was bound for."""
+    """A vdisk; ``server_id`` is the server that it was bound for.
+
+    ``whole`` is False while it may hold bytes of others, lacks some of its
+    own, or is being deleted: nobody may use it then.
+    """
 
     name: str
     volume_id: str
     server_id: str | None
     size_bytes: int
+    whole: bool = True
 
     @property
     def size_gb(self) -> int:

@@ -30,6 +30,7 @@ class Backend(base.Backend):
 
     ``full`` holds the disks that refuse to allocate; ``changed`` is called
     after each allocation; ``content`` is what (disk, name) holds.
+    ``interrupted`` has extensions end before what they add is zeroed.
     """
 
     connection_type = 'fake'
@@ -40,6 +41,7 @@ class Backend(base.Backend):
         self.full = set()
         self.content = {}
         self.changed = lambda: None
+        self.interrupted = False
 
     def disks(self):
         return [self.known[uuid] for uuid in sorted(self.known)]
@@ -59,11 +61,14 @@ class Backend(base.Backend):
         self.content[disk, name] = ''
 
     def extend(self, disk, name, size_gb):
-        self._resize(disk, name, size_gb)
+        self._change(disk, name, size_gb, False, max)
+        if self.interrupted:
+            raise exception.DiskError('interrupted')
+        self._change(disk, name, size_gb, True, max)
         self.changed()
 
     def shrink(self, disk, name, size_gb):
-        self._resize(disk, name, size_gb)
+        self._change(disk, name, size_gb, True, min)
 
     def delete(self, disk, name):
         held = self.known[disk].vdisks
@@ -122,11 +127,16 @@ class Backend(base.Backend):
         self.changed()
         return True
 
-    def _resize(self, disk, name, size_gb):
+    def _change(self, disk, name, size_gb, whole, choose):
+        """Resize a vdisk to the larger or smaller of two sizes."""
         self._set(
             disk,
             [
-                dataclasses.replace(vdisk, size_bytes=size_gb * GIB)
+                dataclasses.replace(
+                    vdisk,
+                    size_bytes=choose(vdisk.size_bytes, size_gb * GIB),
+                    whole=whole,
+                )
                 if vdisk.name == name
                 else vdisk
                 for vdisk in self.known[disk].vdisks

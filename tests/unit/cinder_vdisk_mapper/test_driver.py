@@ -26,6 +26,7 @@ from oslo_config import fixture as config_fixture
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import servers
+from nova_diskplacer.exception import DiskError
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
@@ -225,7 +226,8 @@ class VolumeTestCase(DriverTestCase):
         self.get.assert_not_called()
 
     def test_connection(self):
-        what = volume(provider_location='a')
+        what = volume()
+        what.provider_location = self.export(what)
         self.assertEqual(
             {
                 'driver_volume_type': 'fake',
@@ -244,6 +246,24 @@ class VolumeTestCase(DriverTestCase):
                 {'host': 'node'},
             )
             self.assertIn(reason, str(error))
+
+    def test_no_connection_to_what_is_not_whole(self):
+        what = volume()
+        what.provider_location = self.export(what)
+        self.driver.backend.interrupted = True
+        self.driver.backend.shrink = mock.Mock(side_effect=DiskError('busy'))
+        for attempt in (
+            lambda: self.driver.extend_volume(what, 20),
+            lambda: self.driver.initialize_connection(what, {'host': 'node'}),
+            lambda: self.export(what),
+            lambda: self.driver.create_cloned_volume(volume(id='2'), what),
+            lambda: self.driver.revert_to_snapshot(None, what, mock.Mock()),
+        ):
+            self.assertRaises(cinder_exc.VolumeDriverException, attempt)
+        self.driver.backend.interrupted = False
+        self.driver.extend_volume(what, 20)
+        self.export(what)
+        self.driver.initialize_connection(what, {'host': 'node'})
 
     def test_ensure_export_never_fails(self):
         for disk in ('a', 'c', 'elsewhere', None):

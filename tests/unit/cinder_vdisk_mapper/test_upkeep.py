@@ -242,6 +242,45 @@ class ExtendTestCase(test_binding.BindingTestCase):
             self.assertEqual(30, self.size())
             self.assertEqual(30, self.reserved()['a'])
 
+    def test_failure_is_undone(self):
+        self.backend.interrupted = True
+        self.assertRaises(
+            exception.DiskError, self.binder.extend, 'a', 'volume-1', 30
+        )
+        # finishing what was there fails, too, but changes no size
+        self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
+
+    def test_interrupted(self):
+        """The last run was killed; the size it was to have does not matter."""
+        for size in (30, 20, 40):
+            self.backend._change('a', 'volume-1', 30, False, max)
+            self.assertRaisesRegex(
+                exception.DiskError,
+                'is not whole: repeat the extension',
+                self.binder.look,
+                'a',
+                'volume-1',
+            )
+            self.binder.extend('a', 'volume-1', size)
+            self.assertEqual(max(size, 30), self.size())
+            self.assertEqual(max(size, 30), self.reserved()['a'])
+            self.binder.look('a', 'volume-1')
+
+    def test_interrupted_within_a_gib(self):
+        (vdisk,) = self.backend.known['a'].vdisks
+        for size in (11, 10, 20):
+            self.backend._set(
+                'a',
+                [
+                    dataclasses.replace(
+                        vdisk, size_bytes=vdisk.size_bytes + fakes.GIB // 4
+                    )
+                ],
+            )
+            self.binder.extend('a', 'volume-1', size)
+            (found,) = self.backend.known['a'].vdisks
+            self.assertEqual(max(size, 11) * fakes.GIB, found.size_bytes)
+
     def test_no_room(self):
         self.placement.claim('other', {'a': 80})
         error = self.assertRaises(
