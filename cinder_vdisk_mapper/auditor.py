@@ -34,6 +34,7 @@ from oslo_utils import timeutils
 from cinder_vdisk_mapper import audit
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import core
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import room
 from cinder_vdisk_mapper import servers
 from cinder_vdisk_mapper.backend import base
@@ -327,6 +328,7 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Host:
             '[oslo_concurrency] lock_path of cinder.conf is not set; it must '
             'be the one of cinder-volume'
         )
+    locks.make_directory(config.state_path)
     # cannot be imported before the caller has registered Cinder's objects
     manager = importutils.import_module('cinder.volume.manager')
     names, backends = [], {}

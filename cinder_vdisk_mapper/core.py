@@ -23,6 +23,7 @@ from stevedore import driver as stevedore_driver
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import conf
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer import placement
@@ -49,13 +50,17 @@ class Core(driver.VolumeDriver):
         self.backend = load_backend(self.configuration)
 
     def check_for_setup_error(self) -> None:
-        """Refuse to start without a lock path; disks may come later."""
+        """Refuse to start without a lock path; disks may come later.
+
+        Locks that a killed process has left are removed.
+        """
         if not CONF.oslo_concurrency.lock_path:
             raise cinder_exc.VolumeDriverException(
                 message='[oslo_concurrency] lock_path of cinder.conf is not '
                 'set; it must be a directory that all cinder-volume '
                 'processes of the host share'
             )
+        locks.sweep()
         if not self.disks():
             LOG.warning(
                 'No healthy disk (%s) under vdisk_disk_root=%s',

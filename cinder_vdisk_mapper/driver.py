@@ -31,7 +31,6 @@ from cinder_vdisk_mapper import manage
 from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import names
 from cinder_vdisk_mapper import policies
-from cinder_vdisk_mapper import room
 from cinder_vdisk_mapper import snapshots
 from cinder_vdisk_mapper import stats
 
@@ -73,11 +72,6 @@ class VDiskMapperDriver(
             return
         with errors.explained():
             self.delete_vdisk(volume.provider_location, names.volume(volume))
-
-    @classmethod
-    def clean_volume_file_locks(cls, volume_id: str) -> None:
-        """Remove what is left of the lock of a volume that is gone."""
-        room.forget_lock(f'volume-{volume_id}')
 
     def extend_volume(self, volume: Any, new_size: int) -> None:
         """Extend a volume to ``new_size`` GiB; it must not be attached.

@@ -15,9 +15,9 @@
 import collections.abc
 import contextlib
 
-from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer import placement as placement_
@@ -26,8 +26,6 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import vdisks
 
 LOG = logging.getLogger(__name__)
-
-_PREFIX = 'vdisk-'
 
 
 class BindingError(exception.DiskPlacerError):
@@ -124,17 +122,12 @@ class Room:
             raise
 
 
-@contextlib.contextmanager
-def lock(name: str) -> collections.abc.Iterator[None]:
+def lock(name: str) -> contextlib.AbstractContextManager[None]:
     """Hold ``name`` against all threads and processes of this host.
 
     Whoever takes several takes that of the server first, then that of the
     volume, then that of the disk.
+
+    :raises DiskPlacerError: the lock file cannot be made or opened.
     """
-    with lockutils.lock(name, lock_file_prefix=_PREFIX, external=True):
-        yield
-
-
-def forget_lock(name: str) -> None:
-    """Remove the file of a lock whose object is no more."""
-    lockutils.remove_external_lock_file(name, lock_file_prefix=_PREFIX)
+    return locks.hold(name)

@@ -101,10 +101,22 @@ def _configure(args: argparse.Namespace) -> None:
     files = args.cinder_config_file or cfg.find_config_files(project='cinder')
     try:
         conf([], project='cinder', default_config_files=files)
-        conf.set_default('use_stderr', True)
+        _log_to_stderr(conf)
         logging.setup(conf, 'cinder')
     except (cfg.Error, logging.LogConfigError) as error:
         raise exception.DiskPlacerError(str(error)) from error
+
+
+def _log_to_stderr(conf: cfg.ConfigOpts) -> None:
+    """Log to standard error only.
+
+    A log file that root makes could not be written by cinder-volume.
+    """
+    for name in ('log_config_append', 'log_dir', 'log_file'):
+        conf.set_override(name, None)
+    for name in ('use_journal', 'use_syslog'):
+        conf.set_override(name, False)
+    conf.set_override('use_stderr', True)
 
 
 def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:

@@ -1,0 +1,206 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Locks that cinder-volume's processes and the audit of a host share.
+
+A lock is a file in ``[oslo_concurrency] lock_path``, locked with flock. The
+file exists while somebody holds or awaits the lock: its holder removes it. So
+whoever gets the lock of a file sees whether the path still leads to that
+file, and starts over where it does not.
+
+The audit runs as root and cinder-volume as a user of its own. A file that
+root makes therefore belongs to the owner of its directory from the moment
+when it appears.
+"""
+
+import collections.abc
+import contextlib
+import fcntl
+import os
+import pwd
+import tempfile
+import time
+
+from oslo_concurrency import lockutils
+from oslo_config import cfg
+
+from nova_diskplacer import exception
+
+CONF = cfg.CONF
+
+_PREFIX = 'vdisk-'
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+# Seconds between two attempts at a lock that another process holds.
+_INTERVAL = 0.01
+
+
+@contextlib.contextmanager
+def hold(name: str) -> collections.abc.Iterator[None]:
+    """Hold ``name`` against all threads and processes of this host.
+
+    :raises DiskPlacerError: the lock file cannot be made or opened.
+    """
+    path = os.path.join(_directory(), _PREFIX + name)
+    # threads of this process wait here
+    with lockutils.lock(name, lock_file_prefix=_PREFIX):
+        descriptor = _acquire(path)
+        try:
+            yield
+        finally:
+            _release(path, descriptor)
+
+
+def sweep() -> None:
+    """Remove the lock files that processes left when they were killed."""
+    directory = _directory()
+    if not os.path.isdir(directory):
+        return
+    for name in os.listdir(directory):
+        if name.startswith((_PREFIX, '.' + _PREFIX)):
+            path = os.path.join(directory, name)
+            # one that is held, or not ours to open, stays
+            with contextlib.suppress(OSError):
+                descriptor = os.open(path, _FLAGS)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    os.close(descriptor)
+                else:
+                    _release(path, descriptor)
+
+
+def make_directory(owner_of: str) -> None:
+    """Make the directory of the locks as root, if there is none.
+
+    :param owner_of: a directory that belongs to the user of cinder-volume,
+        to whom the new one will belong.
+    :raises DiskPlacerError: it cannot be made.
+    """
+    directory = _directory()
+    if os.path.isdir(directory):
+        return
+    try:
+        owner = os.stat(owner_of)
+        parent = os.path.dirname(os.path.abspath(directory))
+        os.makedirs(parent, exist_ok=True)
+        new = tempfile.mkdtemp(prefix='.' + _PREFIX, dir=parent)
+        os.chown(new, owner.st_uid, owner.st_gid)
+        try:
+            os.rename(new, directory)
+        except OSError:
+            # cinder-volume was faster
+            os.rmdir(new)
+    except OSError as error:
+        raise exception.DiskPlacerError(
+            f'[oslo_concurrency] lock_path {directory} does not exist and '
+            f'cannot be made for the owner of state_path {owner_of} '
+            f'({error.strerror}: {error.filename}): make it, owned by the '
+            'user that cinder-volume runs as'
+        ) from error
+
+
+def _directory() -> str:
+    directory: str | None = CONF.oslo_concurrency.lock_path
+    if not directory:
+        raise exception.DiskPlacerError(
+            '[oslo_concurrency] lock_path is not set; it must be a directory '
+            'that all cinder-volume processes of the host share'
+        )
+    return directory
+
+
+def _acquire(path: str) -> int:
+    """Return a descriptor of the locked file that is at ``path``."""
+    while True:
+        try:
+            descriptor = _open(path)
+        except OSError as error:
+            raise _explained(path, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            time.sleep(_INTERVAL)
+            continue
+        if _is_at(path, descriptor):
+            return descriptor
+        os.close(descriptor)
+
+
+def _release(path: str, descriptor: int) -> None:
+    # a file that stays is no harm: nobody holds it
+    with contextlib.suppress(OSError):
+        if _is_at(path, descriptor):
+            os.unlink(path)
+    os.close(descriptor)
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Tell whether a path leads to the open file still."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _open(path: str) -> int:
+    """Open a lock file, which is made if there is none."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, _FLAGS)
+        directory = os.path.dirname(path)
+        os.makedirs(directory, exist_ok=True)
+        owner = os.stat(directory)
+        if os.geteuid() == 0 and owner.st_uid != 0:
+            _make_for(owner, path)
+        else:
+            return os.open(path, _FLAGS | os.O_CREAT, 0o600)
+
+
+def _make_for(owner: os.stat_result, path: str) -> None:
+    """Make a file that belongs to ``owner`` before others can see it."""
+    directory, name = os.path.split(path)
+    descriptor, new = tempfile.mkstemp(prefix=f'.{name}-', dir=directory)
+    try:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        # another process may have made it, or swept up the new one
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            os.link(new, path, follow_symlinks=False)
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+
+
+def _explained(path: str, error: OSError) -> exception.DiskPlacerError:
+    """Return what to raise where a lock file cannot be made or opened."""
+    message = f'lock file {path}: {error.strerror}'
+    if isinstance(error, PermissionError):
+        there = path if os.path.lexists(path) else os.path.dirname(path)
+        user = _user(os.geteuid())
+        with contextlib.suppress(OSError):
+            status = os.lstat(there)
+            message += (
+                f' for user {user}: {there} belongs to user '
+                f'{_user(status.st_uid)} with mode '
+                f'{status.st_mode & 0o7777:04o}; if cinder-volume runs as '
+                f'user {user}, chown {user} {there}'
+            )
+    return exception.DiskPlacerError(message)
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
