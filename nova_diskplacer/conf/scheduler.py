@@ -75,9 +75,9 @@ Keep it at several times ``[diskplacer_agent] report_interval``.
         min=0.0,
         max=60.0,
         help="""
-Time in seconds at most that the first requests for vdisks in a scheduler
-worker wait until the agents of all hosts with disks have answered its call
-for reports. Later requests never wait.
+Time in seconds at most that the first requests for vdisks, or with volumes,
+in a scheduler worker wait until the agents of all hosts with disks have
+answered its call for reports. Later requests never wait.
 """,
     ),
 ]

@@ -38,6 +38,9 @@ Look = collections.abc.Callable[
 
 Offer = tuple[fleets.View, base.Ints]
 
+#: What is claimed on disks only; a disk's GiB may be reserved already.
+_OF_DISKS = frozenset((placement.GB, placement.MBPS))
+
 
 class Pass:
     """One pass of the filter over the H hosts of one request.
@@ -207,7 +210,7 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
         allocations = {
             provider: allocation
             for provider, allocation in candidate['allocations'].items()
-            if placement.GB not in allocation['resources']
+            if allocation['resources'].keys().isdisjoint(_OF_DISKS)
         }
         claims = self._pass.plan.allocations(
             view.disks[0], counts, view.reserved_gb[0]

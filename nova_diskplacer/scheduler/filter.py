@@ -20,13 +20,15 @@ enabled_filters``: a filter behind it that rewrites the candidates takes its
 last look at Placement away, and NUMATopologyFilter, whose limits it completes,
 must come before it.
 
-A request without ``diskplacer:`` extra specs passes untouched.
+Whatever its flavor asks for, a server that has or brings bound vdisks stays
+on their host. A request with neither passes untouched.
 """
 
 import typing
 
 import numpy as np
 from nova.scheduler import filters
+from nova.scheduler import utils
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
@@ -55,6 +57,8 @@ class DiskPlacementFilter(filters.BaseHostFilter):
         spec_obj: typing.Any,
     ) -> typing.Iterable[typing.Any]:
         """Return the hosts that hold the request's vdisks."""
+        if utils.request_is_rebuild(spec_obj):
+            return filter_obj_list
         try:
             request = asked.by(spec_obj)
         except (ValueError, exception.ProfileError) as error:
@@ -66,8 +70,23 @@ class DiskPlacementFilter(filters.BaseHostFilter):
             )
             return []
         if request is None:
-            return filter_obj_list
+            return _stay(filter_obj_list, spec_obj)
         return _place(list(filter_obj_list), spec_obj, request)
+
+
+def _stay(
+    hosts: typing.Iterable[typing.Any], spec: typing.Any
+) -> typing.Iterable[typing.Any]:
+    """Return the hosts for a server that asks for no vdisks.
+
+    Those that it has or brings are not claimed: their disks' inventories
+    reserve what no server claims.
+    """
+    attached = bound.brought(spec)
+    if not attached:
+        return hosts
+    vdisks = _bound(attached, listener.get_fleet())
+    return _where_bound(list(hosts), spec, attached, vdisks)
 
 
 def _place(
@@ -120,19 +139,8 @@ def planned(
 ) -> tuple[Hosts, plans.Plan]:
     """Return what to place, and the hosts where its bound vdisks let it."""
     attached = bound.brought(spec)
-    vdisks = fleet.bound(volume.volume_id for volume in attached)
-    remembered = _remembered(attached, vdisks)
-    allowed = _where_bound(hosts, vdisks, remembered)
-    if len(allowed) < len(hosts):
-        LOG.info(
-            'Server %s has vdisks on the disks of host %s and cannot be '
-            'anywhere else: %d of %d hosts rejected. Volumes: %s',
-            spec.instance_uuid,
-            ', '.join(sorted({vdisk.host for vdisk in vdisks} | remembered)),
-            len(hosts) - len(allowed),
-            len(hosts),
-            ', '.join(volume.volume_id for volume in attached),
-        )
+    vdisks = _bound(attached, fleet)
+    allowed = _where_bound(hosts, spec, attached, vdisks)
     own = [v for v in vdisks if v.server_id == spec.instance_uuid]
     others = [v for v in vdisks if v.server_id != spec.instance_uuid]
     return allowed, plans.Plan(request, tuple(own), tuple(others))
@@ -166,24 +174,46 @@ def _explain(
     )
 
 
+def _bound(
+    attached: list[bound.Attached], fleet: fleets.Fleet
+) -> list[fleets.BoundVDisk]:
+    """Return those of the volumes that an agent reports as vdisks."""
+    return fleet.bound(volume.volume_id for volume in attached)
+
+
 def _where_bound(
-    hosts: Hosts, vdisks: list[fleets.BoundVDisk], names: set[str]
+    hosts: Hosts,
+    spec: typing.Any,
+    attached: list[bound.Attached],
+    vdisks: list[fleets.BoundVDisk],
 ) -> Hosts:
     """Return the hosts on which all bound vdisks of a server lie.
 
+    :param attached: the server's volumes. Of those that no agent reports,
+        because it is away, Nova remembers the host from their connection.
     :param vdisks: those that an agent reports.
-    :param names: the hosts of the others (their agent is away), as Nova
-        remembers them of their connections.
     :returns: ``hosts`` itself where nothing is bound.
     """
     providers = {vdisk.provider for vdisk in vdisks}
+    names = _remembered(attached, vdisks)
     if not providers and not names:
         return hosts
-    return [
+    allowed = [
         host
         for host in hosts
         if providers <= {host.uuid} and names <= {host.host}
     ]
+    if len(allowed) < len(hosts):
+        LOG.info(
+            'Server %s has vdisks on the disks of host %s and cannot be '
+            'anywhere else: %d of %d hosts rejected. Volumes: %s',
+            spec.instance_uuid,
+            ', '.join(sorted({vdisk.host for vdisk in vdisks} | names)),
+            len(hosts) - len(allowed),
+            len(hosts),
+            ', '.join(volume.volume_id for volume in attached),
+        )
+    return allowed
 
 
 def _remembered(

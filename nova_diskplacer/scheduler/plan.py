@@ -67,12 +67,11 @@ class Plan:
         vdisks = request.vdisks
         per_disk = request.vdisks_per_disk
         if self.own or self.others:
-            view, taken = self._beside_own(view)
+            view, taken, bad = self._beside_own(view)
             slots = view.slots(request)
             vdisks = max(0, vdisks - len(self.own))
             if request.mapping == flavor.ROUND_ROBIN:
                 slots = np.clip(slots, 0, np.maximum(per_disk - taken, 0))
-            bad = (taken > 0) & (view.free_gb < 0)
             if allowed is not None:
                 bad |= (taken > 0) & ~allowed
             unfit = bad.any(axis=1)
@@ -88,48 +87,72 @@ class Plan:
         fits = (counts.sum(axis=1) == vdisks) & ~unfit
         return Choice(fits, counts, policy.score(counts, view.load))
 
-    def _beside_own(self, view: fleet.View) -> tuple[fleet.View, base.Ints]:
-        claims = [
-            self._own_claims(disks, reserved)
-            for disks, reserved in zip(
-                view.disks, view.reserved_gb, strict=True
-            )
-        ]
+    def _beside_own(
+        self, view: fleet.View
+    ) -> tuple[fleet.View, base.Ints, base.Bools]:
+        """Return what is left beside the vdisks that are there already.
+
+        :returns: the view without what they claim, how many of them are on
+            each disk (H, D), and the disks that lack room for the claims
+            (H, D).
+        """
         taken = np.zeros_like(view.free_gb)
-        free_gb, free_mbps = view.free_gb.copy(), view.free_mbps.copy()
+        gb, mbps = np.zeros_like(view.free_gb), np.zeros_like(view.free_mbps)
         on_disk = collections.Counter(
             vdisk.disk for vdisk in self.own + self.others
         )
         for row, disks in enumerate(view.disks):
+            claims = self._own_claims(disks, view.reserved_gb[row])
             for column, disk in enumerate(disks):
                 taken[row, column] = on_disk[disk]
-                claim = claims[row].get(disk, {})
-                free_gb[row, column] -= claim.get(GB, 0)
-                free_mbps[row, column] -= claim.get(MBPS, 0)
-        view = dataclasses.replace(view, free_gb=free_gb, free_mbps=free_mbps)
-        return view, taken
+                claim = claims.get(disk, {})
+                gb[row, column] = claim.get(GB, 0)
+                mbps[row, column] = claim.get(MBPS, 0)
+        lacking: base.Bools = (gb > 0) & (gb > view.free_gb)
+        lacking |= (mbps > 0) & (mbps > view.free_mbps)
+        view = dataclasses.replace(
+            view,
+            free_gb=view.free_gb - gb,
+            free_mbps=view.free_mbps - mbps,
+        )
+        return view, taken, lacking
 
     def _own_claims(
         self, disks: tuple[str, ...], reserved_gb: base.Ints
     ) -> dict[str, Resources]:
         """Return what the vdisks already there need to claim on each disk.
 
-        What a disk's inventory reserves for them (a shelved server's, say)
-        stays reserved and is not claimed a second time.
+        The GiB that a disk's inventory reserves for them (a shelved
+        server's, say) stay reserved and are not claimed a second time. MB/s
+        are never reserved, so they are always claimed.
         """
         size: collections.Counter[str] = collections.Counter()
-        number: collections.Counter[str] = collections.Counter()
         for vdisk in self.own:
             size[vdisk.disk] += vdisk.size_gb
-            number[vdisk.disk] += 1
+        number = collections.Counter(vdisk.disk for vdisk in self._of_flavor())
         claims = {}
         for disk, reserved in zip(disks, reserved_gb.tolist(), strict=False):
-            claim = size[disk] - min(size[disk], reserved)
-            if claim > 0:
-                claims[disk] = _resources(
-                    claim, number[disk] * self.request.vdisk_mbps
-                )
+            claim = _resources(
+                size[disk] - min(size[disk], reserved),
+                number[disk] * self.request.vdisk_mbps,
+            )
+            if claim:
+                claims[disk] = claim
         return claims
+
+    def _of_flavor(self) -> list[fleet.BoundVDisk]:
+        """Return the own vdisks that the flavor's MB/s are for.
+
+        A server may have more than its flavor gives it: those attached
+        while it ran claim none.
+        """
+        return sorted(
+            self.own,
+            key=lambda vdisk: (
+                vdisk.size_gb != self.request.vdisk_gb,
+                vdisk.volume_id,
+            ),
+        )[: self.request.vdisks]
 
     def allocations(
         self,
@@ -157,4 +180,6 @@ class Plan:
 
 
 def _resources(gb: int, mbps: int) -> Resources:
-    return {GB: gb, MBPS: mbps} if mbps else {GB: gb}
+    return {
+        name: amount for name, amount in ((GB, gb), (MBPS, mbps)) if amount
+    }

@@ -22,6 +22,7 @@ import functools
 import os
 import sys
 import time
+import types
 import uuid
 import warnings
 
@@ -34,9 +35,11 @@ from sqlalchemy import exc
 
 from nova_diskplacer import conf
 from nova_diskplacer import reports
+from nova_diskplacer.disks import ledger
 from nova_diskplacer.scheduler import asked
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import listener
+from tests.functional.nova import volumes
 
 CONF = nova_conf.CONF
 
@@ -128,6 +131,53 @@ class Host:
                 version=VERSION,
             )
         )
+
+    def reconcile(self):
+        """Reserve what vdisks take outside of claims, as the agent does."""
+        for disk in self.disks.values():
+            vdisks = [types.SimpleNamespace(**one) for one in disk.vdisks]
+            disk.reserved_gb = ledger.reserved_gb(vdisks, self._claims(disk))
+            self.publish(disk)
+
+    def bind(self, volume_id, server_id, size_gb):
+        """Put a vdisk where its server claims room, or else anywhere.
+
+        :returns: the disk's UUID.
+        """
+
+        def fitness(disk):
+            own = [v for v in disk.vdisks if v['server_id'] == server_id]
+            filled = sum(v['size_gb'] for v in own)
+            claim = self._claims(disk).get(server_id, 0)
+            return claim - filled >= size_gb, -len(own)
+
+        disk = max(self.disks.values(), key=fitness)
+        disk.vdisks.append(
+            {
+                'volume_id': volume_id,
+                'server_id': server_id,
+                'size_gb': size_gb,
+            }
+        )
+        self.reconcile()
+        return disk.uuid
+
+    def unbind(self, volume_id):
+        """Delete a vdisk."""
+        for disk in self.disks.values():
+            disk.vdisks = [
+                one for one in disk.vdisks if one['volume_id'] != volume_id
+            ]
+        self.reconcile()
+
+    def _claims(self, disk):
+        found = self.placement.get(
+            f'/resource_providers/{disk.uuid}/allocations', version=VERSION
+        ).body['allocations']
+        return {
+            consumer: allocation['resources'].get(GB, 0)
+            for consumer, allocation in found.items()
+        }
 
     def used(self, disk):
         """Return what is claimed on a disk, {resource class: amount}."""
@@ -299,6 +349,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             )
         self.placement.put(f'/traits/{MARK}', None, version='1.6')
         self.hosts = {}
+        self.volumes = self.useFixture(volumes.VDisks(self))
         for number in range(self.hosts_count):
             self.add_host(f'host{number}')
         self.agents = Agents(self.hosts)
@@ -400,6 +451,24 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         server = self.settled(server)
         self.assertEqual(status, server['status'], server.get('fault'))
         return server
+
+    def attach(self, server, volume_id):
+        """Attach a volume to a server."""
+        self.api.post_server_volume(
+            server['id'], {'volumeAttachment': {'volumeId': volume_id}}
+        )
+        self._wait_for_volume_attach(server['id'], volume_id)
+        self._wait_for_assert(
+            lambda: self.assertEqual(
+                'in-use', self.volumes.volumes[volume_id]['status']
+            )
+        )
+
+    def reconcile(self):
+        """Do what all agents do by themselves: reserve and report."""
+        for host in self.hosts.values():
+            host.reconcile()
+        self.report()
 
     def refuse(self, flavor, **kwargs):
         """Boot a server for which there must be no valid host."""

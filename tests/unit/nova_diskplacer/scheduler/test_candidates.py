@@ -138,6 +138,16 @@ class DiskCandidatesTest(unittest.TestCase):
         rows = self.fleet.rows([self.host.uuid])
         self.assertEqual(20, self.fleet.view(rows).free_gb.sum())
 
+    def test_throughput_of_an_earlier_pass_goes(self):
+        # the GiB of its vdisk are reserved, so only MB/s were claimed
+        earlier = {
+            **self.host.allocation_candidates[0]['allocations'],
+            self.disks[0]: {'resources': {'CUSTOM_VDISK_MBPS': 30}},
+        }
+        self.host.allocation_candidates = [{'allocations': earlier}]
+        (candidate,) = self._candidates([0, 0, 1])
+        self.assertEqual([self.disks[2]], list(self._claimed(candidate)))
+
     def test_throughput_is_claimed_with_the_space(self):
         candidate = self._candidates(
             [1, 1, 0], pass_=self._pass(2, vdisk_mbps=30)
@@ -171,9 +181,15 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
         claims = plan.allocations(
             view.disks[0], choice.counts[0], view.reserved_gb[0]
         )
+        self.mbps = {
+            self.disks.index(disk): resources['CUSTOM_VDISK_MBPS']
+            for disk, resources in claims.items()
+            if 'CUSTOM_VDISK_MBPS' in resources
+        }
         return {
             self.disks.index(disk): resources['CUSTOM_VDISK_GB']
             for disk, resources in claims.items()
+            if 'CUSTOM_VDISK_GB' in resources
         }
 
     def _bound(self, disk, server_id):
@@ -228,5 +244,32 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
 
     def test_what_is_reserved_for_them_is_not_claimed_again(self):
         disks = self._disks(0, 0, 0, total_gb=10)
+        disks[1]['reserved_gb'] = 10
+        self.assertEqual({}, self._choose([1], *disks, vdisks=1))
+
+    def test_throughput_is_claimed_though_the_space_is_reserved(self):
+        disks = self._disks(0, 0, 0, total_gb=10, total_mbps=150)
+        disks[1]['reserved_gb'] = disks[2]['reserved_gb'] = 10
+        for own, vdisks, claims, mbps in (
+            ([1, 2], 2, {}, {1: 100, 2: 100}),
+            ([1], 2, {0: 10}, {0: 100, 1: 100}),
+            # attached while it ran: claims none
+            ([1, 2], 1, {}, {1: 100}),
+        ):
+            found = self._choose(own, *disks, vdisks=vdisks, vdisk_mbps=100)
+            self.assertEqual(claims, found)
+            self.assertEqual(mbps, self.mbps)
+
+    def test_throughput_that_others_have_claimed_meanwhile(self):
+        disks = self._disks(0, 0, 0, total_gb=10, total_mbps=150)
+        disks[1].update(reserved_gb=10, used_mbps=100)
+        asked = {'vdisks': 1, 'vdisk_mbps': 100}
+        self.assertIsNone(self._choose([1], *disks, **asked))
+        # who asks for no throughput does not mind
+        self.assertEqual({}, self._choose([1], *disks, vdisks=1))
+
+    def test_a_disk_that_holds_too_much_takes_what_is_reserved_there(self):
+        # a resize that waits for confirmation still claims them
+        disks = self._disks(0, 10, 0, total_gb=10)
         disks[1]['reserved_gb'] = 10
         self.assertEqual({}, self._choose([1], *disks, vdisks=1))

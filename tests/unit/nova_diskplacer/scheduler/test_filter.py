@@ -145,6 +145,67 @@ class FilterTest(FilterTestCase):
             self.assertEqual([], self._passed())
 
 
+class NoVDisksAskedTest(FilterTestCase):
+    """The flavor asks for no vdisks; the server may have some."""
+
+    def setUp(self):
+        super().setUp()
+        self.flavors = (spec(), spec(io_tier='gold'))
+        for number in range(3):
+            self._report(number, fakes.disk(number, 0))
+
+    def _bind(self, number, server_id):
+        self._report(
+            number,
+            fakes.disk(number, 0, vdisks=[fakes.vdisk('v', server_id)]),
+        )
+
+    def _kept(self, hosts):
+        for wanted in self.flavors:
+            with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+                self.assertEqual(hosts, self._passed(wanted))
+            self.assertIn('has vdisks on the disks of host host1', str(logs))
+        for host in self.hosts:
+            # they are claimed by nobody: their disks reserve them
+            self.assertIsInstance(host.allocation_candidates, list)
+
+    def test_bound_vdisks_keep_the_server_on_their_host(self):
+        self.attached = [bound.Attached('v', 'host1')]
+        self._bind(1, SERVER)
+        self._kept(['host1'])
+        del self.hosts[1]
+        self._kept([])
+
+    def test_a_volume_with_bytes_keeps_a_new_server_there(self):
+        self.attached = [bound.Attached('v', None)]
+        self._bind(1, 'somebody-else')
+        self._kept(['host1'])
+
+    def test_what_nova_remembers_counts_while_the_agent_is_away(self):
+        self.attached = [bound.Attached('v', 'host1')]
+        self._kept(['host1'])
+
+    def test_other_volumes_keep_no_server(self):
+        self.attached = [bound.Attached('network-volume', None)]
+        self._bind(1, SERVER)
+        for wanted in self.flavors:
+            self.assertEqual(3, len(self._passed(wanted)))
+
+    def test_without_volumes_the_fleet_is_not_asked(self):
+        with mock.patch.object(filters.listener, 'get_fleet') as get_fleet:
+            for wanted in self.flavors:
+                self.assertEqual(3, len(self._passed(wanted)))
+        get_fleet.assert_not_called()
+
+    def test_a_rebuild_stays_whatever_its_flavor_says(self):
+        self.attached = [bound.Attached('v', 'host1')]
+        self._bind(1, SERVER)
+        for wanted in (spec(), spec(vdisks='2')):
+            wanted.scheduler_hints = {'_nova_check_type': ['rebuild']}
+            self.assertEqual(3, len(self._passed(wanted)))
+        self.assertEqual([], self.read)
+
+
 class ProfileTest(FilterTestCase):
     def setUp(self):
         super().setUp()

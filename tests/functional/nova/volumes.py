@@ -1,0 +1,69 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Cinder with a driver that keeps volumes on the simulated disks.
+
+Nova's own fixture stands in for Cinder's API. A volume is bound to a disk
+when it is attached for the first time, and connected on that host only.
+"""
+
+from nova import exception
+from nova.tests import fixtures as nova_fixtures
+
+
+class VDisks(nova_fixtures.CinderFixture):
+    """Volumes of a ``CloudTestCase``.
+
+    :ivar places: {bound volume: (host, disk's UUID)}.
+    :ivar hand_over: whether a bound volume that another host connects is
+        bound there anew, as the driver does while nobody has written to it.
+    """
+
+    def __init__(self, test):
+        super().__init__(test)
+        self.places = {}
+        self.hand_over = False
+
+    def create(self, size_gb):
+        """Create a volume and return its UUID."""
+        return self.fake_vol_create(None, size_gb, 'data', None)['id']
+
+    def fake_attachment_update(
+        self, context, attachment_id, connector, mountpoint=None
+    ):
+        """Bind the volume as the driver's ``create_export`` does."""
+        volume_id, attachment, _ = self._find_attachment(attachment_id)
+        self._bind(volume_id, attachment['instance_uuid'], connector['host'])
+        return super().fake_attachment_update(
+            context, attachment_id, connector, mountpoint
+        )
+
+    def _bind(self, volume_id, server_id, host):
+        if volume_id in self.places:
+            there, _ = self.places[volume_id]
+            if there == host:
+                return
+            if not self.hand_over:
+                raise exception.InvalidInput(
+                    f'volume {volume_id} is on host {there}, not on {host}'
+                )
+            self.test.hosts[there].unbind(volume_id)
+        size_gb = self.volumes[volume_id]['size']
+        disk = self.test.hosts[host].bind(volume_id, server_id, size_gb)
+        self.places[volume_id] = host, disk
+
+    def _find_connection_info(self, volume_id, attachment_id):
+        info = super()._find_connection_info(volume_id, attachment_id)
+        if volume_id in self.places:
+            host, disk = self.places[volume_id]
+            info['data']['vdisk'] = {'disk': disk, 'host': host}
+        return info
