@@ -29,7 +29,8 @@ MBPS = 'CUSTOM_VDISK_MBPS'
 #: Every disk's provider has it, so that all of them can be listed.
 DISK_TRAIT = 'CUSTOM_DISKPLACER'
 
-_MICROVERSION = '1.36'
+# 1.37 moves providers between trees, 1.39 asks for any of several traits.
+_MICROVERSION = '1.39'
 
 # In seconds, where [placement] timeout is not set.
 _TIMEOUT = 30
@@ -175,6 +176,20 @@ class PlacementClient:
                 raise
             return []
 
+    def tree(self, root: str) -> list[Provider]:
+        """Return the providers of a tree that have one of our traits.
+
+        Those are its disks, disks that are about to be taken out of it, and
+        the compute node itself where it has ``traits.HOST``. The traits must
+        be there, see ``ensure_names``.
+        """
+        ours = ','.join((DISK_TRAIT, traits.FORGOTTEN, traits.HOST))
+        return self._list(required=f'in:{ours}', in_tree=root)
+
+    def forgotten(self) -> list[Provider]:
+        """Return the providers of forgotten disks, of all hosts."""
+        return self._list(required=traits.FORGOTTEN)
+
     def used(self, root: str) -> dict[str, Resources]:
         """Return what is used of each disk in a tree, all in one request.
 
@@ -197,7 +212,12 @@ class PlacementClient:
         """Make the resource classes and the traits that disks have."""
         for name in (GB, MBPS):
             self._call('put', f'/resource_classes/{name}')
-        for name in (DISK_TRAIT, *traits.CACHE_MODES.values()):
+        for name in (
+            DISK_TRAIT,
+            traits.HOST,
+            traits.FORGOTTEN,
+            *traits.CACHE_MODES.values(),
+        ):
             self._call('put', f'/traits/{name}')
 
     def create_provider(self, uuid: str, name: str, parent: str) -> None:
@@ -206,6 +226,18 @@ class PlacementClient:
             'post',
             '/resource_providers',
             {'uuid': uuid, 'name': name, 'parent_provider_uuid': parent},
+        )
+
+    def move_provider(self, uuid: str, name: str, parent: str | None) -> None:
+        """Have a provider below another parent, or make it a root.
+
+        :param name: the name that it has then.
+        :param parent: None makes it the root of a tree of its own.
+        """
+        self._call(
+            'put',
+            f'/resource_providers/{uuid}',
+            {'name': name, 'parent_provider_uuid': parent},
         )
 
     def delete_provider(self, uuid: str) -> None:

@@ -10,8 +10,15 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Names of traits that tell what a host does for the vdisks of a disk."""
+"""Names of the traits of disks and of the hosts that have them."""
 
+#: A compute node that has disks. Flavors that ask for vdisks require it.
+HOST = 'CUSTOM_DISKPLACER_HOST'
+
+#: The provider of a disk that was forgotten: in no host's tree.
+FORGOTTEN = 'CUSTOM_DISKPLACER_FORGOTTEN'
+
+#: How the host's servers write to the vdisks of a disk, by cache mode.
 # The host cache mode that vdisks of a disk are attached with.
 CACHE_MODES = {
     'none': 'CUSTOM_DISKPLACER_CACHE_NONE',

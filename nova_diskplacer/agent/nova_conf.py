@@ -18,6 +18,10 @@ import glob
 import os
 import typing
 
+from oslo_config import cfg
+
+from nova_diskplacer import exception
+
 Sources = list[tuple[str, tuple[int, ...]]]
 T = typing.TypeVar('T')
 
@@ -74,3 +78,27 @@ def sources(files: collections.abc.Sequence[str]) -> Sources:
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
             found.append((path, version))
     return found
+
+
+def association_refresh(files: collections.abc.Sequence[str]) -> int | None:
+    """Return ``[compute] resource_provider_association_refresh`` in seconds.
+
+    nova-compute keeps the resource providers of its tree for so long before
+    it asks Placement for them again; with 0, until it is restarted.
+
+    :returns: None where there are no files.
+    :raises DiskPlacerError: the files are no configuration.
+    """
+    if not files:
+        return None
+    conf = cfg.ConfigOpts()
+    name = 'resource_provider_association_refresh'
+    conf.register_opt(cfg.IntOpt(name, default=300, min=0), 'compute')
+    try:
+        conf([], default_config_files=list(files), default_config_dirs=[])
+        refresh: int = conf.compute[name]
+    except (cfg.Error, ValueError) as error:
+        raise exception.DiskPlacerError(
+            f'[diskplacer_agent] nova_conf cannot be read: {error}'
+        ) from error
+    return refresh

@@ -24,6 +24,7 @@ from nova_diskplacer import flavor
 from nova_diskplacer import placement
 from nova_diskplacer import publish
 from nova_diskplacer import traits
+from nova_diskplacer.agent import forgotten
 from nova_diskplacer.disks import discover
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +35,12 @@ _MEDIUM_TRAITS = {
 }
 
 # All traits that say what a disk is, of which it has some.
-_OUR_TRAITS = {*_MEDIUM_TRAITS.values(), *traits.CACHE_MODES.values()}
+_OUR_TRAITS = {
+    placement.DISK_TRAIT,
+    traits.FORGOTTEN,
+    *_MEDIUM_TRAITS.values(),
+    *traits.CACHE_MODES.values(),
+}
 
 FOREIGN = 'foreign'
 
@@ -63,13 +69,19 @@ class Reconciler:
     when a consumer's allocations are deleted.
 
     :param compute_node: name of the compute node's resource provider.
+    :param keep: returns for how long the provider of a forgotten disk is
+        kept, in seconds; None: for good.
     """
 
     def __init__(
-        self, client: placement.PlacementClient, compute_node: str
+        self,
+        client: placement.PlacementClient,
+        compute_node: str,
+        keep: forgotten.Keep = lambda: None,
     ) -> None:
         self._client = client
         self._compute_node = compute_node
+        self._forgotten = forgotten.Forgotten(client, compute_node, keep)
         self._known: dict[str, tuple[int, Offer]] = {}
         self._cache_modes: CacheModes = {}
         self._complained: set[str] = set()
@@ -128,6 +140,7 @@ class Reconciler:
                 conflict = error
         if conflict is not None:
             raise conflict
+        self._forgotten.clean()
         return offers
 
     def _root(self) -> str:
@@ -157,7 +170,7 @@ class Reconciler:
         self, disks: list[discover.Disk]
     ) -> dict[str, placement.Provider]:
         if self._certain:
-            found = self._client.disks(self._root())
+            found = self._tree()
             if {one.uuid for one in found} >= {disk.uuid for disk in disks}:
                 return {provider.uuid: provider for provider in found}
         node = self._client.provider_by_name(self._compute_node)
@@ -170,12 +183,13 @@ class Reconciler:
             )
         if not self._certain or node.uuid != self.root:
             self._client.ensure_names()
+            self._forgotten.find()
             self.root = node.uuid
             self._certain = True
-        return {
-            provider.uuid: provider
-            for provider in self._client.disks(node.uuid)
-        }
+        return {provider.uuid: provider for provider in self._tree()}
+
+    def _tree(self) -> list[placement.Provider]:
+        return self._client.tree(self._root())
 
     def _bring_up_to_date(
         self, disk: discover.Disk, provider: placement.Provider | None
@@ -197,11 +211,19 @@ class Reconciler:
         return Offer(disk, figures)
 
     def _adopt(self, disk: discover.Disk) -> bool:
-        """Create the disk's provider; False if another host's is in use."""
+        """Have the disk's provider in our tree; False if it is in use.
+
+        It is never deleted and made anew: nova-compute of the host that it
+        comes from may know it for long, see ``forgotten``.
+        """
         root = self._root()
+        name = forgotten.name(self._compute_node, disk.uuid)
         present = self._client.provider(disk.uuid)
-        if present is not None and present.root != root:
-            if self._client.provider_allocations(disk.uuid):
+        if present is None:
+            self._client.create_provider(disk.uuid, name, root)
+            LOG.info('Disk %s has a resource provider now.', disk.uuid)
+        elif present.root != root:
+            if not self._vacate(disk.uuid):
                 self._complain(
                     disk.uuid,
                     'Disk %s came from the host of provider %s, where it '
@@ -211,13 +233,26 @@ class Reconciler:
                     present.root,
                 )
                 return False
-            self._client.delete_provider(disk.uuid)
-            present = None
-        if present is None:
-            self._client.create_provider(
-                disk.uuid, f'{self._compute_node}_disk_{disk.uuid}', root
+            self._client.move_provider(disk.uuid, name, root)
+            self._forgotten.discard(disk.uuid)
+            LOG.info(
+                'The resource provider of disk %s is in the tree of compute '
+                'node %s now.',
+                disk.uuid,
+                self._compute_node,
             )
-            LOG.info('Disk %s has a resource provider now.', disk.uuid)
+        return True
+
+    def _vacate(self, uuid: str) -> bool:
+        """Have a provider offer nothing; False if anything is claimed of it.
+
+        :raises Conflict: something was claimed just now.
+        """
+        generation, inventories = self._client.inventories(uuid)
+        if self._client.provider_allocations(uuid):
+            return False
+        if inventories:
+            self._client.set_inventories(uuid, generation, {})
         return True
 
     def _set_traits(self, disk: discover.Disk) -> None:
@@ -225,18 +260,30 @@ class Reconciler:
         mode = self._cache_modes.get(disk.uuid)
         if mode is not None:
             wanted.add(traits.CACHE_MODES[mode])
-        generation, present = self._client.traits(disk.uuid)
+        self._replace_traits(disk.uuid, wanted)
+
+    def _replace_traits(self, uuid: str, wanted: set[str]) -> None:
+        """Have ``wanted`` be all traits of ours that a disk has."""
+        generation, present = self._client.traits(uuid)
         kept = present - _OUR_TRAITS
         if present != kept | wanted:
-            self._client.set_traits(disk.uuid, generation, kept | wanted)
+            self._client.set_traits(uuid, generation, kept | wanted)
 
     def _withdraw(self, provider: placement.Provider) -> None:
-        """Delete the provider of a forgotten disk, or stop offering it."""
+        """Take out the provider of a forgotten disk, or stop offering it."""
         self._known.pop(provider.uuid, None)
-        if not self._client.provider_allocations(provider.uuid):
-            self._client.delete_provider(provider.uuid)
+        if self._vacate(provider.uuid):
+            # the trait first: an agent finds the provider by it
+            self._replace_traits(provider.uuid, {traits.FORGOTTEN})
+            self._client.move_provider(provider.uuid, provider.name, None)
+            self._forgotten.add(provider.uuid)
             self._complained.discard(provider.uuid)
-            LOG.info('Disk %s is gone, and its provider.', provider.uuid)
+            LOG.info(
+                'Disk %s is gone: its provider is out of the tree of compute '
+                'node %s.',
+                provider.uuid,
+                self._compute_node,
+            )
             return
         publish.sync_disk(
             self._client,

@@ -28,6 +28,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import placement
 from nova_diskplacer import reports
 from nova_diskplacer.agent import cache_mode
+from nova_diskplacer.agent import forgotten
 from nova_diskplacer.agent import outbox
 from nova_diskplacer.agent import reconcile
 from nova_diskplacer.agent import steering
@@ -61,7 +62,11 @@ class Agent:
         self._transport = transport
         self._host: str = conf.host
         self._node: str = conf.diskplacer.compute_node or socket.getfqdn()
-        self._reconciler = reconcile.Reconciler(client, self._node)
+        self._reconciler = reconcile.Reconciler(
+            client,
+            self._node,
+            forgotten.keep_by(conf.diskplacer_agent.nova_conf),
+        )
         self._steering = steering.Steering(conf)
         self._cache_modes = cache_mode.CacheModes(
             conf.diskplacer_agent.nova_conf

@@ -267,21 +267,114 @@ class ReconcileTest(base.TestCase):
         self.reconcile()
         self.assertEqual(2, self.logged('servers have claims on it'))
 
-    def test_a_claim_beats_the_deletion_of_a_provider(self):
+    def test_a_claim_beats_the_end_of_a_provider(self):
         disk = self.disks.add()
         server = str(uuid.uuid4())
         self.settle()
         self.disks.forget(disk)
 
         def before(method, url):
-            if method == 'delete':
+            if method == 'put':
+                self.placement.before = lambda method, url: None
                 self.placement.claim(server, {disk: {placement.GB: 10}})
 
         self.placement.before = before
         self.assertRaises(exception.Conflict, self.reconcile)
-        self.placement.before = lambda method, url: None
         self.reconcile()
         self.assertEqual((100, 100), self.placement.inventory(disk))
+        self.assertEqual(
+            self.root, self.placement.provider(disk)['parent_provider_uuid']
+        )
+
+    def test_a_crash_while_a_disk_is_forgotten_is_made_good(self):
+        for step in range(5, 20):
+            disk = self.disks.add()
+            self.reconcile()
+            self.disks.forget(disk)
+            left = [step]
+
+            def before(method, url, left=left):
+                left[0] -= 1
+                if left[0] < 0:
+                    raise InterruptedError
+
+            self.placement.before = before
+            self.reconciler = reconcile.Reconciler(self.client, base.NODE)
+            ended = True
+            try:
+                self.reconcile()
+            except InterruptedError:
+                ended = False
+            self.placement.before = lambda method, url: None
+            # the next agent goes on, and finds it if it is in no tree
+            reconciler = reconcile.Reconciler(
+                self.client, base.NODE, lambda: -1
+            )
+            for _ in range(2):
+                reconciler.reconcile(self.disks.all())
+            self.assertIsNone(self.client.provider(disk))
+            if ended:
+                return
+        self.fail('it never came to an end')
+
+    def forget(self, keep):
+        """Forget a disk at time 0; returns it and a clock to set."""
+        clock = [0]
+        self.reconciler = reconcile.Reconciler(self.client, base.NODE, keep)
+        self.reconciler._forgotten._clock = lambda: clock[0]
+        disk = self.disks.add()
+        self.reconcile()
+        forgotten = self.disks.forget(disk)
+        self.reconcile()
+        return forgotten, clock
+
+    def test_a_forgotten_disk_keeps_its_provider_for_a_while(self):
+        disk, clock = self.forget(lambda: 600)
+        clock[0] = 600
+        self.placement.requests.clear()
+        self.reconcile()
+        # it waits without asking
+        self.assertEqual(1, len(self.placement.requests))
+        self.assertIsNone(self.client.provider(disk.uuid).parent)
+        clock[0] = 601
+        self.reconcile()
+        self.assertIsNone(self.client.provider(disk.uuid))
+
+    def test_a_provider_is_kept_for_good(self):
+        disk, clock = self.forget(lambda: None)
+        clock[0] = 1e9
+        self.reconcile()
+        self.assertIsNone(self.client.provider(disk.uuid).parent)
+
+    def test_the_time_begins_anew_when_a_disk_was_back(self):
+        disk, clock = self.forget(lambda: 600)
+        clock[0] = 500
+        self.disks.put_back(disk)
+        self.reconcile()
+        self.assertEqual((100, 0), self.placement.inventory(disk.uuid))
+        self.disks.forget(disk.uuid)
+        self.reconcile()
+        clock[0] = 700
+        self.reconcile()
+        self.assertIsNone(self.client.provider(disk.uuid).parent)
+
+    def test_what_another_host_has_now_is_not_deleted(self):
+        disk, clock = self.forget(lambda: 600)
+        there = self.placement.start_compute('compute-2')
+        reconcile.Reconciler(self.client, 'compute-2').reconcile([disk])
+        clock[0] = 700
+        self.reconcile()
+        self.assertEqual(there, self.client.provider(disk.uuid).parent)
+
+    def test_what_another_host_has_forgotten_is_not_deleted(self):
+        disk, clock = self.forget(lambda: 600)
+        self.placement.start_compute('compute-2')
+        other = reconcile.Reconciler(self.client, 'compute-2')
+        other.reconcile([disk])
+        other.reconcile([])
+        clock[0] = 700
+        self.reconcile()
+        self.assertIsNone(self.client.provider(disk.uuid).parent)
 
     def test_the_compute_node_comes_late(self):
         reconciler = reconcile.Reconciler(self.client, 'compute-2')
@@ -343,8 +436,13 @@ class ReconcileTest(base.TestCase):
         disk = self.disks.add()
         self.reconcile()
         there = self.placement.start_compute('compute-2')
+        self.placement.requests.clear()
         reconcile.Reconciler(self.client, 'compute-2').reconcile(
             self.disks.all()
+        )
+        # there is no moment at which nova-compute does not find it
+        self.assertNotIn(
+            'delete', [method for method, _ in self.placement.requests]
         )
         self.assertEqual(
             there, self.placement.provider(disk)['parent_provider_uuid']

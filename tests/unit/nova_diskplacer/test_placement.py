@@ -69,7 +69,7 @@ class CallTest(base.BaseTestCase):
                 (
                     'get',
                     '/resource_providers/d1',
-                    {'microversion': '1.36', 'raise_exc': False},
+                    {'microversion': '1.39', 'raise_exc': False},
                 )
             ],
             adapter.asked,

@@ -15,6 +15,8 @@ import os
 import fixtures
 from oslotest import base
 
+from nova_diskplacer import exception
+from nova_diskplacer.agent import forgotten
 from nova_diskplacer.agent import nova_conf
 
 
@@ -74,3 +76,50 @@ class WatchedTest(base.BaseTestCase):
             self.assertRaises(ValueError, self.watched.read)
         self._write('good')
         self.assertEqual('good', self.watched.read())
+
+
+class AssociationRefreshTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.path = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'nova.conf'
+        )
+
+    def _write(self, text):
+        with open(self.path, 'w', encoding='utf-8') as stream:
+            stream.write('[compute]\n' + text)
+
+    def _option(self, value):
+        self._write(f'resource_provider_association_refresh = {value}\n')
+
+    def test_as_configured(self):
+        for value in (0, 300, 86400):
+            self._option(value)
+            self.assertEqual(value, nova_conf.association_refresh([self.path]))
+
+    def test_the_default_is_that_of_nova(self):
+        self._write('')
+        self.assertEqual(300, nova_conf.association_refresh([self.path]))
+
+    def test_no_file(self):
+        self.assertIsNone(nova_conf.association_refresh([]))
+
+    def test_no_configuration(self):
+        for value in ('soon', -1):
+            self._option(value)
+            error = self.assertRaises(
+                exception.DiskPlacerError,
+                nova_conf.association_refresh,
+                [self.path],
+            )
+            self.assertIn('nova_conf', str(error))
+
+    def test_how_long_providers_are_kept(self):
+        keep = forgotten.keep_by([self.path])
+        self.assertIsNone(keep())
+        for value, expected in ((300, 4200), (86400, 176400)):
+            self._option(value)
+            self.assertEqual(expected, keep())
+        for value in (0, 'soon'):
+            self._option(value)
+            self.assertIsNone(keep())
