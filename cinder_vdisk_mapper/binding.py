@@ -46,15 +46,15 @@ BindingError = room.BindingError
 class Wanted:
     """A vdisk to bind.
 
-    ``server`` is whom it is for, None if nobody; ``boot_time`` whether Nova
-    made it for that server's boot. ``policy`` is the mapping where no claim
-    decides. ``attached`` returns the names of the vdisks that are attached to
-    the server, by disk; it is called when no other binding can change that.
+    ``server`` is whom it is for, of the project of the volume, None if nobody;
+    ``boot_time`` tells if Nova made it for that server's boot. ``policy`` is
+    the mapping where no claim decides. ``attached`` returns the names of the
+    vdisks that are attached to the server, by disk; it is called when no other
+    binding can change that.
     """
 
     name: str
     volume_id: str
-    project_id: str
     size_gb: int
     server: servers.Server | None
     boot_time: bool
@@ -195,14 +195,13 @@ class Binder(upkeep.Upkeep):
         """Return what the server claims on any disk, in GiB."""
         if wanted.server is None:
             return {}
-        allocations = self.placement.allocations(wanted.server.uuid)
-        for project_id in (wanted.server.project_id, allocations.project_id):
-            if project_id not in (None, wanted.project_id):
-                raise BindingError(
-                    f'volume {wanted.volume_id} is of project '
-                    f'{wanted.project_id}, server {wanted.server.uuid} of '
-                    f'project {project_id}'
-                )
+        server = wanted.server
+        allocations = self.placement.allocations(server.uuid)
+        if allocations.project_id not in (None, server.project_id):
+            raise BindingError(
+                f'server {server.uuid} is of project {server.project_id}, '
+                f'and its claims of project {allocations.project_id}'
+            )
         return {
             provider: resources[placement_.GB]
             for provider, resources in allocations.resources.items()

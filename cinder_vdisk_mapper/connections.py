@@ -73,16 +73,14 @@ class Connections(core.Core):
                     f'{self._host} and can be attached there only, not on '
                     f'host {connector["host"]!r}'
                 )
-            server_id = _attaching_server(volume)
+            wanted = self._wanted(context, volume)
             disk = volume.provider_location
             update = {}
             if disk:
                 self.require(disk, names.volume(volume))
-                self._check_attachable(context, volume, server_id)
+                self._check_attachable(wanted, disk)
             else:
-                disk = self.binder.bind(
-                    self._wanted(context, volume, server_id)
-                )
+                disk = self.binder.bind(wanted)
                 update = {'provider_location': disk}
                 LOG.info('Volume %s is bound to disk %s', volume.id, disk)
             if not here:
@@ -159,43 +157,44 @@ class Connections(core.Core):
         names = (self._host, CONF.host, socket.gethostname())
         return connector.get('host') in names
 
-    def _check_attachable(
-        self, context: Any, volume: Any, server_id: str | None
-    ) -> None:
+    def _check_attachable(self, wanted: binding.Wanted, disk: str) -> None:
         """See that a server may take a vdisk bound for another one."""
-        disk = self.backend.disk(volume.provider_location)
-        name = names.volume(volume)
         owners = {
-            vdisk.server_id for vdisk in disk.vdisks if vdisk.name == name
+            vdisk.server_id
+            for vdisk in self.backend.disk(disk).vdisks
+            if vdisk.name == wanted.name
         }
-        if server_id and server_id not in owners:
-            self.binder.check_distinct(
-                self._wanted(context, volume, server_id), disk.uuid
-            )
+        if wanted.server and wanted.server.uuid not in owners:
+            self.binder.check_distinct(wanted, disk)
 
-    def _wanted(
-        self, context: Any, volume: Any, server_id: str | None
-    ) -> binding.Wanted:
-        server = servers.get(context, server_id) if server_id else None
-        if server_id and server is None:
-            raise binding.BindingError(f'Nova knows no server {server_id}')
+    def _wanted(self, context: Any, volume: Any) -> binding.Wanted:
+        server = _attaching_server(context, volume)
+        blank_of = servers.of_blank_volume(volume.display_name)
         return binding.Wanted(
             name=names.volume(volume),
             volume_id=volume.id,
-            project_id=volume.project_id,
             size_gb=volume.size,
             server=server,
-            boot_time=server_id is not None
-            and servers.of_blank_volume(volume.display_name) == server_id,
+            boot_time=server is not None and blank_of == server.uuid,
             policy=policies.of_volume(
                 volume, self.configuration.vdisk_default_mapping
             ),
-            attached=functools.partial(_attached, context, server_id),
+            attached=functools.partial(_attached, context, server)
+            if server
+            else dict,
         )
 
 
-def _attaching_server(volume: Any) -> str | None:
-    """Return the server that the volume is attached to or about to be."""
+def _attaching_server(context: Any, volume: Any) -> servers.Server | None:
+    """Return the server that the volume is attached to or about to be.
+
+    Any member of the volume's project can make an attachment that names any
+    server, so Nova is asked whose server it is, each time.
+
+    :raises BindingError: Nova knows no such server in the volume's project,
+        or there are several.
+    :raises NovaError: Nova cannot be asked.
+    """
     found = {
         attachment.instance_uuid
         for attachment in volume.volume_attachment
@@ -206,18 +205,35 @@ def _attaching_server(volume: Any) -> str | None:
             f'volume {volume.id} is being attached to several servers: '
             + ', '.join(sorted(found))
         )
-    return found.pop() if found else None
+    if not found:
+        return None
+    (uuid,) = found
+    server = servers.get(context, uuid)
+    if server is None:
+        raise binding.BindingError(
+            f'volume {volume.id}: Nova knows no server {uuid}'
+        )
+    if server.project_id != volume.project_id:
+        raise binding.BindingError(
+            f'volume {volume.id} is of project {volume.project_id}, server '
+            f'{uuid} of project {server.project_id}'
+        )
+    return server
 
 
 def _attached(
-    context: Any, server_id: str | None
+    context: Any, server: servers.Server
 ) -> dict[str, frozenset[str]]:
-    """Return the names of the vdisks attached to a server, by disk."""
+    """Return the names of the vdisks attached to a server, by disk.
+
+    Those that are to be attached count as well. Volumes of other projects do
+    not: whoever made their attachments had no right to.
+    """
     by_disk = collections.defaultdict(set)
     for attachment in objects.VolumeAttachmentList.get_all_by_instance_uuid(
-        context, server_id
+        context, server.uuid
     ):
         volume = attachment.volume
-        if volume.provider_location:
+        if volume.provider_location and volume.project_id == server.project_id:
             by_disk[volume.provider_location].add(names.volume(volume))
     return {disk: frozenset(names) for disk, names in by_disk.items()}

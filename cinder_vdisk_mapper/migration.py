@@ -144,7 +144,6 @@ class Migration(core.Core):
             binding.Wanted(
                 name=name,
                 volume_id=volume.id,
-                project_id=volume.project_id,
                 size_gb=volume.size,
                 server=None,
                 boot_time=False,

@@ -16,16 +16,19 @@ Placement is real too, in the same process; the disks are XFS on loop
 devices, published by the agent's own code. Only Nova's API is a stub.
 """
 
+import contextlib
 import os
 import sys
 import time
 import uuid
+from unittest import mock
 
 import cinder.privsep
 import fixtures
 import os_brick.privileged
 from cinder import context
 from cinder import service
+from cinder.api.middleware import auth
 from cinder.tests.functional import functional_helpers
 from cinder.tests.functional.api import client
 from cinder.tests.unit import fake_constants as fake
@@ -265,6 +268,22 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
             },
         )
 
+    @contextlib.contextmanager
+    def as_member(self, project):
+        """Have requests be of an ordinary member of a project."""
+        set_context = auth._set_request_context
+        member = {
+            'project_id': project,
+            'is_admin': False,
+            'roles': ['member', 'reader'],
+        }
+        with mock.patch.object(
+            auth,
+            '_set_request_context',
+            lambda req, **kwargs: set_context(req, **kwargs | member),
+        ):
+            yield
+
     def create(self, size, name='data', hints=None, status='available'):
         """Create a volume, wait, and return it as an admin sees it."""
         body = {'volume': {'size': size, 'name': name}}
@@ -283,7 +302,8 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
                 found = None
             if (found and found['status']) == status:
                 return found
-            if time.monotonic() > deadline:
+            failed = found and found['status'].startswith('error')
+            if failed or time.monotonic() > deadline:
                 self.fail(f'{kind} {found} did not become {status}')
             time.sleep(0.1)
 

@@ -96,7 +96,6 @@ class Thread(threading.Thread):
             binding.Wanted(
                 name=f'volume-{volume_id}',
                 volume_id=volume_id,
-                project_id=PROJECT,
                 size_gb=1,
                 server=server,
                 boot_time=server is not None,

@@ -34,11 +34,11 @@ from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
 
-def server(uuid='server', project=fakes.PROJECT, **request):
+def server(uuid='server', **request):
     """Return a server; ``request`` is what its flavor asks for."""
     return servers.Server(
         uuid,
-        project,
+        fakes.PROJECT,
         'host',
         flavor.VDiskRequest(**request) if request else None,
     )
@@ -50,7 +50,6 @@ def wanted(volume_id='volume', size_gb=10, for_=None, **fields):
         **{
             'name': f'volume-{volume_id}',
             'volume_id': volume_id,
-            'project_id': fakes.PROJECT,
             'size_gb': size_gb,
             'server': for_,
             'boot_time': False,
@@ -174,11 +173,7 @@ class BindTestCase(BindingTestCase):
         self.assertRefused('Placement is down', wanted())
         self.assertRefused('Placement is down', wanted(for_=server()))
 
-    def test_project(self):
-        self.assertRefused(
-            'volume is of project project, server server of project other',
-            wanted(for_=server(project='other')),
-        )
+    def test_project_of_the_claims(self):
         self.placement.claim('server', {'a': 10}, 'other')
         self.assertRefused('of project other', wanted(for_=server()))
 

@@ -220,10 +220,21 @@ class VolumeTestCase(DriverTestCase):
     def test_bound_once(self):
         what = volume(volume_attachment=[attachment('server')])
         what.provider_location = self.export(what)
-        self.get.reset_mock()
         self.assertIsNone(self.export(what))
-        # whom it was bound for may always have it, Nova need not be asked
-        self.get.assert_not_called()
+
+    def test_server_of_another_project(self):
+        for disk in (None, 'a'):
+            error = self.assertRaises(
+                cinder_exc.VolumeDriverException,
+                self.export,
+                volume(
+                    project_id='other',
+                    provider_location=disk,
+                    volume_attachment=[attachment('server')],
+                ),
+            )
+            self.assertIn('project', str(error))
+        self.assertEqual((), self.driver.backend.known['a'].vdisks)
 
     def test_connection(self):
         what = volume()
