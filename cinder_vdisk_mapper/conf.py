@@ -73,16 +73,6 @@ what is deleted as ``volume_clear``, ``volume_clear_size`` and
 ``volume_clear_ionice`` say.
 """,
     ),
-    cfg.StrOpt(
-        'vdisk_libvirt_uri',
-        default='qemu:///system',
-        help="""
-libvirt of this host: ``qemu:///system``, or
-``qemu+unix:///system?socket=PATH`` where Nova's ``[libvirt] connection_uri``
-says so. Servers that use volumes of a consistent group are suspended through
-it while a group snapshot is taken.
-""",
-    ),
 ]
 
 

@@ -24,9 +24,9 @@ from cinder import interface
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import connections
-from cinder_vdisk_mapper import consistency
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import groups
 from cinder_vdisk_mapper import manage
 from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import names
@@ -39,7 +39,7 @@ from cinder_vdisk_mapper import stats
 class VDiskMapperDriver(
     connections.Connections,
     encryption.Encryption,
-    consistency.ConsistencyGroups,
+    groups.Groups,
     manage.Manage,
     migration.Migration,
     snapshots.Snapshots,

@@ -12,41 +12,39 @@
 
 """Generic groups, and group snapshots of one moment.
 
-Cinder does all that groups need by itself, except for what a group type with
-``consistent_group_snapshot_enabled`` promises: that all snapshots of a group
-are of the same moment.
+A group is but its volumes. Where its type has
+``consistent_group_snapshot_enabled``, all snapshots of a group snapshot are of
+one moment: nothing is attached while they are made. Others are made by Cinder,
+one by one. Every method is implemented, since Cinder calls those of the legacy
+consistency groups where one is not and the type is that of such groups.
 """
 
 import contextlib
-import os
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 from typing import NamedTuple
-from typing import NoReturn
 
+from cinder import exception as cinder_exc
 from cinder import objects
 from cinder.volume import volume_utils
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import names
-from cinder_vdisk_mapper import quiesce
 from cinder_vdisk_mapper import room
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
 
-CONF = cfg.CONF
-
-#: below state_path of cinder.conf
-_DIRECTORY = 'vdisk-suspended'
-
 _DETACHED = 'detached'
+_DELETED = 'deleted'
+_ERROR = 'error_deleting'
+
+Updates = list[dict[str, Any]]
 
 
 class Copy(NamedTuple):
@@ -59,29 +57,11 @@ class Copy(NamedTuple):
 
 
 class Groups(core.Core):
-    """Groups by Cinder's own means, and consistent group snapshots."""
+    """Groups of volumes and their snapshots."""
 
-    def do_setup(self, context: Any) -> None:
-        """Resume servers that a process that was killed left suspended."""
-        super().do_setup(context)
-        self._quiescer.recover()
-
-    def get_volume_stats(self, refresh: bool = False) -> dict[str, Any]:
-        """Look after servers that could not be resumed, each time."""
-        if refresh:
-            self._quiescer.recover()
-        stats: dict[str, Any] = super().get_volume_stats(refresh)
-        return stats
-
-    def create_group(self, context: Any, group: Any) -> NoReturn:
-        """Have Cinder do it: a group is but its volumes."""
-        raise NotImplementedError
-
-    def delete_group(
-        self, context: Any, group: Any, volumes: list[Any]
-    ) -> NoReturn:
-        """Have Cinder delete the volumes."""
-        raise NotImplementedError
+    def create_group(self, context: Any, group: Any) -> dict[str, Any]:
+        """Do nothing: there are no volumes yet."""
+        return {'status': 'available'}
 
     def update_group(
         self,
@@ -89,59 +69,69 @@ class Groups(core.Core):
         group: Any,
         add_volumes: list[Any] | None = None,
         remove_volumes: list[Any] | None = None,
-    ) -> NoReturn:
-        """Have Cinder do it: a group is but its volumes."""
-        raise NotImplementedError
+    ) -> tuple[None, None, None]:
+        """Do nothing: Cinder knows what is in a group."""
+        return None, None, None
+
+    def delete_group(
+        self, context: Any, group: Any, volumes: Sequence[Any]
+    ) -> tuple[dict[str, Any], Updates]:
+        """Delete the volumes of a group."""
+        return _delete_all(volumes, self.delete_volume)
 
     def create_group_from_src(
         self,
         context: Any,
         group: Any,
-        volumes: list[Any],
+        volumes: Sequence[Any],
         group_snapshot: Any = None,
-        snapshots: list[Any] | None = None,
+        snapshots: Sequence[Any] | None = None,
         source_group: Any = None,
-        source_vols: list[Any] | None = None,
-    ) -> NoReturn:
-        """Have Cinder copy snapshot by snapshot, or volume by volume.
+        source_vols: Sequence[Any] | None = None,
+    ) -> tuple[None, Updates]:
+        """Copy snapshot by snapshot, or volume by volume.
 
-        :raises VolumeDriverException: volumes that are in use cannot be
-            copied at one moment, as the group's type asks.
+        :raises VolumeDriverException: a copy has no room on the disk of its
+            source, or that is not there, or the group's type is consistent
+            and one of the volumes is attached.
         """
-        used = [one.id for one in source_vols or () if _servers_of(one)]
-        if used and volume_utils.is_group_a_cg_snapshot_type(group):
+        copy, sources = self.create_cloned_volume, source_vols or ()
+        if snapshots:
+            copy, sources = self.create_volume_from_snapshot, snapshots
+        elif volume_utils.is_group_a_cg_snapshot_type(group):
             with errors.explained():
-                raise exception.DiskError(
-                    f'group {group.id} is to be consistent and its sources '
-                    f'{used} are in use: make a group snapshot, and the '
-                    'group from that'
-                )
-        raise NotImplementedError
+                _check_detached(sources)
+        return None, [
+            {'id': volume.id, **(copy(volume, source) or {})}
+            for volume, source in zip(volumes, sources, strict=True)
+        ]
 
     def create_group_snapshot(
         self, context: Any, group_snapshot: Any, snapshots: Sequence[Any]
-    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    ) -> tuple[dict[str, Any], Updates]:
         """Make snapshots of one moment: all of them or none.
 
-        Servers that use the volumes are suspended meanwhile. Groups that
-        need not be consistent are left to Cinder.
+        Groups that need not be consistent are left to Cinder.
+
+        :raises VolumeDriverException: one of the volumes is attached, or a
+            disk refuses or lacks the room.
         """
         if not volume_utils.is_group_a_cg_snapshot_type(group_snapshot):
             raise NotImplementedError
-        with errors.explained(), contextlib.ExitStack() as locks:
-            # none of them is bound or bound to a server meanwhile
-            for volume_id in sorted(one.volume_id for one in snapshots):
-                locks.enter_context(room.lock(f'volume-{volume_id}'))
+
+        def detached() -> dict[str, Any]:
             volumes = {
                 one.id: objects.Volume.get_by_id(context, one.volume_id)
                 for one in snapshots
             }
-            servers = {
-                server
-                for volume in volumes.values()
-                if volume.provider_location
-                for server in _servers_of(volume)
-            }
+            _check_detached(volumes.values())
+            return volumes
+
+        with errors.explained(), contextlib.ExitStack() as locks:
+            # none of them is bound meanwhile
+            for volume_id in sorted(one.volume_id for one in snapshots):
+                locks.enter_context(room.lock(f'volume-{volume_id}'))
+            volumes = detached()
             copies = [
                 Copy(
                     volume.provider_location,
@@ -153,10 +143,8 @@ class Groups(core.Core):
                 if (volume := volumes[one.id]).provider_location
             ]
             for copy in copies:
-                self.require(copy.disk)
-            snapshot_together(
-                self.binder, copies, lambda: self._quiescer.quiet(servers)
-            )
+                self.require(copy.disk, copy.name)
+            snapshot_together(self.binder, copies, detached)
         places = {copy.snapshot_id: copy.disk for copy in copies}
         return {'status': 'available'}, [
             {
@@ -169,28 +157,23 @@ class Groups(core.Core):
 
     def delete_group_snapshot(
         self, context: Any, group_snapshot: Any, snapshots: Sequence[Any]
-    ) -> NoReturn:
-        """Have Cinder delete snapshot by snapshot."""
-        raise NotImplementedError
-
-    @property
-    def _quiescer(self) -> quiesce.Quiescer:
-        return quiesce.Quiescer(
-            self.configuration.vdisk_libvirt_uri,
-            os.path.join(CONF.state_path, _DIRECTORY),
-        )
+    ) -> tuple[dict[str, Any], Updates]:
+        """Delete the snapshots of a group snapshot."""
+        return _delete_all(snapshots, self.delete_snapshot)
 
 
 def snapshot_together(
     binder: binding.Binder,
     copies: Sequence[Copy],
-    quiet: Callable[[], AbstractContextManager[None]],
+    check: Callable[[], object],
 ) -> None:
-    """Make all snapshots while ``quiet`` lasts, or none.
+    """Make all snapshots, or none.
 
+    :param check: called when they are made; raises where they may not be of
+        one moment.
     :raises BindingError: a disk has no room that nobody claims.
     :raises PlacementError: Placement cannot be asked or told.
-    :raises DiskError: a disk or a server refuses.
+    :raises DiskError: a disk refuses.
     """
     disks = sorted({copy.disk for copy in copies})
     with contextlib.ExitStack() as locks:
@@ -203,9 +186,9 @@ def snapshot_together(
             for vdisk in binder.backend.disk(disk).vdisks
         }
         try:
-            with quiet():
-                for copy in copies:
-                    binder.backend.snapshot(*copy)
+            for copy in copies:
+                binder.backend.snapshot(*copy)
+            check()
             for disk in disks:
                 if not binder.reserve(disk):
                     raise refusals[disk]
@@ -250,9 +233,36 @@ def _undo(binder: binding.Binder, copy: Copy) -> None:
         LOG.error('Snapshot %s is left: %s', copy.snapshot_id, error)
 
 
-def _servers_of(volume: Any) -> set[str]:
-    return {
-        one.instance_uuid
-        for one in volume.volume_attachment
-        if one.instance_uuid and one.attach_status != _DETACHED
-    }
+def _check_detached(volumes: Iterable[Any]) -> None:
+    """See that nobody can write to any of the volumes.
+
+    Whoever is about to attach a volume has made an attachment before.
+    """
+    attached = [
+        volume.id
+        for volume in volumes
+        if any(
+            one.attach_status != _DETACHED for one in volume.volume_attachment
+        )
+    ]
+    if attached:
+        raise exception.DiskError(
+            f'the group is consistent and its volumes {attached} are attached'
+        )
+
+
+def _delete_all(
+    found: Sequence[Any], delete: Callable[[Any], None]
+) -> tuple[dict[str, Any], Updates]:
+    """Delete as many as can be."""
+    updates = []
+    for one in found:
+        status = _DELETED
+        try:
+            delete(one)
+        except cinder_exc.VolumeDriverException as error:
+            LOG.error('%s cannot be deleted: %s', one.id, error)
+            status = _ERROR
+        updates.append({'id': one.id, 'status': status})
+    failed = any(update['status'] == _ERROR for update in updates)
+    return {'status': _ERROR if failed else _DELETED}, updates

@@ -17,8 +17,7 @@ vdisk it is, extending it or deleting it then takes root.
 
 The helper trusts its caller with vdisks and with nothing else: it is told
 UUIDs and names, never paths, and works on nothing but prepared disks in a
-directory that only root can change. It also suspends and resumes guests: see
-:mod:`cinder_vdisk_mapper.hypervisor`.
+directory that only root can change.
 
 Its capabilities:
 

@@ -15,7 +15,6 @@
 
 import hashlib
 
-from tools.minicloud import hypervisor
 from tools.minicloud import ini
 from tools.minicloud.state import Host
 from tools.minicloud.state import State
@@ -99,8 +98,6 @@ def host_config(state: State, host: Host) -> ini.Config:
             'vdisk_media': medium,
             'report_discard_supported': 'true',
         }
-        if host.guests == 'libvirt':
-            found[name]['vdisk_libvirt_uri'] = hypervisor.uri(state)
     return {
         **found,
         'oslo_concurrency': {'lock_path': f'{directory}/locks'},

@@ -190,12 +190,12 @@ class GroupTestCase(test_driver.DriverTestCase):
         )['group']['id']
         self.wait(self.group, 'available', 'group')
 
-    def make_volume(self):
+    def make_volume(self, group='group_id'):
         body = {
             'volume': {
                 'size': 1,
                 'volume_type': self.type_id,
-                'group_id': self.group,
+                group: self.group,
             }
         }
         volume = self.api.post_volume(body)
@@ -209,31 +209,50 @@ class GroupTestCase(test_driver.DriverTestCase):
             for vdisk in disk.vdisks
         )
 
+    def snapshot(self, status):
+        made = self.api.api_post(
+            '/group_snapshots', {'group_snapshot': {'group_id': self.group}}
+        )['group_snapshot']['id']
+        self.wait(made, status, 'group_snapshot')
+        return made
+
+    def delete_snapshot(self, made):
+        self.api.api_delete(f'/group_snapshots/{made}')
+        self.wait(made, None, 'group_snapshot')
+
+    def refuse_while_attached(self, volume, host):
+        before = self.all_vdisks()
+        attachment, _ = self.attach(volume, self.server(host), host)
+        made = self.snapshot('error')
+        self.assertIn('are attached', self.log.output)
+        self.detach(volume, attachment)
+        self.delete_snapshot(made)
+        bound = f'volume-{volume["id"]}'
+        self.assertEqual(sorted([*before, bound]), self.all_vdisks())
+
     def test_life(self):
-        volumes = [self.make_volume() for _ in range(3)]
+        volumes = [self.make_volume() for _ in range(4)]
         (host,) = {
             self.api.get_volume(one['id'])['os-vol-host-attr:host']
             for one in volumes
         }
         name = host.partition('@')[0]
-        # the last one is never attached: it has no bytes
         for volume in volumes[:2]:
             attachment, _ = self.attach(volume, self.server(name), name)
             self.detach(volume, attachment)
         bound = [f'volume-{one["id"]}' for one in volumes[:2]]
         self.assertEqual(sorted(bound), self.all_vdisks())
-        made = self.api.api_post(
-            '/group_snapshots', {'group_snapshot': {'group_id': self.group}}
-        )['group_snapshot']['id']
-        self.wait(made, 'available', 'group_snapshot')
+        self.refuse_while_attached(volumes[2], name)
+        bound.append(f'volume-{volumes[2]["id"]}')
+        made = self.snapshot('available')
         snapshots = self.api.api_get('/snapshots/detail')['snapshots']
         self.assertEqual({'available'}, {one['status'] for one in snapshots})
-        self.assertEqual(3, len(snapshots))
+        self.assertEqual(4, len(snapshots))
         held = [one for one in self.all_vdisks() if 'snapshot' in one]
-        self.assertEqual(2, len(held))
-        self.assertEqual(4, sum(self.hosts[name].reserved().values()))
-        self.api.api_delete(f'/group_snapshots/{made}')
-        self.wait(made, None, 'group_snapshot')
+        # one volume has no bytes
+        self.assertEqual(3, len(held))
+        self.assertEqual(6, sum(self.hosts[name].reserved().values()))
+        self.delete_snapshot(made)
         self.assertEqual(sorted(bound), self.all_vdisks())
         self.api.api_post(
             f'/groups/{self.group}/action',
@@ -242,3 +261,23 @@ class GroupTestCase(test_driver.DriverTestCase):
         self.wait(self.group, None, 'group')
         self.assertEqual([], self.all_vdisks())
         self.assertEqual(0, sum(self.hosts[name].reserved().values()))
+
+    def make(self, kind, **fields):
+        made = self.api.api_post(
+            f'/{kind}s', {kind: fields}, check_response_status=[202]
+        )[kind]['id']
+        self.wait(made, 'available', kind)
+        return made
+
+    def test_api_of_consistency_groups(self):
+        self.group = self.make('consistencygroup', volume_types=self.type_id)
+        self.make_volume('consistencygroup_id')
+        made = self.make('cgsnapshot', consistencygroup_id=self.group)
+        self.api.api_delete(f'/cgsnapshots/{made}')
+        self.wait(made, None, 'cgsnapshot')
+        self.api.api_post(
+            f'/consistencygroups/{self.group}/delete',
+            {'consistencygroup': {'force': True}},
+            check_response_status=[202],
+        )
+        self.wait(self.group, None, 'consistencygroup')

@@ -48,19 +48,18 @@ INTERFACES = (
     volume_snapshot_revert.VolumeSnapshotRevertDriver,
 )
 
-_GENERIC = 'Cinder does it by itself: a group is but its volumes'
-_GROUPS = 'create_group_snapshot makes these, too'
+_LEGACY = 'Cinder calls the methods of groups first, which are implemented'
 _REPLICATION = 'the content of a local disk has no replica'
 _SNAPSHOT = 'snapshots are not attached: backup_use_temp_snapshot is false'
 
 #: methods that only raise NotImplementedError -> why that is right
 NOT_IMPLEMENTED = {
-    'create_cgsnapshot': _GROUPS,
-    'create_group': _GENERIC,
-    'create_group_from_src': _GENERIC,
-    'delete_group': _GENERIC,
-    'delete_group_snapshot': _GENERIC,
-    'update_group': _GENERIC,
+    'create_cgsnapshot': _LEGACY,
+    'create_consistencygroup': _LEGACY,
+    'create_consistencygroup_from_src': _LEGACY,
+    'delete_cgsnapshot': _LEGACY,
+    'delete_consistencygroup': _LEGACY,
+    'update_consistencygroup': _LEGACY,
     'disable_replication': _REPLICATION,
     'enable_replication': _REPLICATION,
     'failover_completed': _REPLICATION,
@@ -291,7 +290,7 @@ class CheckTestCase(testtools.TestCase):
         found = self.check(cinder_driver.VolumeDriver)
         self.assertIn('create_snapshot is not implemented', found)
         self.assertIn('revert_to_snapshot is not implemented', found)
-        self.assertNotIn('create_cgsnapshot is not implemented', found)
+        self.assertNotIn('enable_replication is not implemented', found)
 
     def test_lacking_method(self):
         class Lacking(driver.VDiskMapperDriver):

@@ -118,7 +118,6 @@ class SetupTestCase(DriverTestCase):
                 'vdisk_media',
                 'vdisk_default_mapping',
                 'vdisk_backend',
-                'vdisk_libvirt_uri',
             },
             names,
         )

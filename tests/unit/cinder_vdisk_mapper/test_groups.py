@@ -10,9 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Group snapshots, of disks in memory and servers that are files."""
+"""Groups and group snapshots, of disks in memory."""
 
-import contextlib
 from unittest import mock
 
 from cinder import exception as cinder_exc
@@ -21,20 +20,14 @@ from cinder.volume import volume_utils
 
 from cinder_vdisk_mapper import groups
 from nova_diskplacer import exception
-from tests.unit.cinder_vdisk_mapper import fake_libvirt
 from tests.unit.cinder_vdisk_mapper import test_driver
-from tests.unit.cinder_vdisk_mapper import test_quiesce
 
 
-class GroupTestCase(test_quiesce.LibvirtTestCase, test_driver.DriverTestCase):
-    """Volumes 1 and 2 on disks a and b; both used by server s."""
+class GroupTestCase(test_driver.DriverTestCase):
+    """Volumes 1 and 2 on disks a and b."""
 
     def setUp(self):
         super().setUp()
-        path = self.useFixture(test_driver.fixtures.TempDir()).path
-        self.conf.config(state_path=path)
-        self.driver.db = mock.Mock()
-        self.driver.db.volume_get_all_by_host.return_value = []
         self.consistent = True
         self.volumes = {}
         for target, name, new in (
@@ -52,27 +45,25 @@ class GroupTestCase(test_quiesce.LibvirtTestCase, test_driver.DriverTestCase):
             patch = mock.patch.object(target, name, new)
             patch.start()
             self.addCleanup(patch.stop)
-        self.server('s')
-        self.snapshots = [
-            self.snapshot('1', 'a', 's'),
-            self.snapshot('2', 'b', 's'),
-        ]
+        self.snapshots = [self.snapshot('1', 'a'), self.snapshot('2', 'b')]
 
-    def snapshot(self, id_, disk=None, *servers):
+    def snapshot(self, id_, disk=None):
         """Return a snapshot to be of a new volume with the same id."""
         self.volumes[id_] = test_driver.volume(
             id=id_,
             name_id=id_,
             provider_location=disk,
-            volume_attachment=[
-                test_driver.attachment(one, 'attached') for one in servers
-            ],
+            volume_attachment=[test_driver.attachment('old', 'detached')],
         )
         if disk:
             self.driver.backend.create(disk, f'volume-{id_}', id_, None, 10)
             self.driver.binder.reserve(disk)
-        snapshot = mock.Mock(id=id_, volume_id=id_)
-        return snapshot
+        return mock.Mock(id=id_, volume_id=id_, provider_location=disk)
+
+    def attach(self, volume_id, server='s'):
+        self.volumes[volume_id].volume_attachment.append(
+            test_driver.attachment(server)
+        )
 
     def create(self):
         return self.driver.create_group_snapshot(
@@ -92,14 +83,10 @@ class GroupTestCase(test_quiesce.LibvirtTestCase, test_driver.DriverTestCase):
         )
         self.assertIn(reason, str(error))
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
-        self.assertEqual({'s': 1}, self.states())
         self.assertEqual((90, 40), tuple(map(self.placement.room, 'ab')))
 
-    def test_all_while_suspended(self):
-        states = []
-        self.driver.backend.changed = lambda: states.append(self.states())
+    def test_all(self):
         self.snapshots.append(self.snapshot('3'))
-        states.clear()
         self.assertEqual(
             (
                 {'status': 'available'},
@@ -114,8 +101,6 @@ class GroupTestCase(test_quiesce.LibvirtTestCase, test_driver.DriverTestCase):
             ),
             self.create(),
         )
-        self.assertEqual([{'s': 3}] * 2, states)
-        self.assertEqual({'s': 1}, self.states())
         self.assertEqual(
             {'volume-1', 'volume-2', 'snapshot-1', 'snapshot-2'},
             self.vdisks(),
@@ -127,12 +112,21 @@ class GroupTestCase(test_quiesce.LibvirtTestCase, test_driver.DriverTestCase):
         self.create()
         self.assertEqual((80, 30), tuple(map(self.placement.room, 'ab')))
 
-    def test_only_servers_of_the_volumes(self):
-        self.server('other')
-        self.snapshots.append(self.snapshot('3', None, 'other'))
-        with mock.patch.object(fake_libvirt.Domain, 'suspend') as suspend:
-            self.create()
-        suspend.assert_called_once_with()
+    def test_attached(self):
+        for server in ('s', None):
+            self.attach('2', server)
+            self.refused("its volumes ['2'] are attached")
+            self.volumes['2'].volume_attachment.pop()
+        self.create()
+
+    def test_attached_though_without_bytes(self):
+        self.snapshots.append(self.snapshot('3'))
+        self.attach('3')
+        self.refused("its volumes ['3'] are attached")
+
+    def test_attached_meanwhile(self):
+        self.driver.backend.changed = lambda: self.attach('1')
+        self.refused("its volumes ['1'] are attached")
 
     def test_not_consistent(self):
         self.consistent = False
@@ -178,49 +172,105 @@ class GroupTestCase(test_quiesce.LibvirtTestCase, test_driver.DriverTestCase):
         )
         self.assertIn('Placement is down', str(error))
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
-        self.assertEqual({'s': 1}, self.states())
 
     def test_disk_missing(self):
         self.snapshots.append(self.snapshot('3'))
         self.volumes['3'].provider_location = 'c'
         self.refused('disk c of this host is missing')
 
-    def test_server_refuses(self):
-        fake_libvirt.refuses.add('s')
-        self.refused('does not suspend server s')
+    def copies(self):
+        """Return the volumes of a new group."""
+        return [
+            test_driver.volume(id=f'c{id_}', name_id=f'c{id_}')
+            for id_ in self.volumes
+        ]
 
-    def test_left_suspended_is_resumed(self):
-        with self.driver._quiescer.quiet({'s'}):
-            fake_libvirt.refuses.add('s')
-        fake_libvirt.refuses.clear()
-        self.assertEqual({'s': 3}, self.states())
-        self.driver.get_volume_stats(False)
-        self.assertEqual({'s': 3}, self.states())
-        self.driver.get_volume_stats(True)
-        self.assertEqual({'s': 1}, self.states())
-
-    def test_group_of_another(self):
-        sources = list(self.volumes.values())
-        error = self.assertRaises(
-            cinder_exc.VolumeDriverException,
-            self.driver.create_group_from_src,
+    def copy_volumes(self):
+        return self.driver.create_group_from_src(
             None,
             mock.Mock(),
-            [],
+            self.copies(),
             source_group=mock.Mock(),
-            source_vols=sources,
+            source_vols=list(self.volumes.values()),
         )
-        self.assertIn("its sources ['1', '2'] are in use", str(error))
-        for consistent, vols in ((False, sources), (True, []), (True, None)):
-            self.consistent = consistent
-            self.assertRaises(
-                NotImplementedError,
-                self.driver.create_group_from_src,
-                None,
-                mock.Mock(),
-                [],
-                source_vols=vols,
+
+    def test_group_of_another(self):
+        self.snapshot('3')
+        update, volumes = self.copy_volumes()
+        self.assertIsNone(update)
+        self.assertEqual(
+            [
+                {'id': 'c1', 'provider_location': 'a'},
+                {'id': 'c2', 'provider_location': 'b'},
+                {'id': 'c3'},
+            ],
+            volumes,
+        )
+
+    def test_group_of_another_that_is_attached(self):
+        self.attach('1')
+        error = self.assertRaises(
+            cinder_exc.VolumeDriverException, self.copy_volumes
+        )
+        self.assertIn("its volumes ['1'] are attached", str(error))
+        self.consistent = False
+        self.copy_volumes()
+        self.assertIn('volume-c1', self.vdisks())
+
+    def test_group_of_a_group_snapshot(self):
+        self.create()
+        self.attach('1')
+        _, volumes = self.driver.create_group_from_src(
+            None, mock.Mock(), self.copies(), mock.Mock(), self.snapshots
+        )
+        self.assertEqual(
+            ['a', 'b'], [volume['provider_location'] for volume in volumes]
+        )
+
+    def test_without_volumes(self):
+        self.assertEqual(
+            {'status': 'available'},
+            self.driver.create_group(None, mock.Mock()),
+        )
+        self.assertEqual(
+            (None, None, None),
+            self.driver.update_group(None, mock.Mock(), [mock.Mock()], []),
+        )
+
+    def delete(self):
+        return self.driver.delete_group(
+            None, mock.Mock(), list(self.volumes.values())
+        )
+
+    def test_delete(self):
+        self.snapshot('3')
+        for _ in range(2):
+            self.assertEqual(
+                (
+                    {'status': 'deleted'},
+                    [{'id': id_, 'status': 'deleted'} for id_ in '123'],
+                ),
+                self.delete(),
             )
+            self.assertEqual(set(), self.vdisks())
+
+    def test_what_cannot_be_deleted(self):
+        self.volumes['1'].provider_location = 'c'
+        update, volumes = self.delete()
+        self.assertEqual({'status': 'error_deleting'}, update)
+        self.assertEqual(
+            ['error_deleting', 'deleted'],
+            [volume['status'] for volume in volumes],
+        )
+        self.assertEqual({'volume-1'}, self.vdisks())
+
+    def test_delete_snapshots(self):
+        self.create()
+        update, _ = self.driver.delete_group_snapshot(
+            None, mock.Mock(), self.snapshots
+        )
+        self.assertEqual({'status': 'deleted'}, update)
+        self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
 
     def test_undone_after_any_error(self):
         copies = [
@@ -228,9 +278,7 @@ class GroupTestCase(test_quiesce.LibvirtTestCase, test_driver.DriverTestCase):
             groups.Copy('b', 'volume-2', 'snapshot-2', '2'),
         ]
 
-        @contextlib.contextmanager
         def interrupted():
-            yield
             raise KeyboardInterrupt
 
         self.assertRaises(
