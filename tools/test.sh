@@ -18,12 +18,12 @@
 #   tools/test.sh            every stage; end-to-end tests only as root
 #   tools/test.sh STAGE...   these stages only
 #
-# Stages: pep8 docs packaging unit functional e2e testbed. The last, the suites
-# of tests/testbed, goes on beside all others and before them, as some of it
-# looks at how much of a disk's throughput servers get; it prints when it has
-# ended. What tests log is printed where one of them fails. The last lines name
-# what failed and say how many checks and tests passed and failed; the exit
-# status is 0 only if none failed.
+# Stages: pep8 docs packaging unit functional e2e testbed. The last two go on
+# beside the others and print when they have ended: they wait a lot. testbed,
+# the suites of tests/testbed, has priority, as some of it looks at how much of
+# a disk's throughput servers get. What tests log is printed where one of them
+# fails. The last lines name what failed and say how many checks and tests
+# passed and failed; the exit status is 0 only if none failed.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -31,10 +31,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 STAGES='pep8 docs packaging unit functional e2e testbed'
 IN_TESTBED='tests\.e2e\.test_testbed'
-NICE=10
+# stages that go on beside the others, by their nice value
+declare -A BESIDE=([e2e]=0 [testbed]=-10)
 passed=0
 failed=0
-beside=''
+declare -A beside=()
 directory=$(mktemp -d)
 log=$directory/log
 errors=$directory/errors
@@ -44,10 +45,11 @@ trap clean EXIT
 
 # shellcheck disable=SC2317
 clean() {
-    if [ -n "$beside" ]; then
-        kill -- "-$beside" 2> /dev/null
-        wait "$beside"
-    fi
+    local process
+    for process in "${beside[@]}"; do
+        kill -- "-$process" 2> /dev/null
+        wait "$process"
+    done
     rm -rf "$directory"
 }
 
@@ -137,28 +139,31 @@ stage_testbed() {
 
 # Begin a stage beside the others.
 begin_beside() {
+    local stage=$1
+    mkdir "$directory/$stage"
     # shellcheck disable=SC2016
-    DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory \
-        setsid nice -n -$NICE bash -c '
+    DISKPLACER_VENV=$VENV STESTR_REPOSITORY=$directory/$stage \
+        setsid nice -n "${BESIDE[$stage]}" bash -c '
             # the kernel may share processors out by session
-            echo "-$1" > /proc/self/autogroup
+            echo "$1" > /proc/self/autogroup
             exec tools/test.sh "$2"
-        ' beside $NICE "$1" > "$directory/beside" 2>&1 &
-    beside=$!
+        ' beside "${BESIDE[$stage]}" "$stage" \
+        > "$directory/$stage/printed" 2>&1 &
+    beside[$stage]=$!
 }
 
 # Wait for it, print what it printed and add up.
 end_beside() {
-    local good bad
-    wait "$beside"
-    beside=''
-    cat "$directory/beside"
+    local good bad stage=$1 printed=$directory/$1/printed
+    wait "${beside[$stage]}"
+    unset "beside[$stage]"
+    cat "$printed"
     read -r good bad < <(awk '
         /^[0-9]+ passed, [0-9]+ failed$/ { good = $1; bad = $3 }
-        END { print good + 0, (good == "") ? 1 : bad }' "$directory/beside")
+        END { print good + 0, (good == "") ? 1 : bad }' "$printed")
     passed=$((passed + good))
     failed=$((failed + bad))
-    grep '^FAILED: ' "$directory/beside" | sort -u >> "$failures"
+    grep '^FAILED: ' "$printed" | sort -u >> "$failures"
 }
 
 main() {
@@ -186,11 +191,17 @@ main() {
     # shellcheck disable=SC2086
     env_packages $profiles && env_make $cloud || exit 1
     times=$(printf '%-12s %4d s' environment $SECONDS)
-    if [[ $stages == *' '*testbed ]]; then
-        stages=${stages% testbed}
-        begin_beside testbed
+    if [[ $stages == *' '* ]]; then
+        for stage in $stages; do
+            if [ -n "${BESIDE[$stage]:-}" ]; then
+                begin_beside "$stage"
+            fi
+        done
     fi
     for stage in $stages; do
+        if [ -n "${beside[$stage]:-}" ]; then
+            continue
+        fi
         echo "== $stage"
         begun=$SECONDS
         before=$failed
@@ -198,11 +209,12 @@ main() {
         times+=$(printf '\n%-12s %4d s  %s' "$stage" $((SECONDS - begun)) \
             "$([ $failed -eq $before ] && echo ok || echo FAILED)")
     done
-    if [ -n "$beside" ]; then
+    for stage in "${!beside[@]}"; do
         begun=$SECONDS
-        end_beside
-        times+=$(printf '\n%-12s %4d s' 'to wait for' $((SECONDS - begun)))
-    fi
+        end_beside "$stage"
+        times+=$(printf '\n%-12s %4d s  waited for at the end' \
+            "$stage" $((SECONDS - begun)))
+    done
     echo "$times"
     cat "$failures"
     echo "$passed passed, $failed failed"

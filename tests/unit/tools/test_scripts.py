@@ -213,10 +213,10 @@ class TestScriptTest(testscenarios.WithScenarios, testtools.TestCase):
     def test_beside_others(self):
         passed, failed = map(int, self.line.split(', '))
         output, _ = self.assertLast(
-            2 * passed, 2 * failed, 'packaging', 'testbed'
+            3 * passed, 3 * failed, 'packaging', 'e2e', 'testbed'
         )
-        named = [line for line in output[-3:] if line.startswith('FAILED: ')]
-        self.assertEqual(2 * failed, len(named))
+        named = [line for line in output[-4:] if line.startswith('FAILED: ')]
+        self.assertEqual(3 * failed, len(named))
 
 
 class RequirementsTest(testtools.TestCase):
