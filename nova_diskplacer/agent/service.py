@@ -15,7 +15,6 @@
 import collections.abc
 import dataclasses
 import os
-import socket
 import threading
 import time
 import typing
@@ -28,6 +27,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import placement
 from nova_diskplacer import reports
 from nova_diskplacer.agent import cache_mode
+from nova_diskplacer.agent import compute_node
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.agent import outbox
 from nova_diskplacer.agent import reconcile
@@ -61,7 +61,9 @@ class Agent:
         self._conf = conf
         self._transport = transport
         self._host: str = conf.host
-        self._node: str = conf.diskplacer.compute_node or socket.getfqdn()
+        node = compute_node.configured(conf)
+        self._node = node.name
+        self._lookout = compute_node.Lookout(node)
         self._reconciler = reconcile.Reconciler(
             client,
             self._node,
@@ -172,6 +174,10 @@ class Agent:
         offers = None
         try:
             offers = self._reconciler.reconcile(disks, modes)
+            self._lookout.found()
+        except exception.NoComputeNode:
+            self._lookout.missed()
+            raise
         finally:
             # at once: what looks at disks meanwhile may report them
             with self._state:

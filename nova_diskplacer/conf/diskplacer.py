@@ -59,8 +59,10 @@ backend's ``vdisk_disk_root`` to the same directory.
 Name of the compute node's resource provider in Placement, which is its
 hypervisor hostname. The disks' providers become its children.
 
-Unset: the fully qualified host name, which is what the libvirt driver
-reports. Set it where several compute services run on one machine.
+Unset: the host name as libvirt determines it, which is what nova-compute goes
+by: the name of the machine if it has a dot, else the canonical name that the
+resolver has for it, else the short name. Set it where several compute services
+run on one machine, or where ``openstack hypervisor list`` shows another name.
 """,
     ),
     PROFILE_DIRS,

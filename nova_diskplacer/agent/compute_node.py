@@ -1,0 +1,116 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The name of this host's compute node in Nova and Placement."""
+
+import collections.abc
+import dataclasses
+import ipaddress
+import socket
+import time
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
+
+# Time in seconds that nova-compute has to create its provider.
+_PATIENCE = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Name:
+    """The name of a compute node, and where it comes from."""
+
+    name: str
+    source: str
+
+
+def configured(conf: cfg.ConfigOpts) -> Name:
+    """Return the name that the agent goes by."""
+    name = conf.diskplacer.compute_node
+    if name:
+        return Name(name, 'from [diskplacer] compute_node')
+    return Name(
+        hypervisor_hostname(),
+        'the host name as libvirt determines it, since [diskplacer] '
+        'compute_node is not set',
+    )
+
+
+def hypervisor_hostname() -> str:
+    """Return the name that libvirt gives this host, and nova-compute has.
+
+    By the rules of libvirt's virGetHostname: the fully qualified name, or the
+    short one if the resolver knows no other than localhost.
+    """
+    name = socket.gethostname()
+    if '.' in name or name.startswith('localhost'):
+        return name
+    try:
+        found = socket.getaddrinfo(name, None, flags=socket.AI_CANONNAME)
+    except OSError:
+        return name
+    canonical = found[0][3] if found else ''
+    if (
+        not canonical
+        or canonical.startswith('localhost')
+        or _is_address(canonical)
+    ):
+        return name
+    return canonical
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Lookout:
+    """Tells the operator when there is no compute node of that name.
+
+    :param clock: monotonic time in seconds.
+    """
+
+    def __init__(
+        self,
+        node: Name,
+        clock: collections.abc.Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._since: float | None = None
+        self._told = False
+
+    def found(self) -> None:
+        """Note that Placement has the compute node."""
+        self._since = None
+        self._told = False
+
+    def missed(self) -> None:
+        """Note that it has not; logs an error once if that lasts."""
+        if self._since is None:
+            self._since = self._clock()
+        if not self._told and self._clock() - self._since >= _PATIENCE:
+            self._told = True
+            LOG.error(
+                'Placement has had no resource provider named %s for a '
+                'minute, so no disk of this host is offered. That name is '
+                '%s. If nova-compute runs here, set [diskplacer] compute_node '
+                'to the hypervisor hostname that "openstack hypervisor list" '
+                'shows for this host.',
+                self._node.name,
+                self._node.source,
+            )
