@@ -44,6 +44,9 @@ _OUR_TRAITS = {
 
 FOREIGN = 'foreign'
 
+# nova-compute changes the compute node's provider, too.
+_ATTEMPTS = 3
+
 CacheModes = collections.abc.Mapping[str, str | None]
 
 
@@ -62,6 +65,8 @@ class Offer:
 
 class Reconciler:
     """Makes Placement agree with the disks of one compute node.
+
+    The compute node has the trait ``traits.HOST`` while it has disks.
 
     A round in which nothing has changed asks Placement twice, however many
     disks there are: for the providers' generations and for what is used of
@@ -116,6 +121,7 @@ class Reconciler:
 
     def _reconcile(self, disks: list[discover.Disk]) -> list[Offer]:
         providers = self._providers(disks)
+        marked = providers.pop(self._root(), None) is not None
         used = self._client.used(self._root()) if disks else {}
         offers = []
         conflict = None
@@ -140,6 +146,9 @@ class Reconciler:
                 conflict = error
         if conflict is not None:
             raise conflict
+        usable = any(offer.disk.health != FOREIGN for offer in offers)
+        if marked != usable:
+            self._mark_host(usable)
         self._forgotten.clean()
         return offers
 
@@ -296,6 +305,21 @@ class Reconciler:
             'its provider is kept and not offered.',
             provider.uuid,
         )
+
+    def _mark_host(self, usable: bool) -> None:
+        """Have the compute node tell by its trait if it has disks."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            generation, wanted = self._client.traits(self._root())
+            if usable:
+                wanted.add(traits.HOST)
+            else:
+                wanted.discard(traits.HOST)
+            try:
+                self._client.set_traits(self._root(), generation, wanted)
+                return
+            except exception.Conflict:
+                if attempt == _ATTEMPTS:
+                    raise
 
     def _complain(self, uuid: str, message: str, *arguments: object) -> None:
         if uuid not in self._complained:

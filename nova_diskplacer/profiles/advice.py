@@ -17,6 +17,7 @@ import dataclasses
 import typing
 
 from nova_diskplacer import flavor
+from nova_diskplacer import traits
 from nova_diskplacer.profiles import catalogue
 
 PROFILE = flavor.NAMESPACE + flavor.PROFILE
@@ -31,6 +32,9 @@ _UNITS = {
     'vdisks': 'vdisks',
     'vdisk_gb_per_ram_gb': 'GiB of vdisks for each GiB of memory',
 }
+
+# Without it Nova may be told of too many other hosts to hear of ours.
+_REQUIRED = {f'trait:{traits.HOST}': 'required'}
 
 Specs = collections.abc.Mapping[str, str]
 Profiles = collections.abc.Mapping[str, catalogue.Profile]
@@ -64,8 +68,8 @@ def applied(
 ) -> dict[str, str]:
     """Return a flavor's extra specs as they are with a profile applied.
 
-    The profile's own extra specs of Nova are set, its defaults are left to
-    the scheduler. What the flavor's profile before had set is taken away.
+    The profile's own extra specs of Nova are set and hosts with disks
+    required; the profile's defaults are left to the scheduler. What the flavor's profile before had set is taken away.
     """
     before = profiles.get(specs.get(PROFILE, ''))
     left = {
@@ -73,7 +77,7 @@ def applied(
         for key, value in specs.items()
         if before is None or before.hw.get(key) != value
     }
-    return {**left, **profile.hw, PROFILE: profile.name}
+    return {**left, **profile.hw, **_REQUIRED, PROFILE: profile.name}
 
 
 def effective(specs: Specs, profiles: Profiles) -> dict[str, str]:
@@ -86,7 +90,12 @@ def effective(specs: Specs, profiles: Profiles) -> dict[str, str]:
 
 def wanted(profile: catalogue.Profile) -> dict[str, str]:
     """Return the extra specs of a flavor that is all as a profile says."""
-    return {PROFILE: profile.name, **profile.specs, **profile.hw}
+    return {
+        PROFILE: profile.name,
+        **profile.specs,
+        **profile.hw,
+        **_REQUIRED,
+    }
 
 
 def check(one: Flavor, profiles: Profiles) -> list[Finding]:

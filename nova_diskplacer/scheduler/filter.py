@@ -27,12 +27,14 @@ on their host. A request with neither passes untouched.
 import typing
 
 import numpy as np
+from nova import conf as nova_conf
 from nova.scheduler import filters
 from nova.scheduler import utils
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import traits
 from nova_diskplacer.scheduler import alignment as alignments
 from nova_diskplacer.scheduler import asked
 from nova_diskplacer.scheduler import bound
@@ -128,6 +130,7 @@ def _place(
     if not passed:
         view = fleet.view(rows, holds=False)
         _explain(spec, plan, view, len(allowed) - len(choosable))
+        _suspect_truncation(spec, len(hosts))
     return passed
 
 
@@ -172,6 +175,27 @@ def _explain(
         fit,
         unknown,
     )
+
+
+def _suspect_truncation(spec: typing.Any, hosts: int) -> None:
+    """Tell the operator if Placement may not have named hosts with disks.
+
+    :param hosts: how many other filters have left of those that it named.
+    """
+    limit = nova_conf.CONF.scheduler.max_placement_results
+    trait = f'trait:{traits.HOST}'
+    if 2 * hosts >= limit and trait not in spec.flavor.extra_specs:
+        LOG.warning(
+            'Placement names no more than [scheduler] max_placement_results '
+            '= %d hosts, and %d of them came to the filter: others may have '
+            'the disks for server %s. Set %s=required on flavor %s, so that '
+            'it names hosts with disks only.',
+            limit,
+            hosts,
+            spec.instance_uuid,
+            trait,
+            spec.flavor.name,
+        )
 
 
 def _bound(

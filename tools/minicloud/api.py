@@ -344,6 +344,8 @@ class Api:
         }
         self.post('compute', '/flavors', {'flavor': body})
         specs = {f'diskplacer:{k}': str(v) for k, v in extra_specs.items()}
+        if 'vdisks' in extra_specs:
+            specs['trait:CUSTOM_DISKPLACER_HOST'] = 'required'
         if specs:
             self.post(
                 'compute',

@@ -83,6 +83,57 @@ class ReconcileTest(base.TestCase):
         self.reconciler.reconcile(disks, {hdd: 'none'})
         self.assertEqual(2, len(self.placement.requests))
 
+    def marked(self):
+        """Tell whether the compute node has the trait of hosts with disks."""
+        return 'CUSTOM_DISKPLACER_HOST' in self.placement.traits(self.root)
+
+    def test_a_host_with_disks_has_a_trait(self):
+        self.reconcile()
+        self.assertFalse(self.marked())
+        disk = self.disks.add()
+        self.reconcile()
+        self.assertTrue(self.marked())
+        self.disks.forget(disk)
+        self.reconcile()
+        self.assertFalse(self.marked())
+
+    def test_the_trait_of_the_host_is_set_beside_nova_compute(self):
+        self.placement.ask('put', '/traits/CUSTOM_RACK_7')
+        self.disks.add()
+
+        def before(method, url):
+            if method == 'put' and url.endswith(f'{self.root}/traits'):
+                self.placement.before = lambda method, url: None
+                self.placement.ask(
+                    'put',
+                    f'/resource_providers/{self.root}/traits',
+                    {
+                        'resource_provider_generation': 0,
+                        'traits': ['CUSTOM_RACK_7'],
+                    },
+                )
+
+        self.placement.before = before
+        self.reconcile()
+        self.assertEqual(
+            {'CUSTOM_RACK_7', 'CUSTOM_DISKPLACER_HOST'},
+            self.placement.traits(self.root),
+        )
+        # somebody takes it away
+        self.placement.ask('delete', f'/resource_providers/{self.root}/traits')
+        self.reconcile()
+        self.assertTrue(self.marked())
+
+    def test_a_host_with_a_foreign_disk_alone_has_no_trait(self):
+        disk = self.disks.add()
+        self.reconcile()
+        self.placement.claim(str(uuid.uuid4()), {disk: {placement.GB: 10}})
+        there = self.placement.start_compute('compute-2')
+        reconcile.Reconciler(self.client, 'compute-2').reconcile(
+            self.disks.all()
+        )
+        self.assertEqual(set(), self.placement.traits(there))
+
     def test_a_quiet_round_asks_twice(self):
         for _ in range(12):
             self.disks.add()
@@ -287,7 +338,7 @@ class ReconcileTest(base.TestCase):
         )
 
     def test_a_crash_while_a_disk_is_forgotten_is_made_good(self):
-        for step in range(5, 20):
+        for step in range(14, 30):
             disk = self.disks.add()
             self.reconcile()
             self.disks.forget(disk)
@@ -408,7 +459,7 @@ class ReconcileTest(base.TestCase):
 
     def test_a_crash_between_the_steps_is_made_good(self):
         disk = self.disks.add()
-        for step in range(4, 20):
+        for step in range(4, 30):
             left = [step]
 
             def before(method, url, left=left):

@@ -125,6 +125,7 @@ class ProfileTestCase(test.TestCase):
                     'diskplacer:vdisks': '2',
                     'diskplacer:vdisk_gb': '10',
                     'diskplacer:profile': name,
+                    'trait:CUSTOM_DISKPLACER_HOST': 'required',
                     **shown['hw'],
                 },
                 self.specs(flavor),

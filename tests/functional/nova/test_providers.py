@@ -22,8 +22,21 @@ from keystoneauth1 import token_endpoint
 
 from nova_diskplacer import placement
 from nova_diskplacer.agent import reconcile
+from nova_diskplacer import traits
 from tests.functional.agent import base as agent
 from tests.functional.nova import base
+
+
+def client(fixture):
+    """Return the agent's client of the Placement of a fixture."""
+    return placement.PlacementClient(
+        adapter.Adapter(
+            session.Session(
+                auth=token_endpoint.Token(fixture.endpoint, fixture.token)
+            ),
+            service_type='placement',
+        )
+    )
 
 
 class TestCase(base.CloudTestCase):
@@ -40,15 +53,7 @@ class TestCase(base.CloudTestCase):
         self.flags(
             resource_provider_association_refresh=self.refresh, group='compute'
         )
-        fixture = self.placement.fixture
-        self.client = placement.PlacementClient(
-            adapter.Adapter(
-                session.Session(
-                    auth=token_endpoint.Token(fixture.endpoint, fixture.token)
-                ),
-                service_type='placement',
-            )
-        )
+        self.client = client(self.placement.fixture)
         self.disks = self.useFixture(agent.Disks())
         self.reconcilers = {}
         for host in ('host0', 'host1'):
@@ -153,6 +158,31 @@ class ProvidersTestCase(TestCase):
         self.assertIsNone(self.client.provider(disk))
         self.assert_works()
 
+    def test_nova_compute_keeps_the_trait_of_a_host_with_disks(self):
+        disk = self.disks.add()
+        root = self.root('host0')
+        self.reconcile('host0', disk)
+        # nova-compute changes traits and inventories by what it knows
+        self._run_periodics(raise_on_error=True)
+        service = self.admin_api.get_services(
+            binary='nova-compute', host='host0'
+        )[0]['id']
+        for status in ('disabled', 'enabled'):
+            self.admin_api.put_service(service, {'status': status})
+            self._run_periodics(raise_on_error=True)
+            _, found = self.client.traits(root)
+            self.assertIn(traits.HOST, found)
+            self.assertEqual(
+                status == 'disabled', 'COMPUTE_STATUS_DISABLED' in found
+            )
+        self.flags(reserved_host_memory_mb=1024)
+        self._run_periodics(raise_on_error=True)
+        self.assertIn(traits.HOST, self.client.traits(root)[1])
+        self.reconcile('host0')
+        self._run_periodics(raise_on_error=True)
+        self.assertNotIn(traits.HOST, self.client.traits(root)[1])
+        self.assert_works()
+
 
 class DefaultTestCase(TestCase):
     """nova-compute keeps its copy for as long as it does by default."""
@@ -161,3 +191,44 @@ class DefaultTestCase(TestCase):
 
     def test_a_disk_is_forgotten_and_comes_back(self):
         self.assert_a_disk_may_go_and_come_back()
+
+
+class CandidatesTestCase(base.CloudTestCase):
+    """Placement names fewer hosts than there are, none of them with disks."""
+
+    hosts_count = 0
+
+    def setUp(self):
+        super().setUp()
+        self.flags(max_placement_results=5, group='scheduler')
+        for number in range(7):
+            self.start_host(f'host{number}')
+        named = self.placement.get(
+            '/allocation_candidates?resources=VCPU:1,MEMORY_MB:512,DISK_GB:1'
+            '&limit=5',
+            version=base.VERSION,
+        ).body['provider_summaries']
+        self.assertEqual(5, len(named))
+        host, provider = next(
+            (host, provider)
+            for host in self.computes
+            if (provider := self._get_provider_uuid_by_host(host)) not in named
+        )
+        disk = base.Disk()
+        self.hosts[host] = base.Host(self.placement, host, provider, [disk])
+        disks = self.useFixture(agent.Disks())
+        disks.put_back(disks._make(uuid=disk.uuid, total_gb=disk.total_gb))
+        reconcile.Reconciler(client(self.placement.fixture), host).reconcile(
+            disks.all()
+        )
+
+    def test_the_trait_of_hosts_with_disks_finds_them(self):
+        flavor = self.flavor(vdisks=1, vdisk_gb=10)
+        self.refuse(flavor)
+        self.assertIn(
+            f'Set trait:{traits.HOST}=required', self.stdlog.logger.output
+        )
+        self.admin_api.post_extra_spec(
+            flavor, {'extra_specs': {f'trait:{traits.HOST}': 'required'}}
+        )
+        self.assert_claims(self.boot(flavor), [10])

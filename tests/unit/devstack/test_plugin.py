@@ -212,11 +212,13 @@ class PluginTest(testtools.TestCase):
                 'openstack flavor set vdisk.round_robin '
                 '--property diskplacer:vdisks=2 '
                 '--property diskplacer:vdisk_gb=1 '
-                '--property diskplacer:mapping=round_robin',
+                '--property diskplacer:mapping=round_robin '
+                '--property trait:CUSTOM_DISKPLACER_HOST=required',
                 'openstack flavor set vdisk.consolidated '
                 '--property diskplacer:vdisks=2 '
                 '--property diskplacer:vdisk_gb=1 '
-                '--property diskplacer:mapping=consolidated',
+                '--property diskplacer:mapping=consolidated '
+                '--property trait:CUSTOM_DISKPLACER_HOST=required',
             ],
             self.calls('openstack flavor set'),
         )

@@ -172,9 +172,10 @@ class FlavorsTest(TestCase):
         self.assertEqual(
             '--- flavor slim\n'
             '+++ with profile sequential_sync\n'
-            '@@ -0,0 +1,2 @@\n'
+            '@@ -0,0 +1,3 @@\n'
             '+diskplacer:profile=sequential_sync\n'
             '+hw:numa_nodes=1\n'
+            '+trait:CUSTOM_DISKPLACER_HOST=required\n'
             'Nothing is changed without --yes.\n',
             out,
         )
@@ -189,6 +190,7 @@ class FlavorsTest(TestCase):
         wanted = {
             'diskplacer:profile': 'sequential_sync',
             'hw:numa_nodes': '1',
+            'trait:CUSTOM_DISKPLACER_HOST': 'required',
         }
         self.assertEqual(wanted, self.slim.specs)
         self.assertEqual(wanted, self.fat.specs)
@@ -213,7 +215,13 @@ class FlavorsTest(TestCase):
         status, out, _ = self.run_('apply', 'neutral', 'slim', '--yes')
         self.assertEqual(0, status)
         self.assertIn('-hw:cpu_policy=dedicated\n', out)
-        self.assertEqual({'diskplacer:profile': 'neutral'}, self.slim.specs)
+        self.assertEqual(
+            {
+                'diskplacer:profile': 'neutral',
+                'trait:CUSTOM_DISKPLACER_HOST': 'required',
+            },
+            self.slim.specs,
+        )
 
     def test_unknown_profile(self):
         status, _, err = self.run_('apply', 'hadop', 'slim', '--yes')

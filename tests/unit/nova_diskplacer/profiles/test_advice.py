@@ -53,6 +53,7 @@ class AppliedTest(base.BaseTestCase):
                 'diskplacer:profile': 'pin',
                 'hw:cpu_policy': 'dedicated',
                 'hw:numa_nodes': '1',
+                'trait:CUSTOM_DISKPLACER_HOST': 'required',
                 'diskplacer:vdisks': '4',
             },
             advice.applied(PIN, {'diskplacer:vdisks': '4'}, PROFILES),
@@ -70,6 +71,7 @@ class AppliedTest(base.BaseTestCase):
                 'diskplacer:profile': 'share',
                 'hw:numa_nodes': '1',
                 'hw:mem_page_size': 'large',
+                'trait:CUSTOM_DISKPLACER_HOST': 'required',
             },
             advice.applied(SHARE, specs, PROFILES),
         )

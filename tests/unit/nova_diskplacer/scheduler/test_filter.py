@@ -87,6 +87,26 @@ class FilterTest(FilterTestCase):
             self.assertEqual([], self._passed(spec(vdisks='2')))
         self.assertIn('diskplacer:vdisk_gb is required', logs.output[0])
 
+    def test_candidates_that_placement_may_have_left_out(self):
+        conf = filters.nova_conf.CONF
+        self.addCleanup(
+            conf.clear_override, 'max_placement_results', 'scheduler'
+        )
+        wanted = spec(vdisks='1', vdisk_gb='10')
+        for limit, warned in ((3, True), (6, True), (7, False)):
+            conf.set_override('max_placement_results', limit, 'scheduler')
+            with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+                self.assertEqual([], self._passed(wanted))
+            self.assertEqual(
+                warned, 'Set trait:CUSTOM_DISKPLACER_HOST' in str(logs.output)
+            )
+        conf.set_override('max_placement_results', 3, 'scheduler')
+        trait = 'trait:CUSTOM_DISKPLACER_HOST'
+        wanted.flavor.extra_specs[trait] = 'required'
+        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+            self.assertEqual([], self._passed(wanted))
+        self.assertNotIn('trait', str(logs.output))
+
     def test_hosts_with_room(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
         self._report(1, fakes.disk(1, 0), fakes.disk(1, 1, used_gb=95))
