@@ -296,7 +296,8 @@ class Host:
             one.uuid
             for root in {one.root for one in here.values()}
             for one in self.placement.disks(root)
-            if one.uuid not in here and self._forgotten(one.uuid)
+            if one.uuid not in here
+            and not any(b.has_entry(one.uuid) for b in self.backends)
         )
         return offers, tuple(sorted(strays))
 

@@ -50,9 +50,11 @@ class Backend(abc.ABC):
 
         One that is missing is not: it may come back.
         """
-        path = discover.disk_path(self.disk_root, uuid)
-        # where the root itself is away nothing can be told
-        return os.path.isdir(self.disk_root) and not os.path.lexists(path)
+        return discover.is_forgotten(self.disk_root, uuid)
+
+    def has_entry(self, uuid: str) -> bool:
+        """Tell whether the disk root has an entry of a disk."""
+        return os.path.lexists(discover.disk_path(self.disk_root, uuid))
 
     @abc.abstractmethod
     def create(

@@ -110,8 +110,8 @@ def register(subparsers: Any) -> None:
         commands,
         'forget',
         _forget,
-        'unmount or export a disk without vdisks and forget it; what is on '
-        'it stays',
+        'unmount or export a disk without vdisks, and forget it for good: '
+        'volumes that were on it can be deleted then; what is on it stays',
     )
     command.add_argument('uuid', metavar='UUID')
     _add_fstab(command)
@@ -220,7 +220,14 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 def _forget(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise exception.DiskError('forgetting a disk takes root')
-    prepare.forget(conf.diskplacer.disk_root, args.uuid, args.fstab)
+    disk_root = conf.diskplacer.disk_root
+    there = os.path.lexists(os.path.join(disk_root, args.uuid))
+    prepare.forget(disk_root, args.uuid, args.fstab)
+    if not there:
+        print(
+            f'Disk {args.uuid} is not in {disk_root}; it counts as forgotten '
+            'now.'
+        )
     return 0
 
 

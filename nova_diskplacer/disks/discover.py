@@ -20,6 +20,7 @@ import uuid as uuidlib
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
+from nova_diskplacer import files
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import space
@@ -37,6 +38,9 @@ FILESYSTEM = 'filesystem'
 LVM = 'lvm'
 
 # Why each path is missing, as last logged.
+# What follows the UUID in the name of the mark of a forgotten disk.
+_FORGOTTEN = '.forgotten'
+
 _complaints: dict[str, str] = {}
 
 
@@ -140,6 +144,32 @@ def disk_path(disk_root: str, uuid: str) -> str:
     if not _is_uuid(uuid):
         raise exception.DiskError(f'{uuid!r} is not the UUID of a disk')
     return os.path.join(disk_root, uuid)
+
+
+def is_forgotten(disk_root: str, uuid: str) -> bool:
+    """Tell whether a disk was taken out of the disk root for good.
+
+    That no entry of it can be seen does not prove it: its mount may be
+    invisible, as may be all of the disk root. ``diskplacer-manage disk
+    forget`` leaves a mark.
+
+    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+    """
+    path = disk_path(disk_root, uuid)
+    return os.path.lexists(path + _FORGOTTEN) and not os.path.lexists(path)
+
+
+def set_forgotten(disk_root: str, uuid: str, forgotten: bool) -> None:
+    """Leave the mark that a disk was forgotten, or remove it.
+
+    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+    :raises OSError: the disk root cannot be written to.
+    """
+    mark = disk_path(disk_root, uuid) + _FORGOTTEN
+    if forgotten:
+        files.replace(mark, '', durable=True)
+    elif os.path.lexists(mark):
+        os.unlink(mark)
 
 
 def _identified(path: str, uuid: str) -> identity.Identity:

@@ -85,28 +85,32 @@ def prepare(
             uuid = _check_directory(disk_root, target)
             _identify(target, uuid, medium, mbps)
             _link(disk_root, uuid, target)
+        discover.set_forgotten(disk_root, uuid, False)
     return discover.inspect(disk_root, uuid)
 
 
 def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
-    """Take a disk out of the disk root; what is on it stays.
+    """Take a disk out of the disk root for good; what is on it stays.
 
-    When it is prepared again it has the identity that it had.
+    A mark is left that it was forgotten, also of a disk that is not in the
+    disk root any more. When it is prepared again it has the identity that it
+    had, and the mark goes.
 
-    :raises DiskError: there is no such disk, vdisks are on it, or it is in
-        use otherwise.
+    :raises DiskError: vdisks are on it, or it is in use otherwise.
     """
     disk_root = os.path.realpath(disk_root)
-    path = os.path.join(disk_root, uuid)
+    path = discover.disk_path(disk_root, uuid)
     with _explained(path):
-        if not os.path.lexists(path):
-            raise exception.DiskError(f'no disk {uuid} in {disk_root}')
         held = len(discover.inspect(disk_root, uuid).vdisks)
         if held:
             raise exception.DiskError(
                 f'disk {uuid} holds {held} vdisks: delete their volumes and '
                 'snapshots or move them away first'
             )
+        # it does not count while the entry is there
+        discover.set_forgotten(disk_root, uuid, True)
+        if not os.path.lexists(path):
+            return
         if lvm.is_entry(path):
             volume_group.export(uuid)
         if os.path.islink(path):

@@ -441,6 +441,21 @@ class RefusedTestCase(DriverTestCase):
         self.delete(volume)
         self.assertEqual({}, self.held())
 
+    def test_disk_root_whose_mounts_cannot_be_seen(self):
+        server = self.server(claims={self.disks[0]: 1}, vdisks=1, vdisk_gb=1)
+        volume = self.create(1, f'{server}-blank-vol')
+        attachment, _ = self.attach(volume, server)
+        self.detach(volume, attachment)
+        root = self.host.root
+        os.rename(root, root + '-hidden')
+        # as in a container that lacks the mounts of its host
+        os.mkdir(root)
+        self.api.delete_volume(volume['id'])
+        self.wait(volume['id'], 'error_deleting')
+        os.rmdir(root)
+        os.rename(root + '-hidden', root)
+        self.attach_again(volume)
+
     def test_disk_that_will_not_come_back(self):
         server = self.server(claims={self.disks[0]: 1}, vdisks=1, vdisk_gb=1)
         volume = self.create(1, f'{server}-blank-vol')

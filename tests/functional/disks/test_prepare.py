@@ -28,6 +28,7 @@ from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import block
+from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
@@ -77,6 +78,10 @@ class DiskTestCase(testtools.TestCase):
         status, output = self.manage(*arguments)
         self.assertIn(reason, str(status))
         self.assertEqual('', output)
+
+    def disks(self):
+        """Return the disks in the disk root, there or missing."""
+        return [disk.uuid for disk in discover.discover(self.root)]
 
     def entries(self):
         """Return the entries of the fstab."""
@@ -135,12 +140,25 @@ class DeviceTestCase(DiskTestCase):
         self.assertEqual(0, self.manage('forget', uuid)[0])
         self.assertEqual([], self.loop.mountpoints())
         self.assertEqual([], self.entries())
-        self.assertEqual([], os.listdir(self.root))
-        self.assertRefused('no disk', 'forget', uuid)
+        self.assertEqual([], self.disks())
+        self.assertTrue(discover.is_forgotten(self.root, uuid))
         self.assertRefused('no disk', 'show', uuid)
+        # again
+        self.assertEqual(0, self.manage('forget', uuid)[0])
 
         # what is on it stays, so it is the same disk when it comes back
         self.assertEqual(uuid, self.prepared(self.device)['uuid'])
+        self.assertEqual([uuid], os.listdir(self.root))
+
+    def test_forget_a_disk_that_is_not_there(self):
+        disk = self.prepared(self.device)
+        other = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+        status, output = self.manage('forget', other)
+        self.assertEqual(0, status)
+        self.assertIn(f'{other} is not in {self.root}', output)
+        self.assertTrue(discover.is_forgotten(self.root, other))
+        self.assertEqual([disk['uuid']], self.disks())
+        self.assertRefused('not the UUID of a disk', 'forget', 'x')
 
     def test_medium_and_throughput(self):
         rotational = f'/sys/class/block/{os.path.basename(self.device)}/queue'
@@ -215,7 +233,7 @@ class DeviceTestCase(DiskTestCase):
         self.manage('forget', first)
         second = self.prepared(self.device, '--wipe')['uuid']
         self.assertNotEqual(first, second)
-        self.assertEqual([second], os.listdir(self.root))
+        self.assertEqual([second], self.disks())
 
     def test_killed_mkfs(self):
         block.make_filesystem(
@@ -247,7 +265,7 @@ class DeviceTestCase(DiskTestCase):
                 )
             disk = self.prepared(self.device)
             self.assertEqual('ok', disk['health'], step)
-            self.assertEqual([disk['uuid']], os.listdir(self.root), step)
+            self.assertEqual([disk['uuid']], self.disks(), step)
             self.assertEqual(1, len(self.entries()), step)
             self.forget(disk['uuid'])
             loops.run('wipefs', '--all', self.device)
@@ -255,6 +273,7 @@ class DeviceTestCase(DiskTestCase):
     def forget(self, uuid):
         """Forget a disk, killed before each step; then for good."""
         for step in (
+            'nova_diskplacer.disks.discover.set_forgotten',
             'umount',
             'nova_diskplacer.disks.fstab.remove',
             'os.rmdir',
@@ -263,8 +282,10 @@ class DeviceTestCase(DiskTestCase):
                 self.assertRaises(
                     Killed, prepare.forget, self.root, uuid, self.fstab
                 )
+                self.assertFalse(discover.is_forgotten(self.root, uuid))
         prepare.forget(self.root, uuid, self.fstab)
-        self.assertEqual([], os.listdir(self.root))
+        self.assertTrue(discover.is_forgotten(self.root, uuid))
+        self.assertEqual([], self.disks())
         self.assertEqual([], self.entries())
         self.assertEqual([], self.loop.mountpoints())
 
@@ -313,7 +334,7 @@ class DirectoryTestCase(DiskTestCase):
         self.assertRefused('holds 1 vdisks', 'forget', uuid)
         vdisks.delete(disk['path'], 'volume-1')
         self.manage('forget', uuid)
-        self.assertEqual([], os.listdir(self.root))
+        self.assertEqual([], self.disks())
         self.assertEqual([self.target], self.loop.mountpoints())
         self.assertEqual(uuid, self.prepared(self.target)['uuid'])
 
@@ -321,7 +342,7 @@ class DirectoryTestCase(DiskTestCase):
         disk = self.prepared(self.device)
         again = self.prepared(disk['path'])
         self.assertEqual(disk['uuid'], again['uuid'])
-        self.assertEqual([disk['uuid']], os.listdir(self.root))
+        self.assertEqual([disk['uuid']], self.disks())
 
     def test_forget_while_somebody_looks(self):
         disk = self.prepared(self.device)

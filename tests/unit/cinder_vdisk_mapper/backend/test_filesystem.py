@@ -23,6 +23,7 @@ import testtools
 from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import filesystem
 from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import vdisks
 
@@ -131,9 +132,15 @@ class FilesystemTestCase(testtools.TestCase):
     def test_forgotten(self):
         gone = str(uuid.uuid4())
         self.assertFalse(self.backend.forgotten(self.uuid))
+        # its mount may be invisible, or the whole of the disk root
+        self.assertFalse(self.backend.forgotten(gone))
+        discover.set_forgotten(self.root, gone, True)
         self.assertTrue(self.backend.forgotten(gone))
+        self.assertFalse(self.backend.has_entry(gone))
+        # or it was put back by hand
         os.symlink('/no/such', os.path.join(self.root, gone))
         self.assertFalse(self.backend.forgotten(gone))
+        self.assertTrue(self.backend.has_entry(gone))
         elsewhere = filesystem.FilesystemBackend('/no/such')
         self.assertFalse(elsewhere.forgotten(gone))
 

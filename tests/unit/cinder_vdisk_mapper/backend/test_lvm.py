@@ -23,6 +23,7 @@ from oslo_concurrency import processutils
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import lvm
 from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
 
 MIB = 1 << 20
 UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
@@ -114,6 +115,8 @@ class BackendTestCase(testtools.TestCase):
     def test_forgotten(self):
         root = self.useFixture(fixtures.TempDir()).path
         backend = lvm.LVMBackend(root)
+        self.assertFalse(backend.forgotten(UUID))
+        discover.set_forgotten(root, UUID, True)
         self.assertTrue(backend.forgotten(UUID))
         os.symlink('/dev/diskplacer-' + UUID, os.path.join(root, UUID))
         self.assertFalse(backend.forgotten(UUID))
