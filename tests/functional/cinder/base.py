@@ -265,6 +265,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
                 'project_id': project,
                 'user_id': fake.USER_ID,
                 'consumer_generation': None,
+                'consumer_type': 'INSTANCE',
             },
         )
 

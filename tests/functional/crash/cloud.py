@@ -201,6 +201,7 @@ class Cloud:
                 'project_id': PROJECT,
                 'user_id': USER,
                 'consumer_generation': None,
+                'consumer_type': 'INSTANCE',
             },
         )
         self.type_id = volume_types.create(self.context, 'vdisk').id

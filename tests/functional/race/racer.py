@@ -121,6 +121,7 @@ class Thread(threading.Thread):
                 'project_id': PROJECT,
                 'user_id': PROJECT,
                 'consumer_generation': None,
+                'consumer_type': 'INSTANCE',
             },
         )
         self.claims[server_id] = disk
