@@ -69,7 +69,8 @@ def applied(
     """Return a flavor's extra specs as they are with a profile applied.
 
     The profile's own extra specs of Nova are set and hosts with disks
-    required; the profile's defaults are left to the scheduler. What the flavor's profile before had set is taken away.
+    required; the profile's defaults are left to the scheduler. What the
+    flavor's profile before had set is taken away.
     """
     before = profiles.get(specs.get(PROFILE, ''))
     left = {

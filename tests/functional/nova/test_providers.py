@@ -21,8 +21,8 @@ from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 
 from nova_diskplacer import placement
-from nova_diskplacer.agent import reconcile
 from nova_diskplacer import traits
+from nova_diskplacer.agent import reconcile
 from tests.functional.agent import base as agent
 from tests.functional.nova import base
 
