@@ -22,10 +22,12 @@ from oslo_log import log as logging
 from stevedore import driver as stevedore_driver
 
 from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import cinder_internals
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
+from nova_diskplacer import internals
 from nova_diskplacer import placement
 from nova_diskplacer.disks import discover
 
@@ -47,6 +49,7 @@ class Core(driver.VolumeDriver):
 
     def do_setup(self, context: Any) -> None:
         """Load the backend; Placement is not asked until it is needed."""
+        internals.check(cinder_internals.VOLUME, cinder_internals.RELEASE)
         self.backend = load_backend(self.configuration)
 
     def check_for_setup_error(self) -> None:

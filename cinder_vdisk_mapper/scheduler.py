@@ -30,7 +30,9 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from cinder_vdisk_mapper import cinder_internals
 from cinder_vdisk_mapper import servers
+from nova_diskplacer import internals
 
 LOG = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class VDiskLocalityFilter(filters.BaseBackendFilter):
 
     def __init__(self) -> None:
         super().__init__()
+        internals.check(cinder_internals.SCHEDULER, cinder_internals.RELEASE)
         # Cinder makes a filter for each request, so this asks Nova once.
         self._hosts: dict[str, str | None] = {}
 

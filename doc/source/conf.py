@@ -23,6 +23,7 @@ extensions = [
     'oslo_config.sphinxext',
     'commands',
     'extra_specs',
+    'internals',
     'metrics',
     'profiles',
 ]

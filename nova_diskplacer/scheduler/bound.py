@@ -45,7 +45,7 @@ def brought(spec: typing.Any) -> list[Attached]:
     if kept is None or kept[0] != spec.instance_uuid:
         # a multi-create goes through with one server after the other
         server_id = spec.instance_uuid
-        kept = server_id, volumes(spec._context, server_id)
+        kept = server_id, volumes(spec.obj_context, server_id)
         setattr(spec, KEPT, kept)
     return kept[1]
 

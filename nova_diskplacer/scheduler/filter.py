@@ -34,6 +34,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import internals
 from nova_diskplacer import traits
 from nova_diskplacer.scheduler import alignment as alignments
 from nova_diskplacer.scheduler import asked
@@ -43,6 +44,8 @@ from nova_diskplacer.scheduler import capacities
 from nova_diskplacer.scheduler import cells
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import nova_internals
+from nova_diskplacer.scheduler import order
 from nova_diskplacer.scheduler import plan as plans
 
 LOG = logging.getLogger(__name__)
@@ -52,6 +55,11 @@ Hosts = list[typing.Any]
 
 class DiskPlacementFilter(filters.BaseHostFilter):
     """Choose hosts, and the exact disks of each, for a server's vdisks."""
+
+    def __init__(self) -> None:
+        # Nova makes its filters when nova-scheduler starts
+        internals.check(nova_internals.SCHEDULER, nova_internals.RELEASE)
+        order.check()
 
     def filter_all(
         self,
@@ -73,6 +81,7 @@ class DiskPlacementFilter(filters.BaseHostFilter):
             return []
         if request is None:
             return _stay(filter_obj_list, spec_obj)
+        order.check_numa(spec_obj, request)
         return _place(list(filter_obj_list), spec_obj, request)
 
 

@@ -1,0 +1,219 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What of Nova's code the filters and weighers rely on, and compute hosts."""
+
+from nova_diskplacer import internals
+from nova_diskplacer.internals import Name
+
+RELEASE = 'Nova 34'
+
+#: Checked when nova-scheduler starts.
+SCHEDULER: internals.Names = (
+    Name(
+        'nova.scheduler.manager',
+        'SchedulerManager._schedule',
+        'It tests whether a host has candidates, takes the first one, claims '
+        'it and only then consumes the host. This order is when '
+        '``DiskCandidates`` chooses disks.',
+        source=(
+            'if not host.allocation_candidates:',
+            'host.allocation_candidates[0]',
+            'self._consume_selected_host(',
+        ),
+    ),
+    Name(
+        'nova.scheduler.manager',
+        'SchedulerManager._get_alternate_hosts',
+        'It takes the first candidates of alternates, which are not claimed.',
+        source=('host.allocation_candidates[0]',),
+    ),
+    Name(
+        'nova.scheduler.host_manager',
+        'HostState._locked_consume_from_request',
+        'It counts a server once it has been claimed: a choice of disks is '
+        'then no longer let go.',
+        source=('self.num_instances += 1',),
+    ),
+    Name(
+        'nova.scheduler.host_manager',
+        'HostState.__init__',
+        'What the filter reads of a host, and its limits, which name NUMA '
+        'cells to nova-compute.',
+        source=(
+            'self.uuid',
+            'self.host',
+            'self.aggregates',
+            'self.limits',
+            'self.updated',
+            'self.numa_topology',
+            'self.pci_stats',
+            'self.num_instances',
+            'self.allocation_candidates',
+        ),
+    ),
+    Name(
+        'nova.scheduler.filters',
+        'BaseHostFilter',
+        'Base of the filters. Nova makes them before it forks its workers.',
+    ),
+    Name(
+        'nova.scheduler.weights',
+        'BaseHostWeigher',
+        'Base of the weighers.',
+    ),
+    Name(
+        'nova.weights',
+        'BaseWeightHandler.get_weighed_objects',
+        'It goes on where a weigher returns an empty list.',
+        source=('weigher.weigh_objects(', 'zip(weighed_objs, weights)'),
+    ),
+    Name(
+        'nova.scheduler.utils',
+        'request_is_rebuild',
+        'A rebuild is not filtered.',
+    ),
+    Name(
+        'nova.scheduler.utils',
+        'get_weight_multiplier',
+        "An aggregate's multiplier of a weigher.",
+    ),
+    Name(
+        'nova.scheduler.client.report',
+        'report_client_singleton',
+        "Nova's own client of Placement: its session and its configuration.",
+    ),
+    Name(
+        'nova.scheduler.client.report',
+        'SchedulerReportClient.get',
+        'Asks Placement about disks.',
+        parameters=('url', 'version'),
+    ),
+    Name(
+        'nova.virt.hardware',
+        'numa_fit_instance_to_host',
+        'nova-compute chooses the cells of a server by it; so does '
+        '``diskplacer:numa``.',
+        parameters=('limits', 'pci_requests', 'pci_stats'),
+    ),
+    Name(
+        'nova.virt.hardware',
+        'numa_get_constraints',
+        "The NUMA topology that a server's claim starts from.",
+    ),
+    Name(
+        'nova.virt.hardware',
+        'numa_usage_from_instance_numa',
+        "Counts what was given away a moment ago as on a host's cells.",
+    ),
+    Name(
+        'nova.objects',
+        'NUMATopologyLimits',
+        "Name a host's cells to nova-compute.",
+    ),
+    Name(
+        'nova.objects',
+        'NetworkMetadata',
+        'The part of those that names cells.',
+    ),
+    Name(
+        'nova.objects',
+        'ImageMeta.from_dict',
+        'The image of a request that has none.',
+    ),
+    Name(
+        'nova.objects',
+        'RequestSpec.obj_context',
+        'The context of a request, to read its volumes by. They are kept on '
+        'the request spec, as an attribute that is no field.',
+    ),
+    Name(
+        'nova.objects',
+        'InstanceMapping.get_by_instance_uuid',
+        'The cell of a server that is moved.',
+    ),
+    Name(
+        'nova.objects',
+        'BlockDeviceMappingList.get_by_instance_uuid',
+        'Its volumes.',
+    ),
+    Name(
+        'nova.objects',
+        'BlockDeviceMappingList.obj_from_primitive',
+        'The volumes of a server that boots.',
+    ),
+    Name(
+        'nova.db.api.models',
+        'BuildRequest.block_device_mappings',
+        'Where those are: the whole build request is far larger.',
+    ),
+    Name(
+        'nova.db.api.api',
+        'context_manager.reader.using',
+        "A session of Nova's API database.",
+    ),
+    Name('nova.context', 'RequestContext', 'The context of a request.'),
+    Name('nova.context', 'target_cell', "A session of a cell's database."),
+    Name(
+        'nova.exception',
+        'InstanceMappingNotFound',
+        'The server was deleted meanwhile.',
+    ),
+    Name(
+        'nova.exception',
+        'CPUPinningInvalid',
+        'What was given away has been claimed.',
+    ),
+)
+
+#: Used by nova-api; it fails to start without.
+API: internals.Names = (
+    Name(
+        'nova.api.validation.extra_specs.base',
+        'ExtraSpecValidator',
+        'The validators of the ``diskplacer:`` extra specs.',
+    ),
+)
+
+#: Done by nova-compute. Nothing of nova-diskplacer runs in it that could
+#: check, so the tests do.
+COMPUTE: internals.Names = (
+    Name(
+        'nova.compute.claims',
+        'Claim._test_numa_topology',
+        'The claim of a server chooses its cells by the limits that the '
+        'scheduler has set.',
+        source=('numa_fit_instance_to_host(', 'limits=limit'),
+    ),
+    Name(
+        'nova.virt.block_device',
+        'DriverVolBlankBlockDevice.attach',
+        'The name of a blank volume tells the Cinder driver and cinder-'
+        "scheduler's filter which server it is for.",
+        source=("instance.uuid + '-blank-vol'",),
+    ),
+    Name(
+        'nova.virt.libvirt.volume.gpfs',
+        'LibvirtGPFSVolumeDriver.get_config',
+        "The only connection that makes a file QEMU's disk.",
+        source=(
+            'source_type = "file"',
+            "connection_info['data']['device_path']",
+        ),
+    ),
+    Name(
+        'nova.virt.libvirt.config',
+        'LibvirtConfigGuestMetaNovaFlavorExtraSpecs.format_dom',
+        "The agent reads a server's extra specs in its domain's metadata.",
+        source=('extraSpec',),
+    ),
+)

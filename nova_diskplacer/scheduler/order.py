@@ -1,0 +1,77 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The order of Nova's filters, and warnings where it is not as it must be."""
+
+import functools
+import typing
+
+from oslo_log import log as logging
+
+from nova_diskplacer import conf
+from nova_diskplacer import flavor
+
+LOG = logging.getLogger(__name__)
+
+OURS = 'DiskPlacementFilter'
+NUMA = 'NUMATopologyFilter'
+
+
+@functools.cache
+def check() -> None:
+    """Warn, once, where DiskPlacementFilter is not the last one."""
+    enabled = _enabled()
+    if OURS not in enabled:
+        return
+    behind = enabled[enabled.index(OURS) + 1 :]
+    if not behind:
+        return
+    lost = 'else the look at Placement right before a claim may be lost'
+    if NUMA in behind:
+        lost += ', and vCPUs cannot be sent to the NUMA cells of the disks'
+    LOG.warning(
+        '%s is not the last one in [filter_scheduler] enabled_filters; behind '
+        'it: %s. Move it to the end: %s.',
+        OURS,
+        ', '.join(behind),
+        lost,
+    )
+
+
+def check_numa(spec: typing.Any, request: flavor.VDiskRequest) -> None:
+    """Warn, once, where nobody limits a NUMA topology that disks follow."""
+    if request.numa != flavor.NONE and spec.numa_topology:
+        _check_numa()
+
+
+@functools.cache
+def _check_numa() -> None:
+    if NUMA not in _enabled():
+        LOG.warning(
+            'Flavors ask for diskplacer:numa and %s is not in '
+            '[filter_scheduler] enabled_filters: NUMA cells may lack room, '
+            'and vCPUs cannot be sent to the cells of the disks. Put it right '
+            'before %s.',
+            NUMA,
+            OURS,
+        )
+
+
+def _enabled() -> list[str]:
+    enabled: list[str] = conf.CONF.filter_scheduler.enabled_filters
+    return enabled
+
+
+def reset() -> None:
+    """Forget that anything was warned of."""
+    check.cache_clear()
+    _check_numa.cache_clear()
