@@ -161,6 +161,11 @@ SCHEDULER: internals.Names = (
         'context_manager.reader.using',
         "A session of Nova's API database.",
     ),
+    Name(
+        'nova.conf',
+        'CONF.scheduler.max_placement_results',
+        'How many hosts Nova gets from Placement at the most.',
+    ),
     Name('nova.context', 'RequestContext', 'The context of a request.'),
     Name('nova.context', 'target_cell', "A session of a cell's database."),
     Name(
