@@ -41,6 +41,9 @@ _UNLIMITED = 1 << 30
 
 BindingError = room.BindingError
 
+#: all that the owner of a volume may know of a server of somebody else
+FOREIGN = 'a volume can be attached only to a server of its own project'
+
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
@@ -178,7 +181,9 @@ class Binder(upkeep.Upkeep):
             raise BindingError(
                 f'volume {wanted.volume_id} is on disk {disk}, where server '
                 f'{wanted.server.uuid} has {per_disk} vdisks already, which '
-                'is as many as round_robin puts on one disk'
+                'is as many as round_robin puts on one disk',
+                'the disk of the volume holds as many volumes of the server '
+                'as round_robin puts on one disk',
             )
 
     def _leave_only(self, name: str, disk: str) -> None:
@@ -200,7 +205,8 @@ class Binder(upkeep.Upkeep):
         if allocations.project_id not in (None, server.project_id):
             raise BindingError(
                 f'server {server.uuid} is of project {server.project_id}, '
-                f'and its claims of project {allocations.project_id}'
+                f'and its claims of project {allocations.project_id}',
+                FOREIGN,
             )
         return {
             provider: resources[placement_.GB]
@@ -240,7 +246,10 @@ class Binder(upkeep.Upkeep):
                 f'fit what server {wanted.server.uuid} has claimed: '
                 f'GiB by disk {claims}, of which not filled {state}; a blank '
                 'volume is as large as diskplacer:vdisk_gb of the flavor '
-                'and there are diskplacer:vdisks of them'
+                'and there are diskplacer:vdisks of them',
+                'the volume does not fit what the flavor of its server asks '
+                'for: a blank volume is as large as diskplacer:vdisk_gb, and '
+                'there are diskplacer:vdisks of them',
             )
         return chosen
 
@@ -269,7 +278,9 @@ class Binder(upkeep.Upkeep):
                     f'{wanted.size_gb} GiB by {wanted.policy}: GiB not '
                     f'claimed by disk {free}, vdisks of server '
                     f'{server and server.uuid} by disk {dict(held)}, of '
-                    f'which round_robin puts {per_disk} on one disk'
+                    f'which round_robin puts {per_disk} on one disk',
+                    'no disk of the host has room for the volume, or '
+                    'round_robin allows no more volumes of the server there',
                 )
             if self._take(chosen, wanted, free):
                 return chosen
@@ -315,7 +326,8 @@ class Binder(upkeep.Upkeep):
             if not self.reserve(disk):
                 raise BindingError(
                     f'disk {disk} holds more than it has room for beside '
-                    'what servers claim on it'
+                    'what servers claim on it',
+                    'the disk of the volume has no room for it',
                 )
 
 

@@ -71,7 +71,9 @@ class Connections(core.Core):
                 raise binding.BindingError(
                     f'volume {volume.id} is on a local disk of host '
                     f'{self._host} and can be attached there only, not on '
-                    f'host {connector["host"]!r}'
+                    f'host {connector["host"]!r}',
+                    'the volume is on a local disk, and can be attached only '
+                    'to servers on the same host',
                 )
             wanted = self._wanted(context, volume)
             disk = volume.provider_location
@@ -203,7 +205,8 @@ def _attaching_server(context: Any, volume: Any) -> servers.Server | None:
     if len(found) > 1:
         raise binding.BindingError(
             f'volume {volume.id} is being attached to several servers: '
-            + ', '.join(sorted(found))
+            + ', '.join(sorted(found)),
+            'the volume is being attached to several servers',
         )
     if not found:
         return None
@@ -211,12 +214,14 @@ def _attaching_server(context: Any, volume: Any) -> servers.Server | None:
     server = servers.get(context, uuid)
     if server is None:
         raise binding.BindingError(
-            f'volume {volume.id}: Nova knows no server {uuid}'
+            f'volume {volume.id}: Nova knows no server {uuid}',
+            binding.FOREIGN,
         )
     if server.project_id != volume.project_id:
         raise binding.BindingError(
             f'volume {volume.id} is of project {volume.project_id}, server '
-            f'{uuid} of project {server.project_id}'
+            f'{uuid} of project {server.project_id}',
+            binding.FOREIGN,
         )
     return server
 

@@ -92,5 +92,6 @@ class VDiskMapperDriver(
         if size_gb > largest:
             raise binding.BindingError(
                 f'no disk can hold a volume of {size_gb} GiB: the largest '
-                f'has {largest} GiB'
+                f'has {largest} GiB',
+                f'a volume cannot be extended to {size_gb} GiB here',
             )

@@ -10,7 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How the project's errors reach Cinder."""
+"""How the project's errors reach Cinder.
+
+Cinder and Nova show the text of an error to whoever owns the volume: hosts,
+disks, other projects and the room on disks are none of their business.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,13 +26,23 @@ from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
 
+_PUBLIC = (
+    'the volume service cannot do this at present; its operator finds the '
+    'reason in the log of cinder-volume'
+)
+
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Have Cinder report the project's errors as a driver's."""
+    """Have Cinder report the project's errors as a driver's.
+
+    The message of an error is logged; Cinder gets its ``public`` sentence, or
+    a general one where it has none.
+    """
     try:
         yield
     except exception.DiskPlacerError as error:
-        # Cinder itself does not, when it attaches a volume to copy it
         LOG.error('%s', error)
-        raise cinder_exc.VolumeDriverException(message=str(error)) from error
+        public = getattr(error, 'public', _PUBLIC)
+        # the answer to a remote call has the texts of all causes
+        raise cinder_exc.VolumeDriverException(message=public) from None

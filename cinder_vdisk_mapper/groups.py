@@ -216,7 +216,8 @@ def _check_room(
     refusal = room.BindingError(
         f'disk {disk} has no room for the group snapshot, which takes '
         f'{wanted} GiB there: {max(free, 0)} GiB of it are neither claimed '
-        'nor taken'
+        'nor taken',
+        'a disk of the volumes has no room for their snapshots',
     )
     if free < wanted:
         raise refusal
@@ -246,8 +247,10 @@ def _check_detached(volumes: Iterable[Any]) -> None:
         )
     ]
     if attached:
-        raise exception.DiskError(
-            f'the group is consistent and its volumes {attached} are attached'
+        raise room.BindingError(
+            f'the group is consistent and its volumes {attached} are attached',
+            'snapshots and copies of a consistent group can be made only while '
+            'none of its volumes is attached',
         )
 
 

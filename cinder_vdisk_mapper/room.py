@@ -29,7 +29,16 @@ LOG = logging.getLogger(__name__)
 
 
 class BindingError(exception.DiskPlacerError):
-    """There is no disk that a vdisk may be bound to, or no room on it."""
+    """A volume may not be bound, attached or changed as asked.
+
+    :param message: for operators, with all that explains it.
+    :param public: one sentence for the owner of the volume. It names no host,
+        disk, project or server and no free space.
+    """
+
+    def __init__(self, message: str, public: str) -> None:
+        super().__init__(message)
+        self.public = public
 
 
 class Room:

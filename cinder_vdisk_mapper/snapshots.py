@@ -24,7 +24,7 @@ from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import names
 from cinder_vdisk_mapper import policies
-from nova_diskplacer import exception
+from cinder_vdisk_mapper import room
 
 LOG = logging.getLogger(__name__)
 
@@ -67,8 +67,9 @@ class Snapshots(core.Core):
                 attachment.attach_status != 'detached'
                 for attachment in volume.volume_attachment
             ):
-                raise exception.DiskError(
-                    f'volume {volume.id} is attached and cannot be reverted'
+                raise room.BindingError(
+                    f'volume {volume.id} is attached and cannot be reverted',
+                    'a volume that is attached cannot be reverted',
                 )
             if not disk:
                 return

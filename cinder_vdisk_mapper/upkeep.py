@@ -252,5 +252,6 @@ class Upkeep(room.Room):
 def _refusal(disk: str, what: str, free_gb: int) -> room.BindingError:
     return room.BindingError(
         f'disk {disk} has no room to {what}: {max(free_gb, 0)} GiB of it are '
-        'neither claimed nor taken'
+        'neither claimed nor taken',
+        'the disk of the volume has no room for that',
     )

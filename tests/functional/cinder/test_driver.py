@@ -46,16 +46,31 @@ class DriverTestCase(base.CinderTestCase):
             if disk.vdisks
         }
 
-    def assertRefused(self, pattern, volume, server, host='host1'):
-        """Attaching fails with a message, and leaves nothing behind."""
+    def assertRefused(
+        self, pattern, volume, server, host='host1', logged=None
+    ):
+        """Attaching fails with a message, and leaves nothing behind.
+
+        :param pattern: what the owner of the volume reads, who is told of
+            nothing that is not the owner's.
+        :param logged: what operators read.
+        """
         before = self.held()
         attachment = self.reserve(volume, server)
         error = self.assertRaises(
             client.OpenStackApiException, self.connect, attachment, host
         )
         self.api.api_delete(f'/attachments/{attachment}')
+        self.assertPublic(error.response.text)
         self.assertRegex(error.response.text, pattern)
+        if logged:
+            self.assertRegex(self.log.output, logged)
         self.assertEqual(before, self.held())
+
+    def assertPublic(self, text):
+        """A text names no host, disk, server, project or free space."""
+        hosts = '|'.join(base.HOSTS)
+        self.assertNotRegex(text, f'(?i){hosts}|[0-9a-f]{{8}}-|GiB|somebody')
 
     def delete_bound(self, volume):
         """Detach and delete a volume."""
@@ -99,7 +114,10 @@ class ClaimedTestCase(DriverTestCase):
             places.add(self.where(volume))
         self.assertEqual(set(self.disks), places)
         self.assertRefused(
-            'does not fit what server .* has claimed', volumes[3], server
+            'does not fit what the flavor',
+            volumes[3],
+            server,
+            logged='does not fit what server .* has claimed: GiB by disk',
         )
 
     def test_restart(self):
@@ -135,7 +153,9 @@ class ClaimedTestCase(DriverTestCase):
     def test_larger_than_claimed(self):
         server = self.server(claims={self.disks[0]: 1}, vdisks=1, vdisk_gb=1)
         volume = self.create(2, f'{server}-blank-vol')
-        self.assertRefused('2 GiB does not fit', volume, server)
+        self.assertRefused(
+            'does not fit', volume, server, logged='2 GiB does not fit'
+        )
 
     def test_what_is_left_of_a_killed_attempt_is_used(self):
         disk = self.disks[0]
@@ -174,7 +194,12 @@ class HotPluggedTestCase(DriverTestCase):
         others = [self.create(1) for _ in self.disks]
         for another in others:
             self.attach(another, other)
-        self.assertRefused(f'is on disk {disk}, where', volume, other)
+        self.assertRefused(
+            'as round_robin puts on one disk',
+            volume,
+            other,
+            logged=f'is on disk {disk}, where',
+        )
         self.delete_bound(
             next(one for one in others if self.where(one) == disk)
         )
@@ -218,7 +243,7 @@ class HotPluggedTestCase(DriverTestCase):
         volume = self.create(2)
         self.attach(volume, server)
         self.assertEqual(self.disks[2], self.where(volume))
-        self.assertRefused('no disk for volume', self.create(2), server)
+        self.assertRefused('has room for the volume', self.create(2), server)
 
     def test_claim_that_is_not_filled_comes_first(self):
         server = self.server(claims={self.disks[1]: 2}, vdisks=1, vdisk_gb=2)
@@ -380,31 +405,44 @@ class RefusedTestCase(DriverTestCase):
         server = self.server()
         volume = self.create(1, hints={'local_to_instance': server})
         self.assertRefused(
-            "can be attached there only, not on host 'host2'",
+            'only to servers on the same host',
             volume,
             server,
             'host2',
+            "can be attached there only, not on host 'host2'",
         )
 
     def test_server_of_another_project(self):
         server = self.server(project='somebody')
-        self.assertRefused('of project somebody', self.create(1), server)
+        self.assertForeign(server, 'of project somebody')
 
     def test_claims_of_another_project(self):
         server = self.server()
         self.claim(server, {self.disks[0]: 1}, 'somebody')
-        self.assertRefused('of project somebody', self.create(1), server)
+        self.assertForeign(server, 'of project somebody')
 
     def test_unknown_server(self):
+        self.assertForeign(str(uuid.uuid4()), 'Nova knows no server')
+
+    def assertForeign(self, server, logged):
+        """The owner cannot tell if there is a server of somebody else."""
         self.assertRefused(
-            'Nova knows no server', self.create(1), str(uuid.uuid4())
+            'only to a server of its own project',
+            self.create(1),
+            server,
+            logged=logged,
         )
 
     def test_nova_away(self):
         server = self.server()
         volume = self.create(1)
         self.nova.down = True
-        self.assertRefused('Nova cannot be asked', volume, server)
+        self.assertRefused(
+            'log of cinder-volume',
+            volume,
+            server,
+            logged='Nova cannot be asked',
+        )
         self.nova.down = False
         self.attach(volume, server)
 
@@ -413,7 +451,12 @@ class RefusedTestCase(DriverTestCase):
         volume = self.create(1)
         for method in ('GET', 'PUT'):
             self.placement_away = method
-            self.assertRefused('Placement: .* 503', volume, server)
+            self.assertRefused(
+                'log of cinder-volume',
+                volume,
+                server,
+                logged=f'Placement: {method} .* 503',
+            )
         self.placement_away = None
         self.assertEqual({0}, set(self.host.reserved().values()))
         self.attach(volume, server)
@@ -425,7 +468,9 @@ class RefusedTestCase(DriverTestCase):
         self.detach(volume, attachment)
         entry = os.path.join(self.host.root, self.disks[0])
         os.rename(entry + '/.diskplacer.json', entry + '/hidden')
-        self.assertRefused('is missing', volume, server)
+        self.assertRefused(
+            'log of cinder-volume', volume, server, logged='is missing'
+        )
         self.api.delete_volume(volume['id'])
         self.wait(volume['id'], 'error_deleting')
         os.rename(entry + '/hidden', entry + '/.diskplacer.json')

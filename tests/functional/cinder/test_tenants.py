@@ -35,8 +35,12 @@ class StrangerTestCase(test_driver.DriverTestCase):
         victim = self.server()
         with self.as_member(STRANGER):
             volume = self.stranger_volume()
-            self.assertRefused('of project', volume, victim)
-        self.assertIn(f'server {victim} of project', self.log.output)
+            self.assertRefused(
+                'only to a server of its own project',
+                volume,
+                victim,
+                logged=f'server {victim} of project',
+            )
 
     def test_attachments_by_strangers_take_no_disk_of_a_server(self):
         with self.as_member(STRANGER):

@@ -78,10 +78,8 @@ class GroupTestCase(test_driver.DriverTestCase):
         }
 
     def refused(self, reason):
-        error = self.assertRaises(
-            cinder_exc.VolumeDriverException, self.create
-        )
-        self.assertIn(reason, str(error))
+        self.assertRaises(cinder_exc.VolumeDriverException, self.create)
+        self.assertIn(reason, self.log.output)
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
         self.assertEqual((90, 40), tuple(map(self.placement.room, 'ab')))
 
@@ -139,13 +137,11 @@ class GroupTestCase(test_driver.DriverTestCase):
 
     def test_one_disk_lacks_room(self):
         self.assertTrue(self.placement.claim('other', {'b': 35}))
-        error = self.assertRaises(
-            cinder_exc.VolumeDriverException, self.create
-        )
+        self.assertRaises(cinder_exc.VolumeDriverException, self.create)
         self.assertIn(
             'disk b has no room for the group snapshot, which takes 10 GiB '
             'there: 5 GiB',
-            str(error),
+            self.log.output,
         )
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
 
@@ -155,10 +151,8 @@ class GroupTestCase(test_driver.DriverTestCase):
             self.assertTrue(self.placement.claim('other', {'b': 35}))
 
         self.driver.backend.changed = claim
-        error = self.assertRaises(
-            cinder_exc.VolumeDriverException, self.create
-        )
-        self.assertIn('disk b has no room for the group', str(error))
+        self.assertRaises(cinder_exc.VolumeDriverException, self.create)
+        self.assertIn('disk b has no room for the group', self.log.output)
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
         self.assertEqual((90, 5), tuple(map(self.placement.room, 'ab')))
 
@@ -167,10 +161,8 @@ class GroupTestCase(test_driver.DriverTestCase):
             self.placement.down = True
 
         self.driver.backend.changed = leave
-        error = self.assertRaises(
-            cinder_exc.VolumeDriverException, self.create
-        )
-        self.assertIn('Placement is down', str(error))
+        self.assertRaises(cinder_exc.VolumeDriverException, self.create)
+        self.assertIn('Placement is down', self.log.output)
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
 
     def test_disk_missing(self):
@@ -209,10 +201,8 @@ class GroupTestCase(test_driver.DriverTestCase):
 
     def test_group_of_another_that_is_attached(self):
         self.attach('1')
-        error = self.assertRaises(
-            cinder_exc.VolumeDriverException, self.copy_volumes
-        )
-        self.assertIn("its volumes ['1'] are attached", str(error))
+        self.assertRaises(cinder_exc.VolumeDriverException, self.copy_volumes)
+        self.assertIn("its volumes ['1'] are attached", self.log.output)
         self.consistent = False
         self.copy_volumes()
         self.assertIn('volume-c1', self.vdisks())
@@ -298,10 +288,8 @@ class GroupTestCase(test_driver.DriverTestCase):
             'delete',
             side_effect=exception.DiskError('away'),
         ):
-            error = self.assertRaises(
-                cinder_exc.VolumeDriverException, self.create
-            )
-        self.assertIn('b is full', str(error))
+            self.assertRaises(cinder_exc.VolumeDriverException, self.create)
+        self.assertIn('b is full', self.log.output)
         self.assertIn('snapshot-1', self.vdisks())
         self.driver.delete_snapshot(mock.Mock(id='1', provider_location=None))
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())

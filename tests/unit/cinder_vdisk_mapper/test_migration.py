@@ -121,10 +121,8 @@ class MigrateTestCase(MigrationTestCase):
 
     def test_no_room(self):
         self.placement.claim('other', {'b': 41})
-        error = self.assertRaises(
-            cinder_exc.VolumeDriverException, self.migrate
-        )
-        self.assertIn('no disk for volume id of 10 GiB', str(error))
+        self.assertRaises(cinder_exc.VolumeDriverException, self.migrate)
+        self.assertIn('no disk for volume id of 10 GiB', self.log.output)
         self.assertStayed()
 
     def test_copy_that_fails(self):
