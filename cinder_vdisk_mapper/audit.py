@@ -265,7 +265,7 @@ def _astray(
     """Say what a record's disk lacks, and what there is elsewhere."""
     health = {disk.uuid: disk.health for disk in state.disks}
     said = record.disk and health.get(record.disk, discover.MISSING)
-    if record.disk and said == discover.MISSING:
+    if record.disk and said in discover.UNSEEN:
         yield _away(state, record)
     elif record.disk and not copies:
         yield Finding(
@@ -282,7 +282,7 @@ def _astray(
         repair = (
             alone
             and len(copies) == 1
-            and said != discover.MISSING
+            and said not in discover.UNSEEN
             and _whole(record, disk, vdisk)
         )
         yield Finding(
@@ -361,7 +361,7 @@ def _placement(state: State, disk: discover.Disk) -> Findings:
     """Compare a disk with its provider."""
     offer = state.offers.get(disk.uuid)
     if offer is None:
-        if disk.health != discover.MISSING:
+        if disk.health not in discover.UNSEEN:
             yield Finding(
                 'no-provider',
                 disk.uuid,

@@ -105,8 +105,8 @@ class Binder(upkeep.Upkeep):
                 self._create(found, wanted)
                 self._settle(found)
                 return found
-            disks = usable(self.backend, self.media)
             claims = self._claims(wanted)
+            disks = self._answering(claims)
             held = _held(disks, wanted)
             chosen = self._claimed(wanted, disks, claims, held)
             if chosen:
@@ -134,11 +134,7 @@ class Binder(upkeep.Upkeep):
         with _exclusive(wanted):
             _, vdisk = self.look(source, wanted.name)
             self._leave_only(wanted.name, source)
-            disks = [
-                disk
-                for disk in usable(self.backend, self.media)
-                if disk.uuid != source
-            ]
+            disks = [one for one in self._answering({}) if one.uuid != source]
             wanted = dataclasses.replace(
                 wanted,
                 volume_id=vdisk.volume_id,
@@ -195,6 +191,22 @@ class Binder(upkeep.Upkeep):
                 except exception.DiskError as error:
                     # the next start of the driver tries again
                     LOG.warning('%s stays on disk %s: %s', name, place, error)
+
+    def _answering(
+        self, claims: collections.abc.Container[str]
+    ) -> list[discover.Disk]:
+        """Return the usable disks that answer; those claimed may take longer.
+
+        :param claims: the disks that the server claims.
+        """
+        disks = [
+            self.backend.disk(disk.uuid)
+            if disk.uuid in claims
+            and (disk.late or disk.health == discover.HUNG)
+            else disk
+            for disk in self.backend.disks()
+        ]
+        return [disk for disk in usable(disks, self.media) if not disk.late]
 
     def _claims(self, wanted: Wanted) -> dict[str, int]:
         """Return what the server claims on any disk, in GiB."""
@@ -331,11 +343,13 @@ class Binder(upkeep.Upkeep):
                 )
 
 
-def usable(backend: base.Backend, media: str) -> list[discover.Disk]:
+def usable(
+    disks: collections.abc.Iterable[discover.Disk], media: str
+) -> list[discover.Disk]:
     """Return the disks that are healthy and of the medium."""
     return [
         disk
-        for disk in backend.disks()
+        for disk in disks
         if disk.health == discover.OK and media in (flavor.ANY, disk.medium)
     ]
 

@@ -84,7 +84,9 @@ class Core(driver.VolumeDriver):
 
     def disks(self) -> list[discover.Disk]:
         """Return the healthy disks of this backend's medium."""
-        return binding.usable(self.backend, self.configuration.vdisk_media)
+        return binding.usable(
+            self.backend.disks(), self.configuration.vdisk_media
+        )
 
     def require(self, disk: str | None, vdisk: str | None = None) -> None:
         """See that a disk is there and healthy, and a vdisk on it whole.

@@ -37,6 +37,7 @@ import stat
 from typing import Any
 from typing import TypeVar
 
+from oslo_config import cfg
 from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
@@ -46,15 +47,21 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import reflink
 from nova_diskplacer.disks import vdisks
 
+# Calls that the helper has at once: those about a disk that has begun to hang
+# take a thread each until it is known to hang.
+THREADS = 64
+
 context = priv_context.PrivContext(
     'cinder_vdisk_mapper',
     cfg_section='vdisk_privsep',
     pypath=__name__ + '.context',
     capabilities=[capabilities.CAP_DAC_OVERRIDE, capabilities.CAP_CHOWN],
 )
+cfg.CONF.set_default('thread_pool_size', THREADS, group=context.cfg_section)
 
 
 _Function = TypeVar('_Function', bound=collections.abc.Callable[..., Any])
+_Result = TypeVar('_Result')
 
 
 def as_root(function: _Function) -> _Function:
@@ -100,8 +107,17 @@ def _check(
         )
 
 
-def _disk(disk_root: str, uuid: str) -> str:
-    return discover.locate(trusted(disk_root), uuid)
+def _on_disk(
+    disk_root: str,
+    uuid: str,
+    work: collections.abc.Callable[..., _Result],
+    *arguments: Any,
+) -> _Result:
+    """Call ``work`` with the path of a disk, unless and until it hangs."""
+    root = trusted(disk_root)
+    return discover.work_on(
+        root, uuid, lambda: work(discover.locate(root, uuid), *arguments)
+    )
 
 
 @as_root
@@ -127,26 +143,27 @@ def create(
     size_bytes: int,
 ) -> None:
     """See :func:`nova_diskplacer.disks.vdisks.create`."""
-    disk = _disk(disk_root, uuid)
-    vdisks.create(disk, name, volume_id, server_id, size_bytes)
+    _on_disk(
+        disk_root, uuid, vdisks.create, name, volume_id, server_id, size_bytes
+    )
 
 
 @as_root
 def extend(disk_root: str, uuid: str, name: str, size_bytes: int) -> None:
     """See :func:`nova_diskplacer.disks.vdisks.extend`."""
-    vdisks.extend(_disk(disk_root, uuid), name, size_bytes)
+    _on_disk(disk_root, uuid, vdisks.extend, name, size_bytes)
 
 
 @as_root
 def shrink(disk_root: str, uuid: str, name: str, size_bytes: int) -> None:
     """See :func:`nova_diskplacer.disks.vdisks.shrink`."""
-    vdisks.shrink(_disk(disk_root, uuid), name, size_bytes)
+    _on_disk(disk_root, uuid, vdisks.shrink, name, size_bytes)
 
 
 @as_root
 def delete(disk_root: str, uuid: str, name: str) -> None:
     """See :func:`nova_diskplacer.disks.vdisks.delete`."""
-    vdisks.delete(_disk(disk_root, uuid), name)
+    _on_disk(disk_root, uuid, vdisks.delete, name)
 
 
 @as_root
@@ -154,7 +171,7 @@ def rename(
     disk_root: str, uuid: str, name: str, new_name: str, volume_id: str
 ) -> None:
     """See :func:`nova_diskplacer.disks.vdisks.rename`."""
-    vdisks.rename(_disk(disk_root, uuid), name, new_name, volume_id)
+    _on_disk(disk_root, uuid, vdisks.rename, name, new_name, volume_id)
 
 
 @as_root
@@ -162,7 +179,7 @@ def snapshot(
     disk_root: str, uuid: str, name: str, snapshot: str, snapshot_id: str
 ) -> None:
     """See :func:`nova_diskplacer.disks.reflink.snapshot`."""
-    reflink.snapshot(_disk(disk_root, uuid), name, snapshot, snapshot_id)
+    _on_disk(disk_root, uuid, reflink.snapshot, name, snapshot, snapshot_id)
 
 
 @as_root
@@ -175,20 +192,21 @@ def clone(
     size_bytes: int,
 ) -> None:
     """See :func:`nova_diskplacer.disks.reflink.clone`."""
-    disk = _disk(disk_root, uuid)
-    reflink.clone(disk, source, name, volume_id, size_bytes)
+    _on_disk(
+        disk_root, uuid, reflink.clone, source, name, volume_id, size_bytes
+    )
 
 
 @as_root
 def revert(disk_root: str, uuid: str, name: str, snapshot: str) -> None:
     """See :func:`nova_diskplacer.disks.reflink.revert`."""
-    reflink.revert(_disk(disk_root, uuid), name, snapshot)
+    _on_disk(disk_root, uuid, reflink.revert, name, snapshot)
 
 
 @as_root
 def clear(disk_root: str, uuid: str, name: str) -> None:
     """See :func:`nova_diskplacer.disks.reflink.clear`."""
-    reflink.clear(_disk(disk_root, uuid), name)
+    _on_disk(disk_root, uuid, reflink.clear, name)
 
 
 @as_root
@@ -200,5 +218,11 @@ def copy(
     It is called for one part after the other: the helper has few threads,
     and goes on with a call whose caller was killed.
     """
-    disk = _disk(disk_root, uuid)
-    return copying.copy(disk, name, _disk(disk_root, target), start)
+
+    def to(target_disk: str, disk: str) -> int | None:
+        return copying.copy(disk, name, target_disk, start)
+
+    def between(disk: str) -> int | None:
+        return _on_disk(disk_root, target, to, disk)
+
+    return _on_disk(disk_root, uuid, between)

@@ -32,6 +32,7 @@ import os
 from typing import Any
 from typing import TypeVar
 
+from oslo_config import cfg
 from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
@@ -47,6 +48,9 @@ context = priv_context.PrivContext(
     pypath=__name__ + '.context',
     capabilities=[capabilities.CAP_DAC_OVERRIDE],
 )
+cfg.CONF.set_default(
+    'thread_pool_size', privsep.THREADS, group=context.cfg_section
+)
 
 # A command that root starts has all capabilities, whatever root's process
 # has, unless they are taken out of what it may ever have.
@@ -60,13 +64,23 @@ _CONFINED = (
 _Function = TypeVar('_Function', bound=collections.abc.Callable[..., Any])
 
 
-def _as_root(function: _Function) -> _Function:
+def _as_root(function: collections.abc.Callable[..., Any]) -> Any:
     @functools.wraps(function)
     def confined(*arguments: Any) -> Any:
         lvm.wrapper = _CONFINED
         return function(*arguments)
 
-    wrapped: _Function = context.entrypoint(confined)
+    return context.entrypoint(confined)
+
+
+def _on_disk(function: _Function) -> _Function:
+    """Have a function, called with a disk first, run unless that hangs."""
+
+    @functools.wraps(function)
+    def isolated(uuid: str, *arguments: Any) -> Any:
+        return lvm.work_on(uuid, lambda: function(uuid, *arguments))
+
+    wrapped: _Function = _as_root(isolated)
     return wrapped
 
 
@@ -91,7 +105,7 @@ def find(disk_root: str) -> list[tuple[Any, ...]]:
     return [dataclasses.astuple(disk) for disk in disks]
 
 
-@_as_root
+@_on_disk
 def create(
     uuid: str,
     name: str,
@@ -103,43 +117,43 @@ def create(
     lvs.create(uuid, name, volume_id, server_id, size_bytes)
 
 
-@_as_root
+@_on_disk
 def extend(uuid: str, name: str, size_bytes: int) -> None:
     """See :func:`nova_diskplacer.disks.lvs.extend`."""
     lvs.extend(uuid, name, size_bytes)
 
 
-@_as_root
+@_on_disk
 def shrink(uuid: str, name: str, size_bytes: int) -> None:
     """See :func:`nova_diskplacer.disks.lvs.shrink`."""
     lvs.shrink(uuid, name, size_bytes)
 
 
-@_as_root
+@_on_disk
 def condemn(uuid: str, name: str) -> tuple[str, int] | None:
     """See :func:`nova_diskplacer.disks.lvs.condemn`."""
     return lvs.condemn(uuid, name)
 
 
-@_as_root
+@_on_disk
 def zero(uuid: str, name: str) -> None:
     """See :func:`nova_diskplacer.disks.lvs.zero`."""
     lvs.zero(uuid, name)
 
 
-@_as_root
+@_on_disk
 def remove(uuid: str, name: str, wiped: bool) -> None:
     """See :func:`nova_diskplacer.disks.lvs.remove`."""
     lvs.remove(uuid, name, wiped)
 
 
-@_as_root
+@_on_disk
 def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
     """See :func:`nova_diskplacer.disks.lv_copies.snapshot`."""
     lv_copies.snapshot(uuid, name, snapshot, snapshot_id)
 
 
-@_as_root
+@_on_disk
 def allocate_clone(
     uuid: str, source: str, name: str, volume_id: str, size_bytes: int
 ) -> None:
@@ -147,7 +161,7 @@ def allocate_clone(
     lv_copies.allocate_clone(uuid, source, name, volume_id, size_bytes)
 
 
-@_as_root
+@_on_disk
 def clone(
     uuid: str, source: str, name: str, volume_id: str, size_bytes: int
 ) -> None:
@@ -155,25 +169,25 @@ def clone(
     lv_copies.clone(uuid, source, name, volume_id, size_bytes)
 
 
-@_as_root
+@_on_disk
 def revert(uuid: str, name: str, snapshot: str) -> None:
     """See :func:`nova_diskplacer.disks.lv_copies.revert`."""
     lv_copies.revert(uuid, name, snapshot)
 
 
-@_as_root
+@_on_disk
 def clear(uuid: str, name: str) -> None:
     """See :func:`nova_diskplacer.disks.lv_copies.clear`."""
     lv_copies.clear(uuid, name)
 
 
-@_as_root
+@_on_disk
 def copy(uuid: str, name: str, target: str) -> None:
     """See :func:`nova_diskplacer.disks.lv_copies.copy`."""
-    lv_copies.copy(uuid, name, target)
+    lvm.work_on(target, lambda: lv_copies.copy(uuid, name, target))
 
 
-@_as_root
+@_on_disk
 def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
     """See :func:`nova_diskplacer.disks.lvs.rename`."""
     lvs.rename(uuid, name, new_name, volume_id)

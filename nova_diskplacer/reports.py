@@ -29,7 +29,7 @@ VERSION = 1
 
 #: What the health of a disk can be; only ``ok`` disks are offered. A
 #: ``foreign`` disk's provider belongs to another host and has allocations.
-HEALTH = ('ok', 'missing', 'read-only', 'foreign')
+HEALTH = ('ok', 'missing', 'hung', 'read-only', 'foreign')
 
 _EXCHANGE = 'diskplacer'
 _REPORTS = 'diskplacer_reports'

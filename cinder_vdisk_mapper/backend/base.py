@@ -13,6 +13,7 @@
 """What a driver backend does: keep vdisks on the disks of this host."""
 
 import abc
+import collections.abc
 import dataclasses
 import os
 from typing import Any
@@ -39,7 +40,10 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def disks(self) -> list[discover.Disk]:
-        """Return the disks of this host, sorted by UUID."""
+        """Return the disks of this host, sorted by UUID.
+
+        One that hangs keeps nobody waiting: see ``discover.discover``.
+        """
 
     @abc.abstractmethod
     def disk(self, uuid: str) -> discover.Disk:
@@ -197,5 +201,6 @@ class Backend(abc.ABC):
 def as_disk(fields: tuple[Any, ...]) -> discover.Disk:
     """Return the disk of these fields, as a helper process returned them."""
     disk = discover.Disk(*fields)
-    held = tuple(vdisks.VDisk(*one) for one in fields[-1])
+    rows: collections.abc.Iterable[Any] = disk.vdisks
+    held = tuple(vdisks.VDisk(*row) for row in rows)
     return dataclasses.replace(disk, vdisks=held)

@@ -156,13 +156,23 @@ def placed(
     for disk in disks:
         # the entry of a disk with LVM links to where udev lists its volumes
         inside = '' if lvm.is_entry(disk.path) else vdisks.DIRECTORY
-        home = os.path.realpath(os.path.join(disk.path, inside))
-        homes[home] = disk.uuid
+        home = os.path.join(os.path.realpath(disk.path), inside)
+        homes[os.path.normpath(home)] = disk.uuid
     for server in servers:
         for path in server.vdisks:
-            home = os.path.realpath(os.path.dirname(path))
+            home = _home(path)
             if home in homes:
                 yield server, path, homes[home]
+
+
+def _home(path: str) -> str:
+    """Return the real path of the directory of a vdisk.
+
+    The directory itself is not looked at: it is on a disk, which may hang,
+    and what leads to it is not.
+    """
+    parent, name = os.path.split(os.path.dirname(path))
+    return os.path.join(os.path.realpath(parent), name)
 
 
 def on_disks(

@@ -26,6 +26,7 @@ from nova_diskplacer import publish
 from nova_diskplacer import traits
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import looks
 
 LOG = logging.getLogger(__name__)
 
@@ -204,7 +205,7 @@ class Reconciler:
         self, disk: discover.Disk, provider: placement.Provider | None
     ) -> Offer | None:
         if provider is None:
-            if disk.health == discover.MISSING:
+            if disk.health in discover.UNSEEN:
                 return None
             if not self._adopt(disk):
                 return Offer(
@@ -328,9 +329,14 @@ class Reconciler:
 
 
 def _look_again(disk: discover.Disk) -> discover.Disk:
-    return discover.inspect(os.path.dirname(disk.path), disk.uuid)
+    root = os.path.dirname(disk.path)
+    seen = discover.inspect(root, disk.uuid, patience=looks.LATE)
+    if seen.late:
+        # what is not newer than the provider must not be written to it
+        raise exception.Conflict(f'disk {disk.uuid} does not answer in time')
+    return seen
 
 
 def settled(disk: discover.Disk) -> discover.Disk:
     """Return the disk without what changes while nobody touches its vdisks."""
-    return dataclasses.replace(disk, free_bytes=0)
+    return dataclasses.replace(disk, free_bytes=0, late=False)

@@ -107,6 +107,9 @@ class Tuner:
     def _keep(
         self, disk: discover.Disk, servers: list[domains.Domain]
     ) -> None:
+        if disk.health == discover.HUNG:
+            # a change of its queue would wait for it
+            return
         if not servers or self._mode == OFF:
             self._restore(disk.uuid)
             return
@@ -244,8 +247,8 @@ class Tuner:
                 now, value = seen.values[name], wanted[name]
                 if now == value or outcomes.get((name, value)) == now:
                     continue
-                outcomes[name, value] = now
                 if self._mode == DRY_RUN:
+                    outcomes[name, value] = now
                     LOG.info(
                         'Dry run: %s of %s would become %s, is %s (%s).',
                         name, seen.device, value, now, reason,
@@ -270,6 +273,9 @@ class Tuner:
         before = seen.values[name]
         try:
             queue.write(seen.device, name, value)
+        except TimeoutError:
+            # nothing has come of it yet
+            raise
         except OSError as error:
             # more requests than a device has room for, for one
             expected = error.errno == errno.EINVAL

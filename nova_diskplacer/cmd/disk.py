@@ -30,6 +30,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import fstab
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import io_model
+from nova_diskplacer.disks import looks
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
 from nova_diskplacer.disks import volume_group
@@ -212,7 +213,9 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     model = None
     with contextlib.suppress(exception.DiskError):
         # of one that is missing it is not known
-        model = io_model.load(disk_root, args.uuid)
+        job = looks.Job(lambda: io_model.load(disk_root, args.uuid))
+        if job.wait(looks.LATE):
+            model = job.result()
     _print_disk(disks[args.uuid], args.format, model)
     return 0
 

@@ -132,6 +132,8 @@ def _notes(state: snapshot.Snapshot) -> list[str]:
         notes.append('! weights cannot be decided now: see the log')
     for disk in state.disks:
         name = f'{disk.device} ({disk.uuid[:_SHORT]})'
+        if disk.uuid in state.hung:
+            notes.append(f'! {name} is hung: it does not answer')
         notes += [f'! {name}: {text}' for text in disk.warnings]
         if disk.error:
             notes.append(f'! {name}: weights do nothing: {disk.error}')

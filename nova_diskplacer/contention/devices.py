@@ -31,8 +31,8 @@ def find(
     """
     found, missing = {}, {}
     for disk in disks:
-        if disk.health == discover.MISSING:
-            missing[disk.uuid] = 'the disk is missing'
+        if disk.health in discover.UNSEEN and not disk.device:
+            missing[disk.uuid] = f'the disk is {disk.health}'
             continue
         try:
             found[disk.uuid] = _device(disk, sys)

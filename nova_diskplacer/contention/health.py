@@ -24,6 +24,7 @@ from nova_diskplacer.contention import keeping
 from nova_diskplacer.contention import notices
 from nova_diskplacer.contention import records
 from nova_diskplacer.contention import smart
+from nova_diskplacer.disks import looks
 
 LOG = logging.getLogger(__name__)
 
@@ -32,6 +33,12 @@ _LASTS = 86400
 
 # Degrees Celsius below the threshold at which a warning ends.
 _COOLED = 3
+
+# Seconds for which all that are asked are waited for, before the next turn.
+_PAUSE = 0.1
+
+# A report, None of a disk that sleeps, or why there is no report.
+_Answer = smart.Report | str | None
 
 
 class Health:
@@ -51,27 +58,47 @@ class Health:
         self._notices = notices.Notices()
         self._temperatures: dict[str, int] = {}
         self._silent: dict[str, str] = {}
+        self._looks: dict[str, looks.Look[_Answer]] = {}
 
     def look(
         self, devices: collections.abc.Mapping[str, records.Device]
     ) -> None:
-        """Ask the disks, which may take seconds for each.
+        """Ask all disks at once, which takes as long as the slowest of them.
+
+        One that hangs is asked no second time before it has answered.
 
         :param devices: the devices that are there, by the UUID of the disk.
         """
-        for device in list(devices.values()):
-            try:
-                report = smart.read(device.name)
-                self._silent.pop(device.uuid, None)
-            except exception.DiskError as error:
-                self._tell(device.uuid, str(error))
-                report = smart.of_kernel(device.name)
-            if report is not None:
-                self._judge(device, report, time.time())
+        asked = {
+            device: self._look(device.name) for device in devices.values()
+        }
+        begun = {device: look.begin() for device, look in asked.items()}
+        ends = time.monotonic() + smart.TIMEOUT
+        while begun and time.monotonic() < ends:
+            # whoever answers first is judged first
+            for device, number in list(begun.items()):
+                if asked[device].ended(number, _PAUSE / len(begun)):
+                    del begun[device]
+                    self._take(device, asked[device].seen)
+        for device in begun:
+            self._take(device, f'SMART of {device.name}: it does not answer')
         for uuid in self._known() - devices.keys():
             self._temperatures.pop(uuid, None)
             self._silent.pop(uuid, None)
             self._notices.forget(uuid)
+
+    def _look(self, name: str) -> looks.Look[_Answer]:
+        return self._looks.setdefault(name, looks.Look(lambda: _ask(name)))
+
+    def _take(self, device: records.Device, answer: _Answer) -> None:
+        """Judge a disk by its answer, or by what the kernel has counted."""
+        if isinstance(answer, str):
+            self._tell(device.uuid, answer)
+            answer = smart.of_kernel(device.name)
+        else:
+            self._silent.pop(device.uuid, None)
+        if answer is not None:
+            self._judge(device, answer, time.time())
 
     def warnings(self) -> dict[str, tuple[str, ...]]:
         """Return the warnings in force, by the UUID of the disk."""
@@ -130,6 +157,13 @@ class Health:
             if texts
             else None,
         )
+
+
+def _ask(name: str) -> _Answer:
+    try:
+        return smart.read(name)
+    except exception.DiskError as error:
+        return str(error)
 
 
 def compared(before: Any, report: smart.Report, now: float) -> dict[str, Any]:

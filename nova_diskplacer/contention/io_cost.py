@@ -343,7 +343,7 @@ def _read(root: str, file: str) -> str:
 def _write(root: str, file: str, text: str) -> None:
     path = os.path.join(root, file)
     try:
-        sysfs.write(path, text)
+        sysfs.change(text.partition(' ')[0], path, text)
     except OSError as error:
         raise exception.ContentionError(
             f'{path}: {text!r} is refused: {error.strerror}'

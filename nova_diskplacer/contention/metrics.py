@@ -122,6 +122,11 @@ def _disk_info(state: snapshot.Snapshot) -> Samples:
         yield (state.host, *labels), 1
 
 
+def _hung(state: snapshot.Snapshot) -> Samples:
+    for uuid in sorted({*state.hung, *(disk.uuid for disk in state.disks)}):
+        yield (state.host, uuid), uuid in state.hung
+
+
 def _where(
     column: collections.abc.Callable[
         [snapshot.Pairs], collections.abc.Iterable[object]
@@ -266,6 +271,14 @@ METRICS = (
         'celsius',
         'Temperature of the disk, where smartctl tells it.',
         lambda d: d.temperature,
+    ),
+    Metric(
+        GAUGE,
+        'disk_hung',
+        '',
+        '1 while the disk is hung: it does not answer and is not offered.',
+        DISK,
+        _hung,
     ),
     _disk(
         GAUGE,

@@ -38,7 +38,8 @@ class Outcome:
     the epoch), ``cpu_seconds`` the CPU time that it took. ``decision`` is None
     where nothing is decided. ``budgets`` (shape (R,)) is what pairs used over
     their fair share, None while that is not known. ``totals`` have this round,
-    and ``guests`` is what libvirt told last, None if nothing.
+    and ``guests`` is what libvirt told last, None if nothing. ``hung`` are the
+    UUIDs of disks that do not answer.
     """
 
     host: str
@@ -51,6 +52,7 @@ class Outcome:
     budgets: records.Floats | None
     totals: totals_.Totals
     guests: blockstats.Look | None
+    hung: collections.abc.Collection[str]
 
     def take(self) -> snapshot.Snapshot:
         """Return it in the form in which others are told of it."""
@@ -66,6 +68,7 @@ class Outcome:
             weight_changes=self.totals.weight_changes,
             disks=self._disks(),
             unwatched=dict(self.sight.unwatched),
+            hung=sorted(self.hung),
             pairs=self._pairs(),
             guests=[
                 {'server': server, **dataclasses.asdict(use)}

@@ -139,6 +139,7 @@ class Rounds:
             budgets=budgets,
             totals=self._totals,
             guests=self._asides.guests,
+            hung=[one.uuid for one in disks if one.health == discover.HUNG],
         )
 
     def take(self) -> snapshot.Snapshot | None:

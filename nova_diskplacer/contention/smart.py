@@ -31,7 +31,7 @@ _COMMAND = (
 )
 
 # A disk that is failing may take its time.
-_TIMEOUT = 60
+TIMEOUT = 60
 
 # ATA attributes that count errors. They have the same meaning with most
 # makers; others, such as the rate of raw read errors, do not.
@@ -68,7 +68,7 @@ def read(device: str) -> Report | None:
             [*_COMMAND, f'/dev/{device}'],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_TIMEOUT,
+            timeout=TIMEOUT,
         )
         fields = json.loads(done.stdout)
         if done.returncode & _UNREAD:
@@ -86,7 +86,7 @@ def read(device: str) -> Report | None:
         return report
     except subprocess.TimeoutExpired as error:
         raise exception.DiskError(
-            f'SMART of {device}: no answer in {_TIMEOUT} seconds'
+            f'SMART of {device}: no answer in {TIMEOUT} seconds'
         ) from error
     except OSError as error:
         raise exception.DiskError(

@@ -24,7 +24,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.contention import totals
 
 #: Version of the JSON form.
-VERSION = 1
+VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +103,8 @@ class Snapshot:
     how long the looks are apart and ``cpu_seconds`` what the round cost.
     ``mode`` is that of ``[diskplacer_weights]``, and ``deciding`` whether
     weights were decided in the round. ``unwatched`` tells why a disk is not
-    among ``disks``, by its UUID.
+    among ``disks``, by its UUID. ``hung`` are the UUIDs of disks that do not
+    answer, which may be among either.
     """
 
     host: str
@@ -117,6 +118,7 @@ class Snapshot:
     weight_changes: int
     disks: list[Disk]
     unwatched: dict[str, str]
+    hung: list[str]
     pairs: Pairs
     guests: list[dict[str, Any]]
 

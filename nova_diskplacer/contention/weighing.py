@@ -29,6 +29,7 @@ from nova_diskplacer.contention import tiers
 from nova_diskplacer.contention import watch
 from nova_diskplacer.contention import weights
 from nova_diskplacer.disks import io_model
+from nova_diskplacer.disks import looks
 from nova_diskplacer.profiles import catalogue
 
 LOG = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class Weighing:
         self._round = 0
         self._devices: object = None
         self._models: dict[str, io_model.Model | None] = {}
+        self._looks: dict[str, looks.Look[io_model.Model | None]] = {}
         self._controllers: dict[str, controllers_.Controller] = {}
         self._refusals: dict[str, str] = {}
         self._consumers: object = None
@@ -179,7 +181,15 @@ class Weighing:
 
     def _model(self, uuid: str) -> io_model.Model | None:
         if uuid not in self._models or self._round % _MODEL_ROUNDS == 0:
-            self._models[uuid] = io_model.load(
-                self._conf.diskplacer.disk_root, uuid
+            look = self._looks.setdefault(
+                uuid,
+                looks.Look(
+                    lambda: io_model.load(
+                        self._conf.diskplacer.disk_root, uuid
+                    )
+                ),
             )
-        return self._models[uuid]
+            # of a disk that hangs what was read before is good enough
+            if look.ended(look.begin(), looks.LATE):
+                self._models[uuid] = look.seen
+        return self._models.get(uuid)

@@ -36,4 +36,4 @@ def write(path: str, number: str, value: str) -> None:
 
     :raises OSError: the kernel refuses.
     """
-    sysfs.write(path, f'{number} {value}')
+    sysfs.change(number, path, f'{number} {value}')

@@ -10,18 +10,28 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Finds the prepared disks of this host, by looking."""
+"""Finds the prepared disks of this host, by looking.
 
+Each disk is looked at in a thread of its own, so that one that hangs keeps
+nobody from the others: see :mod:`nova_diskplacer.disks.looks`.
+"""
+
+import collections.abc
+import contextlib
 import dataclasses
 import fcntl
 import os
+import threading
+import time
 import uuid as uuidlib
+from typing import TypeVar
 
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer import files
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import looks
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import space
 from nova_diskplacer.disks import sysfs
@@ -31,17 +41,28 @@ LOG = logging.getLogger(__name__)
 
 OK = 'ok'
 MISSING = 'missing'
+HUNG = 'hung'
 READ_ONLY = 'read-only'
 
 # What keeps vdisks on a disk.
 FILESYSTEM = 'filesystem'
 LVM = 'lvm'
 
-# Why each path is missing, as last logged.
+# Of what cannot be seen it is not said that it is not there.
+UNSEEN = (MISSING, HUNG)
+
+_READ = 4096
+
 # What follows the UUID in the name of the mark of a forgotten disk.
 _FORGOTTEN = '.forgotten'
 
+# Why each path is missing, as last logged.
 _complaints: dict[str, str] = {}
+
+_looks: dict[str, looks.Look['Disk']] = {}
+_looks_lock = threading.Lock()
+
+_Result = TypeVar('_Result')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +70,12 @@ class Disk:
     """A prepared disk, or the place where one should be.
 
     Of a disk whose ``health`` is missing only ``uuid`` and ``path`` are
-    known: ``medium`` and ``model`` are empty, figures are 0.
+    known: ``medium`` and ``model`` are empty, figures are 0. The same goes
+    for one that is hung, if it has been so ever since this process looks;
+    otherwise it is as it was seen last.
+
+    ``late`` is true of what was seen earlier, of a disk that has not answered
+    since and is not held to hang yet.
 
     ``total_gb`` is what vdisks may fill, in GiB: the filesystem less what
     anything else takes. ``free_bytes`` is what may be allocated now, of which
@@ -70,6 +96,7 @@ class Disk:
     mbps: int
     health: str
     vdisks: tuple[vdisks_.VDisk, ...]
+    late: bool = False
 
     @property
     def free_gb(self) -> int:
@@ -83,7 +110,10 @@ class Disk:
 def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
     """Return the disks under ``disk_root``, sorted by UUID.
 
-    A disk that cannot be read is listed as missing; it spoils no other.
+    A disk that cannot be read is listed as missing; it spoils no other. One
+    that does not answer within ``looks.LATE`` seconds is listed as it was
+    seen last, and from ``looks.HUNG`` seconds on, or if it was never seen, as
+    hung.
 
     :param kind: FILESYSTEM or LVM, for these only.
     """
@@ -91,10 +121,18 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
         names = sorted(os.listdir(disk_root))
     except FileNotFoundError:
         return []
-    return [
-        inspect(disk_root, name)
+    asked = [
+        (name, _look(disk_root, name))
         for name in names
         if _is_uuid(name) and kind in (None, kind_of(disk_root, name))
+    ]
+    begun = [(name, look, look.begin()) for name, look in asked]
+    ends = time.monotonic() + looks.LATE
+    return [
+        _seen(look)
+        if look.ended(number, max(0.0, ends - time.monotonic()))
+        else _unanswered(disk_root, name, look)
+        for name, look, number in begun
     ]
 
 
@@ -104,21 +142,33 @@ def kind_of(disk_root: str, uuid: str) -> str:
     return LVM if lvm.is_entry(entry) else FILESYSTEM
 
 
-def inspect(disk_root: str, uuid: str) -> Disk:
+def inspect(disk_root: str, uuid: str, patience: float = looks.HUNG) -> Disk:
     """Return the disk ``uuid`` under ``disk_root``; missing if unreadable.
 
+    What is returned is newer than the call, unless the disk is hung or late.
+
+    :param patience: seconds to wait for its answer. With fewer than
+        ``looks.HUNG`` the disk may be late.
     :raises DiskError: ``uuid`` is not the canonical form of a UUID.
     """
-    path = disk_path(disk_root, uuid)
-    try:
-        if lvm.is_entry(path):
-            disk = _inspect_group(uuid, path)
-        else:
-            disk = _inspect(_identified(path, uuid), path)
-    except (exception.DiskError, OSError) as error:
-        return _unreadable(uuid, path, str(error))
-    _complaints.pop(path, None)
-    return disk
+    look = _look(disk_root, uuid)
+    number = look.begin()
+    ends = time.monotonic() + patience
+    while not look.ended(number, min(looks.LATE, ends - time.monotonic())):
+        if look.waiting >= looks.HUNG or time.monotonic() >= ends:
+            return _unanswered(disk_root, uuid, look, patience)
+    return _seen(look)
+
+
+def work_on(
+    disk_root: str, uuid: str, work: collections.abc.Callable[[], _Result]
+) -> _Result:
+    """Do what takes a disk, as :func:`looks.work_on`.
+
+    :raises DiskError: the disk hangs, or ``uuid`` is not the canonical form
+        of a UUID.
+    """
+    return looks.work_on(_look(disk_root, uuid), f'disk {uuid}', work)
 
 
 def locate(disk_root: str, uuid: str) -> str:
@@ -172,9 +222,52 @@ def set_forgotten(disk_root: str, uuid: str, forgotten: bool) -> None:
         os.unlink(mark)
 
 
+def _look(disk_root: str, uuid: str) -> looks.Look[Disk]:
+    """Return what looks at a disk, the same as long as this process lives.
+
+    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+    """
+    path = disk_path(disk_root, uuid)
+    with _looks_lock:
+        if path not in _looks:
+            _looks[path] = looks.Look(lambda: _look_at(path, uuid))
+        return _looks[path]
+
+
+def _look_at(path: str, uuid: str) -> Disk:
+    try:
+        if lvm.is_entry(path):
+            disk = _inspect_group(uuid, path)
+        else:
+            disk = _inspect(_identified(path, uuid), path)
+    except (exception.DiskError, OSError) as error:
+        return _unreadable(uuid, path, str(error))
+    if _complaints.pop(path, None):
+        LOG.info('Disk %s is %s again', path, disk.health)
+    return disk
+
+
+def _seen(look: looks.Look[Disk]) -> Disk:
+    assert look.seen is not None  # noqa: S101
+    return look.seen
+
+
+def _unanswered(
+    disk_root: str, uuid: str, look: looks.Look[Disk], patience: float = 0.0
+) -> Disk:
+    """Return a disk that does not answer: late, or hung."""
+    path, known = disk_path(disk_root, uuid), look.seen
+    waiting = max(look.waiting, patience)
+    if known is not None and waiting < looks.HUNG:
+        return dataclasses.replace(known, late=True)
+    _complain(path, f'Disk {path} is {HUNG}: it does not answer')
+    return dataclasses.replace(known or missing(uuid, path), health=HUNG)
+
+
 def _identified(path: str, uuid: str) -> identity.Identity:
     if not os.path.ismount(os.path.realpath(path)):
         raise exception.DiskError('nothing is mounted there')
+    _read_direct(path)
     known = identity.read(path)
     if known is None or known.uuid != uuid:
         carried = known.uuid if known else 'none'
@@ -232,12 +325,22 @@ def missing(uuid: str, path: str) -> Disk:
     return Disk(uuid, path, '', '', '', None, 0, 0, 0, 0, MISSING, ())
 
 
+def _read_direct(path: str) -> None:
+    """Have a disk answer, where all else may come from memory."""
+    with contextlib.suppress(FileNotFoundError):
+        looks.read_direct(os.path.join(path, identity.FILE), 0, _READ)
+
+
 def _unreadable(uuid: str, path: str, reason: str) -> Disk:
-    # looks are frequent: say it when it happens, not at each of them
-    if _complaints.get(path) != reason:
-        _complaints[path] = reason
-        LOG.warning('Disk %s is missing: %s', path, reason)
+    _complain(path, f'Disk {path} is missing: {reason}')
     return missing(uuid, path)
+
+
+def _complain(path: str, text: str) -> None:
+    # looks are frequent: say it when it happens, not at each of them
+    if _complaints.get(path) != text:
+        _complaints[path] = text
+        LOG.warning('%s', text)
 
 
 def _is_uuid(name: str) -> bool:

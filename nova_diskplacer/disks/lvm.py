@@ -26,10 +26,14 @@ import os
 import re
 import subprocess  # noqa: S404
 import threading
+import time
 from typing import Any
+from typing import TypeVar
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import looks
+from nova_diskplacer.disks import lvm_devices
 from nova_diskplacer.disks import vdisks as vdisks_
 
 TAG = 'diskplacer'
@@ -50,6 +54,10 @@ DELETED = 'diskplacer.deleted'
 POOL = 'pool'
 
 PREFIX = 'diskplacer-'
+
+# Seconds to wait for udev, which may have open what is to go.
+_PATIENCE = 60
+_SETTLING = 1
 
 # What a group may need beside vdisks: how its snapshots' changes are mapped.
 SLACK = 64 << 20
@@ -75,10 +83,15 @@ _REPORT = (
 # Where LVM writes in which state the metadata of a physical volume is.
 _HEADER_AT = 4096
 _HEADER_SIZE = 512
+_BLOCK = 4096
 _HEADER_MAGIC = b' LVM2 x[5A%r0N*>'
 
 _UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
+_GROUP = re.compile(rf'({re.escape(PREFIX)}{_UUID.pattern})(/.*)?$')
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}')
+
+
+_Result = TypeVar('_Result')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +164,11 @@ class Group:
     devices: tuple[str, ...]
     thin: bool
     volumes: tuple[Volume, ...]
+
+    @property
+    def known_devices(self) -> tuple[str, ...]:
+        """The devices that are there; LVM has no path for others."""
+        return tuple(one for one in self.devices if one.startswith('/'))
 
     @property
     def trouble(self) -> str:
@@ -247,11 +265,16 @@ def is_entry(path: str) -> bool:
 def run(*command: str) -> str:
     """Run a command of LVM as root and return what it prints.
 
+    One about the group of a disk is confined to the group's devices.
+
     :raises DiskError: it cannot be run or fails; has what it complained of.
     """
+    named = [_GROUP.match(argument) for argument in command]
+    groups = {match[1] for match in named if match}
+    confined = _only(_groups.devices(groups.pop())) if len(groups) == 1 else ()
     try:
         done = subprocess.run(  # noqa: S603
-            (*wrapper, *command),
+            (*wrapper, *command, *confined),
             check=True,
             capture_output=True,
             text=True,
@@ -278,12 +301,19 @@ def let_go(*command: str) -> str:
 
     :raises DiskError: as ``run``; somebody else has them open.
     """
-    try:
-        return run(*command)
-    except exception.DiskError:
+    ends = time.monotonic() + _PATIENCE
+    settled = False
+    while True:
+        try:
+            return run(*command)
+        except exception.DiskError:
+            if settled or time.monotonic() > ends:
+                raise
+        # udev does not settle while it looks at another disk that hangs
+        began = time.monotonic()
         with contextlib.suppress(exception.DiskError):
-            run('udevadm', 'settle')
-        return run(*command)
+            run('udevadm', 'settle', f'--timeout={_SETTLING}')
+        settled = time.monotonic() - began < _SETTLING
 
 
 def parse(text: str) -> dict[str, Group]:
@@ -292,50 +322,116 @@ def parse(text: str) -> dict[str, Group]:
     return {group.name: group for group in groups}
 
 
+class _Hold:
+    """Keeps a group for one thread at a time; others do not wait forever."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._since = 0.0
+
+    def __enter__(self) -> None:
+        held = time.monotonic() - self._since
+        patience = max(0.0, looks.HUNG - held)
+        if not self._lock.acquire(blocking=False) and (
+            not patience or not self._lock.acquire(timeout=patience)
+        ):
+            raise exception.DiskError(
+                f'{self._name} is hung: it does not answer'
+            )
+        self._since = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Groups:
     """The groups of this host; LVM is asked when they have changed.
 
-    That they have shows in the header of a physical volume's metadata, which
-    is a read of the page cache.
+    That they have shows in the header of a physical volume's metadata. Where
+    the devices of a group are known LVM looks at no others, since one of
+    those may hang.
+
+    :param report: returns LVM's report, from these devices only, or from all
+        that there are if none is named.
+    :param keeper: what keeps the devices of groups for other processes.
     """
 
-    def __init__(self, report: collections.abc.Callable[[], str]) -> None:
+    def __init__(
+        self,
+        report: collections.abc.Callable[[tuple[str, ...]], str],
+        keeper: lvm_devices.Keeper | None = None,
+    ) -> None:
         self._report = report
+        self._keeper = keeper
         self._lock = threading.Lock()
+        self._holds: dict[str, _Hold] = {}
         self._groups: dict[str, Group] = {}
         self._headers: dict[str, bytes | None] = {}
+        self._devices: lvm_devices.Devices | None = None
+        self._all = looks.Look(lambda: parse(report(())))
 
     def get(self, name: str) -> Group | None:
         """Return a group, None if it is not there.
 
-        :raises DiskError: LVM cannot tell.
+        It hangs with the devices of the group, and with any device of the
+        host while those are not known.
+
+        :raises DiskError: LVM cannot tell, or somebody else waits for that
+            already and it hangs.
         """
         with self._lock:
-            if not self._is_current(name):
-                before = self._read_headers()
-                self._groups = parse(self._report())
-                after = self._read_headers()
-                self._headers = {
-                    device: header
-                    for device, header in after.items()
-                    if header == before.get(device)
-                }
-            return self._groups.get(name)
+            hold = self._holds.setdefault(name, _Hold(name))
+        with hold:
+            group = self._groups.get(name)
+            if group is None or not self._is_current(group):
+                group = self._read(name, self.devices(name))
+            return group
 
-    def _is_current(self, name: str) -> bool:
-        group = self._groups.get(name)
-        return group is not None and all(
+    def devices(self, name: str) -> tuple[str, ...]:
+        """Return the devices that a group was last found on, if it was."""
+        with self._lock:
+            if self._devices is None:
+                self._devices = self._keeper.load() if self._keeper else {}
+            return self._devices.get(name, ())
+
+    def _is_current(self, group: Group) -> bool:
+        return all(
             self._headers.get(device) is not None
             and self._headers[device] == header(device)
             for device in group.devices
         )
 
-    def _read_headers(self) -> dict[str, bytes | None]:
-        return {
-            device: header(device)
-            for group in self._groups.values()
-            for device in group.devices
-        }
+    def _read(self, name: str, devices: tuple[str, ...]) -> Group | None:
+        before = {device: header(device) for device in devices}
+        group = None
+        if any(before.values()):
+            group = parse(self._report(devices)).get(name)
+        if group is None or group.partial:
+            # it may have come to be on other devices
+            group = self._find(name)
+        if group is None:
+            self._groups.pop(name, None)
+        else:
+            self._groups[name] = group
+            for device in group.devices:
+                now = header(device)
+                same = now == before.get(device)
+                self._headers[device] = now if same else None
+        return group
+
+    def _find(self, name: str) -> Group | None:
+        number = self._all.begin()
+        while not self._all.ended(number, looks.HUNG):
+            pass
+        groups = self._all.seen or {}
+        with self._lock:
+            found = {one.name: one.known_devices for one in groups.values()}
+            if found != self._devices:
+                self._devices = found
+                if self._keeper:
+                    self._keeper.keep(found)
+        return groups.get(name)
 
 
 def header(device: str) -> bytes | None:
@@ -344,24 +440,30 @@ def header(device: str) -> bytes | None:
     None if it has its metadata elsewhere, or cannot be read.
     """
     try:
-        with open(device, 'rb', buffering=0) as stream:
-            stream.seek(_HEADER_AT)
-            found = stream.read(_HEADER_SIZE)
+        found = looks.read_direct(device, _HEADER_AT, _BLOCK)[:_HEADER_SIZE]
     except OSError:
         return None
     # after its checksum
     return found if found[4:].startswith(_HEADER_MAGIC) else None
 
 
-def report() -> str:
+def report(devices: tuple[str, ...]) -> str:
     """Return LVM's report of the groups that are disks.
 
+    :param devices: where to look for them, everywhere if there are none.
     :raises DiskError: LVM cannot tell.
     """
-    return run(*_REPORT, '@' + TAG)
+    return run(*_REPORT, *_only(devices), '@' + TAG)
 
 
-_groups = Groups(report)
+def _only(devices: tuple[str, ...]) -> tuple[str, ...]:
+    return ('--devices', ','.join(devices)) if devices else ()
+
+
+_groups = Groups(report, lvm_devices.Keeper())
+
+# By the UUID of the disk.
+_looks: dict[str, looks.Look[Group | None]] = {}
 
 
 def find(uuid: str) -> Group | None:
@@ -370,6 +472,15 @@ def find(uuid: str) -> Group | None:
     :raises DiskError: LVM cannot tell.
     """
     return _groups.get(group_name(uuid))
+
+
+def work_on(uuid: str, work: collections.abc.Callable[[], _Result]) -> _Result:
+    """Do what takes the volume group of a disk, as :func:`looks.work_on`.
+
+    :raises DiskError: the disk hangs, or LVM cannot tell.
+    """
+    look = _looks.setdefault(uuid, looks.Look(lambda: find(uuid)))
+    return looks.work_on(look, f'disk {uuid}', work)
 
 
 def require(uuid: str) -> Group:

@@ -101,7 +101,13 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
     disk_root = os.path.realpath(disk_root)
     path = discover.disk_path(disk_root, uuid)
     with _explained(path):
-        held = len(discover.inspect(disk_root, uuid).vdisks)
+        disk = discover.inspect(disk_root, uuid)
+        if disk.health == discover.HUNG:
+            raise exception.DiskError(
+                f'disk {uuid} is {disk.health}: it is not known whether it '
+                'holds vdisks'
+            )
+        held = len(disk.vdisks)
         if held:
             raise exception.DiskError(
                 f'disk {uuid} holds {held} vdisks: delete their volumes and '

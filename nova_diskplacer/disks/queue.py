@@ -142,7 +142,7 @@ def write(device: str, setting: str, value: str, sys: str = sysfs.SYS) -> None:
     :param device: the device's name.
     :raises OSError: there is no such device, or the kernel refuses.
     """
-    sysfs.write(f'{_real(device, sys)}/queue/{setting}', value)
+    sysfs.change(device, f'{_real(device, sys)}/queue/{setting}', value)
 
 
 def _real(name: str, sys: str) -> str:

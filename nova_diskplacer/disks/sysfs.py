@@ -13,11 +13,16 @@
 """What the kernel says of the block device below a filesystem."""
 
 import dataclasses
+import errno
 import os
 
 from nova_diskplacer import flavor
+from nova_diskplacer.disks import looks
 
 SYS = '/sys'
+
+# Writes that have not ended, by what they are about.
+_pending: dict[str, looks.Job[None]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +91,29 @@ def _read(path: str) -> str:
             return stream.read().strip()
     except OSError:
         return ''
+
+
+def change(device: str, path: str, text: str) -> None:
+    """Write a file of the kernel's that changes how it treats a device.
+
+    The kernel may wait for requests that are under way, for as long as the
+    device hangs. The write then goes on in a thread of its own, and nothing
+    else is written about the device until it has ended.
+
+    :param device: what tells the device from others.
+    :raises TimeoutError: this write, or one before it, hangs.
+    :raises OSError: it is not there, or the kernel refuses.
+    """
+    pending = _pending.get(device)
+    if pending is not None and not pending.wait(0):
+        raise TimeoutError(
+            errno.ETIMEDOUT, f'the device hangs, and {path} is left alone'
+        )
+    _pending[device] = job = looks.Job(lambda: write(path, text))
+    if not job.wait(looks.LATE):
+        raise TimeoutError(errno.ETIMEDOUT, f'{path}: the device hangs')
+    _pending.pop(device, None)
+    job.result()
 
 
 def write(path: str, text: str) -> None:

@@ -109,6 +109,11 @@ class ScreenTest(base.BaseTestCase):
         ):
             self.assertIn(note, shown)
 
+    def test_notes_name_disks_that_are_hung(self):
+        note = '! sda (0a4c7a40) is hung: it does not answer'
+        self.assertNotIn(note, text(rounds.take()()))
+        self.assertIn(note, text(rounds.take(hung=[rounds.HDD])()))
+
     def test_an_agent_that_is_stuck_is_pointed_out(self):
         state = rounds.take()()
         self.assertNotIn('ago', text(state, now=1002.0))
@@ -204,7 +209,7 @@ class TopTest(base.BaseTestCase):
         self.assertEqual(
             rounds.take()(), snapshot.from_json(self.stdout.getvalue())
         )
-        self.assertEqual(1, json.loads(self.stdout.getvalue())['version'])
+        self.assertEqual(2, json.loads(self.stdout.getvalue())['version'])
 
     def test_no_agent(self):
         error = self.assertRaises(exception.ContentionError, self.top)

@@ -165,6 +165,7 @@ def take(**changes):
             'totals': totals.add(
                 totals.Totals(), round_(), states(), 0.004, 2
             ),
+            'hung': [],
             'guests': blockstats.Look({SMALL: [use]}, {(SMALL, NVME): 1e6}),
             **changes,
         }

@@ -109,7 +109,7 @@ class JsonTest(base.BaseTestCase):
             '{',
             '[]',
             '{}',
-            json.dumps({**good, 'version': 2}),
+            json.dumps({**good, 'version': 1}),
             json.dumps({**good, 'more': 1}),
             json.dumps({**good, 'pairs': {}}),
             json.dumps({**good, 'disks': [{}]}),

@@ -13,19 +13,22 @@
 """Disks found in a directory; what is mounted where is made up."""
 
 import os
+import threading
 import uuid
 from unittest import mock
 
 import fixtures
 import testtools
 
+from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import looks
 from nova_diskplacer.disks import sysfs
 from nova_diskplacer.disks import vdisks
 
 
-class DiscoverTestCase(testtools.TestCase):
+class TestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.root = self.useFixture(fixtures.TempDir()).path
@@ -56,6 +59,8 @@ class DiscoverTestCase(testtools.TestCase):
             disk.uuid: disk.health for disk in discover.discover(self.root)
         }
 
+
+class DiscoverTestCase(TestCase):
     def test_no_root(self):
         self.assertEqual([], discover.discover(self.root + '/none'))
 
@@ -148,6 +153,162 @@ class DiscoverTestCase(testtools.TestCase):
             self.mounted.add(path)
             self.healths()
         self.assertEqual(
-            [f'Disk {path} is missing: nothing is mounted there'] * 2,
+            [
+                f'Disk {path} is missing: nothing is mounted there',
+                f'Disk {path} is ok again',
+            ]
+            * 2,
             log.output.splitlines(),
         )
+
+
+class HungTestCase(TestCase):
+    """A disk hangs: each look at it waits for an event."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger())
+        self.patience(late=0.01, hung=3600)
+        self.healthy, self.hanging = self.add(), self.add()
+        self.entered = threading.Semaphore(0)
+        self.answers = threading.Event()
+        self.answers.set()
+        self.addCleanup(self.answers.set)
+        look_at = discover._look_at
+
+        def look(path, uuid):
+            if uuid == self.hanging:
+                self.entered.release()
+                self.answers.wait()
+            return look_at(path, uuid)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.discover._look_at', look
+            )
+        )
+
+    def patience(self, **seconds):
+        for name, value in seconds.items():
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova_diskplacer.disks.looks.{name.upper()}', value
+                )
+            )
+
+    def inspect(self, **patience):
+        return discover.inspect(self.root, self.hanging, **patience)
+
+    def hang(self):
+        self.answers.clear()
+
+    def come_back(self):
+        self.answers.set()
+        self.patience(late=60, hung=3600)
+        self.assertEqual(
+            {self.healthy: 'ok', self.hanging: 'ok'}, self.healths()
+        )
+
+    def assert_hung(self):
+        # a look at the healthy one has time to end meanwhile
+        for _ in range(1000):
+            healths = self.healths()
+            self.assertEqual('hung', healths[self.hanging])
+            if healths[self.healthy] == 'ok':
+                return
+        self.fail('the healthy disk is never seen')
+
+    def test_never_seen(self):
+        self.hang()
+        self.assert_hung()
+        hung = self.inspect(patience=0)
+        self.assertEqual(
+            ('hung', '', ()), (hung.health, hung.medium, hung.vdisks)
+        )
+        self.come_back()
+
+    def test_seen_before(self):
+        vdisks.create(f'{self.root}/{self.hanging}', 'v', '1', None, 4096)
+        self.patience(late=60)
+        self.healths()
+        self.patience(late=0.01)
+        self.hang()
+        self.assertEqual('ok', self.healths()[self.hanging])
+        self.assertTrue(self.inspect(patience=0).late)
+        self.patience(hung=0)
+        self.assert_hung()
+        hung = self.inspect()
+        self.assertEqual(('hung', 'hdd'), (hung.health, hung.medium))
+        self.assertEqual(['v'], [vdisk.name for vdisk in hung.vdisks])
+        self.come_back()
+        self.assertFalse(self.inspect().late)
+
+    def test_one_thread_hangs_however_often_it_is_looked_at(self):
+        self.hang()
+        for _ in range(5):
+            self.healths()
+            self.inspect(patience=0)
+        self.assertTrue(self.entered.acquire(timeout=60))
+        self.assertFalse(self.entered.acquire(blocking=False))
+        self.come_back()
+
+    def test_what_is_seen_is_newer_than_the_question(self):
+        self.hang()
+        self.inspect(patience=0)
+        self.assertTrue(self.entered.acquire(timeout=60))
+        path = f'{self.root}/{self.hanging}'
+        vdisks.create(path, 'later', '1', None, 4096)
+        answer = looks.Job(self.inspect)
+        self.answers.set()
+        self.assertTrue(answer.wait(60))
+        self.assertEqual(
+            ['later'], [vdisk.name for vdisk in answer.result().vdisks]
+        )
+
+    def test_work(self):
+        def work():
+            return discover.work_on(self.root, self.hanging, lambda: 5)
+
+        self.assertEqual(5, work())
+        self.hang()
+        self.patience(hung=0)
+        error = self.assertRaises(exception.DiskError, work)
+        self.assertIn(f'{self.hanging} is hung', str(error))
+        self.come_back()
+        self.assertEqual(5, work())
+
+    def test_work_that_hangs(self):
+        begun, goes_on, done = (threading.Event() for _ in range(3))
+        self.addCleanup(goes_on.set)
+
+        def work():
+            begun.set()
+            goes_on.wait()
+            done.set()
+
+        self.healths()
+        job = looks.Job(
+            lambda: discover.work_on(self.root, self.hanging, work)
+        )
+        self.assertTrue(begun.wait(60))
+        self.hang()
+        self.patience(hung=0)
+        self.assertTrue(job.wait(60))
+        self.assertRaises(exception.DiskError, job.result)
+        # it goes on when the disk does
+        self.come_back()
+        goes_on.set()
+        self.assertTrue(done.wait(60))
+
+    def test_work_that_fails(self):
+        def work():
+            raise exception.DiskError('no')
+
+        error = self.assertRaises(
+            exception.DiskError,
+            discover.work_on,
+            self.root,
+            self.healthy,
+            work,
+        )
+        self.assertEqual('no', str(error))

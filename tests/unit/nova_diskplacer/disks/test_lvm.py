@@ -14,6 +14,8 @@
 
 import json
 import os
+import threading
+from unittest import mock
 
 import fixtures
 import testtools
@@ -21,7 +23,9 @@ import testtools
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import looks
 from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks import lvm_devices
 from nova_diskplacer.disks import vdisks
 
 GIB = vdisks.GIB
@@ -200,6 +204,7 @@ class GroupsTestCase(testtools.TestCase):
         )
         self.write(b'1')
         self.asked = 0
+        self.fields = {}
         self.groups = lvm.Groups(self.report)
         self.during = lambda: None
 
@@ -208,9 +213,10 @@ class GroupsTestCase(testtools.TestCase):
             stream.seek(4096)
             stream.write((magic + data).ljust(512, b'\0'))
 
-    def report(self):
+    def report(self, devices):
         self.asked += 1
-        one = group(size_gb=self.asked)
+        self.looked_at = devices
+        one = group(size_gb=self.asked, **self.fields)
         one['pv'] = [{'pv_name': self.device}]
         self.during()
         return report(one)
@@ -223,6 +229,60 @@ class GroupsTestCase(testtools.TestCase):
         self.assertEqual([1, 2, 2, 2], self.sizes(4))
         self.write(b'2')
         self.assertEqual([3, 3], self.sizes(2))
+
+    def test_only_the_devices_of_a_known_group_are_looked_at(self):
+        self.sizes(1)
+        self.assertEqual((), self.looked_at)
+        self.sizes(1)
+        self.assertEqual((self.device,), self.looked_at)
+        self.assertEqual((self.device,), self.groups.devices(NAME))
+
+    def test_a_group_on_other_devices_is_looked_for_everywhere(self):
+        self.sizes(2)
+        os.rename(self.device, self.device + '2')
+        self.device += '2'
+        self.assertEqual([3, 4, 4], self.sizes(3))
+        self.assertEqual((self.device,), self.groups.devices(NAME))
+
+    def test_a_group_that_lacks_a_device_is_looked_for_everywhere(self):
+        self.sizes(2)
+        self.fields = {'vg_partial': 'partial'}
+        self.write(b'2')
+        self.sizes(1)
+        self.assertEqual((4, ()), (self.asked, self.looked_at))
+
+    def test_another_process_knows_the_devices(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.locks.DIRECTORY', directory
+            )
+        )
+        for _ in range(2):
+            self.groups = lvm.Groups(self.report, lvm_devices.Keeper())
+            self.sizes(1)
+        self.assertEqual((2, (self.device,)), (self.asked, self.looked_at))
+        with open(os.path.join(directory, lvm_devices.FILE), 'w') as stream:
+            stream.write('[]')
+        self.assertEqual({}, lvm_devices.Keeper().load())
+
+    def test_one_that_hangs_does_not_keep_others(self):
+        self.sizes(1)
+        hanging, going_on = threading.Event(), threading.Event()
+        self.addCleanup(going_on.set)
+
+        def hang():
+            hanging.set()
+            going_on.wait()
+
+        self.during = hang
+        job = looks.Job(lambda: self.sizes(1))
+        self.assertTrue(hanging.wait(60))
+        self.during = lambda: None
+        self.assertIsNone(self.groups.get('other'))
+        self.assertFalse(job.wait(0))
+        going_on.set()
+        self.assertTrue(job.wait(60))
 
     def test_changed_while_lvm_was_asked(self):
         self.sizes(2)
@@ -299,7 +359,7 @@ class RunTestCase(testtools.TestCase):
         path = self.useFixture(fixtures.TempDir()).path
         released = os.path.join(path, 'released')
         with open(os.path.join(path, 'udevadm'), 'w') as stream:
-            stream.write(f'#!/bin/sh\ntest "$*" = settle && touch {released}')
+            stream.write(f'#!/bin/sh\ntest "$1" = settle && touch {released}')
         os.chmod(stream.name, 0o755)
         self.useFixture(
             fixtures.EnvironmentVariable('PATH', f'{path}:/usr/bin:/bin')
@@ -328,3 +388,20 @@ class RunTestCase(testtools.TestCase):
             )
         )
         self.assertEqual('1\n', lvm.run('sh', '-c', 'echo $X'))
+
+    def test_a_command_is_confined_to_the_devices_of_its_group(self):
+        groups = mock.Mock()
+        groups.devices.return_value = ('/dev/sdx', '/dev/sdy')
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.disks.lvm._groups', groups)
+        )
+        for argument in (NAME, f'{NAME}/volume-1'):
+            self.assertEqual(
+                f'{argument} --devices /dev/sdx,/dev/sdy\n',
+                lvm.run('echo', argument),
+            )
+            groups.devices.assert_called_with(NAME)
+        for arguments in (['/dev/sdz'], [f'/dev/{NAME}/volume-1'], [UUID]):
+            self.assertEqual(
+                ' '.join(arguments) + '\n', lvm.run('echo', *arguments)
+            )
