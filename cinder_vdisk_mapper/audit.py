@@ -423,4 +423,4 @@ def _stray(uuid: str) -> Finding:
 
 
 def _removal(disk: discover.Disk, name: str) -> str:
-    return f'remove {name} from {disk.path} ({disk.device})'
+    return f'diskplacer-manage disk remove-vdisk {disk.uuid} {name}'

@@ -36,7 +36,8 @@ CONF = cfg.CONF
 
 LOG = logging.getLogger(__name__)
 
-# While volumes are filled by cinder-backup, which truncates a file first.
+# While volumes are filled by cinder-backup, which truncates a file first, as
+# Cinder does with the target of a migration.
 _RESTORED = ('creating', 'restoring-backup')
 
 
@@ -106,7 +107,8 @@ class Connections(core.Core):
         """Take down what another host copied to; the volume stays bound."""
         if volume.provider_id:
             self.exporter.remove(context, volume, self.local_path(volume))
-        if volume.provider_location and volume.status in _RESTORED:
+        filled = volume.status in _RESTORED or export.wanted(volume)
+        if volume.provider_location and filled:
             with errors.explained():
                 # what was cut off or left out is allocated again
                 self.binder.extend(

@@ -24,6 +24,8 @@ Its capabilities:
 CAP_DAC_OVERRIDE
     open, change and delete the file of a vdisk that libvirt gave to QEMU's
     user, and disks whose directories are closed to root.
+CAP_LEASE
+    see whether anybody has such a file open.
 CAP_CHOWN
     give the file that replaces another one at a revert to the same user, and
     take over the file of a vdisk that is to be managed.
@@ -55,7 +57,11 @@ context = priv_context.PrivContext(
     'cinder_vdisk_mapper',
     cfg_section='vdisk_privsep',
     pypath=__name__ + '.context',
-    capabilities=[capabilities.CAP_DAC_OVERRIDE, capabilities.CAP_CHOWN],
+    capabilities=[
+        capabilities.CAP_DAC_OVERRIDE,
+        capabilities.CAP_CHOWN,
+        capabilities.CAP_LEASE,
+    ],
 )
 cfg.CONF.set_default('thread_pool_size', THREADS, group=context.cfg_section)
 

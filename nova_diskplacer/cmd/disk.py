@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage disk: prepare, measure, list, show and forget disks."""
+"""diskplacer-manage disk: prepare, measure, list and forget disks."""
 
 import argparse
 import collections.abc
@@ -31,6 +31,7 @@ from nova_diskplacer.disks import fstab
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import io_model
 from nova_diskplacer.disks import looks
+from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
 from nova_diskplacer.disks import volume_group
@@ -116,6 +117,16 @@ def register(subparsers: Any) -> None:
     )
     command.add_argument('uuid', metavar='UUID')
     _add_fstab(command)
+
+    command = _command(
+        commands,
+        'remove-vdisk',
+        _remove_vdisk,
+        'delete a vdisk that Cinder knows nothing of, and all that it held; '
+        'one that is in use, or has snapshots that depend on it, is refused',
+    )
+    command.add_argument('uuid', metavar='UUID', help='of the disk')
+    command.add_argument('name', metavar='NAME', help='of the vdisk')
 
     measure.register(commands)
 
@@ -231,6 +242,22 @@ def _forget(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             f'Disk {args.uuid} is not in {disk_root}; it counts as forgotten '
             'now.'
         )
+    return 0
+
+
+def _remove_vdisk(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise exception.DiskError('removing a vdisk takes root')
+    disk_root = conf.diskplacer.disk_root
+    disk = discover.inspect(disk_root, args.uuid)
+    if disk.health != discover.OK:
+        raise exception.DiskError(f'disk {args.uuid} is {disk.health}')
+    if discover.kind_of(disk_root, args.uuid) == discover.LVM:
+        lvs.delete(args.uuid, args.name)
+    else:
+        vdisks.delete(disk.path, args.name)
+    there = any(vdisk.name == args.name for vdisk in disk.vdisks)
+    print(f'{args.name} was {"removed" if there else "not there"}')
     return 0
 
 

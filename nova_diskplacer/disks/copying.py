@@ -29,7 +29,7 @@ _ZEROS = bytes(1 << 20)
 def copy(disk: str, name: str, target: str, start: int) -> int | None:
     """Copy some of a vdisk to the vdisk of that name on another disk.
 
-    That one must be of the same volume, at least as large, and in nobody's
+    That one must be of the same volume and at least as large, and neither in
     use. It keeps all of its blocks and reads as zeros where the source has
     none. What has been copied is on the disk when this returns.
 
@@ -37,15 +37,23 @@ def copy(disk: str, name: str, target: str, start: int) -> int | None:
     :param target: path of the other disk.
     :param start: the byte to go on at, 0 at first.
     :returns: the byte to go on at in the next call, None if all is copied.
-    :raises DiskError: either vdisk is missing, they do not match, or a disk
-        refuses; says which.
+    :raises DiskError: either vdisk is missing or in use, they do not match,
+        ``start`` is beyond their end, or a disk refuses; says which.
     """
     with (
         _opened(disk, name, os.O_RDONLY) as source,
         _opened(target, name, os.O_RDWR) as copied,
     ):
         try:
+            files.take(source)
+            files.take(copied)
             _check(source, copied)
+            size = os.fstat(copied).st_size
+            if not 0 <= start < size:
+                raise OSError(
+                    errno.EINVAL,
+                    f'it has {size} bytes, none is number {start}',
+                )
             return _copy(source, copied, start)
         except OSError as error:
             raise vdisks.explained(

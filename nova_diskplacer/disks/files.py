@@ -15,8 +15,11 @@
 import collections.abc
 import contextlib
 import errno
+import fcntl
 import os
 import re
+import signal
+import time
 
 from nova_diskplacer import exception
 
@@ -25,6 +28,9 @@ _STEP = 32 << 20
 
 SERVER = 'user.diskplacer.server'
 VOLUME = 'user.diskplacer.volume'
+
+# Seconds to wait for somebody who has a file open for a look.
+_PATIENCE = 2
 
 _NAME = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}')
 
@@ -67,6 +73,45 @@ def opened(
 
 
 @contextlib.contextmanager
+def unused(
+    directory: int, name: str, flags: int
+) -> collections.abc.Iterator[int]:
+    """Hold the file of a vdisk open that nobody else has open.
+
+    Whoever opens it meanwhile waits for the end.
+
+    :raises DiskError: there can be no vdisk of that name.
+    :raises OSError: there is none, it cannot be opened, or is in use.
+    """
+    with opened(directory, name, flags) as descriptor:
+        take(descriptor)
+        yield descriptor
+
+
+def take(descriptor: int) -> None:
+    """Hold an open file against others until it is closed.
+
+    :raises OSError: somebody else has it open.
+    """
+    # the kernel tells by a signal if somebody opens it: SIGIO would kill
+    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+    give_up = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as error:
+            if error.errno != errno.EAGAIN:
+                raise
+            if time.monotonic() > give_up:
+                raise OSError(
+                    errno.EBUSY, 'it is in use: a process has it open'
+                ) from error
+            time.sleep(0.05)
+        else:
+            return
+
+
+@contextlib.contextmanager
 def unnamed(directory: int, mode: int) -> collections.abc.Iterator[int]:
     """Hold a new file open that vanishes unless it is made to appear.
 
@@ -80,15 +125,13 @@ def unnamed(directory: int, mode: int) -> collections.abc.Iterator[int]:
         os.close(descriptor)
 
 
-def appear(directory: int, descriptor: int, name: str) -> None:
-    """Give a complete unnamed file its name, durably.
+def link(directory: int, descriptor: int, name: str) -> None:
+    """Give a complete unnamed file its name.
 
     :raises OSError: the disk refuses.
     """
-    os.fsync(descriptor)
     # dst_dir_fd also makes Python follow the link in /proc
     os.link(f'/proc/self/fd/{descriptor}', name, dst_dir_fd=directory)
-    os.fsync(directory)
 
 
 def allocate(descriptor: int, size_bytes: int) -> None:

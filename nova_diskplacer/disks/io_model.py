@@ -23,6 +23,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import files
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import lv_steps
 from nova_diskplacer.disks import lvm
 
 FILE = '.diskplacer-io-model'
@@ -94,7 +95,7 @@ def save(disk_root: str, uuid: str, model: Model) -> None:
     :raises DiskError: the disk is missing, or refuses.
     """
     if discover.kind_of(disk_root, uuid) == discover.LVM:
-        _tag(lvm.require(uuid), model)
+        _tag(uuid, model)
         return
     path = discover.locate(disk_root, uuid)
     try:
@@ -144,21 +145,15 @@ def _lines(path: str) -> list[str]:
         raise exception.DiskError(f'{path}: {error}') from error
 
 
-def _tag(group: lvm.Group, model: Model) -> None:
-    """Change all tags by one command of LVM."""
-    known = group.identity
-    wanted = {
-        f'{TAG}={text(model)}',
-        *lvm.identity_tags(dataclasses.replace(known, mbps=model.mbps)),
-    }
-    old = {
-        tag
-        for tag in group.tags
-        if tag.startswith((TAG + '=', lvm.MBPS + '='))
-    }
-    lvm.run(
-        'vgchange',
-        *(f'--deltag={tag}' for tag in sorted(old - wanted)),
-        *(f'--addtag={tag}' for tag in sorted(wanted - group.tags)),
-        group.name,
+def _tag(uuid: str, model: Model) -> None:
+    group = lvm.require(uuid)
+    wanted = dataclasses.replace(group.identity, mbps=model.mbps)
+    lv_steps.retag(
+        uuid,
+        {
+            tag
+            for tag in group.tags
+            if tag.startswith((TAG + '=', lvm.MBPS + '='))
+        },
+        {f'{TAG}={text(model)}', *lvm.identity_tags(wanted)},
     )

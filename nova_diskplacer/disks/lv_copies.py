@@ -91,7 +91,8 @@ def clone(
     if before != raw.writes(path) or before[1] != '0':
         _copy_frozen(uuid, original, volume)
     raw.clear(target, original.size_bytes, volume.size_bytes)
-    lv_steps.untag(group, volume, lvm.INCOMPLETE)
+    with lv_steps.changing(uuid) as group:
+        lv_steps.untag(group, volume, lvm.INCOMPLETE)
 
 
 def revert(uuid: str, name: str, snapshot: str) -> None:
@@ -102,6 +103,7 @@ def revert(uuid: str, name: str, snapshot: str) -> None:
     group = lvm.require(uuid)
     volume = lv_steps.require_whole(group, name)
     frozen = lv_steps.require_whole(group, snapshot)
+    lv_steps.check_unused(group, volume)
     source = lv_steps.activated(group, frozen)
     target = lv_steps.activated(group, volume)
     size = min(frozen.size_bytes, volume.size_bytes)
@@ -115,7 +117,8 @@ def clear(uuid: str, name: str) -> None:
     :raises DiskError: there is no such vdisk, or the disk refuses.
     """
     group = lvm.require(uuid)
-    volume = lv_steps.require(group, name)
+    volume = lv_steps.require_whole(group, name)
+    lv_steps.check_unused(group, volume)
     raw.clear(lv_steps.activated(group, volume), 0, volume.size_bytes)
 
 
@@ -137,6 +140,9 @@ def copy(uuid: str, name: str, target_uuid: str) -> None:
         raise exception.DiskError(
             f'vdisk {name} on disk {target_uuid} is smaller than on {uuid}'
         )
+    # what is written meanwhile would be lost
+    lv_steps.check_unused(group, volume)
+    lv_steps.check_unused(target_group, target)
     path = lv_steps.activated(target_group, target)
     raw.copy(lv_steps.activated(group, volume), path, volume.size_bytes)
     raw.clear(path, volume.size_bytes, target.size_bytes)

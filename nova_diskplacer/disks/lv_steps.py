@@ -16,10 +16,14 @@ import collections.abc
 import contextlib
 import os
 
+from oslo_log import log as logging
+
 from nova_diskplacer import exception
 from nova_diskplacer.disks import locks
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import raw
+
+LOG = logging.getLogger(__name__)
 
 # Begins the names of temporary snapshots to clone from.
 CLONING = 'cloning-'
@@ -27,10 +31,89 @@ CLONING = 'cloning-'
 
 @contextlib.contextmanager
 def changing(uuid: str) -> collections.abc.Iterator[lvm.Group]:
-    """Hold a group against other changes, for moments."""
+    """Hold a group against other changes of ours, for moments.
+
+    What was changed survives a power failure afterwards. What is free in the
+    group stays known to read as zeros unless others have changed it.
+    """
     name = lvm.group_name(uuid)
     with locks.hold(name, wait=True):
-        yield lvm.require(uuid)
+        group = lvm.require(uuid)
+        if group.mark and not group.zeroed:
+            # a change of ours that was killed looks like one of others
+            LOG.warning(
+                'Volume group %s was changed by somebody else, or by a '
+                'command that was killed: vdisks made in it are zeroed from '
+                'now on',
+                group.name,
+            )
+            group = unmark(uuid)
+        try:
+            yield group
+        except exception.DiskError:
+            with contextlib.suppress(exception.DiskError):
+                _settle(uuid, group)
+            raise
+        _settle(uuid, group)
+
+
+def retag(uuid: str, old: set[str], new: set[str]) -> None:
+    """Have a group have new tags in place of old ones, by one command.
+
+    :raises DiskError: LVM refuses.
+    """
+    with changing(uuid) as group:
+        lvm.run(
+            'vgchange',
+            *(f'--deltag={tag}' for tag in sorted(old - new)),
+            *(f'--addtag={tag}' for tag in sorted(new - group.tags)),
+            group.name,
+        )
+
+
+def mark_zeroed(uuid: str, changes: int = 0) -> None:
+    """Mark a group as one where what is free reads as zeros.
+
+    :param changes: how many changes of its metadata the mark is to survive.
+    :raises DiskError: LVM refuses.
+    """
+    group = lvm.require(uuid)
+    # this is a change, too
+    mark = lvm.zeroed_mark(group.seqno + 1 + changes)
+    old = [f'--deltag={group.mark}'] if group.mark else []
+    lvm.run('vgchange', *old, f'--addtag={mark}', group.name)
+
+
+def unmark(uuid: str) -> lvm.Group:
+    """Return a group where what is free may hold anything.
+
+    :raises DiskError: LVM refuses.
+    """
+    group = lvm.require(uuid)
+    if group.mark:
+        lvm.run('vgchange', f'--deltag={group.mark}', group.name)
+    return lvm.require(uuid)
+
+
+def flush(group: lvm.Group) -> None:
+    """Have the devices of a group keep all that was written.
+
+    :raises DiskError: a device cannot do that.
+    """
+    for device in group.devices:
+        raw.flush(device)
+
+
+def _settle(uuid: str, before: lvm.Group) -> None:
+    now = lvm.require(uuid)
+    if now.seqno != before.seqno and before.zeroed and now.mark == before.mark:
+        there = {volume.uuid for volume in now.volumes}
+        gone = [one for one in before.volumes if one.uuid not in there]
+        if all(lvm.DELETED in volume.tags for volume in gone):
+            mark_zeroed(uuid)
+        else:
+            LOG.warning('Others have removed volumes of %s', now.name)
+    flush(now)
 
 
 def allocate(
@@ -73,7 +156,10 @@ def clean(uuid: str, name: str) -> None:
     path = activated(group, volume)
     if volume.dirty_from is not None:
         raw.zero(path, volume.dirty_from, volume.size_bytes)
-        untag(group, volume, *volume.dirty_tags)
+        with changing(uuid) as group:
+            # who has extended it meanwhile zeroes what that adds
+            if require(group, name).size_bytes == volume.size_bytes:
+                untag(group, volume, *volume.dirty_tags)
 
 
 def present(
@@ -152,7 +238,7 @@ def check_room(group: lvm.Group, size_bytes: int) -> None:
 
 def is_dirty(group: lvm.Group) -> bool:
     """Tell whether what is new in a group must be zeroed first."""
-    return not group.thin and lvm.ZEROED not in group.tags
+    return not group.thin and not group.zeroed
 
 
 def activated(group: lvm.Group, volume: lvm.Volume) -> str:
@@ -164,6 +250,23 @@ def activated(group: lvm.Group, volume: lvm.Volume) -> str:
             full_name(group, volume),
         )  # fmt: skip
     return path
+
+
+def check_unused(group: lvm.Group, volume: lvm.Volume) -> None:
+    """See that nobody has a volume open.
+
+    :raises DiskError: somebody has.
+    """
+    command = ('lvs', '--noheadings', '--options', 'lv_device_open')
+    name = full_name(group, volume)
+    if lvm.run(*command, name).strip() == 'open':
+        # it may be udev, which looks at what was written
+        lvm.run('udevadm', 'settle')
+        if lvm.run(*command, name).strip() == 'open':
+            raise exception.DiskError(
+                f'vdisk {volume.vdisk.name} in {group.name} is in use: a '
+                'process has it open'
+            )
 
 
 def tag(group: lvm.Group, volume: lvm.Volume, tag: str) -> None:

@@ -40,7 +40,7 @@ TAG = 'diskplacer'
 UUID = 'diskplacer.uuid'
 MEDIUM = 'diskplacer.medium'
 MBPS = 'diskplacer.mbps'
-# of a group: what is free in it reads as zeros
+# of a group: what is free in it reads as zeros, as of metadata of this number
 ZEROED = 'diskplacer.zeroed'
 VOLUME = 'diskplacer.volume'
 SERVER = 'diskplacer.server'
@@ -72,9 +72,10 @@ _REPORT = (
     'lvm', 'fullreport', '--readonly', '--reportformat', 'json',
     '--units', 'b', '--nosuffix',
     '--configreport', 'vg', '-o',
-    'vg_name,vg_tags,vg_size,vg_free,vg_permissions,vg_partial,vg_exported',
+    'vg_name,vg_tags,vg_size,vg_free,vg_permissions,vg_partial,vg_exported,'
+    'vg_seqno',
     '--configreport', 'lv', '-o',
-    'lv_name,lv_tags,lv_size,lv_layout,origin,origin_size,pool_lv',
+    'lv_name,lv_uuid,lv_tags,lv_size,lv_layout,origin,origin_size,pool_lv',
     '--configreport', 'pv', '-o', 'pv_name',
     '--configreport', 'pvseg', '-o', 'pvseg_start',
     '--configreport', 'seg', '-o', 'seg_start',
@@ -102,6 +103,7 @@ class Volume:
     """
 
     name: str
+    uuid: str
     tags: frozenset[str]
     size_bytes: int
     origin: str
@@ -151,7 +153,8 @@ class Group:
 
     ``size_bytes`` is that of what volumes are allocated from, which is the
     group or its pool, ``free_bytes`` what no volume takes, or may come to
-    take, of it.
+    take, of it. ``seqno`` counts the changes of its metadata; ``mark`` is the
+    tag by which what is free in it is known to read as zeros, '' without.
     """
 
     name: str
@@ -164,6 +167,16 @@ class Group:
     devices: tuple[str, ...]
     thin: bool
     volumes: tuple[Volume, ...]
+    seqno: int = dataclasses.field(compare=False)
+    mark: str = dataclasses.field(compare=False)
+
+    @property
+    def zeroed(self) -> bool:
+        """Whether what is free in it reads as zeros.
+
+        Whoever else makes or removes volumes leaves the mark behind.
+        """
+        return self.mark == zeroed_mark(self.seqno)
 
     @property
     def known_devices(self) -> tuple[str, ...]:
@@ -216,6 +229,11 @@ class Group:
         name = volume_name(vdisk)
         found = [volume for volume in self.volumes if volume.name == name]
         return found[0] if found else None
+
+
+def zeroed_mark(seqno: int) -> str:
+    """Return the mark of a group whose metadata has a number."""
+    return f'{ZEROED}={seqno}'
 
 
 def group_name(uuid: str) -> str:
@@ -511,9 +529,11 @@ def _group(one: dict[str, Any]) -> Group:
         free = max(
             0, size - sum(volume.size_bytes for volume in held if volume.thin)
         )
+    tags = _tags(fields['vg_tags'])
+    marks = frozenset(tag for tag in tags if tag.startswith(ZEROED))
     return Group(
         name=fields['vg_name'],
-        tags=_tags(fields['vg_tags']),
+        tags=tags - marks,
         size_bytes=size,
         free_bytes=free,
         read_only=fields['vg_permissions'] != 'writeable',
@@ -522,6 +542,8 @@ def _group(one: dict[str, Any]) -> Group:
         devices=tuple(pv['pv_name'] for pv in one.get('pv', ())),
         thin=bool(pools),
         volumes=tuple(sorted(held, key=lambda volume: volume.name)),
+        seqno=int(fields['vg_seqno']),
+        mark=min(marks, default=''),
     )
 
 
@@ -530,6 +552,7 @@ def _volume(fields: dict[str, str]) -> Volume:
     snapshot = not thin and fields['origin']
     return Volume(
         name=fields['lv_name'],
+        uuid=fields['lv_uuid'],
         tags=_tags(fields['lv_tags']),
         size_bytes=int(
             fields['origin_size'] if snapshot else fields['lv_size']

@@ -20,6 +20,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import lv_steps
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import raw
+from nova_diskplacer.disks import vdisks
 
 # A temporary volume to measure the disk in.
 SCRATCH = 'measuring'
@@ -38,8 +39,9 @@ def create(
 
     :param server_id: the server that it is bound for, None if none.
     :raises DiskError: the disk lacks the space, refuses, or has a vdisk of
-        that name of another volume.
+        that name of another volume; the size is not positive.
     """
+    vdisks.check_size(name, size_bytes)
     _finish_deletion(uuid, name)
     with lv_steps.changing(uuid) as group:
         if not lv_steps.present(group, name, volume_id):
@@ -57,8 +59,9 @@ def extend(uuid: str, name: str, size_bytes: int) -> None:
     interrupted has left to be zeroed is zeroed.
 
     :raises DiskError: there is no such vdisk, it is a clone that is not
-        complete, or the disk lacks the space.
+        complete, or the disk lacks the space; the size is not positive.
     """
+    vdisks.check_size(name, size_bytes)
     with lv_steps.changing(uuid) as group:
         volume = lv_steps.require(group, name)
         lv_steps.present(group, name, volume.vdisk.volume_id)
@@ -75,12 +78,19 @@ def extend(uuid: str, name: str, size_bytes: int) -> None:
 def shrink(uuid: str, name: str, size_bytes: int) -> None:
     """Undo an extension that was never used.
 
-    :raises DiskError: there is no such vdisk, it has thick snapshots, or the
-        disk refuses.
+    :raises DiskError: there is no such vdisk, it is in use or shorter, it has
+        thick snapshots, or the disk refuses.
     """
+    vdisks.check_size(name, size_bytes)
     with lv_steps.changing(uuid) as group:
         volume = lv_steps.require(group, name)
+        if size_bytes > volume.size_bytes:
+            raise exception.DiskError(
+                f'vdisk {name} of {volume.size_bytes} bytes cannot be shrunk '
+                f'to {size_bytes}'
+            )
         if volume.size_bytes > size_bytes:
+            lv_steps.check_unused(group, volume)
             lv_steps.resize(group, volume, size_bytes)
         if volume.dirty_from is not None and volume.dirty_from >= size_bytes:
             lv_steps.untag(group, volume, *volume.dirty_tags)
@@ -179,8 +189,10 @@ def remove(uuid: str, name: str, wiped: bool) -> None:
         volume = group.find(name)
         if volume is None or lvm.DELETED not in volume.tags:
             return
-        if not wiped and not volume.thin and not lv_steps.is_dirty(group):
-            lvm.run('vgchange', '--deltag', lvm.ZEROED, group.name)
+        if not wiped and not volume.thin:
+            lv_steps.unmark(uuid)
+        # zeros first: the next volume shows what they have not overwritten
+        lv_steps.flush(group)
         lvm.let_go(
             'lvremove', '--force', '--yes', lv_steps.full_name(group, volume)
         )

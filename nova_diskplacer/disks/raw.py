@@ -78,6 +78,19 @@ def zero(target: str, start: int = 0, end: int | None = None) -> None:
         os.fsync(descriptor)
 
 
+def flush(path: str) -> None:
+    """Have a device keep what was written to it when its power fails.
+
+    :raises DiskError: the device cannot do that.
+    """
+    with _explained(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def writes(path: str) -> tuple[str, str]:
     """Return what tells whether a device was written to meanwhile.
 

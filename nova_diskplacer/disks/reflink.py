@@ -40,15 +40,15 @@ def snapshot(disk: str, name: str, snapshot: str, snapshot_id: str) -> None:
         vdisk ``snapshot`` of somebody else.
     """
     with vdisks.changing(disk, snapshot) as directory:
-        if vdisks.present(disk, snapshot, snapshot_id):
-            return
-        with (
-            files.opened(directory, name, os.O_RDONLY) as source,
-            files.unnamed(directory, vdisks.SNAPSHOT_MODE) as new,
-        ):
-            _share(directory, source, new)
-            files.give(new, snapshot_id, None)
-            files.appear(directory, new, snapshot)
+        if not vdisks.present(disk, snapshot, snapshot_id):
+            with (
+                files.opened(directory, name, os.O_RDONLY) as source,
+                files.unnamed(directory, vdisks.SNAPSHOT_MODE) as new,
+            ):
+                _share(directory, source, new)
+                files.give(new, snapshot_id, None)
+                files.link(directory, new, snapshot)
+        os.fsync(directory)
 
 
 def clone(
@@ -63,28 +63,28 @@ def clone(
         the space or refuses, or has a vdisk ``name`` of another volume.
     """
     with vdisks.changing(disk, name) as directory:
-        if vdisks.present(disk, name, volume_id):
-            return
-        with (
-            files.opened(directory, source, os.O_RDONLY) as original,
-            files.unnamed(directory, vdisks.MODE) as new,
-        ):
-            least = os.fstat(original).st_size
-            if size_bytes < least:
-                raise exception.DiskError(
-                    f'vdisk {name} on {disk}: {size_bytes} bytes are not '
-                    f'enough for a copy of {source}, which has {least}'
-                )
-            _share(directory, original, new)
-            files.allocate(new, size_bytes)
-            files.give(new, volume_id, None)
-            files.appear(directory, new, name)
+        if not vdisks.present(disk, name, volume_id):
+            with (
+                files.opened(directory, source, os.O_RDONLY) as original,
+                files.unnamed(directory, vdisks.MODE) as new,
+            ):
+                least = os.fstat(original).st_size
+                if size_bytes < least:
+                    raise exception.DiskError(
+                        f'vdisk {name} on {disk}: {size_bytes} bytes are not '
+                        f'enough for a copy of {source}, which has {least}'
+                    )
+                _share(directory, original, new)
+                files.allocate(new, size_bytes)
+                files.give(new, volume_id, None)
+                files.link(directory, new, name)
+        os.fsync(directory)
 
 
 def revert(disk: str, name: str, snapshot: str) -> None:
-    """Give vdisk ``name``, which nobody uses, the content of a snapshot.
+    """Give vdisk ``name`` the content of a snapshot.
 
-    :raises DiskError: the disk lacks either, or refuses.
+    :raises DiskError: the disk lacks either or refuses, or it is in use.
     """
     with (
         vdisks.changing(disk, name) as directory,
@@ -94,9 +94,9 @@ def revert(disk: str, name: str, snapshot: str) -> None:
 
 
 def clear(disk: str, name: str) -> None:
-    """Have vdisk ``name``, which nobody uses, read as zeros.
+    """Have vdisk ``name`` read as zeros.
 
-    :raises DiskError: the disk has none, or refuses.
+    :raises DiskError: the disk has none or refuses, or it is in use.
     """
     with vdisks.changing(disk, name) as directory:
         _replace(directory, name, None)
@@ -118,7 +118,7 @@ def _share(directory: int, source: int, new: int) -> None:
 
 
 def _replace(directory: int, name: str, source: int | None) -> None:
-    with files.opened(directory, name, os.O_RDWR) as old:
+    with files.unused(directory, name, os.O_RDWR) as old:
         status = os.fstat(old)
         with files.unnamed(directory, status.st_mode & 0o7777) as new:
             if source is not None:
@@ -127,14 +127,13 @@ def _replace(directory: int, name: str, source: int | None) -> None:
             files.give(new, *files.owners(old))
             if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
                 os.fchown(new, status.st_uid, status.st_gid)
-            files.appear(directory, new, vdisks.UNFINISHED + name)
+            files.link(directory, new, vdisks.UNFINISHED + name)
             os.rename(
                 vdisks.UNFINISHED + name,
                 name,
                 src_dir_fd=directory,
                 dst_dir_fd=directory,
             )
-            os.fsync(directory)
             # only now: beside the old blocks there may be no room for more
             files.release(old)
             files.allocate(new, status.st_size)

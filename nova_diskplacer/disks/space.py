@@ -130,4 +130,3 @@ def before_sharing(directory: int) -> None:
     )
     if wanted > recorded:
         os.setxattr(directory, _OTHERS, str(wanted).encode())
-        os.fsync(directory)

@@ -15,6 +15,10 @@
 A vdisk is linked into ``<disk>/vdisks`` only when it is complete, so it never
 exists half made. Its blocks are allocated but unwritten: they read as zeros
 whatever the disk held before.
+
+The filesystem's journal keeps the order of all that is done here, so an
+operation survives a power failure by one fsync after its last step. It is
+done, too, where the last step was that of a run that was killed.
 """
 
 import collections.abc
@@ -169,15 +173,16 @@ def create(
 
     :param server_id: the server that it is bound for, None if none.
     :raises DiskError: the disk lacks the space, refuses, or has a vdisk of
-        that name of another volume.
+        that name of another volume; the size is not positive.
     """
+    check_size(name, size_bytes)
     with changing(disk, name) as directory:
-        if present(disk, name, volume_id):
-            return
-        with files.unnamed(directory, MODE) as new:
-            os.posix_fallocate(new, 0, size_bytes)
-            files.give(new, volume_id, server_id)
-            files.appear(directory, new, name)
+        if not present(disk, name, volume_id):
+            with files.unnamed(directory, MODE) as new:
+                os.posix_fallocate(new, 0, size_bytes)
+                files.give(new, volume_id, server_id)
+                files.link(directory, new, name)
+        os.fsync(directory)
 
 
 def extend(disk: str, name: str, size_bytes: int) -> None:
@@ -185,8 +190,10 @@ def extend(disk: str, name: str, size_bytes: int) -> None:
 
     Content is kept. A vdisk that is as long or longer stays as it is.
 
-    :raises DiskError: there is no such vdisk, or the disk lacks the space.
+    :raises DiskError: there is no such vdisk, or the disk lacks the space;
+        the size is not positive.
     """
+    check_size(name, size_bytes)
     with (
         changing(disk, name) as directory,
         files.opened(directory, name, os.O_RDWR) as descriptor,
@@ -203,24 +210,33 @@ def extend(disk: str, name: str, size_bytes: int) -> None:
 def shrink(disk: str, name: str, size_bytes: int) -> None:
     """Undo an extension that the disk's ledger has no room for.
 
-    :raises DiskError: there is no such vdisk, or the disk refuses.
+    :raises DiskError: there is no such vdisk, it is in use or shorter than
+        ``size_bytes``, or the disk refuses.
     """
+    check_size(name, size_bytes)
     with (
         changing(disk, name) as directory,
-        files.opened(directory, name, os.O_RDWR) as descriptor,
+        files.unused(directory, name, os.O_RDWR) as descriptor,
     ):
+        before = os.fstat(descriptor).st_size
+        if size_bytes > before:
+            raise OSError(
+                errno.EINVAL,
+                f'it has {before} bytes and cannot be shrunk to {size_bytes}',
+            )
         os.ftruncate(descriptor, size_bytes)
+        os.fsync(descriptor)
 
 
 def delete(disk: str, name: str) -> None:
     """Delete a vdisk; nothing is done if there is none.
 
-    :raises DiskError: the disk refuses.
+    :raises DiskError: it is in use, or the disk refuses.
     """
     with changing(disk, name) as directory:
         with (
             contextlib.suppress(FileNotFoundError),
-            files.opened(directory, name, os.O_RDWR) as descriptor,
+            files.unused(directory, name, os.O_RDWR) as descriptor,
         ):
             os.unlink(name, dir_fd=directory)
             files.release(descriptor)
@@ -243,6 +259,7 @@ def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
             if os.path.lexists(path(disk, name)):
                 raise FileExistsError(errno.EEXIST, f'{new_name} exists')
             present(disk, new_name, volume_id)
+            os.fsync(directory)
             return
         with files.opened(directory, name, os.O_RDONLY) as descriptor:
             # the name last: it tells that all is done
@@ -250,9 +267,10 @@ def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
             mode = SNAPSHOT_MODE if is_snapshot(new_name) else MODE
             os.fchmod(descriptor, mode)
             files.give(descriptor, volume_id, None)
+            os.rename(
+                name, new_name, src_dir_fd=directory, dst_dir_fd=directory
+            )
             os.fsync(descriptor)
-        os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=directory)
-        os.fsync(directory)
 
 
 def present(disk: str, name: str, volume_id: str) -> bool:
@@ -269,6 +287,17 @@ def present(disk: str, name: str, volume_id: str) -> bool:
             errno.EEXIST, f'{name} belongs to volume {vdisk.volume_id!r}'
         )
     return True
+
+
+def check_size(name: str, size_bytes: int) -> None:
+    """See that a vdisk can be of a size.
+
+    :raises DiskError: it is not positive.
+    """
+    if size_bytes <= 0:
+        raise exception.DiskError(
+            f'vdisk {name} cannot have a size of {size_bytes} bytes'
+        )
 
 
 def _read(file: str, name: str) -> VDisk:

@@ -24,6 +24,7 @@ import uuid as uuidlib
 from nova_diskplacer import exception
 from nova_diskplacer.disks import block
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import lv_steps
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import raw
 from nova_diskplacer.disks import sysfs
@@ -119,6 +120,9 @@ def export(uuid: str) -> None:
     group = lvm.find(uuid)
     if group is not None and not group.exported:
         lvm.let_go('vgchange', '--activate', 'n', group.name)
+        if group.zeroed:
+            # to be exported and to be imported
+            lv_steps.mark_zeroed(uuid, changes=2)
         lvm.run('vgexport', group.name)
 
 
@@ -229,12 +233,7 @@ def _identify(uuid: str, medium: str | None, mbps: int | None) -> None:
     wanted = identity.Identity(uuid, medium, mbps)
     old, new = (set(lvm.identity_tags(one)) for one in (known, wanted))
     if old != new:
-        lvm.run(
-            'vgchange',
-            *(f'--deltag={tag}' for tag in sorted(old - new)),
-            *(f'--addtag={tag}' for tag in sorted(new - old)),
-            lvm.group_name(uuid),
-        )
+        lv_steps.retag(uuid, old, new)
 
 
 def _fit_out(uuid: str, options: Options) -> None:
@@ -253,11 +252,11 @@ def _fit_out(uuid: str, options: Options) -> None:
             '--chunksize', f'{chunk}b',
             '--poolmetadatasize', f'{metadata}b', group.name,
         )  # fmt: skip
-    elif options.zero and lvm.ZEROED not in group.tags:
+    elif options.zero and not group.zeroed:
         lvm.run(
             'lvcreate', '--name', _ZEROING, '--extents', '100%FREE',
             '--wipesignatures', 'n', group.name,
         )  # fmt: skip
         raw.zero(f'/dev/{group.name}/{_ZEROING}')
         lvm.let_go('lvremove', '--yes', f'{group.name}/{_ZEROING}')
-        lvm.run('vgchange', '--addtag', lvm.ZEROED, group.name)
+        lv_steps.mark_zeroed(uuid)

@@ -147,7 +147,7 @@ class RenameTestCase(base.VDiskTestCase):
         )
 
     def test_killed_at_any_step(self):
-        for step in ('fchown', 'fchmod', 'setxattr', 'fsync', 'rename'):
+        for step in ('fchown', 'fchmod', 'setxattr', 'rename'):
             self.stray()
             with base.killed_before(self, os, step):
                 self.rename()

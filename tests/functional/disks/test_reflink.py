@@ -114,7 +114,6 @@ class SnapshotTestCase(base.VDiskTestCase):
         for module, step in (
             (os, 'setxattr'),
             (reflink.fcntl, 'ioctl'),
-            (os, 'fsync'),
             (os, 'link'),
         ):
             with base.killed_before(self, module, step):
@@ -262,7 +261,6 @@ class RevertTestCase(base.VDiskTestCase):
         for module, step, expected in (
             (reflink.fcntl, 'ioctl', self.before),
             (os, 'setxattr', self.before),
-            (os, 'fsync', self.before),
             (os, 'link', self.before),
             (os, 'rename', self.before),
             (files, 'release', self.after),

@@ -36,6 +36,7 @@ from nova_diskplacer.contention import records
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import io_model
+from nova_diskplacer.disks import lv_steps
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import prepare
@@ -301,8 +302,7 @@ class MeasureTest(testtools.TestCase):
 
     def test_a_volume_group(self):
         disk = self.prepare(2, volume_group.Options(zero=False))
-        group = lvm.group_name(disk.uuid)
-        run('vgchange', '--addtag', lvm.ZEROED, group)
+        lv_steps.mark_zeroed(disk.uuid)
         # what a process that was killed has left
         lvs.make_scratch(disk.uuid, 8 * MIB)
         with scratch.space(self.root, disk.uuid, 16 * MIB) as path:
@@ -316,7 +316,7 @@ class MeasureTest(testtools.TestCase):
             )
         self.assertEqual((), lvm.require(disk.uuid).volumes)
         # what is free reads as zeros still
-        self.assertIn(lvm.ZEROED, lvm.require(disk.uuid).tags)
+        self.assertTrue(lvm.require(disk.uuid).zeroed)
         lvs.create(disk.uuid, 'volume-1', '1', None, 16 * MIB)
         with open(lvm.device_path(disk.uuid, 'volume-1'), 'rb') as stream:
             self.assertEqual(b'', stream.read(16 * MIB).strip(b'\0'))

@@ -24,6 +24,7 @@ import tempfile
 import fixtures
 import testtools
 
+from nova_diskplacer.disks import lv_steps
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import prepare
@@ -122,7 +123,7 @@ class LVMTestCase(testtools.TestCase):
             lvm_options=volume_group.Options(thin=thin, zero=False),
         )
         if zeroed and not thin:
-            run('vgchange', '--addtag', lvm.ZEROED, lvm.group_name(disk.uuid))
+            lv_steps.mark_zeroed(disk.uuid)
         return disk
 
 

@@ -17,6 +17,7 @@ import sys
 from unittest import mock
 
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
+from nova_diskplacer.disks import lv_steps
 from nova_diskplacer.disks import lvm
 from nova_diskplacer.disks import lvs
 from tests.testbed.lvm import base
@@ -121,11 +122,10 @@ class BackendTestCase(base.LVMTestCase):
             ):
                 self.backend.delete(self.thick, 'volume-1')
             self.assertTrue(base.is_zero(self.spare[0], places))
-            self.assertIn(lvm.ZEROED, lvm.require(self.thick).tags)
+            self.assertTrue(lvm.require(self.thick).zeroed)
             self.assertEqual((), self.backend.disk(self.thick).vdisks)
 
     def test_wipe_less(self):
-        group = lvm.group_name(self.thick)
         for clear, megabytes in (('none', 0), ('zero', 1)):
             places = self.secret()
             (start, size), *others = places
@@ -140,14 +140,14 @@ class BackendTestCase(base.LVMTestCase):
                 base.is_zero(self.spare[0], [(start + MIB, size - MIB)])
             )
             # the next one reads as zeros all the same
-            self.assertNotIn(lvm.ZEROED, lvm.require(self.thick).tags)
+            self.assertFalse(lvm.require(self.thick).zeroed)
             lvs.create(self.thick, 'volume-2', '2', None, SIZE)
             self.assertEqual(places, base.places(self.thick, 'volume-2'))
             self.assertTrue(base.is_zero(self.spare[0], places))
             self.backend.configuration.volume_clear = 'zero'
             self.backend.configuration.volume_clear_size = 0
             self.backend.delete(self.thick, 'volume-2')
-            base.run('vgchange', '--addtag', lvm.ZEROED, group)
+            lv_steps.mark_zeroed(self.thick)
 
     def test_without_root(self):
         for uuid in (self.thick, self.thin):

@@ -132,7 +132,11 @@ class PrepareTestCase(base.LVMTestCase):
             base.write(self.device, base.pattern('old', size), offset)
         uuid = self.lvm()['uuid']
         self.assertTrue(base.is_zero(self.device, places))
-        self.assertIn(lvm.ZEROED, lvm.find(uuid).tags)
+        self.assertTrue(lvm.find(uuid).zeroed)
+        # also when it comes back
+        self.assertEqual(0, self.manage('forget', uuid)[0])
+        self.assertEqual(uuid, self.lvm('--no-zero', '--mbps', '90')['uuid'])
+        self.assertTrue(lvm.find(uuid).zeroed)
         self.assertEqual((), lvm.find(uuid).volumes)
 
     def test_thin(self):
@@ -199,7 +203,7 @@ class PrepareTestCase(base.LVMTestCase):
         group = lvm.find(disk.uuid)
         self.assertEqual(
             (options.thin, not options.thin, ()),
-            (group.thin, lvm.ZEROED in group.tags, group.volumes),
+            (group.thin, group.zeroed, group.volumes),
         )
 
     def forget_once(self, uuid):

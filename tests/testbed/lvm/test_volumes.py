@@ -155,6 +155,22 @@ class VolumesTestCase(base.LVMTestCase):
             self.assertZero('volume-1', 0, 8 * MIB)
             self.assertZero('volume-1', 9 * MIB)
         self.assertHolds(base.pattern('before'), 'snapshot-1', 8 * MIB)
+        udev.settle()
+        with open(path, 'rb'):
+            # attached
+            for work, *arguments in (
+                (lv_copies.revert, 'snapshot-1'),
+                (lv_copies.clear,),
+                (lvs.shrink, SIZE),
+            ):
+                self.assertRaisesRegex(
+                    exception.DiskError,
+                    'is in use',
+                    work,
+                    self.uuid,
+                    'volume-1',
+                    *arguments,
+                )
         for _ in range(2):
             lv_copies.clear(self.uuid, 'volume-1')
             self.assertZero('volume-1')

@@ -13,6 +13,7 @@
 """Binding vdisks to disks."""
 
 import collections
+import contextlib
 import threading
 import time
 
@@ -25,6 +26,7 @@ from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import room
 from cinder_vdisk_mapper import servers
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
@@ -88,6 +90,56 @@ class BindingTestCase(testtools.TestCase):
         )
         self.assertRegex(str(error), pattern)
         self.assertEqual(before, self.backend.disks())
+
+
+class LockTestCase(BindingTestCase):
+    """A disk is changed by who holds its lock, and told to Placement."""
+
+    def setUp(self):
+        super().setUp()
+        self.held = []
+        lock = room.lock
+
+        @contextlib.contextmanager
+        def noted(name):
+            with lock(name):
+                self.held.append(name)
+                try:
+                    yield
+                finally:
+                    self.held.remove(name)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('cinder_vdisk_mapper.room.lock', noted)
+        )
+        self.seen = []
+        self.backend.changed = lambda: self.seen.append(set(self.held))
+
+    def assertLocked(self, *names):
+        self.assertEqual([set(names)], self.seen)
+        self.seen.clear()
+
+    def test_claimed(self):
+        self.placement.claim('server', {'a': 10})
+        who = server(vdisks=1, vdisk_gb=10)
+        self.binder.bind(wanted('1', 10, who))
+        self.assertLocked('server-server', 'volume-1', 'disk-a')
+
+    def test_not_claimed(self):
+        self.binder.bind(wanted('1', 10))
+        self.assertLocked('volume-1', 'disk-a')
+
+    def test_changes(self):
+        self.binder.bind(wanted('1', 10))
+        self.seen.clear()
+        self.binder.snapshot('a', 'volume-1', 'snapshot-1', 's')
+        self.assertLocked('disk-a')
+        self.binder.clone('a', 'volume-1', 'volume-2', '2', 10)
+        self.assertLocked('disk-a')
+        self.binder.allocate('a', 'volume-3', '3', 10)
+        self.assertLocked('disk-a')
+        self.binder.extend('a', 'volume-1', 20)
+        self.assertEqual([{'disk-a'}] * 2, self.seen)
 
 
 class BindTestCase(BindingTestCase):

@@ -26,6 +26,7 @@ from oslo_config import fixture as config_fixture
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import servers
+from nova_diskplacer import placement
 from nova_diskplacer.exception import DiskError
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
@@ -259,6 +260,22 @@ class VolumeTestCase(DriverTestCase):
                 {'host': 'node'},
             )
             self.assertIn(reason, self.log.output)
+
+    def test_what_was_truncated_is_allocated_again(self):
+        for fields in (
+            {'status': 'restoring-backup'},
+            {'status': 'available', 'migration_status': 'target:other'},
+        ):
+            what = volume(**fields)
+            what.provider_location = self.export(what)
+            self.driver.backend._change('a', 'volume-id', 0, True, min)
+            self.driver.remove_export(None, what)
+            (vdisk,) = self.driver.backend.known['a'].vdisks
+            self.assertEqual(10, vdisk.size_gb)
+            self.assertEqual(
+                10, self.placement.offered['a'][placement.GB]['reserved']
+            )
+            self.driver.delete_volume(what)
 
     def test_no_connection_to_what_is_not_whole(self):
         what = volume()

@@ -20,6 +20,7 @@ import json
 import os
 from unittest import mock
 
+import fixtures
 import testtools
 from oslo_config import cfg
 
@@ -28,6 +29,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.cmd import disk
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import io_model
+from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
 from nova_diskplacer.disks import volume_group
@@ -108,6 +110,45 @@ class DiskTestCase(testtools.TestCase):
             exception.DiskError, self.run_disk, 'show', 'x'
         )
         self.assertIn('no disk x in /var/lib/diskplacer', str(error))
+
+    def test_remove_vdisk(self):
+        path = self.useFixture(fixtures.TempDir()).path
+        vdisks.make_directory(path)
+        vdisks.create(path, 'volume-v', 'v', None, 1 << 20)
+        here = dataclasses.replace(
+            self.disks[0], path=path, vdisks=vdisks.scan(path)
+        )
+        inspect = self.patch(discover, 'inspect', return_value=here)
+        self.patch(os, 'geteuid', return_value=0)
+        command = 'remove-vdisk', UUIDS[0], 'volume-v'
+        with open(vdisks.path(path, 'volume-v'), 'rb'):
+            error = self.assertRaises(
+                exception.DiskError, self.run_disk, *command
+            )
+            self.assertIn('it is in use', str(error))
+        self.assertEqual(
+            (0, 'volume-v was removed\n'), self.run_disk(*command)
+        )
+        inspect.return_value = dataclasses.replace(here, vdisks=())
+        self.assertEqual(
+            (0, 'volume-v was not there\n'), self.run_disk(*command)
+        )
+        error = self.assertRaises(
+            exception.DiskError, self.run_disk, *command[:2], '../identity'
+        )
+        self.assertIn('cannot be the name of a vdisk', str(error))
+        inspect.return_value = fakes.disk(UUIDS[0], 1, health='missing')
+        error = self.assertRaises(exception.DiskError, self.run_disk, *command)
+        self.assertIn('is missing', str(error))
+
+    def test_remove_vdisk_of_a_volume_group(self):
+        self.patch(discover, 'inspect', return_value=self.disks[0])
+        self.patch(discover, 'kind_of', return_value=discover.LVM)
+        self.patch(os, 'geteuid', return_value=0)
+        delete = self.patch(lvs, 'delete')
+        status, output = self.run_disk('remove-vdisk', UUIDS[0], 'volume-v')
+        self.assertEqual((0, 'volume-v was removed\n'), (status, output))
+        delete.assert_called_once_with(UUIDS[0], 'volume-v')
 
     def test_show_what_was_measured(self):
         model = io_model.Model(9, 8, 7, 6, 5, 4, 3, 'bfq', 'today')

@@ -19,10 +19,11 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer import files
-from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import io_model
+from nova_diskplacer.disks import lv_steps
 from nova_diskplacer.disks import lvm
+from tests.unit.nova_diskplacer.disks import fake_lvm
 
 UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 
@@ -131,58 +132,31 @@ class FileTestCase(testtools.TestCase):
 class GroupTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
-        self.tags = {
-            lvm.TAG,
-            *lvm.identity_tags(identity.Identity(UUID, 'ssd', 400)),
-        }
-        self.commands = []
-        for target, name, replacement in (
-            (discover, 'kind_of', lambda *_: discover.LVM),
-            (lvm, 'require', lambda _: self.group()),
-            (lvm, 'run', self.run_lvm),
-        ):
-            patch = mock.patch.object(target, name, replacement)
-            patch.start()
-            self.addCleanup(patch.stop)
-
-    def group(self):
-        return lvm.Group(
-            lvm.group_name(UUID),
-            frozenset(self.tags),
-            1,
-            1,
-            False,
-            False,
-            False,
-            ('/dev/sdx',),
-            False,
-            (),
-        )
-
-    def run_lvm(self, *command):
-        self.commands.append(command)
-        self.assertEqual('vgchange', command[0])
-        for change in command[1:-1]:
-            kind, _, tag = change.partition('=')
-            if kind == '--deltag':
-                self.tags.remove(tag)
-            else:
-                self.assertEqual('--addtag', kind)
-                self.tags.add(tag)
+        self.lvm = self.useFixture(fake_lvm.FakeLVM())
 
     def test_save_and_load(self):
-        self.assertIsNone(io_model.load('', UUID))
+        root = self.lvm.root
+        self.assertIsNone(io_model.load(root, UUID))
         for model in (MODEL, dataclasses.replace(MODEL, rbps=1_000_000)):
-            io_model.save('', UUID, model)
-            self.assertEqual(model, io_model.load('', UUID))
+            before = self.lvm.seqno
+            io_model.save(root, UUID, model)
+            # one command changes it all
+            self.assertEqual(before + 1, self.lvm.seqno)
+            self.assertEqual(model, io_model.load(root, UUID))
             self.assertEqual(
-                identity.Identity(UUID, 'ssd', model.mbps),
-                self.group().identity,
+                identity.Identity(UUID, 'hdd', model.mbps),
+                lvm.require(UUID).identity,
             )
-        self.assertEqual(2, len(self.commands))
-        self.assertEqual(5, len(self.tags))
+        self.assertEqual(5, len(self.lvm.tags))
+
+    def test_what_is_free_is_known_as_before(self):
+        lv_steps.mark_zeroed(UUID)
+        io_model.save(self.lvm.root, UUID, MODEL)
+        self.assertTrue(lvm.require(UUID).zeroed)
 
     def test_malformed(self):
-        self.tags.add(f'{io_model.TAG}=rbps=1')
-        error = self.assertRaises(exception.DiskError, io_model.load, '', UUID)
+        self.lvm.tags.add(f'{io_model.TAG}=rbps=1')
+        error = self.assertRaises(
+            exception.DiskError, io_model.load, self.lvm.root, UUID
+        )
         self.assertIn(f'tag {io_model.TAG} of volume group', str(error))

@@ -41,6 +41,7 @@ def volume(name, size_gb=1, tags='', **fields):
     """Return a volume as LVM reports it."""
     return {
         'lv_name': name,
+        'lv_uuid': f'uuid-{name}',
         'lv_tags': tags,
         'lv_size': str(int(size_gb * GIB)),
         'lv_layout': 'linear',
@@ -63,6 +64,7 @@ def group(*volumes, size_gb=10, free_gb=10, **fields):
                 'vg_permissions': 'writeable',
                 'vg_partial': '',
                 'vg_exported': '',
+                'vg_seqno': '7',
                 **fields,
             }
         ],

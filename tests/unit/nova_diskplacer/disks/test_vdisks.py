@@ -12,15 +12,19 @@
 
 """vdisks as files; the filesystem of the temporary directory must do."""
 
+import fcntl
 import os
 import resource
+import time
 from unittest import mock
 
 import fixtures
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import copying
 from nova_diskplacer.disks import files
+from nova_diskplacer.disks import reflink
 from nova_diskplacer.disks import vdisks
 
 MIB = 1 << 20
@@ -70,7 +74,7 @@ class VDisksTestCase(testtools.TestCase):
         self.assertIn("belongs to volume '1'", str(error))
 
     def test_killed_at_any_step_leaves_nothing(self):
-        for step in ('posix_fallocate', 'setxattr', 'fsync', 'link'):
+        for step in ('posix_fallocate', 'setxattr', 'link'):
             with mock.patch.object(os, step, side_effect=KeyboardInterrupt):
                 self.assertRaises(KeyboardInterrupt, self.create)
             self.assertEqual((), vdisks.scan(self.disk))
@@ -120,8 +124,92 @@ class VDisksTestCase(testtools.TestCase):
 
     def test_shrink(self):
         self.create(mib=4)
-        vdisks.shrink(self.disk, 'volume-1', 2 * MIB)
-        self.assertEqual(2 * MIB, vdisks.scan(self.disk)[0].size_bytes)
+        for _ in range(2):
+            vdisks.shrink(self.disk, 'volume-1', 2 * MIB)
+            self.assertEqual(2 * MIB, vdisks.scan(self.disk)[0].size_bytes)
+
+    def test_sizes_that_make_no_sense(self):
+        self.create()
+        for size, reason in (
+            (0, 'cannot have a size of 0 bytes'),
+            (-MIB, f'cannot have a size of {-MIB} bytes'),
+            (1 << 60, f'cannot be shrunk to {1 << 60}'),
+        ):
+            error = self.assertRaises(
+                exception.DiskError,
+                vdisks.shrink,
+                self.disk,
+                'volume-1',
+                size,
+            )
+            self.assertIn(reason, str(error))
+        for size in (0, -1):
+            for work, *arguments in (
+                (vdisks.create, 'volume-2', '2', None),
+                (vdisks.extend, 'volume-1'),
+            ):
+                self.assertRaises(
+                    exception.DiskError, work, self.disk, *arguments, size
+                )
+        (vdisk,) = vdisks.scan(self.disk)
+        self.assertEqual(2 * MIB, vdisk.size_bytes)
+
+    def test_one_in_use_stays_as_it_is(self):
+        self.create()
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{files.__name__}._PATIENCE', 0.1)
+        )
+        path = vdisks.path(self.disk, 'volume-1')
+        for mode in ('rb', 'r+b'):
+            with open(path, mode):
+                for work, *arguments in (
+                    (vdisks.delete,),
+                    (vdisks.shrink, MIB),
+                    (reflink.clear,),
+                ):
+                    error = self.assertRaises(
+                        exception.DiskError,
+                        work,
+                        self.disk,
+                        'volume-1',
+                        *arguments,
+                    )
+                    self.assertIn('it is in use', str(error))
+        (vdisk,) = vdisks.scan(self.disk)
+        self.assertEqual(2 * MIB, vdisk.size_bytes)
+        self.assertEqual(['volume-1'], os.listdir(os.path.dirname(path)))
+        vdisks.delete(self.disk, 'volume-1')
+
+    def test_who_looks_for_a_moment_is_waited_for(self):
+        self.create()
+        stream = open(vdisks.path(self.disk, 'volume-1'), 'rb')
+        self.addCleanup(stream.close)
+
+        def look_away(seconds):
+            stream.close()
+
+        with mock.patch.object(time, 'sleep', look_away):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual((), vdisks.scan(self.disk))
+
+    def test_who_opens_one_that_is_being_deleted_does_not_kill(self):
+        """The kernel tells the process by a signal, SIGIO if not told so."""
+        self.create()
+        release = files.release
+
+        def while_it_is_held(descriptor):
+            # without waiting: the lease is broken, and that is told
+            self.assertRaises(
+                BlockingIOError,
+                os.open,
+                f'/proc/self/fd/{descriptor}',
+                os.O_RDONLY | os.O_NONBLOCK,
+            )
+            release(descriptor)
+
+        with mock.patch.object(files, 'release', while_it_is_held):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual((), vdisks.scan(self.disk))
 
     def test_delete(self):
         self.create()
@@ -143,6 +231,73 @@ class VDisksTestCase(testtools.TestCase):
         self.assertEqual(
             (vdisks.VDisk('stray', '', None, MIB),), vdisks.scan(self.disk)
         )
+
+    def test_links_are_not_followed(self):
+        """Whoever may write to a disk could lead root elsewhere by one."""
+        self.create()
+        outside = vdisks.path(
+            self.useFixture(fixtures.TempDir()).path, 'secret'
+        )
+        os.mkdir(os.path.dirname(outside))
+        with open(outside, 'wb') as stream:
+            stream.write(b'secret' * 1000)
+        for attribute in (files.VOLUME, files.SERVER):
+            os.setxattr(outside, attribute, b'1')
+        os.symlink(outside, vdisks.path(self.disk, 'link'))
+        other = self.useFixture(fixtures.TempDir()).path
+        vdisks.make_directory(other)
+        vdisks.create(other, 'link', '1', None, 2 * MIB)
+        before = os.stat(outside)
+        for work, *arguments in (
+            (vdisks.extend, self.disk, 'link', MIB),
+            (vdisks.shrink, self.disk, 'link', 1),
+            (vdisks.delete, self.disk, 'link'),
+            (vdisks.rename, self.disk, 'link', 'volume-2', '2'),
+            (reflink.snapshot, self.disk, 'link', 'snapshot-1', 's'),
+            (reflink.clone, self.disk, 'link', 'volume-2', '2', MIB),
+            (reflink.revert, self.disk, 'volume-1', 'link'),
+            (reflink.clear, self.disk, 'link'),
+            (copying.copy, self.disk, 'link', other, 0),
+            (copying.copy, other, 'link', self.disk, 0),
+        ):
+            error = self.assertRaises(exception.DiskError, work, *arguments)
+            self.assertIn('symbolic links', str(error))
+        after = os.stat(outside)
+        self.assertEqual(
+            (before.st_size, before.st_mtime_ns, before.st_ctime_ns),
+            (after.st_size, after.st_mtime_ns, after.st_ctime_ns),
+        )
+
+    def is_locked(self, mode):
+        """Tell whether another process would have to wait for the disk."""
+        directory = os.open(os.path.join(self.disk, 'vdisks'), os.O_RDONLY)
+        try:
+            fcntl.flock(directory, mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(directory)
+        return False
+
+    def test_changes_hold_the_disk(self):
+        found = []
+
+        def look(*arguments):
+            found.append(self.is_locked(fcntl.LOCK_SH))
+
+        with mock.patch.object(files, 'give', look):
+            self.create()
+        with mock.patch.object(files, 'allocate', look):
+            vdisks.extend(self.disk, 'volume-1', 3 * MIB)
+        with mock.patch.object(files, 'release', look):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual([True] * 3, found)
+        self.assertFalse(self.is_locked(fcntl.LOCK_EX))
+
+    def test_looks_hold_changes_only(self):
+        with vdisks.locked(self.disk, fcntl.LOCK_SH):
+            self.assertTrue(self.is_locked(fcntl.LOCK_EX))
+            self.assertFalse(self.is_locked(fcntl.LOCK_SH))
 
     def test_filesystem_that_lacks_something(self):
         with mock.patch.object(os, 'setxattr', side_effect=OSError(95, 'no')):

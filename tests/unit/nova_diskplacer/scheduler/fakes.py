@@ -151,15 +151,10 @@ def host_state(number):
         updated=None,
         numa_topology=None,
         pci_stats=None,
-        allocation_candidates=candidates(provider),
+        allocation_candidates=[
+            {
+                'allocations': {provider: {'resources': {'VCPU': 1}}},
+                'mappings': {'': [provider]},
+            }
+        ],
     )
-
-
-def candidates(provider):
-    """What Placement offers on a host for a server."""
-    return [
-        {
-            'allocations': {provider: {'resources': {'VCPU': 1}}},
-            'mappings': {'': [provider]},
-        }
-    ]

@@ -83,7 +83,6 @@ class Ledger(stateful.RuleBasedStateMachine):
         self.requests = {}
         self.reported = {}
         self.held_until = 0
-        self.numbers = itertools.count(1)
         self.patches = [
             mock.patch.object(where, name, value)
             for where, name, value in (
@@ -95,10 +94,6 @@ class Ledger(stateful.RuleBasedStateMachine):
         ]
         for patch in self.patches:
             patch.start()
-
-    def new_uuid(self):
-        """Return one that is the same when the steps are repeated."""
-        return str(uuid.UUID(int=next(self.numbers)))
 
     def teardown(self):
         for patch in self.patches:
@@ -169,7 +164,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         room = self.placement.room_gb(disk)
         if room:
             claim = {placement.GB: data.draw(st.integers(1, -(-room // 2)))}
-            assert self.placement.claim(self.new_uuid(), {disk.uuid: claim})
+            assert self.placement.claim(str(uuid.uuid4()), {disk.uuid: claim})
 
     @stateful.rule(
         target=servers, request=requests, quiet=st.sampled_from([False, True])
@@ -228,7 +223,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         made = []
         claimed_on = []
         for _ in range(number):
-            server = self.new_uuid()
+            server = str(uuid.uuid4())
             spec.instance_uuid = server
             hosts = sorted(
                 filter_.filter_all(hosts, spec),
@@ -236,8 +231,6 @@ class Ledger(stateful.RuleBasedStateMachine):
                 reverse=True,
             )
             for host in hosts:
-                if not host.allocation_candidates:
-                    continue
                 candidate = host.allocation_candidates[0]
                 self.held_until = self.clock.now + fleet.HOLD_SECONDS
                 allocations = dict(candidate['allocations'])
@@ -254,7 +247,6 @@ class Ledger(stateful.RuleBasedStateMachine):
                 }
                 if self.placement.claim(server, claims):
                     host.num_instances += 1
-                    host.updated = self.clock.now
                     claimed_on.append(host)
                     made.append(server)
                     self.requests[server] = request
@@ -264,10 +256,8 @@ class Ledger(stateful.RuleBasedStateMachine):
             else:
                 break
         # Nova collects alternates, which must not count as used
-        if len(made) == number > 1:
-            hosts = filter_.filter_all(hosts, spec)
-        for host in hosts if len(made) == number else ():
-            if host not in claimed_on and host.allocation_candidates:
+        for host in hosts:
+            if host not in claimed_on:
                 host.allocation_candidates[0]
         if len(made) < number:
             for server in made:

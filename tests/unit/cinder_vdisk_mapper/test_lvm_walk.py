@@ -1,0 +1,262 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""The driver on a volume group in memory is killed at each of its steps.
+
+Steps are changes of LVM's metadata, of the content of an extent, and of
+Placement.
+"""
+
+import contextlib
+from unittest import mock
+
+import fixtures
+import testtools
+from cinder import exception as cinder_exc
+from cinder import objects
+from cinder.volume import configuration
+from oslo_concurrency import lockutils
+from oslo_config import fixture as config_fixture
+
+from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import driver
+from cinder_vdisk_mapper import privsep_lvm
+from cinder_vdisk_mapper.backend import lvm as backend_lvm
+from nova_diskplacer.disks import lv_steps
+from nova_diskplacer.disks import lvm
+from tests.unit.cinder_vdisk_mapper import fakes
+from tests.unit.cinder_vdisk_mapper import test_driver
+from tests.unit.nova_diskplacer.disks import fake_lvm
+
+UUID = fake_lvm.UUID
+ZERO = fake_lvm.ZERO
+PART = 4  # extents of a GiB
+
+AGAIN, DELETE = 'repeated', 'deleted'
+
+#: steps that no operation has
+MOST = 99
+
+
+class World(fixtures.Fixture):
+    """A driver, and what it knows of its volumes and snapshots.
+
+    :param content: of what is free on the disk; zeros are known to be such.
+    """
+
+    def __init__(self, content):
+        super().__init__()
+        self.content = content
+
+    def _setUp(self):
+        self.lvm = self.useFixture(fake_lvm.FakeLVM(content=self.content))
+        if self.content == ZERO:
+            lv_steps.mark_zeroed(UUID)
+        self.addCleanup(
+            privsep_lvm.context.set_client_mode,
+            privsep_lvm.context.client_mode,
+        )
+        privsep_lvm.context.set_client_mode(False)
+        self.driver = driver.VDiskMapperDriver(
+            host='node@vdisk#vdisk',
+            configuration=configuration.Configuration([]),
+        )
+        self.driver.backend = backend_lvm.LVMBackend(self.lvm.root)
+        self.placement = fakes.Placement(*self.driver.backend.disks())
+        self.driver._binder = binding.Binder(
+            self.driver.backend, self.placement, 'any'
+        )
+        self.volume = test_driver.volume(id='1', name_id='1', size=1)
+        self.clone = test_driver.volume(id='2', name_id='2', size=2)
+        self.snapshot = mock.Mock(
+            id='s', volume=self.volume, provider_location=None
+        )
+
+    @contextlib.contextmanager
+    def killed_at(self, count):
+        """Kill the driver before its step ``count``, from 0 on."""
+        write = self.placement.set_inventories
+
+        def counted(*arguments):
+            self.lvm.step('placement')
+            write(*arguments)
+
+        with (
+            self.lvm.killed_at(count),
+            mock.patch.object(self.placement, 'set_inventories', counted),
+        ):
+            yield
+
+    def bind(self):
+        """Have the volume bound, as Cinder does when it is attached."""
+        update = self.driver.create_export(None, self.volume, {'host': 'node'})
+        self.volume.provider_location = (update or {}).get(
+            'provider_location', self.volume.provider_location
+        )
+
+    def extend(self):
+        """Extend the volume to 2 GiB."""
+        self.driver.extend_volume(self.volume, 2)
+
+    def freeze(self):
+        """Take a snapshot of the volume."""
+        update = self.driver.create_snapshot(self.snapshot)
+        self.snapshot.provider_location = update['provider_location']
+
+    def copy(self):
+        """Clone the volume."""
+        update = self.driver.create_cloned_volume(self.clone, self.volume)
+        self.clone.provider_location = update['provider_location']
+
+    def revert(self):
+        """Revert the volume to its snapshot."""
+        self.driver.revert_to_snapshot(None, self.volume, self.snapshot)
+
+    def delete(self):
+        """Delete the volume."""
+        self.driver.delete_volume(self.volume)
+
+    def thaw(self):
+        """Delete the snapshot."""
+        self.driver.delete_snapshot(self.snapshot)
+
+    def clear(self):
+        """Delete all."""
+        self.thaw()
+        self.delete()
+        self.driver.delete_volume(self.clone)
+
+    def attachable(self, volume):
+        """Tell whether the driver lets a volume be attached."""
+        volume = mock.Mock(wraps=volume, provider_location=UUID)
+        volume.name_id, volume.provider_id = volume._mock_wraps.name_id, None
+        try:
+            self.driver.initialize_connection(volume, {'host': 'node'})
+        except cinder_exc.VolumeDriverException:
+            return False
+        return True
+
+
+#: what is done before each operation, and what the vdisks hold afterwards
+OPERATIONS = {
+    'bind': ((), {'volume-1': [ZERO] * PART}),
+    'extend': (
+        ('bind', 'write'),
+        {'volume-1': ['own'] * PART + [ZERO] * PART},
+    ),
+    'freeze': (
+        ('bind', 'write'),
+        {'volume-1': ['own'] * PART, 'snapshot-s': ['own'] * PART},
+    ),
+    'copy': (
+        ('bind', 'write'),
+        {
+            'volume-1': ['own'] * PART,
+            'volume-2': ['own'] * PART + [ZERO] * PART,
+        },
+    ),
+    'revert': (
+        ('bind', 'freeze', 'write'),
+        {'volume-1': [ZERO] * PART, 'snapshot-s': [ZERO] * PART},
+    ),
+    'thaw': (('bind', 'write', 'freeze'), {'volume-1': ['own'] * PART}),
+    'delete': (('bind', 'write'), {}),
+}
+
+
+class WalkTestCase(testtools.TestCase):
+    """Has a test for each operation, made below."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger())
+        conf = self.useFixture(config_fixture.Config(lockutils.CONF))
+        path = self.useFixture(fixtures.TempDir()).path
+        conf.config(lock_path=path, group='oslo_concurrency')
+        for target, name, value in (
+            (objects.VolumeAttachmentList, 'get_all_by_instance_uuid', []),
+            (backend_lvm, '_writes_zeros_by_itself', True),
+        ):
+            patch = mock.patch.object(target, name, return_value=value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def walk(self, name):
+        """Kill an operation at each step; returns how many it has."""
+        before, expected = OPERATIONS[name]
+        for count in range(MOST):
+            for content in ('old', ZERO):
+                for way in (AGAIN, DELETE):
+                    with World(content) as world:
+                        killed = self.kill(world, before, name, count)
+                        self.assertNothingOfOthers(world)
+                        if way == AGAIN:
+                            getattr(world, name)()
+                            self.assertHolds(world, expected)
+                        world.clear()
+                        self.assertNothingIsLeft(world)
+            if not killed:
+                return count
+        raise AssertionError(f'{name} has {MOST} steps or more')
+
+    def kill(self, world, before, name, count):
+        for step in before:
+            if step == 'write':
+                world.lvm.write('volume-1', 'own')
+            else:
+                getattr(world, step)()
+        try:
+            with world.killed_at(count):
+                getattr(world, name)()
+        except fake_lvm.Killed:
+            return True
+        return False
+
+    def assertNothingOfOthers(self, world):
+        """What may be used holds the volume's bytes and zeros only."""
+        for vdisk in lvm.require(UUID).vdisks:
+            if vdisk.whole:
+                self.assertTrue({*world.lvm.read(vdisk.name)} <= {'own', ZERO})
+        for volume in (world.volume, world.clone):
+            name = f'volume-{volume.id}'
+            found = lvm.require(UUID).find(name)
+            self.assertEqual(
+                found is not None and found.vdisk.whole,
+                world.attachable(volume),
+            )
+
+    def assertHolds(self, world, expected):
+        held = lvm.require(UUID).vdisks
+        self.assertEqual({one.name for one in held}, {*expected})
+        for vdisk in held:
+            self.assertTrue(vdisk.whole)
+            self.assertEqual(expected[vdisk.name], world.lvm.read(vdisk.name))
+        self.assertEqual(
+            sum(vdisk.size_gb for vdisk in held),
+            world.placement.offered[UUID][fakes.placement.GB]['reserved'],
+        )
+
+    def assertNothingIsLeft(self, world):
+        """All is free, and the next volume reads as zeros."""
+        self.assertEqual((), lvm.require(UUID).vdisks)
+        world.driver.backend.create(UUID, 'volume-9', '9', None, 5)
+        self.assertEqual({ZERO}, {*world.lvm.read('volume-9')})
+
+
+def _walk(name):
+    def test(self):
+        self.assertGreater(self.walk(name), 1)
+
+    return test
+
+
+for _name in OPERATIONS:
+    setattr(WalkTestCase, f'test_{_name}', _walk(_name))
