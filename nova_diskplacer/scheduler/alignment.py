@@ -20,6 +20,8 @@ disks have room.
 """
 
 import collections
+import collections.abc
+import functools
 import itertools
 import typing
 
@@ -33,6 +35,7 @@ from nova_diskplacer.scheduler import plan as plans
 from nova_diskplacer.scheduler import recent
 
 Hosts = list[typing.Any]
+Undo = collections.abc.Callable[[], None]
 
 
 class Alignment:
@@ -47,7 +50,6 @@ class Alignment:
         self.required = plan.request.numa == flavor.REQUIRED
         self._plan = plan
         self._vcpus = vcpus
-        self._given: tuple[typing.Any, recent.Given] | None = None
 
     def choose(self, view: fleet.View, hosts: Hosts) -> plans.Choice:
         """Choose disks on each of the hosts.
@@ -61,7 +63,7 @@ class Alignment:
 
     def settle(
         self, view: fleet.View, host: typing.Any, *, claim: bool
-    ) -> plans.Choice:
+    ) -> tuple[plans.Choice, Undo]:
         """Choose disks on a host whose candidate is taken.
 
         Sets the limits of its claim where the vCPUs must be steered, and
@@ -71,23 +73,19 @@ class Alignment:
 
         :param view: that host's.
         :param claim: whether the claim is made now.
+        :returns: the choice, and what undoes the rest if the claim fails.
         """
         look = _Look(self._plan, self._vcpus, view, [host])
         choice = look.choose(settle=True, name=self.required)
+        undo = _nothing
         if choice.fits[0] and 0 in look.seats:
             limits = look.limits.get(0)
             if limits is None and self.required:
                 limits = self._vcpus.steer(host, look.seats[0])
             cells.take(host, look.seats[0], limits)
             if claim:
-                self._given = (host, self._vcpus.give(host))
-        return self._or_any(choice, view)
-
-    def let_go(self) -> None:
-        """The last claim was not made."""
-        if self._given is not None:
-            recent.RECENT.remove(*self._given)
-            self._given = None
+                undo = functools.partial(_leave, self._vcpus.give(host))
+        return self._or_any(choice, view), undo
 
     def _or_any(self, choice: plans.Choice, view: fleet.View) -> plans.Choice:
         if self.required:
@@ -99,6 +97,15 @@ class Alignment:
             np.where(aligned[:, None], choice.counts, plain.counts),
             np.where(aligned, 2.0 + choice.scores, plain.scores) / 3,
         )
+
+
+def _leave(given: recent.Given) -> None:
+    recent.RECENT.remove(given)
+    cells.leave(given.host)
+
+
+def _nothing() -> None:
+    pass
 
 
 class _Look:

@@ -19,15 +19,21 @@ up in Placement first. That is what makes concurrent requests choose different
 disks instead of failing on the same ones.
 """
 
+import collections
 import collections.abc
+import dataclasses
 import functools
 import typing
+
+import numpy as np
 
 from nova_diskplacer import placement
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import alignment as alignments
+from nova_diskplacer.scheduler import claims
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import plan as plans
+from nova_diskplacer.scheduler import spread
 
 Candidate = dict[str, typing.Any]
 
@@ -41,39 +47,69 @@ Offer = tuple[fleets.View, base.Ints]
 #: What is claimed on disks only; a disk's GiB may be reserved already.
 _OF_DISKS = frozenset((placement.GB, placement.MBPS))
 
+# How often Nova is to try for a server before it gives up. On a host that is
+# the only one it may well lose against other scheduler workers once or twice.
+_TRIES = 4
+
+#: A list of hosts in which some may be several times is no longer than this.
+FEW = 2 * (_TRIES - 1)
+
+# Attribute of a request spec. Nova neither stores nor sends what is no field.
+_KEPT = 'diskplacer_pass'
+
 
 class Pass:
     """One pass of the filter over the H hosts of one request.
 
+    Nova takes the candidates of one host after the other until it can claim
+    one. If it takes more, the claims before have failed; if a claim was made,
+    it collects alternates. Each try on a host chooses anew.
+
+    :param server_id: the request's server.
     :param rows: the hosts' rows in the fleet, (H,).
     :param choice: what the filter chose on them.
     :param look: returns the disks of a provider tree as Placement sees them.
     :param alignment: for a request that wants disks on its vCPUs' cells.
+    :param only_alternates: nothing will be claimed.
     """
 
     def __init__(
         self,
+        server_id: str,
         plan: plans.Plan,
         fleet: fleets.Fleet,
         rows: base.Ints,
         choice: plans.Choice,
         look: Look,
         alignment: alignments.Alignment | None = None,
+        *,
+        only_alternates: bool = False,
     ) -> None:
         self.plan = plan
         self.fleet = fleet
         self.scores = choice.scores
+        self.server_id = server_id
         self._rows = rows
         self._counts = choice.counts
         self._look = look
         self._alignment = alignment
-        self._offers: dict[int, Offer | None] = {}
-        self._claiming: tuple[typing.Any, int, int, base.Ints] | None = None
+        self._only_alternates = only_alternates
+        self._claim: claims.Claim | None = None
+        self._tries: collections.Counter[int] = collections.Counter()
+        self._next: tuple[int, Offer | None] | None = None
+        self._alternates: dict[int, Offer | None] = {}
 
     @functools.cached_property
     def pressures(self) -> base.Floats:
         """Mean pressure on the disks chosen on each host, 0 to 1 (H,)."""
         return self.fleet.pressure(self._rows, self._counts)
+
+    @property
+    def is_claimed(self) -> bool:
+        """Tell that the server has its host."""
+        if self._only_alternates:
+            return True
+        return self._claim is not None and self._claim.is_made
 
     def of(self, hosts: list[typing.Any], figures: base.Floats) -> base.Floats:
         """Return the figures of those hosts (N,) that are left.
@@ -88,71 +124,114 @@ class Pass:
         return view, self._counts[index]
 
     def offers(self, host: typing.Any, index: int) -> bool:
-        """Whether Nova should try to claim on a host."""
-        if self._alignment is None or not self._alignment.required:
+        """Tell whether Nova should try to claim on a host, or name it."""
+        if self.is_claimed:
+            # a host that is in the list several times is one alternate
+            if not self._only_alternates and index in self._alternates:
+                return False
+            return self._alternate(host, index) is not None
+        required = self._alignment is not None and self._alignment.required
+        if not required and not self._tries[index]:
             return True
-        return self._offer(host, index) is not None
+        offer = self._choose(host, index)
+        self._next = index, offer
+        return offer is not None
 
     def choose(self, host: typing.Any, index: int) -> Offer:
         """Choose the disks of a host that is about to be claimed.
 
         :returns: the host's view and the vdisks on each disk, (D,).
         """
-        return self._offer(host, index) or self.chosen(index)
+        if self.is_claimed:
+            offer = self._alternates[index] = self._alternate(host, index)
+        elif self._next is not None and self._next[0] == index:
+            offer = self._next[1]
+        else:
+            offer = self._choose(host, index)
+        self._next = None
+        return offer or self.chosen(index)
 
-    def _offer(self, host: typing.Any, index: int) -> Offer | None:
-        if index not in self._offers:
-            if self._claimed():
-                # Nova collects alternates: nothing will be claimed now
-                offer = self._alternate(host, index)
-            else:
-                offer = self._choose(host, index)
-            self._offers[index] = offer
-        return self._offers[index]
+    def hand_out(self, candidate: claims.Candidate) -> None:
+        """Have the last choice last as long as Nova keeps the candidate."""
+        if self._claim is not None and not self.is_claimed:
+            self._claim.hand_out(candidate)
 
     def _alternate(self, host: typing.Any, index: int) -> Offer | None:
+        """Choose without a look at Placement: nothing is claimed now."""
+        if index in self._alternates:
+            return self._alternates[index]
         if self._alignment is None:
             return self.chosen(index)
         view = self.fleet.view(self._rows[index : index + 1])
-        choice = self._alignment.settle(view, host, claim=False)
+        choice, _ = self._alignment.settle(view, host, claim=False)
         return (view, choice.counts[0]) if choice.fits[0] else None
 
     def _choose(self, host: typing.Any, index: int) -> Offer | None:
+        if self._claim is not None:
+            self.fleet.under_way.fail(self._claim)
+            self._claim = None
+        self.fleet.under_way.settle()
         row = int(self._rows[index])
-        rows = base.rows(row)
-        self.fleet.refresh(self._look(host.uuid), row)
+        found = self._look(host.uuid)
+        self._tries[index] += 1
+        if not found and self._tries[index] > 1:
+            return None
+        self.fleet.refresh(found, row)
         with self.fleet.choosing:
             # where nothing else fits, compete for what others chose a
             # moment ago: their claims may fail
             for holds in (True, False):
-                view = self.fleet.view(rows, holds=holds)
+                view = self.fleet.view(base.rows(row), holds=holds)
+                order = self._order(view, index)
+                view = view.arrange(order)
+                if self._tries[index] > 1:
+                    # to get any disk is worth more now than the best
+                    view = dataclasses.replace(
+                        view, load=np.zeros_like(view.load)
+                    )
+                undo = None
                 if self._alignment is None:
                     choice = self.plan.choose(view)
                 else:
-                    choice = self._alignment.settle(view, host, claim=True)
+                    choice, undo = self._alignment.settle(
+                        view, host, claim=True
+                    )
                 if choice.fits[0]:
-                    counts = choice.counts[0]
-                    self._hold(row, counts)
-                    self._claiming = (host, host.num_instances, row, counts)
-                    return view, counts
+                    self._hold(host, row, order, choice.counts[0], undo)
+                    return view, choice.counts[0]
         return None
 
-    def _claimed(self) -> bool:
-        """Whether the last choice was claimed; if not, let go of it."""
-        if self._claiming is None:
-            return False
-        host, instances, row, counts = self._claiming
-        if host.num_instances > instances:
-            return True
-        self._hold(row, -counts)
-        if self._alignment is not None:
-            self._alignment.let_go()
-        self._claiming = None
-        return False
+    def _order(self, view: fleets.View, index: int) -> base.Ints:
+        """Return an order of a host's disks that is this request's own."""
+        usable = view.slots(self.plan.request)[0] > 0
+        disks = max(1, int(np.count_nonzero(self._counts[index])))
+        seed = f'{self.server_id} {self._tries[index]}'
+        return spread.order(usable, disks, seed)
 
-    def _hold(self, row: int, counts: base.Ints) -> None:
-        request = self.plan.request
-        self.fleet.hold(row, counts, request.vdisk_gb, request.vdisk_mbps)
+    def _hold(
+        self,
+        host: typing.Any,
+        row: int,
+        order: base.Ints,
+        counts: base.Ints,
+        undo: alignments.Undo | None,
+    ) -> None:
+        """Count what was chosen as used.
+
+        :param order: the fleet's column of each of the view's, (D,).
+        """
+        request, fleet = self.plan.request, self.fleet
+        held = np.zeros_like(counts)
+        held[order] = counts
+        fleet.hold(row, held, request.vdisk_gb, request.vdisk_mbps)
+
+        def let_go() -> None:
+            fleet.hold(row, -held, request.vdisk_gb, request.vdisk_mbps)
+            if undo is not None:
+                undo()
+
+        self._claim = claims.Claim(host, let_go)
+        fleet.under_way.add(self._claim)
 
 
 class DiskCandidates(collections.abc.Sequence[Candidate]):
@@ -202,22 +281,24 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
         if index != 0:
             return list(self)[index]
         view, counts = self._pass.choose(self._host, self._index)
-        return self._write(self._candidates[0], view, counts)
+        candidate = self._write(self._candidates[0], view, counts)
+        self._pass.hand_out(candidate)
+        return candidate
 
     def _write(
         self, candidate: Candidate, view: fleets.View, counts: base.Ints
-    ) -> Candidate:
+    ) -> claims.Candidate:
         allocations = {
             provider: allocation
             for provider, allocation in candidate['allocations'].items()
             if allocation['resources'].keys().isdisjoint(_OF_DISKS)
         }
-        claims = self._pass.plan.allocations(
+        claimed = self._pass.plan.allocations(
             view.disks[0], counts, view.reserved_gb[0]
         )
-        for disk, resources in claims.items():
+        for disk, resources in claimed.items():
             allocations[disk] = {'resources': resources}
-        return {**candidate, 'allocations': allocations}
+        return claims.Candidate(candidate, allocations=allocations)
 
 
 def passed(hosts: list[typing.Any]) -> Pass | None:
@@ -227,3 +308,39 @@ def passed(hosts: list[typing.Any]) -> Pass | None:
     """
     found = hosts[0].allocation_candidates
     return found._pass if type(found) is DiskCandidates else None
+
+
+def keep(spec: typing.Any, pass_: Pass) -> None:
+    """Keep the last pass with its request."""
+    setattr(spec, _KEPT, pass_)
+
+
+def is_claimed(spec: typing.Any) -> bool:
+    """Tell whether a request's server, of several, has its host already.
+
+    Nova filters once more then, to find alternates for all of them.
+    """
+    last: Pass | None = getattr(spec, _KEPT, None)
+    return (
+        last is not None
+        and last.server_id == spec.instance_uuid
+        and last.is_claimed
+    )
+
+
+def repeated(hosts: list[typing.Any]) -> list[typing.Any]:
+    """Return a request's hosts as often as Nova is to try them.
+
+    Nova goes on to the next host of its list when a claim fails, which other
+    scheduler workers may be the reason of. Few hosts are in the list several
+    times, so that it comes back to them.
+    """
+    return hosts * -(-_TRIES // len(hosts)) if hosts else []
+
+
+def once(hosts: collections.abc.Iterable[typing.Any]) -> list[typing.Any]:
+    """Return each of a request's hosts once, in the same order."""
+    found = list(hosts)
+    if len(found) > FEW:
+        return found
+    return list({id(host): host for host in found}.values())

@@ -33,6 +33,9 @@ Cells = tuple[int, ...]
 
 _LIMITS = 'numa_topology'
 
+# Attribute of a host state.
+_SEAT = 'diskplacer_seat'
+
 
 def of_host(host: typing.Any) -> Cells:
     """Return the IDs of a host's cells, none if it does not tell."""
@@ -47,20 +50,33 @@ class Seat:
     """Cells of a host that a request's server was given, and by what limits.
 
     ``limits`` is None where Nova takes them by itself. ``instances`` is how
-    many the host had before.
+    many the host had before, ``before`` what its limits were.
     """
 
     cells: Cells
     limits: typing.Any
     instances: int
+    before: typing.Any
 
 
 def take(host: typing.Any, cells: Cells, limits: typing.Any) -> None:
     """Have nova-compute claim these cells of a host."""
+    before = host.limits.get(_LIMITS)
     if limits is not None:
         host.limits[_LIMITS] = limits
     if taken(host) is None:
-        host.diskplacer_seat = Seat(cells, limits, host.num_instances)
+        seat = Seat(cells, limits, host.num_instances, before)
+        setattr(host, _SEAT, seat)
+
+
+def leave(host: typing.Any) -> None:
+    """Give back the cells that the host's last claim was to take."""
+    seat: Seat | None = getattr(host, _SEAT, None)
+    if seat is None or taken(host) is not None:
+        return
+    if seat.limits is not None:
+        host.limits[_LIMITS] = seat.before
+    delattr(host, _SEAT)
 
 
 def taken(host: typing.Any) -> Seat | None:
@@ -69,7 +85,7 @@ def taken(host: typing.Any) -> Seat | None:
     Nova keeps the state of a host for all servers of a multi-create, and
     reads the limits of their claims in the end: they are one for all.
     """
-    seat: Seat | None = getattr(host, 'diskplacer_seat', None)
+    seat: Seat | None = getattr(host, _SEAT, None)
     if seat is None or host.num_instances <= seat.instances:
         return None
     return seat

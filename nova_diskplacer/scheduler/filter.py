@@ -82,7 +82,7 @@ class DiskPlacementFilter(filters.BaseHostFilter):
         if request is None:
             return _stay(filter_obj_list, spec_obj)
         order.check_numa(spec_obj, request)
-        return _place(list(filter_obj_list), spec_obj, request)
+        return _place(candidates.once(filter_obj_list), spec_obj, request)
 
 
 def _stay(
@@ -104,6 +104,8 @@ def _place(
     hosts: Hosts, spec: typing.Any, request: flavor.VDiskRequest
 ) -> Hosts:
     fleet = listener.get_fleet()
+    fleet.under_way.settle()
+    only_alternates = candidates.is_claimed(spec)
     allowed, plan = planned(hosts, spec, request, fleet)
     rows = fleet.rows(host.uuid for host in allowed)
     known = np.flatnonzero(rows >= 0)
@@ -118,7 +120,7 @@ def _place(
         return alignment.choose(view, choosable)
 
     choice = choose(fleet.view(rows))
-    if not choice.fits.any() and choosable:
+    if not choice.fits.any() and choosable and not only_alternates:
         # servers deleted since the last reports may have left room
         fresh = capacities.with_room(request)
         for row in rows.tolist():
@@ -127,8 +129,16 @@ def _place(
         if not choice.fits.any():
             choice = choose(fleet.view(rows, holds=False))
     pass_ = candidates.Pass(
-        plan, fleet, rows, choice, capacities.of_host, alignment
+        spec.instance_uuid,
+        plan,
+        fleet,
+        rows,
+        choice,
+        capacities.of_host,
+        alignment,
+        only_alternates=only_alternates,
     )
+    candidates.keep(spec, pass_)
     passed = []
     for index in np.flatnonzero(choice.fits).tolist():
         host = choosable[index]
@@ -136,11 +146,11 @@ def _place(
             host, pass_, index
         )
         passed.append(host)
-    if not passed:
+    if not passed and not only_alternates:
         view = fleet.view(rows, holds=False)
         _explain(spec, plan, view, len(allowed) - len(choosable))
         _suspect_truncation(spec, len(hosts))
-    return passed
+    return passed if only_alternates else candidates.repeated(passed)
 
 
 def planned(

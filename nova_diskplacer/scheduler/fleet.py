@@ -27,10 +27,11 @@ import numpy.typing as npt
 
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import claims
 
 # How long a choice made here counts as used while neither a report nor a
 # look at Placement shows it, in seconds. It ends early when one does.
-HOLD_SECONDS = 20.0
+HOLD_SECONDS = claims.SECONDS
 
 _MEDIA = {flavor.HDD: 1, flavor.SSD: 2}
 
@@ -105,6 +106,23 @@ class View:
         disks = [self.disks[row] for row in rows.tolist()]
         return View(**arrays, disks=disks)
 
+    def arrange(self, order: base.Ints) -> 'View':
+        """Return the view of one host with its disks in another order.
+
+        :param order: each column once, (D,), those without a disk last.
+        """
+        (disks,) = self.disks
+        arrays = {
+            field.name: getattr(self, field.name)[:, order]
+            for field in dataclasses.fields(self)
+            if field.name not in ('disks', 'cache_mode')
+        }
+        return View(
+            **arrays,
+            disks=[tuple(disks[at] for at in order[: len(disks)].tolist())],
+            cache_mode=self.cache_mode,
+        )
+
     def slots(self, request: flavor.VDiskRequest) -> base.Ints:
         """How many of the request's vdisks each disk has room for, (H, D)."""
         slots = self.free_gb // request.vdisk_gb
@@ -132,6 +150,7 @@ class Fleet:
     :param clock: monotonic time in seconds.
     :ivar choosing: lock to have while choosing from a ``view`` and calling
         ``hold``, so that no other thread chooses the same in between.
+    :ivar under_way: the claims that what is held is for.
     """
 
     def __init__(
@@ -143,6 +162,7 @@ class Fleet:
         self._clock = clock
         self._lock = threading.Lock()
         self.choosing = threading.Lock()
+        self.under_way = claims.UnderWay(clock)
         self._rows: dict[str, int] = {}
         self._disks: list[tuple[str, ...]] = []
         self._volumes: list[dict[str, BoundVDisk]] = []

@@ -18,72 +18,115 @@ all but the first few would fail.
 """
 
 import collections.abc
-import datetime
+import threading
+import time
 import typing
 
 from nova import exception
 from nova.virt import hardware
 from oslo_utils import timeutils
 
-# How long a cell counts as given away while the host says nothing newer, in
-# seconds.
-HOLD_SECONDS = 20.0
+from nova_diskplacer.scheduler import claims
 
-Given = tuple[datetime.datetime, typing.Any]
+
+class Given(typing.NamedTuple):
+    """An instance topology that was fitted to a host.
+
+    :ivar at: monotonic time in seconds.
+    :ivar host: the host's state in that request.
+    :ivar instances: how many the host had.
+    :ivar updated: when nova-compute had last said so, by its own clock.
+    """
+
+    at: float
+    host: typing.Any
+    instances: int
+    updated: typing.Any
+    fitted: typing.Any
+
+    def is_seen(self, host: typing.Any) -> bool:
+        """Tell that a host's state may have it in it.
+
+        Compares times of the host's clock with one another, so it does not
+        matter how far that is from this machine's.
+        """
+        if host is self.host:
+            # the next server of the same request
+            return bool(host.num_instances > self.instances)
+        if self.updated is None or host.updated is None:
+            return host.updated is not None
+        return bool(_naive(host.updated) > _naive(self.updated))
 
 
 class Recent:
     """Instance topologies that have been fitted to hosts lately.
 
-    :param clock: UTC, naive.
+    Serves all threads of a scheduler worker.
+
+    :param clock: monotonic time in seconds.
     """
 
     def __init__(
-        self,
-        clock: collections.abc.Callable[
-            [], datetime.datetime
-        ] = timeutils.utcnow,
+        self, clock: collections.abc.Callable[[], float] = time.monotonic
     ) -> None:
         self._clock = clock
+        self._lock = threading.Lock()
         self._given: dict[str, tuple[Given, ...]] = {}
 
     def add(self, host: typing.Any, fitted: typing.Any) -> Given:
         """Count a fitted instance topology as on the host."""
-        given = (self._clock(), fitted)
-        self._given[host.uuid] = (*self._alive(host), given)
-        return given
+        oldest = self._clock() - claims.SECONDS
+        with self._lock:
+            for uuid, given in list(self._given.items()):
+                left = tuple(one for one in given if one.at > oldest)
+                if left:
+                    self._given[uuid] = left
+                else:
+                    del self._given[uuid]
+            known = self._given.get(host.uuid, ())
+            # Nova writes its own time there when it has claimed
+            updated = next(
+                (one.updated for one in known if one.host is host),
+                host.updated,
+            )
+            new = Given(
+                self._clock(), host, host.num_instances, updated, fitted
+            )
+            self._given[host.uuid] = (*known, new)
+        return new
 
-    def remove(self, host: typing.Any, given: Given) -> None:
+    def remove(self, given: Given) -> None:
         """Do not count it any more: it was not claimed."""
-        self._given[host.uuid] = tuple(
-            one for one in self._alive(host) if one is not given
-        )
+        uuid = given.host.uuid
+        with self._lock:
+            self._given[uuid] = tuple(
+                one for one in self._given.get(uuid, ()) if one is not given
+            )
 
     def topology(self, host: typing.Any) -> typing.Any:
         """Return the host's topology with all that on it."""
         topology = host.numa_topology
-        for _, fitted in self._alive(host):
+        oldest = self._clock() - claims.SECONDS
+        for given in self._given.get(host.uuid, ()):
+            if given.at <= oldest or given.is_seen(host):
+                continue
             try:
                 topology = hardware.numa_usage_from_instance_numa(
-                    topology, fitted
+                    topology, given.fitted
                 )
             except exception.CPUPinningInvalid:
                 # these CPUs are taken: it has been claimed
                 continue
         return topology
 
-    def _alive(self, host: typing.Any) -> tuple[Given, ...]:
-        given = self._given.get(host.uuid, ())
-        if not given:
-            return ()
-        oldest = self._clock() - datetime.timedelta(seconds=HOLD_SECONDS)
-        if host.updated is not None:
-            oldest = max(oldest, timeutils.normalize_time(host.updated))
-        return tuple(one for one in given if one[0] > oldest)
-
     def clear(self) -> None:
         """Forget all."""
-        self._given.clear()
+        with self._lock:
+            self._given.clear()
+
+
+def _naive(moment: typing.Any) -> typing.Any:
+    return timeutils.normalize_time(moment)
 
 
 #: What this process has given away.

@@ -25,6 +25,7 @@ or aggregate metadata) inverts the preference. Requests without vdisks are not
 weighed.
 """
 
+import collections
 import typing
 
 import numpy as np
@@ -36,6 +37,10 @@ from nova_diskplacer.scheduler import weighing
 # Far below any difference between scores.
 _JITTER = 1e-6
 _SCALE = 1.0 - _JITTER
+
+# Above what any weigher gives: Nova comes back to a host when it has tried
+# the others.
+_LATER = 1e9
 
 
 class DiskPlacementWeigher(weighing.DiskWeigher):
@@ -50,6 +55,18 @@ class DiskPlacementWeigher(weighing.DiskWeigher):
         if pass_ is None:
             return None
         scores = pass_.of(hosts, pass_.scores)
+        if len(hosts) <= candidates.FEW:
+            scores = scores - _LATER * _repetitions(hosts)
         # not the global one, whose state forked workers would share
         jitter = np.random.default_rng().random(len(scores))
         return scores * _SCALE + jitter * _JITTER
+
+
+def _repetitions(hosts: list[typing.Any]) -> base.Ints:
+    """Return how often each host of a list came before in it, (H,)."""
+    seen: collections.Counter[int] = collections.Counter()
+    times = []
+    for host in hosts:
+        times.append(seen[id(host)])
+        seen[id(host)] += 1
+    return np.array(times, dtype=np.int64)

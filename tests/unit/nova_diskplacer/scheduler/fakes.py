@@ -151,10 +151,15 @@ def host_state(number):
         updated=None,
         numa_topology=None,
         pci_stats=None,
-        allocation_candidates=[
-            {
-                'allocations': {provider: {'resources': {'VCPU': 1}}},
-                'mappings': {'': [provider]},
-            }
-        ],
+        allocation_candidates=candidates(provider),
     )
+
+
+def candidates(provider):
+    """What Placement offers on a host for a server."""
+    return [
+        {
+            'allocations': {provider: {'resources': {'VCPU': 1}}},
+            'mappings': {'': [provider]},
+        }
+    ]

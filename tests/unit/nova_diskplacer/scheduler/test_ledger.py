@@ -83,6 +83,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         self.requests = {}
         self.reported = {}
         self.held_until = 0
+        self.numbers = itertools.count(1)
         self.patches = [
             mock.patch.object(where, name, value)
             for where, name, value in (
@@ -94,6 +95,10 @@ class Ledger(stateful.RuleBasedStateMachine):
         ]
         for patch in self.patches:
             patch.start()
+
+    def new_uuid(self):
+        """Return one that is the same when the steps are repeated."""
+        return str(uuid.UUID(int=next(self.numbers)))
 
     def teardown(self):
         for patch in self.patches:
@@ -164,7 +169,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         room = self.placement.room_gb(disk)
         if room:
             claim = {placement.GB: data.draw(st.integers(1, -(-room // 2)))}
-            assert self.placement.claim(str(uuid.uuid4()), {disk.uuid: claim})
+            assert self.placement.claim(self.new_uuid(), {disk.uuid: claim})
 
     @stateful.rule(
         target=servers, request=requests, quiet=st.sampled_from([False, True])
@@ -223,7 +228,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         made = []
         claimed_on = []
         for _ in range(number):
-            server = str(uuid.uuid4())
+            server = self.new_uuid()
             spec.instance_uuid = server
             hosts = sorted(
                 filter_.filter_all(hosts, spec),
@@ -231,6 +236,8 @@ class Ledger(stateful.RuleBasedStateMachine):
                 reverse=True,
             )
             for host in hosts:
+                if not host.allocation_candidates:
+                    continue
                 candidate = host.allocation_candidates[0]
                 self.held_until = self.clock.now + fleet.HOLD_SECONDS
                 allocations = dict(candidate['allocations'])
@@ -247,6 +254,7 @@ class Ledger(stateful.RuleBasedStateMachine):
                 }
                 if self.placement.claim(server, claims):
                     host.num_instances += 1
+                    host.updated = self.clock.now
                     claimed_on.append(host)
                     made.append(server)
                     self.requests[server] = request
@@ -256,8 +264,10 @@ class Ledger(stateful.RuleBasedStateMachine):
             else:
                 break
         # Nova collects alternates, which must not count as used
-        for host in hosts:
-            if host not in claimed_on:
+        if len(made) == number > 1:
+            hosts = filter_.filter_all(hosts, spec)
+        for host in hosts if len(made) == number else ():
+            if host not in claimed_on and host.allocation_candidates:
                 host.allocation_candidates[0]
         if len(made) < number:
             for server in made:

@@ -10,29 +10,35 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Requests in many threads of one scheduler worker."""
+"""Requests at once, in one scheduler worker and in several."""
 
+import collections
 import concurrent.futures
 import random
 import threading
 import time
-import types
 import unittest
 import uuid
 from unittest import mock
 
+import numpy as np
+from nova import exception
 from nova import objects
 
 from nova_diskplacer import placement
 from nova_diskplacer.scheduler import filter as filters
-from nova_diskplacer.scheduler import weigher
 from tests.unit.nova_diskplacer.scheduler import fakes
+from tests.unit.nova_diskplacer.scheduler import schedulers
 from tests.unit.nova_diskplacer.scheduler import simulated
 
 SERVERS = 32
 
 # Time in seconds that a request to Placement takes at the most, either way.
 LATENCY = 0.02
+
+# How often requests meet in several workers.
+RUNS = 50
+REQUESTS = 8
 
 
 class SlowPlacement(simulated.Placement):
@@ -59,63 +65,110 @@ class SlowPlacement(simulated.Placement):
         return self._late(super().with_room, *args)
 
 
-class RaceTest(unittest.TestCase):
+class LockstepPlacement(simulated.Placement):
+    """Answers claims when all requests that go on have made theirs.
+
+    So nobody has seen what anybody else was about to claim, which is the worst
+    that can happen.
+    """
+
+    def __init__(self, requests):
+        super().__init__()
+        self._going_on = requests
+        self._made = {}
+        self._answers = {}
+        self._changed = threading.Condition()
+
+    def claim(self, consumer, allocations):
+        with self._changed:
+            self._made[consumer] = allocations
+            self._answer()
+            self._changed.wait_for(lambda: consumer in self._answers)
+            return self._answers.pop(consumer)
+
+    def leave(self):
+        """Go on without one of the requests."""
+        with self._changed:
+            self._going_on -= 1
+            self._answer()
+
+    def _answer(self):
+        if len(self._made) < self._going_on:
+            return
+        for consumer, allocations in sorted(self._made.items()):
+            self._answers[consumer] = super().claim(consumer, allocations)
+        self._made = {}
+        self._changed.notify_all()
+
+
+class RaceTestCase(unittest.TestCase):
     def setUp(self):
         objects.register_all()
-        self.placement = SlowPlacement()
-        self.fleet = fakes.make_fleet()
-        for where, name, value in (
-            (filters.listener, 'get_fleet', lambda: self.fleet),
-            (filters.bound, 'volumes', lambda *_: []),
-            (filters.capacities, 'of_host', self.placement.of_host),
-            (filters.capacities, 'with_room', self.placement.with_room),
-        ):
+
+    def patch(self, *patches):
+        for where, name, value in patches:
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
 
-    def _report(self, hosts, disks_each):
+    def start(self, placement, get_fleet):
+        self.placement = placement
+        self.patch(
+            (filters.listener, 'get_fleet', get_fleet),
+            (filters.bound, 'volumes', lambda *_: []),
+            (filters.capacities, 'of_host', placement.of_host),
+            (filters.capacities, 'with_room', placement.with_room),
+        )
+
+    def report(self, fleets, hosts, disks_each, free_gb, reserved_gb=0):
+        """Have agents report.
+
+        :param reserved_gb: how much more of a disk than of the one before is
+            reserved.
+        """
         self.hosts = hosts
         for host in range(hosts):
             disks = []
             for index in range(disks_each):
-                disk = fakes.disk(host, index, total_gb=400)
+                reserved = index * reserved_gb
+                disk = fakes.disk(
+                    host,
+                    index,
+                    total_gb=free_gb + reserved,
+                    reserved_gb=reserved,
+                )
                 disks.append(disk)
                 self.placement.disks[disk['uuid']] = simulated.Disk(
-                    disk['uuid'], host, 'hdd', 400, 150
+                    disk['uuid'], host, 'hdd', disk['total_gb'], 150, reserved
                 )
-            self.fleet.update(fakes.report(host, *disks))
+            for fleet in fleets:
+                fleet.update(fakes.report(host, *disks))
+
+    def schedule(self, spec):
+        """Do what nova-scheduler does; say whether a claim succeeded."""
+        hosts = [schedulers.host_state(host) for host in range(self.hosts)]
+        try:
+            schedulers.Scheduler(self.placement.claim).schedule(spec, hosts)
+        except exception.NoValidHost:
+            return False
+        return True
+
+
+class RaceTest(RaceTestCase):
+    """Many threads of one worker."""
+
+    def setUp(self):
+        super().setUp()
+        self.fleet = fakes.make_fleet()
+        self.start(SlowPlacement(), lambda: self.fleet)
+
+    def _report(self, hosts, disks_each):
+        self.report([self.fleet], hosts, disks_each, 400)
 
     def _boot(self, barrier):
-        """Do what nova-scheduler does; say whether a claim succeeded."""
-        spec = objects.RequestSpec(
-            instance_uuid=str(uuid.uuid4()),
-            flavor=objects.Flavor(
-                name='any',
-                extra_specs={
-                    'diskplacer:vdisks': '4',
-                    'diskplacer:vdisk_gb': '100',
-                },
-            ),
-        )
-        hosts = [fakes.host_state(host) for host in range(self.hosts)]
+        spec = schedulers.request(vdisks=4, vdisk_gb=100)
         barrier.wait()
-        hosts = filters.DiskPlacementFilter().filter_all(hosts, spec)
-        weighed = [types.SimpleNamespace(obj=host) for host in hosts]
-        weights = weigher.DiskPlacementWeigher().weigh_objects(weighed, spec)
-        for _, host in sorted(
-            zip(weights, hosts, strict=True), key=lambda pair: -pair[0]
-        ):
-            allocations = host.allocation_candidates[0]['allocations']
-            claims = {
-                disk: allocation['resources']
-                for disk, allocation in allocations.items()
-                if disk != host.uuid
-            }
-            if self.placement.claim(spec.instance_uuid, claims):
-                host.num_instances += 1
-                return True
-        return False
+        return self.schedule(spec)
 
     def _boot_at_once(self, number):
         barrier = threading.Barrier(number)
@@ -138,3 +191,71 @@ class RaceTest(unittest.TestCase):
     def test_one_host_and_no_other_to_try(self):
         self._report(1, 32)
         self._check()
+
+
+class WorkersTest(RaceTestCase):
+    """One request in each of several workers, which know nothing of another.
+
+    A vdisk fills a disk, and there are disks for twice as many servers.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self._of_thread = threading.local()
+        self._rng = np.random.default_rng
+        self.patch((np.random, 'default_rng', self._repeatable))
+
+    def _repeatable(self, seed=None):
+        """Make the order of equal hosts repeatable, too."""
+        return self._rng(self._of_thread.seed if seed is None else seed)
+
+    def _boot(self, run, number, specs):
+        self._of_thread.seed = [run, number]
+        self._of_thread.fleet = self.fleets[number]
+        server = str(
+            uuid.UUID(int=random.Random(f'{run} {number}').getrandbits(128))
+        )
+        try:
+            return self.schedule(schedulers.request(server, **specs))
+        finally:
+            self.placement.leave()
+
+    def _run(self, run, hosts, reserved_gb=0, **specs):
+        self.start(LockstepPlacement(REQUESTS), lambda: self._of_thread.fleet)
+        self.fleets = [fakes.make_fleet() for _ in range(REQUESTS)]
+        disks = 2 * REQUESTS * specs['vdisks'] // hosts
+        self.report(self.fleets, hosts, disks, 100, reserved_gb)
+        with concurrent.futures.ThreadPoolExecutor(REQUESTS) as pool:
+            booted = [
+                pool.submit(self._boot, run, number, specs)
+                for number in range(REQUESTS)
+            ]
+            made = sum(boot.result() for boot in booted)
+        claims = self.placement.allocations.values()
+        self.assertEqual(made, len(claims))
+        taken = collections.Counter(disk for one in claims for disk in one)
+        self.assertEqual(made * specs['vdisks'], len(taken))
+        self.assertEqual({1}, set(taken.values()))
+        return made
+
+    def _made(self, hosts, **specs):
+        """Return how many servers found a host in each run."""
+        return [
+            self._run(run, hosts, **{'vdisk_gb': 100, **specs})
+            for run in range(RUNS)
+        ]
+
+    def test_one_host(self):
+        self.assertGreaterEqual(np.mean(self._made(1, vdisks=1)), 7)
+
+    def test_several_vdisks(self):
+        made = self._made(1, vdisks=4, mapping='consolidated')
+        self.assertGreaterEqual(np.mean(made), 7)
+
+    def test_all_prefer_the_same_disks(self):
+        made = self._made(1, vdisks=2, reserved_gb=10)
+        self.assertGreaterEqual(np.mean(made), 7)
+
+    def test_two_hosts(self):
+        made = self._made(2, vdisks=1)
+        self.assertGreaterEqual(made.count(REQUESTS), 0.9 * RUNS)

@@ -17,6 +17,7 @@ import unittest
 
 from nova import objects
 
+from nova_diskplacer.scheduler import claims
 from nova_diskplacer.scheduler import recent
 from tests.unit.nova_diskplacer.scheduler import fakes
 
@@ -24,21 +25,24 @@ from tests.unit.nova_diskplacer.scheduler import fakes
 class RecentTest(unittest.TestCase):
     def setUp(self):
         objects.register_all()
-        self.now = datetime.datetime(2026, 1, 1)
-        self.recent = recent.Recent(lambda: self.now)
-        self.host = fakes.numa_host(0, 0, 0)
+        self.clock = fakes.Clock()
+        self.recent = recent.Recent(self.clock)
+        self.host = self._state(0)
 
     def _fitted(self, cell, **changes):
         fields = {'cpuset': {0, 1}, 'pcpuset': set(), 'memory': 1024}
         cells = [objects.InstanceNUMACell(id=cell, **{**fields, **changes})]
         return objects.InstanceNUMATopology(cells=cells)
 
-    def _used(self):
-        cells = self.recent.topology(self.host).cells
-        return [cell.cpu_usage for cell in cells]
+    def _state(self, second):
+        """Return the host's state as of a second of its own clock."""
+        host = fakes.numa_host(0, 0, 0)
+        host.updated = datetime.datetime(2001, 1, 1, 0, 0, second)
+        return host
 
-    def _pass(self, seconds):
-        self.now += datetime.timedelta(seconds=seconds)
+    def _used(self, host=None):
+        cells = self.recent.topology(host or self.host).cells
+        return [cell.cpu_usage for cell in cells]
 
     def test_it_counts(self):
         self.assertEqual([0, 0], self._used())
@@ -53,24 +57,44 @@ class RecentTest(unittest.TestCase):
 
     def test_until_it_is_old(self):
         self.recent.add(self.host, self._fitted(0))
-        self._pass(recent.HOLD_SECONDS - 1)
+        self.clock.now += claims.SECONDS - 1
         self.recent.add(self.host, self._fitted(1))
-        self._pass(2)
+        self.clock.now += 2
         self.assertEqual([0, 2], self._used())
 
     def test_until_the_host_says_something_newer(self):
-        self.host.updated = self.now.replace(tzinfo=datetime.UTC)
-        self._pass(1)
+        # years behind this machine's clock
+        self.recent.add(self._state(1), self._fitted(0))
+        self.assertEqual([2, 0], self._used(self._state(1)))
+        self.assertEqual([0, 0], self._used(self._state(2)))
+        # a request that has read the host's state earlier
+        self.assertEqual([2, 0], self._used(self._state(0)))
+
+    def test_until_nova_counts_it_in(self):
         self.recent.add(self.host, self._fitted(0))
-        self.assertEqual([2, 0], self._used())
-        self._pass(1)
-        self.host.updated = self.now.replace(tzinfo=datetime.UTC)
+        self.host.num_instances += 1
+        # by the clock of this machine
+        self.host.updated = datetime.datetime(2026, 1, 1)
         self.assertEqual([0, 0], self._used())
+        # the next server of the same request
+        self.recent.add(self.host, self._fitted(1))
+        self.assertEqual([0, 2], self._used())
+        # other requests see neither yet
+        self.assertEqual([2, 2], self._used(self._state(0)))
+        self.assertEqual([0, 0], self._used(self._state(1)))
+
+    def test_a_host_that_has_never_reported(self):
+        self.host.updated = None
+        self.recent.add(self.host, self._fitted(0))
+        new = self._state(0)
+        self.assertEqual([0, 0], self._used(new))
+        new.updated = None
+        self.assertEqual([2, 0], self._used(new))
 
     def test_until_it_is_removed(self):
         given = self.recent.add(self.host, self._fitted(0))
         self.recent.add(self.host, self._fitted(0))
-        self.recent.remove(self.host, given)
+        self.recent.remove(given)
         self.assertEqual([2, 0], self._used())
 
     def test_until_its_cpus_are_taken(self):

@@ -35,18 +35,23 @@ class PlacementWeigherTest(unittest.TestCase):
         self.weigher = weigher.DiskPlacementWeigher()
 
     def _weights(self, *scores):
+        return self._weighed(self._hosts(*scores))
+
+    def _hosts(self, *scores):
         hosts = [fakes.host_state(number) for number in range(len(scores))]
         pass_ = self._pass(np.array(scores))
         for index, host in enumerate(hosts):
             host.allocation_candidates = candidates.DiskCandidates(
                 host, pass_, index
             )
-        return self._weighed(hosts)
+        return hosts
 
     def _pass(self, scores):
         nothing = np.zeros((len(scores), 1), dtype=np.int64)
         choice = plan.Choice(scores >= 0, nothing, scores)
-        return candidates.Pass(None, None, nothing[:, 0], choice, None)
+        return candidates.Pass(
+            'server', None, None, nothing[:, 0], choice, None
+        )
 
     def _weighed(self, hosts):
         weighed = [types.SimpleNamespace(obj=host) for host in hosts]
@@ -62,6 +67,14 @@ class PlacementWeigherTest(unittest.TestCase):
     def test_equal_hosts_are_ordered_at_random(self):
         weights = self._weights(*[0.5] * 50)
         self.assertEqual(50, len(set(weights)))
+
+    def test_nova_comes_back_to_a_host_when_it_has_tried_the_others(self):
+        hosts = self._hosts(0.9, 0.1)
+        a, b, again, once_more = self._weighed(
+            [hosts[0], hosts[1], hosts[0], hosts[0]]
+        )
+        self.assertTrue(a > b > again > once_more)
+        self.assertAlmostEqual(0.9, a, 5)
 
     def test_other_requests_weigh_nothing(self):
         self.assertEqual([], self._weighed([fakes.host_state(0)] * 2))
