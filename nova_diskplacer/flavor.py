@@ -195,9 +195,10 @@ def parse(
     if own.keys() <= _OF_SERVER and len(missing) == 2:
         return None
     for name in missing:
+        given = ', '.join(NAMESPACE + key for key in sorted(own))
         raise ValueError(
-            f'{NAMESPACE}{name} is required with the other '
-            f'{NAMESPACE} extra specs'
+            f'{NAMESPACE}{name} is required with {given}; Nova accepts the '
+            'flavor without, because it checks each extra spec by itself'
         )
     values.pop(IO_TIER, None)
     if profile:

@@ -99,22 +99,6 @@ class BootTestCase(base.CloudTestCase):
         self.assert_claims(self.boot(flavor), [1000] * 6)
 
 
-class RescheduleTestCase(base.CloudTestCase):
-    """The first compute fails to build a server, an alternate does not."""
-
-    compute_driver = 'fake.FakeRescheduleDriver'
-    hosts_count = 2
-    disks_count = 4
-
-    def test_alternate_host_claims_its_own_disks(self):
-        server = self.boot(self.flavor(vdisks=4, vdisk_gb=100))
-        # nothing is left behind where it failed
-        self.assert_claims(server, [100] * 4)
-        self.assertRegex(
-            self.stdlog.logger.output, f'{server["id"]} was re-scheduled'
-        )
-
-
 class ConflictTestCase(base.CloudTestCase):
     """Placement knows more than the agents have reported."""
 
