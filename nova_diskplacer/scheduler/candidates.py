@@ -237,11 +237,11 @@ class Pass:
 class DiskCandidates(collections.abc.Sequence[Candidate]):
     """Nova's candidates of one host, each with the same disks added.
 
-    Taking item 0 chooses the disks anew from fresh figures; iterating yields
-    what the filter chose. Nova's own dictionaries are never written to: a
-    multi-create request filters the same candidates again for every server.
-    Where disks must be on the vCPUs' cells and turn out not to be, it is
-    false.
+    Taking item 0 chooses the disks anew from fresh figures, and so does
+    iterating. Nova's own dictionaries are never written to: a multi-create
+    request filters the same candidates again for every server. Where disks
+    must be on the vCPUs' cells and turn out not to be, it is false and
+    iterating yields nothing.
 
     :param host: the host state; its candidates are those without disks, or
         what an earlier pass made of them.
@@ -266,8 +266,15 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
     def __len__(self) -> int:
         return len(self._candidates)
 
+    @property
+    def without_disks(self) -> collections.abc.Sequence[Candidate]:
+        """The candidates as Nova made them, at no cost."""
+        return self._candidates
+
     def __iter__(self) -> collections.abc.Iterator[Candidate]:
-        view, counts = self._pass.chosen(self._index)
+        if not self:
+            return
+        view, counts = self._pass.choose(self._host, self._index)
         for candidate in self._candidates:
             yield self._write(candidate, view, counts)
 

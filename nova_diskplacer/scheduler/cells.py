@@ -154,8 +154,10 @@ class VCPUs:
         requests = spec.pci_requests and spec.pci_requests.requests
         provider_mapping = None
         if requests:
-            candidate = next(iter(host.allocation_candidates))
-            provider_mapping = candidate['mappings']
+            found = host.allocation_candidates
+            # disks are about to be chosen, so nobody may ask for them here
+            found = getattr(found, 'without_disks', found)
+            provider_mapping = found[0]['mappings']
         return hardware.numa_fit_instance_to_host(
             topology,
             self._topology(),

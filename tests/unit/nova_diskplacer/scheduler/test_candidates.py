@@ -57,6 +57,10 @@ class DiskCandidatesTest(unittest.TestCase):
             pass_ = pass_(counts)
         return candidates.DiskCandidates(host or self.host, pass_, 0)
 
+    def _gb(self, candidate):
+        claims = self._claimed(candidate).values()
+        return [claim.get('CUSTOM_VDISK_GB') for claim in claims]
+
     def _claimed(self, candidate):
         return {
             provider: allocation['resources']
@@ -64,12 +68,28 @@ class DiskCandidatesTest(unittest.TestCase):
             if provider in self.disks
         }
 
-    def test_iterating_yields_what_the_filter_chose(self):
-        (candidate,) = self._candidates([0, 1, 0])
-        self.assertEqual(
-            {self.disks[1]: {'CUSTOM_VDISK_GB': 10}}, self._claimed(candidate)
-        )
-        self.assertEqual([], self.looks)
+    def test_iterating_chooses_as_taking_the_first_one_does(self):
+        self.host.allocation_candidates *= 2
+        self.fresh = {
+            self.disks[0]: fleets.Capacity(10, 10, 150, 0),
+            self.disks[1]: fleets.Capacity(10, 10, 150, 0),
+        }
+        for candidate in self._candidates([0, 1, 0]):
+            self.assertEqual(
+                {self.disks[2]: {'CUSTOM_VDISK_GB': 10}},
+                self._claimed(candidate),
+            )
+        self.assertEqual([self.host.uuid], self.looks)
+
+    def test_iterating_for_the_next_server_looks_nowhere(self):
+        # as NUMATopologyFilter does on every host
+        pass_ = self._pass()([1, 0, 0])
+        other = fakes.host_state(0)
+        self._candidates([1, 0, 0], pass_=pass_)[0]
+        self.host.num_instances += 1
+        (candidate,) = self._candidates([1, 0, 0], host=other, pass_=pass_)
+        self.assertEqual([self.disks[0]], list(self._claimed(candidate)))
+        self.assertEqual([self.host.uuid], self.looks)
 
     def test_the_claim_is_chosen_from_fresh_figures(self):
         self.fresh = {
@@ -111,13 +131,15 @@ class DiskCandidatesTest(unittest.TestCase):
     def test_a_second_pass_replaces_the_first(self):
         self.host.allocation_candidates = self._candidates([1, 0, 0])
         (candidate,) = self._candidates([0, 0, 1])
-        self.assertEqual([self.disks[2]], list(self._claimed(candidate)))
+        self.assertEqual(1, len(self._claimed(candidate)))
 
     def test_disks_of_an_earlier_pass_kept_by_another_filter_go(self):
         # a filter behind ours replaced the candidates by a plain list
-        self.host.allocation_candidates = list(self._candidates([1, 0, 0]))
+        earlier = list(self._candidates([1, 0, 0]))
+        self.host.allocation_candidates = earlier
         (candidate,) = self._candidates([0, 0, 1])
-        self.assertEqual([self.disks[2]], list(self._claimed(candidate)))
+        (disk,) = self._claimed(candidate)
+        self.assertNotEqual([disk], list(self._claimed(earlier[0])))
 
     def test_throughput_of_an_earlier_pass_goes(self):
         # the GiB of its vdisk are reserved, so only MB/s were claimed
@@ -126,8 +148,9 @@ class DiskCandidatesTest(unittest.TestCase):
             self.disks[0]: {'resources': {'CUSTOM_VDISK_MBPS': 30}},
         }
         self.host.allocation_candidates = [{'allocations': earlier}]
+        self.fresh = {self.disks[0]: fleets.Capacity(10, 10, 150, 0)}
         (candidate,) = self._candidates([0, 0, 1])
-        self.assertEqual([self.disks[2]], list(self._claimed(candidate)))
+        self.assertEqual([10], self._gb(candidate))
 
     def test_throughput_is_claimed_with_the_space(self):
         candidate = self._candidates(
