@@ -63,6 +63,7 @@ import _report
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import bound
 from nova_diskplacer.scheduler import filter as disk_filter
+from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import listener
 from nova_diskplacer.scheduler import pressure_weigher
 from nova_diskplacer.scheduler import room
@@ -455,7 +456,7 @@ def rows(hosts, numa_hosts, specs):
 def press(passed, per_cent):
     """Have the agents of hosts that have passed the filter report that."""
     pass_ = passed[0].allocation_candidates._pass
-    pass_.fleet._a['pressure'][:] = per_cent
+    pass_.fleet._a[fleets._PRESSURE] = per_cent
     pass_.__dict__.pop('pressures', None)
 
 

@@ -27,3 +27,6 @@ CACHE_MODES = {
     'directsync': 'CUSTOM_DISKPLACER_CACHE_DIRECTSYNC',
     'unsafe': 'CUSTOM_DISKPLACER_CACHE_UNSAFE',
 }
+
+#: What a disk is, by medium.
+MEDIA = {'hdd': 'STORAGE_DISK_HDD', 'ssd': 'STORAGE_DISK_SSD'}

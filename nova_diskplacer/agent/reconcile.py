@@ -20,7 +20,6 @@ import types
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer import flavor
 from nova_diskplacer import placement
 from nova_diskplacer import publish
 from nova_diskplacer import traits
@@ -30,16 +29,11 @@ from nova_diskplacer.disks import looks
 
 LOG = logging.getLogger(__name__)
 
-_MEDIUM_TRAITS = {
-    flavor.HDD: 'STORAGE_DISK_HDD',
-    flavor.SSD: 'STORAGE_DISK_SSD',
-}
-
 # All traits that say what a disk is, of which it has some.
 _OUR_TRAITS = {
     placement.DISK_TRAIT,
     traits.FORGOTTEN,
-    *_MEDIUM_TRAITS.values(),
+    *traits.MEDIA.values(),
     *traits.CACHE_MODES.values(),
 }
 
@@ -266,7 +260,7 @@ class Reconciler:
         return True
 
     def _set_traits(self, disk: discover.Disk) -> None:
-        wanted = {placement.DISK_TRAIT, _MEDIUM_TRAITS[disk.medium]}
+        wanted = {placement.DISK_TRAIT, traits.MEDIA[disk.medium]}
         mode = self._cache_modes.get(disk.uuid)
         if mode is not None:
             wanted.add(traits.CACHE_MODES[mode])

@@ -13,18 +13,19 @@
 """What a mapping policy decides, and from what."""
 
 import abc
+import typing
 
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.signedinteger[typing.Any]]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
 def rows(row: int) -> Ints:
     """Return an index array of one row, (1,)."""
-    return np.array([row], dtype=np.int64)
+    return np.array([row], dtype=np.intp)
 
 
 class Mapping(abc.ABC):

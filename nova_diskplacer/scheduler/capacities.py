@@ -12,6 +12,7 @@
 
 """What Placement says of disks right now, through Nova's own client."""
 
+import collections
 import typing
 import urllib.parse
 
@@ -21,14 +22,12 @@ from oslo_log import log as logging
 
 from nova_diskplacer import flavor
 from nova_diskplacer import placement
+from nova_diskplacer import traits
 from nova_diskplacer.scheduler import fleet
 
 LOG = logging.getLogger(__name__)
 
 _MICROVERSION = '1.36'
-
-# As many disks as the look for room anywhere asks Placement for.
-_LIMIT = 1000
 
 
 def of_host(provider: str) -> dict[str, fleet.Capacity]:
@@ -42,14 +41,35 @@ def of_host(provider: str) -> dict[str, fleet.Capacity]:
     )
 
 
-def with_room(request: flavor.VDiskRequest) -> dict[str, fleet.Capacity]:
-    """Return the disks of hosts that have a disk with room for a vdisk."""
-    return _disks(
+def with_room(request: flavor.VDiskRequest) -> set[str]:
+    """Return the compute nodes' providers with disks that have room.
+
+    That is as many disks as the request takes at least. One query over all
+    disks, whose answer is as long as there are disks with room.
+    """
+    resources = {placement.GB: request.vdisk_gb}
+    if request.vdisk_mbps:
+        resources[placement.MBPS] = request.vdisk_mbps
+    required = [placement.DISK_TRAIT]
+    if request.media != flavor.ANY:
+        required.append(traits.MEDIA[request.media])
+    found = _get(
+        '/resource_providers',
         {
-            'resources': f'{placement.GB}:{request.vdisk_gb}',
-            'limit': str(_LIMIT),
-        }
+            'resources': ','.join(
+                f'{name}:{amount}' for name, amount in resources.items()
+            ),
+            'required': ','.join(required),
+        },
     )
+    disks = collections.Counter(
+        provider['root_provider_uuid']
+        for provider in found.get('resource_providers', ())
+    )
+    least = 1
+    if request.mapping == flavor.ROUND_ROBIN:
+        least = -(-request.vdisks // request.vdisks_per_disk)
+    return {root for root, number in disks.items() if number >= least}
 
 
 def hosts() -> set[str]:

@@ -36,6 +36,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import internals
 from nova_diskplacer import traits
+from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import alignment as alignments
 from nova_diskplacer.scheduler import asked
 from nova_diskplacer.scheduler import bound
@@ -51,6 +52,9 @@ from nova_diskplacer.scheduler import plan as plans
 LOG = logging.getLogger(__name__)
 
 Hosts = list[typing.Any]
+
+# How many hosts are looked at when no report shows room.
+_LOOKS = 5
 
 
 class DiskPlacementFilter(filters.BaseHostFilter):
@@ -120,13 +124,10 @@ def _place(
         return alignment.choose(view, choosable)
 
     choice = choose(fleet.view(rows))
-    if not choice.fits.any() and choosable and not only_alternates:
-        # servers deleted since the last reports may have left room
-        fresh = capacities.with_room(request)
-        for row in rows.tolist():
-            fleet.refresh(fresh, row)
-        choice = choose(fleet.view(rows))
-        if not choice.fits.any():
+    if not choice.fits.any() and not only_alternates:
+        if _look_for_room(fleet, request, choosable, rows):
+            choice = choose(fleet.view(rows))
+        if not choice.fits.any() and fleet.is_holding:
             choice = choose(fleet.view(rows, holds=False))
     pass_ = candidates.Pass(
         spec.instance_uuid,
@@ -153,6 +154,30 @@ def _place(
     return passed if only_alternates else candidates.repeated(passed)
 
 
+def _look_for_room(
+    fleet: fleets.Fleet,
+    request: flavor.VDiskRequest,
+    hosts: Hosts,
+    rows: base.Ints,
+) -> bool:
+    """Look at hosts that have room by now for all that Placement says.
+
+    Servers deleted since the last reports may have left it.
+
+    :param rows: the hosts' rows in the fleet, (H,).
+    :returns: whether any was looked at.
+    """
+    if not hosts or not fleet.looks_for_room.take_turn():
+        return False
+    roomy = capacities.with_room(request)
+    indices = [at for at, host in enumerate(hosts) if host.uuid in roomy]
+    # there may be other reasons why these are out: others the next time
+    for index in np.random.default_rng().permutation(indices)[:_LOOKS]:
+        found = capacities.of_host(hosts[index].uuid)
+        fleet.refresh(found, int(rows[index]))
+    return bool(indices)
+
+
 def planned(
     hosts: Hosts,
     spec: typing.Any,
@@ -175,7 +200,9 @@ def _explain(
     other_mode = 0
     if request.cache_mode is not None:
         other_mode = int((view.cache_mode != request.cache_mode).sum())
-    fit = int(plan.choose(view).fits.sum())
+    fit = 0
+    if request.numa != flavor.NONE:
+        fit = int(plan.choose(view).fits.sum())
     LOG.info(
         'No host is valid for server %s, which asks for %d vdisks of '
         '%d GiB (%s, media %s, NUMA %s, cache mode %s): %d hosts have no room '

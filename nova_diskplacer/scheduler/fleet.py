@@ -28,28 +28,19 @@ import numpy.typing as npt
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import claims
+from nova_diskplacer.scheduler import pace
 
 # How long a choice made here counts as used while neither a report nor a
 # look at Placement shows it, in seconds. It ends early when one does.
 HOLD_SECONDS = claims.SECONDS
 
+#: Time in seconds between looks for room in the whole cloud.
+LOOK_SECONDS = 1.0
+
 _MEDIA = {flavor.HDD: 1, flavor.SSD: 2}
 
-_FIELDS: dict[str, type] = {
-    'total_gb': np.int64,
-    'reserved_gb': np.int64,
-    'used_gb': np.int64,
-    'held_gb': np.int64,
-    'total_mbps': np.int64,
-    'used_mbps': np.int64,
-    'held_mbps': np.int64,
-    'held_until': np.float64,
-    'medium': np.int8,
-    'numa_node': np.int64,
-    'pressure': np.int8,
-}
-
-# What a view is made of, but for what is held.
+# One array for all, so that a view is one take. What is seen comes first: a
+# view is made of that, and of what is held where anything is.
 _SEEN = (
     'total_gb',
     'reserved_gb',
@@ -59,6 +50,9 @@ _SEEN = (
     'medium',
     'numa_node',
 )
+_FIELDS = (*_SEEN, 'held_gb', 'held_mbps', 'pressure')
+_AT = {name: index for index, name in enumerate(_FIELDS)}
+_PRESSURE = _AT['pressure']
 
 #: The NUMA node of a disk that does not tell.
 NO_NODE = -1
@@ -151,6 +145,7 @@ class Fleet:
     :ivar choosing: lock to have while choosing from a ``view`` and calling
         ``hold``, so that no other thread chooses the same in between.
     :ivar under_way: the claims that what is held is for.
+    :ivar looks_for_room: the pace of looks for room that no report shows.
     """
 
     def __init__(
@@ -163,15 +158,17 @@ class Fleet:
         self._lock = threading.Lock()
         self.choosing = threading.Lock()
         self.under_way = claims.UnderWay(clock)
+        self.looks_for_room = pace.Pace(LOOK_SECONDS, clock)
         self._rows: dict[str, int] = {}
         self._disks: list[tuple[str, ...]] = []
         self._volumes: list[dict[str, BoundVDisk]] = []
         self._by_volume: dict[str, BoundVDisk] = {}
         self._seen = np.zeros(0)
         self._cache_mode = np.zeros(0, dtype='U16')
-        self._a: dict[str, npt.NDArray[typing.Any]] = {
-            name: np.zeros((0, 0), dtype) for name, dtype in _FIELDS.items()
-        }
+        # figures (F, H, D) of fields, hosts and disks
+        self._a = np.zeros((len(_FIELDS), 0, 0), dtype=np.int32)
+        self._held_until = np.zeros((0, 0))
+        self._last_hold = -np.inf
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -194,33 +191,28 @@ class Fleet:
             for vdisk in disk['vdisks']
             if not vdisk.get('is_snapshot')
         }
+        figures = np.zeros((len(_SEEN), len(disks)), dtype=np.int32)
+        for column, disk in enumerate(disks):
+            node = disk['numa_node']
+            figures[:, column] = (
+                disk['total_gb'],
+                disk['reserved_gb'],
+                disk['used_gb'],
+                disk['total_mbps'],
+                disk['used_mbps'],
+                _MEDIA[disk['medium']] if disk['health'] == 'ok' else 0,
+                NO_NODE if node is None else node,
+            )
         with self._lock:
             row = self._row(provider, len(disks))
             if self._disks[row] != uuids:
-                for array in self._a.values():
-                    array[row] = 0
+                self._a[:, row] = 0
+                self._held_until[row] = 0
                 self._disks[row] = uuids
-            for column, disk in enumerate(disks):
-                usable = disk['health'] == 'ok'
-                self._set(row, column, 'total_gb', disk['total_gb'])
-                self._set(row, column, 'reserved_gb', disk['reserved_gb'])
-                self._set(row, column, 'used_gb', disk['used_gb'])
-                self._set(row, column, 'total_mbps', disk['total_mbps'])
-                self._set(row, column, 'used_mbps', disk['used_mbps'])
-                self._set(
-                    row,
-                    column,
-                    'medium',
-                    _MEDIA[disk['medium']] if usable else 0,
-                )
-                self._set(row, column, 'pressure', disk.get('pressure', 0))
-                node = disk['numa_node']
-                self._set(
-                    row,
-                    column,
-                    'numa_node',
-                    NO_NODE if node is None else node,
-                )
+            self._a[: len(_SEEN), row, : len(disks)] = figures
+            self._a[_PRESSURE, row, : len(disks)] = [
+                disk.get('pressure', 0) for disk in disks
+            ]
             self._cache_mode[row] = report.get('cache_mode') or ''
             self._seen[row] = self._clock()
             for volume_id in self._volumes[row].keys() - vdisks.keys():
@@ -231,21 +223,20 @@ class Fleet:
             self._volumes[row] = vdisks
             self._by_volume.update(vdisks)
 
-    def _set(self, row: int, column: int, name: str, value: int) -> None:
-        self._a[name][row, column] = value
-
     def _row(self, provider: str, disks: int) -> int:
         row = self._rows.get(provider, len(self._rows))
-        height, width = self._a['medium'].shape
+        _, height, width = self._a.shape
         if row >= height or disks > width:
             shape = (
                 max(height, 2 * row, 64) if row >= height else height,
                 max(disks, width),
             )
-            for name, array in self._a.items():
-                grown = np.zeros(shape, array.dtype)
-                grown[:height, :width] = array
-                self._a[name] = grown
+            grown = np.zeros((len(_FIELDS), *shape), self._a.dtype)
+            grown[:, :height, :width] = self._a
+            self._a = grown
+            held_until = np.zeros(shape)
+            held_until[:height, :width] = self._held_until
+            self._held_until = held_until
             seen = np.full(shape[0], -np.inf)
             seen[:height] = self._seen
             self._seen = seen
@@ -265,7 +256,8 @@ class Fleet:
     def rows(self, providers: collections.abc.Iterable[str]) -> base.Ints:
         """Return each provider's row, -1 where no fresh report is known."""
         get = self._rows.get
-        rows = np.array([get(uuid, -1) for uuid in providers], dtype=np.int64)
+        found = [get(uuid, -1) for uuid in providers]
+        rows = np.array(found, dtype=np.intp)
         seen = self._seen
         if len(seen):
             rows[seen[rows] < self._clock() - self._timeout] = -1
@@ -278,34 +270,41 @@ class Fleet:
         :param holds: count what was chosen here a moment ago as used.
         """
         with self._lock:
-            a = {name: self._a[name].take(rows, axis=0) for name in _SEEN}
+            seen = self._a[: len(_SEEN)].take(rows, axis=1)
             if holds:
-                self._count_held(a, rows)
+                self._count_held(seen, rows)
             disks = [self._disks[row] for row in rows.tolist()]
             cache_mode = self._cache_mode.take(rows)
-        committed = a['used_gb'] + a['reserved_gb']
+        total_gb, reserved_gb, used_gb, total_mbps, used_mbps = seen[:5]
+        committed = used_gb
+        committed += reserved_gb
+        free_gb = total_gb - committed
+        total_mbps -= used_mbps
         return View(
-            free_gb=a['total_gb'] - committed,
-            free_mbps=a['total_mbps'] - a['used_mbps'],
-            medium=a['medium'],
-            load=committed / np.maximum(a['total_gb'], 1),
-            reserved_gb=a['reserved_gb'],
-            numa_node=a['numa_node'],
+            free_gb=free_gb,
+            free_mbps=total_mbps,
+            medium=seen[_AT['medium']],
+            load=committed / np.maximum(total_gb, 1),
+            reserved_gb=reserved_gb,
+            numa_node=seen[_AT['numa_node']],
             disks=disks,
             cache_mode=cache_mode,
         )
 
-    def _count_held(
-        self, a: dict[str, npt.NDArray[typing.Any]], rows: base.Ints
-    ) -> None:
-        """Count what was chosen here a moment ago as used, in ``a``."""
-        held = self._a['held_until'].take(rows, axis=0) > self._clock()
+    def _count_held(self, seen: base.Ints, rows: base.Ints) -> None:
+        """Count what was chosen here a moment ago as used.
+
+        :param seen: what is seen of the hosts of rows, (F, H, D).
+        """
+        if not self.is_holding:
+            return
+        held = self._held_until.take(rows, axis=0) > self._clock()
         if not held.any():
             return
         for unit in ('gb', 'mbps'):
-            used = a[f'used_{unit}']
-            most = self._a[f'held_{unit}'].take(rows, axis=0)
-            a[f'used_{unit}'] = np.where(held, np.maximum(used, most), used)
+            used = seen[_AT[f'used_{unit}']]
+            most = self._a[_AT[f'held_{unit}']].take(rows, axis=0)
+            np.maximum(used, most, out=used, where=held)
 
     def pressure(
         self, rows: base.Ints, counts: base.Ints | None = None
@@ -317,10 +316,11 @@ class Fleet:
             its disk. Where there are none all usable disks count.
         """
         with self._lock:
-            pressure = self._a['pressure'].take(rows, axis=0)
+            pressure = self._a[_PRESSURE].take(rows, axis=0)
             if not pressure.any():
                 return np.zeros(len(rows))
-            share = (self._a['medium'].take(rows, axis=0) > 0).astype(np.int64)
+            medium = self._a[_AT['medium']].take(rows, axis=0)
+            share = (medium > 0).astype(np.int32)
         if counts is not None:
             chosen = counts.any(axis=1)
             # there may be hosts with more disks since the choice was made
@@ -335,15 +335,16 @@ class Fleet:
     ) -> None:
         """Take in what Placement says of the disks of the host of ``row``."""
         with self._lock:
+            host = self._a[:, row]
             for column, disk in enumerate(self._disks[row]):
                 seen = capacities.get(disk)
                 if seen is None:
                     continue
-                total = self._a['total_gb'][row, column]
-                self._set(row, column, 'reserved_gb', total - seen.capacity_gb)
-                self._set(row, column, 'used_gb', seen.used_gb)
-                self._set(row, column, 'total_mbps', seen.capacity_mbps)
-                self._set(row, column, 'used_mbps', seen.used_mbps)
+                total = host[_AT['total_gb'], column]
+                host[_AT['reserved_gb'], column] = total - seen.capacity_gb
+                host[_AT['used_gb'], column] = seen.used_gb
+                host[_AT['total_mbps'], column] = seen.capacity_mbps
+                host[_AT['used_mbps'], column] = seen.used_mbps
 
     def hold(
         self, row: int, counts: base.Ints, vdisk_gb: int, vdisk_mbps: int
@@ -355,16 +356,20 @@ class Fleet:
         """
         now = self._clock()
         with self._lock:
-            a = self._a
-            for column in np.flatnonzero(counts[: a['medium'].shape[1]]):
-                at = (row, column)
-                alive = a['held_until'][at] > now
+            host, until = self._a[:, row], self._held_until[row]
+            for column in np.flatnonzero(counts[: len(until)]):
                 for unit, each in (('gb', vdisk_gb), ('mbps', vdisk_mbps)):
-                    used = a[f'used_{unit}'][at]
-                    if alive:
-                        used = max(used, a[f'held_{unit}'][at])
-                    a[f'held_{unit}'][at] = used + counts[column] * each
-                a['held_until'][at] = now + HOLD_SECONDS
+                    used = host[_AT[f'used_{unit}'], column]
+                    held = _AT[f'held_{unit}'], column
+                    if until[column] > now:
+                        used = max(used, host[held])
+                    host[held] = used + counts[column] * each
+                until[column] = self._last_hold = now + HOLD_SECONDS
+
+    @property
+    def is_holding(self) -> bool:
+        """Tell whether anything may be held."""
+        return self._last_hold > self._clock()
 
     def providers(self) -> set[str]:
         """Return the providers of all hosts that have ever reported."""

@@ -153,13 +153,18 @@ SCHEDULER: internals.Names = (
     ),
     Name(
         'nova.db.api.models',
+        'BuildRequest.instance_uuid',
+        'Whose block device mappings they are.',
+    ),
+    Name(
+        'nova.db.api.models',
         'BuildRequest.block_device_mappings',
         'Where those are: the whole build request is far larger.',
     ),
     Name(
         'nova.db.api.api',
-        'context_manager.reader.using',
-        "A session of Nova's API database.",
+        'context_manager.reader.connection.using',
+        "A connection to Nova's API database.",
     ),
     Name(
         'nova.conf',

@@ -81,14 +81,16 @@ class Placement:
         return self._capacities(disks, 1)
 
     def with_room(self, request):
-        """Capacities of the disks of hosts that have room for a vdisk."""
-        by_host = collections.defaultdict(list)
-        for disk in self.disks.values():
-            by_host[disk.host].append(disk)
-        found = {}
-        for disks in by_host.values():
-            found.update(self._capacities(disks, request.vdisk_gb))
-        return found
+        """Hosts with enough disks that have room for a vdisk."""
+        disks = collections.Counter(
+            fakes.host_uuid(disk.host)
+            for disk in self.disks.values()
+            if self.slots(disk, request)
+        )
+        least = 1
+        if request.mapping == flavor.ROUND_ROBIN:
+            least = -(-request.vdisks // request.vdisks_per_disk)
+        return {host for host, number in disks.items() if number >= least}
 
     def _capacities(self, disks, least):
         if all(self.room_gb(disk) < least for disk in disks):

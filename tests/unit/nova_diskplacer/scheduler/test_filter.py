@@ -52,10 +52,12 @@ class FilterTestCase(unittest.TestCase):
         self.attached = []
         self.read = []
         self.room = {}
+        self.looks = []
         for where, name, value in (
             (filters.listener, 'get_fleet', lambda: self.fleet),
             (filters.bound, 'volumes', self._read_volumes),
-            (filters.capacities, 'with_room', lambda _: self.room),
+            (filters.capacities, 'with_room', self._with_room),
+            (filters.capacities, 'of_host', self._look),
         ):
             patch = mock.patch.object(where, name, value)
             patch.start()
@@ -66,6 +68,14 @@ class FilterTestCase(unittest.TestCase):
     def _read_volumes(self, context, server_id):
         self.read.append(server_id)
         return self.attached
+
+    def _with_room(self, request):
+        self.looks.append('everywhere')
+        return {fakes.host_uuid(number) for number in range(9) if self.room}
+
+    def _look(self, provider):
+        self.looks.append(provider)
+        return self.room
 
     def _report(self, number, *disks):
         self.fleet.update(fakes.report(number, *disks))
@@ -126,7 +136,25 @@ class FilterTest(FilterTestCase):
             disk['uuid']: filters.fleets.Capacity(100, 0, 150, 0)
             for disk in full
         }
+        self.clock.now += filters.fleets.LOOK_SECONDS
         self.assertEqual(['host0'], self._passed())
+
+    def test_a_full_cloud_is_looked_at_once_a_second(self):
+        self.hosts = [fakes.host_state(number) for number in range(9)]
+        for number in range(9):
+            self._report(number, fakes.disk(number, 0, used_gb=100))
+        for _ in range(3):
+            self.assertEqual([], self._passed())
+        self.assertEqual(['everywhere'], self.looks)
+        self.clock.now += filters.fleets.LOOK_SECONDS
+        # room that is of no use for the request, for whatever reason
+        self.room = {'another disk': filters.fleets.Capacity(100, 0, 150, 0)}
+        self.looks = []
+        for _ in range(3):
+            self.assertEqual([], self._passed())
+        self.assertEqual('everywhere', self.looks.pop(0))
+        self.assertEqual(5, len(set(self.looks)))
+        self.assertEqual(5, len(self.looks))
 
     def _bind(self, server_id):
         for number in range(3):

@@ -185,6 +185,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             made = self.schedule(request, 1)
             if made:
                 return made[0]
+            self.clock.now += fleet.LOOK_SECONDS
         fresh = [
             host
             for host, seen in self.reported.items()
