@@ -16,10 +16,13 @@ Nothing here reads or changes anything: what was read comes in, what does not
 agree goes out, with what may be done about it without losing a byte.
 """
 
+import collections
 import collections.abc
 import dataclasses
 import re
 
+from cinder_vdisk_mapper import claims as claims_
+from nova_diskplacer import flavor
 from nova_diskplacer import placement
 from nova_diskplacer import publish
 from nova_diskplacer.disks import discover
@@ -29,6 +32,7 @@ from nova_diskplacer.disks import vdisks
 DELETE = 'delete'
 RECORD = 'record'
 EXTEND = 'extend'
+CLAIM = 'claim'
 PUBLISH = 'publish'
 
 #: kind of a finding: the vdisk of something that is deleted
@@ -72,14 +76,22 @@ class Record:
 
 @dataclasses.dataclass(frozen=True)
 class Offer:
-    """What Placement has of a disk.
-
-    ``gone`` are the consumers that Nova knows neither as server nor as
-    migration.
-    """
+    """What Placement has of a disk."""
 
     inventories: placement.Inventories
     claims: dict[str, placement.Resources]
+
+
+@dataclasses.dataclass(frozen=True)
+class Nova:
+    """What Nova says.
+
+    ``servers`` are those of this host with what their flavors ask for,
+    without any that are being built or moved. ``gone`` are the consumers of
+    disks that are neither a server nor a migration.
+    """
+
+    servers: tuple[tuple[str, flavor.VDiskRequest], ...] = ()
     gone: frozenset[str] = frozenset()
 
 
@@ -98,6 +110,7 @@ class State:
     offers: dict[str, Offer]
     forgotten: frozenset[str] = frozenset()
     strays: tuple[str, ...] = ()
+    nova: Nova = Nova()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,17 +131,21 @@ class Finding:
 
 
 Findings = collections.abc.Iterator[Finding]
+Copies = dict[str, tuple[discover.Disk, vdisks.VDisk]]
 
 
 def compare(state: State) -> list[Finding]:
     """Return what does not agree, sorted."""
     found = [
         *_vdisks(state),
-        *(one for record in state.records for one in _record(state, record)),
+        *_records(state),
         *(one for disk in state.disks for one in _placement(state, disk)),
         *map(_stray, state.strays),
+        *_servers(state),
     ]
-    return sorted(found, key=lambda one: (one.kind, one.disk, one.vdisk))
+    return sorted(
+        found, key=lambda one: (one.kind, one.disk, one.vdisk, one.owner)
+    )
 
 
 def is_ours(name: str) -> bool:
@@ -138,15 +155,22 @@ def is_ours(name: str) -> bool:
 
 def _vdisks(state: State) -> Findings:
     """Find the vdisks that no volume or snapshot of this host has."""
+    by_id = collections.defaultdict(list)
+    for record in state.records:
+        for id_ in record.ids:
+            by_id[id_].append(record)
     for disk in state.disks:
         for vdisk in disk.vdisks:
             if is_ours(vdisk.name):
-                yield from _vdisk(state, disk, vdisk)
+                owner = vdisk.name.partition('-')[2]
+                yield from _vdisk(disk, vdisk, by_id[owner])
 
 
-def _vdisk(state: State, disk: discover.Disk, vdisk: vdisks.VDisk) -> Findings:
+def _vdisk(
+    disk: discover.Disk, vdisk: vdisks.VDisk, known: list[Record]
+) -> Findings:
+    """Compare a vdisk with the records that may own it."""
     owner = vdisk.name.partition('-')[2]
-    known = [one for one in state.records if owner in one.ids]
     named = [one for one in known if one.vdisk == vdisk.name]
     living = [one for one in known if not one.deleted]
     if any(one.here for one in living if one in named):
@@ -187,11 +211,31 @@ def _vdisk(state: State, disk: discover.Disk, vdisk: vdisks.VDisk) -> Findings:
         )
 
 
-def _record(state: State, record: Record) -> Findings:
-    if record.deleted or not record.here:
-        return
+def _records(state: State) -> Findings:
+    """Compare what Cinder has on this host with the disks."""
+    copies: dict[str, Copies] = collections.defaultdict(dict)
+    for disk in state.disks:
+        for vdisk in disk.vdisks:
+            copies[vdisk.name][disk.uuid] = disk, vdisk
+    # a migration that is being finished may leave two with one name
+    living = collections.Counter(
+        one.vdisk for one in state.records if not one.deleted
+    )
+    for record in state.records:
+        if record.here and not record.deleted:
+            yield from _record(
+                state,
+                record,
+                dict(copies.get(record.vdisk, {})),
+                living[record.vdisk] == 1,
+            )
+
+
+def _record(
+    state: State, record: Record, copies: Copies, alone: bool
+) -> Findings:
     if record.settled:
-        yield from _settled(state, record)
+        yield from _settled(state, record, copies, alone)
     elif record.stuck:
         yield Finding(
             'stuck',
@@ -206,20 +250,10 @@ def _record(state: State, record: Record) -> Findings:
         )
 
 
-def _settled(state: State, record: Record) -> Findings:
+def _settled(
+    state: State, record: Record, copies: Copies, alone: bool
+) -> Findings:
     """Compare what nobody is working on with the disks."""
-    # a migration that is being finished may leave two with one name
-    alone = not any(
-        other.vdisk == record.vdisk and not other.deleted
-        for other in state.records
-        if other is not record
-    )
-    copies = {
-        disk.uuid: (disk, vdisk)
-        for disk in state.disks
-        for vdisk in disk.vdisks
-        if vdisk.name == record.vdisk
-    }
     for disk, vdisk in copies.values():
         if vdisk.volume_id not in record.ids:
             yield Finding(
@@ -238,6 +272,18 @@ def _settled(state: State, record: Record) -> Findings:
         return
     disk, vdisk = copies.pop(record.disk)
     yield from _size(record, disk, vdisk, only=not copies)
+    if not vdisk.whole:
+        yield Finding(
+            'not-whole',
+            disk.uuid,
+            record.vdisk,
+            record.id,
+            f'the vdisk of {record.kind} {record.id} may hold bytes of '
+            'others, lacks some of its own or is half deleted: what made, '
+            'extended or deleted it was interrupted. It cannot be attached',
+            advice='repeat what was interrupted (an extension, to the same '
+            f'size), or delete the {record.kind}',
+        )
     whole = alone and _whole(record, disk, vdisk)
     for other, second in copies.values():
         repair = whole and other.health == discover.OK
@@ -254,9 +300,6 @@ def _settled(state: State, record: Record) -> Findings:
             else f'see first that the one on disk {disk.uuid} is whole, then '
             + _removal(other, record.vdisk),
         )
-
-
-Copies = dict[str, tuple[discover.Disk, vdisks.VDisk]]
 
 
 def _astray(
@@ -329,6 +372,7 @@ def _size(
     extend = (
         smaller
         and only
+        and vdisk.whole
         and record.kind == 'volume'
         and disk.health == discover.OK
     )
@@ -352,6 +396,7 @@ def _size(
 def _whole(record: Record, disk: discover.Disk, vdisk: vdisks.VDisk) -> bool:
     return (
         disk.health == discover.OK
+        and vdisk.whole
         and vdisk.volume_id in record.ids
         and vdisk.size_bytes >= record.size_gb * vdisks.GIB
     )
@@ -398,7 +443,7 @@ def _placement(state: State, disk: discover.Disk) -> Findings:
             f'take {wanted.reserved_gb}, of {wanted.total_gb} GiB',
             advice='delete or migrate vdisks, or move servers away',
         )
-    for consumer in sorted(offer.gone & offer.claims.keys()):
+    for consumer in sorted(state.nova.gone & offer.claims.keys()):
         yield Finding(
             'claim-without-server',
             disk.uuid,
@@ -420,6 +465,115 @@ def _stray(uuid: str) -> Finding:
         'Placement has a provider of a disk that this host does not have',
         advice='diskplacer-agent deletes it when servers claim nothing of it',
     )
+
+
+def _servers(state: State) -> Findings:
+    """Compare what the servers of this host have with what they claim."""
+    held = _held(state)
+    for server, request in state.nova.servers:
+        yield from _server(state, server, request, held.get(server, []))
+
+
+def unclaimed(
+    state: State, server: str
+) -> collections.abc.Iterator[claims_.Lack]:
+    """Return what a server of this host has not claimed, by disk."""
+    for uuid, request in state.nova.servers:
+        if uuid == server:
+            held = _held(state).get(server, [])
+            yield from claims_.lacks(request, held, _claims(state, server))[0]
+
+
+def _held(state: State) -> dict[str, list[tuple[str, vdisks.VDisk]]]:
+    """Return the disks and vdisks of each server."""
+    held = collections.defaultdict(list)
+    for disk in state.disks:
+        for vdisk in disk.vdisks:
+            if vdisk.server_id and is_ours(vdisk.name):
+                held[vdisk.server_id].append((disk.uuid, vdisk))
+    return held
+
+
+def _claims(state: State, server: str) -> dict[str, placement.Resources]:
+    """Return what a server has claimed of each disk."""
+    return {
+        disk: offer.claims[server]
+        for disk, offer in state.offers.items()
+        if server in offer.claims
+    }
+
+
+def _server(
+    state: State,
+    server: str,
+    request: flavor.VDiskRequest,
+    held: list[tuple[str, vdisks.VDisk]],
+) -> Findings:
+    """Compare what a server has and asks for with what it claims."""
+    found, nowhere = claims_.lacks(request, held, _claims(state, server))
+    healthy = {
+        disk.uuid: disk
+        for disk in state.disks
+        if disk.health == discover.OK and disk.uuid in state.offers
+    }
+    for lack in found:
+        refusal = f'make disk {lack.disk} healthy and known to Placement'
+        if lack.disk in healthy:
+            claims = state.offers[lack.disk].claims
+            after = publish.figures(
+                healthy[lack.disk],
+                {**claims, server: with_lack(claims.get(server, {}), lack)},
+            )
+            refusal = _no_room(after)
+        yield Finding(
+            'unclaimed',
+            lack.disk,
+            '',
+            server,
+            f'server {server} has not claimed {lack.gb} GiB and {lack.mbps} '
+            'MB/s that its flavor asks for and its vdisks here take',
+            '' if refusal else CLAIM,
+            refusal,
+        )
+    # vdisks may lie on a disk that cannot be read
+    if nowhere and len(healthy) == len(state.disks):
+        yield Finding(
+            'without-vdisks',
+            '',
+            '',
+            server,
+            f'the flavor of server {server} asks for {request.vdisks} vdisks '
+            f'of {request.vdisk_gb} GiB, of which {nowhere} neither exist nor '
+            'are claimed',
+            advice='if it is to have them, create it again without forcing '
+            'its host, or shelve and unshelve it',
+        )
+
+
+def with_lack(
+    claim: placement.Resources, lack: claims_.Lack
+) -> placement.Resources:
+    """Return a claim and what it lacks."""
+    total = {
+        placement.GB: claim.get(placement.GB, 0) + lack.gb,
+        placement.MBPS: claim.get(placement.MBPS, 0) + lack.mbps,
+    }
+    return {**claim, **{name: units for name, units in total.items() if units}}
+
+
+def _no_room(after: publish.Figures) -> str:
+    """Say why a disk cannot be claimed as these figures say; '' if it can."""
+    if after.room_gb < 0:
+        return (
+            f'the disk lacks {-after.room_gb} GiB for what is on it and '
+            'claimed: delete or migrate vdisks, or move servers away'
+        )
+    if after.used_mbps > after.total_mbps:
+        return (
+            f'{after.used_mbps} of {after.total_mbps} MB/s of the disk would '
+            'be claimed: move servers away, or state its throughput anew'
+        )
+    return ''
 
 
 def _removal(disk: discover.Disk, name: str) -> str:

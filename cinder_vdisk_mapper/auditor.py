@@ -12,81 +12,63 @@
 
 """Looks at a host for ``diskplacer-manage disk audit``, and repairs.
 
-Whether something may be repaired is decided anew, by looking again at
-everything, when nobody else can change the disk.
+A look takes a number of queries that does not grow with what is wrong. What
+may be repaired on a disk is decided anew, by looking again at the disks,
+Cinder's database and Placement, when nobody else can change the disk. Nova is
+never asked then: it may be slow.
 """
 
 import collections.abc
 import dataclasses
-import datetime
 import functools
 from typing import Any
 
 from cinder import context as cinder_context
-from cinder import exception as cinder_exc
-from cinder import objects
 from cinder.volume import configuration
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import importutils
-from oslo_utils import timeutils
 
 from cinder_vdisk_mapper import audit
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import locks
+from cinder_vdisk_mapper import records as records_
 from cinder_vdisk_mapper import room
 from cinder_vdisk_mapper import servers
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer import placement as placement_
 from nova_diskplacer import publish
+from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import vdisks
 
 LOG = logging.getLogger(__name__)
 
-# What Cinder leaves a volume or snapshot in: nobody is working on it.
-SETTLED = frozenset(
-    (
-        'available',
-        'awaiting-transfer',
-        'error',
-        'error_backing-up',
-        'error_deleting',
-        'error_extending',
-        'error_managing',
-        'error_restoring',
-        'in-use',
-    )
-)
 _DRIVER = 'cinder_vdisk_mapper.driver.VDiskMapperDriver'
-_MIGRATED = frozenset((None, '', 'none', 'success', 'error'))
 
-#: Returns which consumers of Placement are servers or migrations of Nova.
-Living = collections.abc.Callable[
-    [collections.abc.Iterable[str]], frozenset[str]
-]
+#: Returns what Nova says, given the consumers that have claimed disks.
+AskNova = collections.abc.Callable[[collections.abc.Iterable[str]], audit.Nova]
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """The backends of this host that are ours, and what they work with.
+    """The backends of this host that are ours, and what they work with."""
 
-    ``names`` are theirs in Cinder, as ``host@backend``. ``stuck_after`` is
-    how long in seconds a volume may be worked on before that is a finding.
-    """
-
-    names: tuple[str, ...]
     backends: tuple[base.Backend, ...]
     placement: placement_.PlacementClient
-    context: Any
-    living: Living
-    stuck_after: int
+    records: records_.Records
+    ask_nova: AskNova
+    _by_disk: dict[str, base.Backend] = dataclasses.field(
+        default_factory=dict, init=False
+    )
 
     def findings(self) -> list[audit.Finding]:
         """Return what does not agree, and still does not at a second look.
 
         What changes while it is looked at may look as if it did not agree.
+
+        :raises PlacementError: Placement cannot be asked.
         """
         found = audit.compare(self.look())
         if not found:
@@ -94,76 +76,117 @@ class Host:
         again = set(audit.compare(self.look()))
         return [finding for finding in found if finding in again]
 
-    def look(self) -> audit.State:
+    def look(self, nova: audit.Nova | None = None) -> audit.State:
         """Return the state of the host.
 
+        :param nova: what Nova has said; None to ask it.
         :raises PlacementError: Placement cannot be asked.
         """
-        records = list(self._records())
+        records = self.records.of_host()
         disks = {
             disk.uuid: disk
             for backend in self.backends
             for disk in backend.disks()
         }
         known = {record.vdisk for record in records}
-        for disk in disks.values():
-            for vdisk in disk.vdisks:
-                if vdisk.name not in known and audit.is_ours(vdisk.name):
-                    records += self._others(vdisk.name)
-                    known.add(vdisk.name)
+        records += self.records.others(
+            vdisk.name
+            for disk in disks.values()
+            for vdisk in disk.vdisks
+            if vdisk.name not in known and audit.is_ours(vdisk.name)
+        )
         away = {record.disk for record in records if record.disk} - set(disks)
-        providers, strays = self._offers(disks)
+        offers, strays = self._offers(disks)
+        if nova is None:
+            nova = self.ask_nova(
+                {one for offer in offers.values() for one in offer.claims}
+            )
         return audit.State(
             records=tuple(dict.fromkeys(records)),
             disks=tuple(disks[uuid] for uuid in sorted(disks)),
-            offers=providers,
+            offers=offers,
             forgotten=frozenset(filter(self._forgotten, away)),
             strays=strays,
+            nova=nova,
         )
 
-    def repair(self, finding: audit.Finding) -> bool:
-        """Repair a finding if it is still one; True if that was done.
+    def repair(
+        self, findings: collections.abc.Iterable[audit.Finding]
+    ) -> list[audit.Finding]:
+        """Repair what is still found; return what was repaired.
 
-        :raises DiskPlacerError: the disk or Placement refuses.
+        What cannot be repaired is logged, and stays a finding.
+
+        :raises PlacementError: Placement cannot be asked.
         """
-        with room.lock(f'disk-{finding.disk}'):
-            state = self.look()
-            if finding not in audit.compare(state):
-                return False
-            if finding.kind != audit.ORPHAN:
-                act = {
-                    audit.DELETE: self._delete,
-                    audit.RECORD: self._record,
-                    audit.EXTEND: self._extend,
-                    audit.PUBLISH: self._publish,
-                }[finding.repair]
-                return act(state, finding)
-        # nothing can bring it back, and wiping it may take long
-        return self._delete(state, finding)
+        due = [one for one in findings if one.repair]
+        if not due:
+            return []
+        nova = self.look().nova
+        return [
+            finding
+            for disk in sorted({one.disk for one in due})
+            for finding in self._repair(
+                disk, [one for one in due if one.disk == disk], nova
+            )
+        ]
+
+    def _repair(
+        self, disk: str, findings: list[audit.Finding], nova: audit.Nova
+    ) -> list[audit.Finding]:
+        """Repair what is found on one disk, after one more look."""
+        done = []
+        with room.lock(f'disk-{disk}'):
+            state = self.look(nova)
+            still = set(audit.compare(state))
+            due = [finding for finding in findings if finding in still]
+            orphans = [one for one in due if one.kind == audit.ORPHAN]
+            for finding in due:
+                if finding not in orphans and self._try(state, finding):
+                    done.append(finding)
+            self._publish(state, disk)
+        # nothing can bring these back, and wiping them may take long
+        gone = [one for one in orphans if self._try(state, one)]
+        if gone:
+            with room.lock(f'disk-{disk}'):
+                self._publish(state, disk)
+        return done + gone
+
+    def _try(self, state: audit.State, finding: audit.Finding) -> bool:
+        """Repair a finding; False, and the reason logged, if it cannot be."""
+        if finding.repair == audit.PUBLISH:
+            # done for the whole disk
+            return True
+        act = {
+            audit.DELETE: self._delete,
+            audit.RECORD: self._record,
+            audit.EXTEND: self._extend,
+            audit.CLAIM: self._claim,
+        }[finding.repair]
+        try:
+            return act(state, finding)
+        except exception.DiskPlacerError as error:
+            LOG.error(
+                'Not repaired: %s, %s on disk %s: %s',
+                finding.kind,
+                finding.vdisk or finding.owner,
+                finding.disk,
+                error,
+            )
+            return False
 
     def _delete(self, state: audit.State, finding: audit.Finding) -> bool:
         self._backend(finding.disk).delete(finding.disk, finding.vdisk)
-        return self._publish(state, finding)
+        return True
 
     def _record(self, state: audit.State, finding: audit.Finding) -> bool:
-        record = _find(state, finding)
-        kind = objects.Volume
-        if record.kind == 'snapshot':
-            kind = objects.Snapshot
-        found = kind.get_by_id(self.context, record.id)
-        return bool(
-            found.conditional_update(
-                {'provider_location': finding.disk},
-                {
-                    'provider_location': record.disk,
-                    'status': record.status,
-                },
-            )
-        )
+        return self.records.record(_find(state, finding), finding.disk)
 
     def _extend(self, state: audit.State, finding: audit.Finding) -> bool:
         size_gb = _find(state, finding).size_gb
-        disk = next(one for one in state.disks if one.uuid == finding.disk)
+        backend = self._backend(finding.disk)
+        # others may have been extended since the look
+        disk = backend.disk(finding.disk)
         after = dataclasses.replace(
             disk,
             vdisks=tuple(
@@ -174,101 +197,49 @@ class Host:
             ),
         )
         claims = self.placement.provider_allocations(disk.uuid)
-        if publish.figures(after, claims).room_gb < 0:
-            return False
-        self._backend(disk.uuid).extend(disk.uuid, finding.vdisk, size_gb)
-        return self._publish(state, finding)
-
-    def _publish(self, state: audit.State, finding: audit.Finding) -> bool:
-        if finding.disk in state.offers:
-            publish.sync_disk(
-                self.placement,
-                finding.disk,
-                lambda: self._backend(finding.disk).disk(finding.disk),
-            )
+        room_gb = publish.figures(after, claims).room_gb
+        if room_gb < 0:
+            raise exception.DiskError(f'the disk lacks {-room_gb} GiB for it')
+        backend.extend(disk.uuid, finding.vdisk, size_gb)
         return True
 
+    def _claim(self, state: audit.State, finding: audit.Finding) -> bool:
+        """Have a server claim what its vdisks take on a disk."""
+        had = state.offers[finding.disk].claims.get(finding.owner, {})
+        for lack in audit.unclaimed(state, finding.owner):
+            if lack.disk == finding.disk:
+                publish.claim_held(
+                    self.placement,
+                    finding.disk,
+                    finding.owner,
+                    audit.with_lack(had, lack),
+                    functools.partial(self._disk, finding.disk),
+                )
+                return True
+        return False
+
+    def _publish(self, state: audit.State, disk: str) -> None:
+        if disk in state.offers:
+            publish.sync_disk(
+                self.placement, disk, functools.partial(self._disk, disk)
+            )
+
+    def _disk(self, uuid: str) -> discover.Disk:
+        return self._backend(uuid).disk(uuid)
+
     def _backend(self, uuid: str) -> base.Backend:
-        return next(
-            backend
-            for backend in self.backends
-            if any(disk.uuid == uuid for disk in backend.disks())
-        )
+        if uuid not in self._by_disk:
+            for backend in self.backends:
+                for disk in backend.disks():
+                    self._by_disk[disk.uuid] = backend
+        return self._by_disk[uuid]
 
     def _forgotten(self, uuid: str) -> bool:
         try:
-            return all(backend.forgotten(uuid) for backend in self.backends)
+            return any(backend.forgotten(uuid) for backend in self.backends)
         except exception.DiskError:
             # another driver's word for where the volume is
             return True
-
-    def _records(self) -> collections.abc.Iterator[audit.Record]:
-        """Return the living volumes and snapshots of this host."""
-        for name in self.names:
-            for row in objects.VolumeList.get_all_by_host(self.context, name):
-                yield self._volume(row)
-            for row in objects.SnapshotList.get_all(
-                self.context, {'host': name}
-            ):
-                yield self._snapshot(row, here=True)
-
-    def _others(self, vdisk: str) -> list[audit.Record]:
-        """Return what else the database has, deleted or not, of a vdisk."""
-        kind, _, uuid = vdisk.partition('-')
-        context = self.context.elevated(read_deleted='yes')
-        if kind == 'snapshot':
-            return [
-                self._snapshot(row, self._volume_here(row.volume_id))
-                for row in _by_id(objects.Snapshot, context, uuid)
-            ]
-        renamed = objects.VolumeList.get_all(
-            context, filters={'_name_id': uuid}
-        )
-        return [
-            self._volume(row)
-            for row in (*_by_id(objects.Volume, context, uuid), *renamed)
-        ]
-
-    def _volume(self, row: Any) -> audit.Record:
-        settled = row.status in SETTLED and row.migration_status in _MIGRATED
-        return audit.Record(
-            id=row.id,
-            vdisk=f'volume-{row.name_id}',
-            disk=row.provider_location or None,
-            size_gb=row.size,
-            status=row.status,
-            here=self._here(row.host),
-            settled=settled,
-            stuck=not settled and self._stuck(row),
-            deleted=bool(row.deleted),
-        )
-
-    def _snapshot(self, row: Any, here: bool) -> audit.Record:
-        settled = row.status in SETTLED
-        return audit.Record(
-            id=row.id,
-            vdisk=f'snapshot-{row.id}',
-            disk=row.provider_location or None,
-            size_gb=row.volume_size,
-            status=row.status,
-            here=here,
-            settled=settled,
-            stuck=not settled and self._stuck(row),
-            deleted=bool(row.deleted),
-        )
-
-    def _volume_here(self, uuid: str) -> bool:
-        context = self.context.elevated(read_deleted='yes')
-        found = _by_id(objects.Volume, context, uuid)
-        return any(self._here(row.host) for row in found)
-
-    def _here(self, host: str | None) -> bool:
-        return (host or '').partition('#')[0] in self.names
-
-    def _stuck(self, row: Any) -> bool:
-        since = row.updated_at or row.created_at
-        age = timeutils.utcnow(with_timezone=True) - since
-        return bool(age > datetime.timedelta(seconds=self.stuck_after))
 
     def _offers(
         self, disks: collections.abc.Iterable[str]
@@ -279,16 +250,10 @@ class Host:
             for uuid in disks
             if (provider := self.placement.provider(uuid))
         }
-        claims = {
-            uuid: self.placement.provider_allocations(uuid) for uuid in here
-        }
-        consumers = {one for claimed in claims.values() for one in claimed}
-        gone = frozenset(consumers) - self.living(consumers)
         offers = {
             uuid: audit.Offer(
                 self.placement.inventories(uuid)[1],
-                claims[uuid],
-                gone & claims[uuid].keys(),
+                self.placement.provider_allocations(uuid),
             )
             for uuid in here
         }
@@ -310,17 +275,11 @@ def _find(state: audit.State, finding: audit.Finding) -> audit.Record:
     )
 
 
-def _by_id(kind: Any, context: Any, uuid: str) -> list[Any]:
-    try:
-        return [kind.get_by_id(context, uuid)]
-    except cinder_exc.NotFound:
-        return []
-
-
 def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Host:
     """Return this host as cinder.conf describes it.
 
-    :param stuck_after: see :class:`Host`.
+    :param stuck_after: how long in seconds a volume may be worked on before
+        that is a finding.
     :raises DiskPlacerError: cinder.conf has no backend of ours, or lacks
         what these work with.
     """
@@ -354,20 +313,36 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Host:
         )
     context = cinder_context.get_admin_context()
     return Host(
-        tuple(names),
         tuple(backends.values()),
         placement_.PlacementClient.from_conf(config),
-        context,
-        functools.partial(_living, context),
-        stuck_after,
+        records_.Records(context, tuple(names), stuck_after),
+        functools.partial(
+            _ask_nova,
+            context,
+            {name.partition('@')[0] for name in names} | {config.host},
+        ),
     )
 
 
-def _living(
-    context: Any, consumers: collections.abc.Iterable[str]
-) -> frozenset[str]:
+def _ask_nova(
+    context: Any,
+    hosts: collections.abc.Iterable[str],
+    consumers: collections.abc.Iterable[str],
+) -> audit.Nova:
+    consumers = frozenset(consumers)
     try:
-        return servers.living(context, consumers)
+        found = servers.of_hosts(context, hosts)
+        gone = consumers - found.keys()
+        if gone:
+            gone -= servers.living(context, hosts)
     except servers.NovaError as error:
         LOG.warning('Claims are not compared with servers: %s', error)
-        return frozenset(consumers)
+        return audit.Nova()
+    return audit.Nova(
+        tuple(
+            (uuid, server.request)
+            for uuid, server in sorted(found.items())
+            if server and server.request
+        ),
+        gone,
+    )

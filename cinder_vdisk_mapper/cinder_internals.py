@@ -104,7 +104,7 @@ VOLUME: internals.Names = (
     Name(
         'cinder.volume.configuration',
         'Configuration',
-        "A backend's options, for ``cinder-vdisk-audit``.",
+        "A backend's options, for ``disk audit``.",
     ),
     Name(
         'cinder.objects',
@@ -211,22 +211,45 @@ VOLUME: internals.Names = (
     *(
         Name('cinder.objects', name, 'Volumes in the database.')
         for name in (
-            'Volume',
-            'Volume.exists',
             'Volume.get_by_id',
             'VolumeAttachmentList.get_all_by_instance_uuid',
-            'VolumeList.get_all',
-            'VolumeList.get_all_by_host',
         )
     ),
     *(
-        Name('cinder.objects', name, 'Snapshots in the database.')
-        for name in ('Snapshot', 'Snapshot.exists', 'SnapshotList.get_all')
+        Name(
+            'cinder.db.models',
+            name,
+            'The rows of volumes and snapshots: those of a host, and of many '
+            'ids at once.',
+        )
+        for name in (
+            'Snapshot',
+            'Snapshot.provider_location',
+            'Snapshot.status',
+            'Snapshot.volume_id',
+            'Snapshot.volume_size',
+            'Volume',
+            'Volume._name_id',
+            'Volume.host',
+            'Volume.migration_status',
+            'Volume.name_id',
+            'Volume.provider_location',
+            'Volume.size',
+            'Volume.status',
+        )
+    ),
+    *(
+        Name(
+            'cinder.db.api',
+            f'main_context_manager.{name}.using',
+            'Transactions of the database.',
+        )
+        for name in ('reader', 'writer')
     ),
     Name(
         'cinder.objects',
         'register_all',
-        'The objects, for ``cinder-vdisk-audit``.',
+        'The objects, for ``disk audit``.',
     ),
     Name(
         'cinder.context',

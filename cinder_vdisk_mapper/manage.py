@@ -22,7 +22,6 @@ from typing import Any
 
 from cinder import context as cinder_context
 from cinder import exception as cinder_exc
-from cinder import objects
 from cinder.privsep import format_inspector
 from cinder.volume import volume_types
 from cinder.volume import volume_utils
@@ -31,6 +30,7 @@ from oslo_config import cfg
 from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import names
+from cinder_vdisk_mapper import records
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import vdisks
 
@@ -82,10 +82,12 @@ class Manage(core.Core):
     ) -> list[dict[str, Any]]:
         """List the vdisks that are volumes or may be."""
         known = {names.volume(volume): volume.id for volume in cinder_volumes}
+        held = self._vdisks()
+        managed = self._managed(held)
         entries = [
             _entry(disk, vdisk, known.get(vdisk.name))
-            for disk, vdisk in self._vdisks()
-            if vdisk.name in known or not self._is_managed(vdisk.name)
+            for disk, vdisk in held
+            if vdisk.name in known or vdisk.name not in managed
         ]
         return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
 
@@ -129,10 +131,12 @@ class Manage(core.Core):
         known = {
             names.snapshot(snapshot): snapshot for snapshot in cinder_snapshots
         }
+        held = self._vdisks()
+        managed = self._managed(held)
         entries = []
-        for disk, vdisk in self._vdisks():
+        for disk, vdisk in held:
             snapshot = known.get(vdisk.name)
-            if snapshot is None and self._is_managed(vdisk.name):
+            if snapshot is None and vdisk.name in managed:
                 continue
             entry = _entry(disk, vdisk, snapshot.id if snapshot else None)
             source = snapshot and _reference(
@@ -146,17 +150,13 @@ class Manage(core.Core):
             (disk, vdisk) for disk in self.disks() for vdisk in disk.vdisks
         ]
 
-    def _is_managed(self, name: str) -> bool:
-        context = cinder_context.get_admin_context()
-        if snapshot_id := names.snapshot_id(name):
-            return bool(objects.Snapshot.exists(context, snapshot_id))
-        if volume_id := names.volume_id(name):
-            # one that was migrated to here is named by another id
-            return objects.Volume.exists(context, volume_id) or name in map(
-                names.volume,
-                objects.VolumeList.get_all_by_host(context, self.host),
-            )
-        return False
+    @staticmethod
+    def _managed(held: list[tuple[discover.Disk, vdisks.VDisk]]) -> set[str]:
+        """Return the names of the vdisks that are Cinder's already."""
+        return records.managed(
+            cinder_context.get_admin_context(),
+            {vdisk.name for _, vdisk in held},
+        )
 
     def _checked(
         self, reference: dict[str, Any], ours: str
@@ -186,7 +186,7 @@ class Manage(core.Core):
             )
         ((disk, vdisk),) = found
         name = vdisk.name
-        if name != ours and self._is_managed(name):
+        if name != ours and self._managed(found):
             raise cinder_exc.ManageExistingAlreadyManaged(volume_ref=source)
         format_ = format_inspector.get_format_if_safe(
             path=self.backend.device_path(disk.uuid, name),

@@ -22,6 +22,7 @@ from cinder.compute import nova
 from keystoneauth1 import exceptions as ks_exc
 from novaclient import exceptions as nova_exc
 from oslo_config import cfg
+from oslo_log import log as logging
 from requests import exceptions as requests_exc
 
 from cinder_vdisk_mapper import conf
@@ -30,11 +31,22 @@ from nova_diskplacer import flavor
 from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.profiles import catalogue
 
+LOG = logging.getLogger(__name__)
+
 # The first microversion that embeds the flavor's extra specs.
 _MICROVERSION = '2.47'
 
 # The first microversion that shows the UUIDs of migrations.
 _MIGRATIONS = '2.59'
+
+# Has novaclient list all servers, a page in a request.
+_ALL = -1
+
+# Statuses of servers whose claims stay as they are.
+_SETTLED = frozenset(
+    ('ACTIVE', 'ERROR', 'PAUSED', 'RESCUE', 'SHUTOFF', 'SUSPENDED')
+)
+_TASK = 'OS-EXT-STS:task_state'
 
 # Seconds that Nova may take to answer.
 _TIMEOUT = 30
@@ -73,27 +85,59 @@ def get(context: Any, uuid: str) -> Server | None:
     return parse(server.to_dict())
 
 
-def living(
-    context: Any, uuids: collections.abc.Iterable[str]
-) -> frozenset[str]:
-    """Return which of these consumers are servers or migrations.
+def of_hosts(
+    context: Any, hosts: collections.abc.Iterable[str]
+) -> dict[str, Server | None]:
+    """Return the servers of some hosts by their UUIDs.
+
+    None stands for a server that is being built or moved, whose claims may
+    be on their way, and for one whose flavor cannot be understood.
 
     :raises NovaError: Nova cannot be asked.
     """
-    known, others = set(), set()
-    with _explained('servers'):
-        client = _client(context, _MIGRATIONS)
-    for uuid in uuids:
+    found = {}
+    with _explained('servers', missing=True):
+        client = _client(context, _MICROVERSION)
+        rows = [
+            one.to_dict()
+            for host in sorted(hosts)
+            for one in client.servers.list(
+                search_opts={'all_tenants': 1, 'host': host}, limit=_ALL
+            )
+        ]
+    for row in rows:
+        settled = row.get('status') in _SETTLED and not row.get(_TASK)
         try:
-            with _explained(f'server {uuid}'):
-                client.servers.get(uuid)
-            known.add(uuid)
-        except nova_exc.NotFound:
-            others.add(uuid)
-    if others:
+            found[row['id']] = parse(row) if settled else None
+        except NovaError as error:
+            LOG.warning('Not compared with its claims: %s', error)
+            found[row['id']] = None
+    return found
+
+
+def living(
+    context: Any, hosts: collections.abc.Iterable[str]
+) -> frozenset[str]:
+    """Return the UUIDs of all servers, and of the migrations of some hosts.
+
+    :raises NovaError: Nova cannot be asked.
+    """
+    known = set()
+    with _explained('servers and migrations', missing=True):
+        client = _client(context, _MIGRATIONS)
+        for one in client.servers.list(
+            detailed=False,
+            # these hold their claims
+            search_opts={'all_tenants': 1, 'soft_deleted': 1},
+            limit=_ALL,
+        ):
+            known.add(one.id)
         # a server that moves claims its old host by its migration's UUID
-        with _explained('migrations'):
-            known |= {one.uuid for one in client.migrations.list()} & others
+        for host in sorted(hosts):
+            marker = None
+            while page := client.migrations.list(host=host, marker=marker):
+                known |= {one.uuid for one in page}
+                marker = page[-1].uuid
     return frozenset(known)
 
 
@@ -107,16 +151,22 @@ def _client(context: Any, microversion: str) -> Any:
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> collections.abc.Iterator[None]:
+def _explained(
+    what: str, missing: bool = False
+) -> collections.abc.Iterator[None]:
+    """Raise NovaError where Nova cannot be asked.
+
+    :param missing: whether a 404 is such an error, too.
+    """
     try:
         yield
-    except nova_exc.NotFound:
-        raise
     except (
         ks_exc.ClientException,
         nova_exc.ClientException,
         requests_exc.RequestException,
     ) as error:
+        if isinstance(error, nova_exc.NotFound) and not missing:
+            raise
         raise NovaError(
             f'Nova cannot be asked about {what} ({error}); see [nova] in '
             'cinder.conf'

@@ -54,11 +54,14 @@ class Provider:
 class Allocations:
     """What a consumer has claimed, by provider.
 
-    ``project_id`` is None where it has claimed nothing.
+    ``project_id`` is None where it has claimed nothing. ``generation`` is
+    the consumer's.
     """
 
     project_id: str | None
     resources: dict[str, Resources]
+    user_id: str | None = None
+    generation: int | None = None
 
 
 class PlacementClient:
@@ -298,6 +301,49 @@ class PlacementClient:
             {
                 provider: allocation['resources']
                 for provider, allocation in found['allocations'].items()
+            },
+            found.get('user_id'),
+            found.get('consumer_generation'),
+        )
+
+    def reshape(
+        self,
+        uuid: str,
+        generation: int,
+        inventories: Inventories,
+        server: str,
+        allocations: Allocations,
+    ) -> None:
+        """Replace a provider's inventories and a server's allocations at once.
+
+        :param generation: the provider's.
+        :param allocations: all that the server claims then, of any provider,
+            with the generation that it was read with.
+        """
+        self._call(
+            'post',
+            '/reshaper',
+            {
+                'inventories': {
+                    uuid: {
+                        'resource_provider_generation': generation,
+                        'inventories': inventories,
+                    }
+                },
+                'allocations': {
+                    server: {
+                        'allocations': {
+                            provider: {'resources': resources}
+                            for provider, resources in (
+                                allocations.resources.items()
+                            )
+                        },
+                        'project_id': allocations.project_id,
+                        'user_id': allocations.user_id,
+                        'consumer_generation': allocations.generation,
+                        'consumer_type': 'INSTANCE',
+                    }
+                },
             },
         )
 

@@ -132,6 +132,70 @@ def sync_disk(
     )
 
 
+def claim_held(
+    client: PlacementClient,
+    uuid: str,
+    server: str,
+    claim: Resources,
+    look: collections.abc.Callable[[], discover.Disk],
+) -> None:
+    """Have a server claim what its vdisks take on a disk; repeatable.
+
+    One request changes what the server claims of the disk and what is
+    reserved of it, so that nothing counts twice or is anybody else's between
+    the two. What else the server has claimed stays.
+
+    :param claim: what the server should claim of the disk at least.
+    :param look: see :func:`sync_disk`.
+    :raises DiskError: the disk lacks the room.
+    :raises Conflict: others kept changing the provider or the server.
+    :raises PlacementError: Placement does not answer or refuses, or the
+        server has no allocations any more.
+    """
+    refusal = ''
+    for _ in range(_ATTEMPTS):
+        generation, _present = client.inventories(uuid)
+        disk = look()
+        claims = client.provider_allocations(uuid)
+        allocations = client.allocations(server)
+        if not allocations.resources:
+            raise exception.PlacementError(
+                f'server {server} has no allocations in Placement any more'
+            )
+        before = claims.get(server, {})
+        mine = {
+            name: max(before.get(name, 0), claim.get(name, 0))
+            for name in before.keys() | claim.keys()
+        }
+        wanted = figures(disk, {**claims, server: mine})
+        if wanted.room_gb < 0 or wanted.used_mbps > wanted.total_mbps:
+            raise exception.DiskError(
+                f'disk {uuid} lacks the room: {wanted.used_gb} GiB would be '
+                f'claimed and {wanted.reserved_gb} reserved of '
+                f'{wanted.total_gb}, and {wanted.used_mbps} of '
+                f'{wanted.total_mbps} MB/s claimed'
+            )
+        try:
+            client.reshape(
+                uuid,
+                generation,
+                _inventories(wanted),
+                server,
+                dataclasses.replace(
+                    allocations,
+                    resources={**allocations.resources, uuid: mine},
+                ),
+            )
+        except exception.Conflict as error:
+            refusal = str(error)
+            continue
+        return
+    raise exception.Conflict(
+        f'Placement refused {_ATTEMPTS} times to have server {server} claim '
+        f'what it has on disk {uuid}: {refusal}'
+    )
+
+
 def same(present: Inventories, wanted: Figures) -> bool:
     """Tell whether a disk's provider says what it should."""
     return _same(present, _inventories(wanted))

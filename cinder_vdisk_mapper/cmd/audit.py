@@ -148,9 +148,7 @@ def _run(
         due = [one for one in found if one.repair and one not in repaired]
         if not due:
             break
-        for finding in due:
-            if host.repair(finding):
-                repaired.append(finding)
+        repaired += host.repair(due)
         again = host.findings()
         if set(again) >= set(found):
             break

@@ -14,6 +14,7 @@
 
 import json
 import re
+from urllib import parse
 
 import fixtures
 from wsgi_intercept import interceptor
@@ -41,7 +42,8 @@ class Intercept(fixtures.Fixture):
 class NovaAPI(fixtures.Fixture):
     """A Nova API that knows just the servers that it is told of.
 
-    Answers GET /servers/{id}; 503 while ``down``.
+    Answers GET /servers/{id}, /servers, /servers/detail (of a host, if one
+    is named) and /os-migrations, of which there are none; 503 while ``down``.
 
     ``requests`` holds (path, microversion) of each request.
     """
@@ -59,6 +61,7 @@ class NovaAPI(fixtures.Fixture):
         """Add a server as microversion 2.47 shows it to an admin."""
         self.servers[uuid] = {
             'id': uuid,
+            'status': 'ACTIVE',
             'tenant_id': project_id,
             'OS-EXT-SRV-ATTR:host': host,
             'flavor': {'extra_specs': extra_specs or {}},
@@ -67,13 +70,28 @@ class NovaAPI(fixtures.Fixture):
     def _application(self, environ, start_response):
         path = environ['PATH_INFO']
         self.requests.append((path, environ.get('HTTP_OPENSTACK_API_VERSION')))
+        query = parse.parse_qs(environ.get('QUERY_STRING', ''))
         found = re.search('/servers/([^/]+)$', path)
         server = self.servers.get(found[1]) if found else None
         if self.down:
             status, body = '503 Service Unavailable', {}
+        elif path.endswith(('/servers', '/servers/detail')):
+            # all are on the first page
+            page = [] if 'marker' in query else self._listed(query)
+            status, body = '200 OK', {'servers': page}
+        elif path.endswith('/os-migrations'):
+            status, body = '200 OK', {'migrations': []}
         elif server:
             status, body = '200 OK', {'server': server}
         else:
             status, body = '404 Not Found', {'itemNotFound': {'code': 404}}
         start_response(status, [('Content-Type', 'application/json')])
         return [json.dumps(body).encode()]
+
+    def _listed(self, query):
+        (host,) = query.get('host', [None])
+        return [
+            one
+            for one in self.servers.values()
+            if host in (None, one.get('OS-EXT-SRV-ATTR:host'))
+        ]

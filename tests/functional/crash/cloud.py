@@ -474,11 +474,7 @@ class Cloud:
     def repair(self):
         """Repair as the audit does, and return what was done."""
         host = self.audited
-        return [
-            one.kind
-            for one in host.findings()
-            if one.repair and host.repair(one)
-        ]
+        return [one.kind for one in host.repair(host.findings())]
 
     def offered(self, uuid):
         """Return the GiB of a disk that Placement offers, and should."""

@@ -19,6 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from cinder_vdisk_mapper import audit
+from nova_diskplacer import flavor
 from nova_diskplacer import placement
 from nova_diskplacer import publish
 from nova_diskplacer.disks import discover
@@ -50,11 +51,26 @@ def vdisk(id_=ID, kind='volume', size_gb=2, owner=None, server=None):
     )
 
 
-def offer(disk, claims=None, gone=()):
-    """Return what Placement should have of a disk."""
-    claims = {one: {placement.GB: gb} for one, gb in (claims or {}).items()}
+def offer(disk, claims=None, mbps=None):
+    """Return what Placement should have of a disk.
+
+    :param claims: GiB by server.
+    :param mbps: MB/s by server.
+    """
+    claims, mbps = claims or {}, mbps or {}
+    claims = {
+        one: {
+            name: amount[one]
+            for name, amount in (
+                (placement.GB, claims),
+                (placement.MBPS, mbps),
+            )
+            if one in amount
+        }
+        for one in claims.keys() | mbps.keys()
+    }
     figures = publish.figures(disk, claims)
-    return audit.Offer(inventories(figures), claims, frozenset(gone))
+    return audit.Offer(inventories(figures), claims)
 
 
 def inventories(figures):
@@ -96,7 +112,7 @@ def state(records=(), disks=None, offers=None, **fields):
     )
 
 
-class CompareTestCase(unittest.TestCase):
+class AuditTestCase(unittest.TestCase):
     def assertFound(self, expected, state):
         """Compare (kind, disk, repair) of the findings; returns these."""
         found = audit.compare(state)
@@ -108,6 +124,8 @@ class CompareTestCase(unittest.TestCase):
             self.assertNotEqual('', one.repair or one.advice, one)
         return found
 
+
+class CompareTestCase(AuditTestCase):
     def test_agrees(self):
         self.assertFound(
             [],
@@ -308,14 +326,169 @@ class CompareTestCase(unittest.TestCase):
             state(
                 [],
                 {'d1': disk},
-                {'d1': offer(disk, {SERVER: 2, OTHER: 1}, [SERVER])},
+                {'d1': offer(disk, {SERVER: 2, OTHER: 1})},
+                nova=audit.Nova(gone=frozenset([SERVER])),
             ),
         )
         self.assertEqual(SERVER, found[0].owner)
 
+    def test_what_is_not_whole(self):
+        half = dataclasses.replace(vdisk(), whole=False)
+        self.assertFound(
+            [('not-whole', 'd1', '')], state([volume()], {'d1': [half]})
+        )
+        # a clone that is half copied is not recorded, nor does it replace
+        # the copy that is
+        self.assertFound(
+            [('not-recorded', 'd1', '')],
+            state([volume(disk=None)], {'d1': [half]}),
+        )
+        self.assertFound(
+            [('not-whole', 'd1', ''), ('second-copy', 'd2', '')],
+            state([volume()], {'d1': [half], 'd2': [vdisk()]}),
+        )
+        small = dataclasses.replace(half, size_bytes=GIB)
+        self.assertFound(
+            [('not-whole', 'd1', ''), ('wrong-size', 'd1', '')],
+            state([volume()], {'d1': [small]}),
+        )
+
     def test_provider_without_disk(self):
         self.assertFound(
             [('provider-without-disk', 'd9', '')], state(strays=('d9',))
+        )
+
+
+REQUEST = flavor.VDiskRequest(vdisks=2, vdisk_gb=2, vdisk_mbps=50)
+
+
+class ServersTestCase(AuditTestCase):
+    """Servers whose flavor asks for two vdisks of 2 GiB, 50 MB/s each."""
+
+    def server(self, held, offers=None, total_gb=100, mbps=100, **request):
+        """Return a state with a server's vdisks on its disks."""
+        request = dataclasses.replace(REQUEST, **request)
+        disks = {
+            name: dataclasses.replace(
+                fakes.disk(
+                    name,
+                    total_gb,
+                    held=[vdisk(id_, server=SERVER) for id_ in ids],
+                ),
+                mbps=mbps,
+            )
+            for name, ids in held.items()
+        }
+        return state(
+            [volume(id_, disk) for disk, ids in held.items() for id_ in ids],
+            disks,
+            {
+                name: offer(disks[name], *claims)
+                for name, claims in (offers or {}).items()
+            },
+            nova=audit.Nova(((SERVER, request),)),
+        )
+
+    def test_claimed(self):
+        both = {SERVER: 2}, {SERVER: 50}
+        for held in (
+            {'d1': [ID], 'd2': [OTHER]},
+            # not filled yet
+            {'d1': [ID], 'd2': []},
+            {'d1': [], 'd2': []},
+        ):
+            self.assertFound([], self.server(held, {'d1': both, 'd2': both}))
+
+    def test_attached_while_it_ran(self):
+        third = str(uuid.UUID(int=3))
+        both = {SERVER: 2}, {SERVER: 50}
+        self.assertFound(
+            [],
+            self.server(
+                {'d0': [ID], 'd1': [OTHER], 'd2': [third]},
+                {'d1': both, 'd2': both},
+            ),
+        )
+
+    def test_extended(self):
+        both = {SERVER: 2}, {SERVER: 50}
+        found = self.server(
+            {'d1': [ID], 'd2': [OTHER]}, {'d1': both, 'd2': both}
+        )
+        disk = found.disks[0]
+        larger = dataclasses.replace(
+            disk, vdisks=(vdisk(size_gb=7, server=SERVER),)
+        )
+        records = (volume(size_gb=7), found.records[1])
+        self.assertFound(
+            [],
+            dataclasses.replace(
+                found,
+                records=records,
+                disks=(larger, found.disks[1]),
+                offers=found.offers | {'d1': offer(larger, *both)},
+            ),
+        )
+
+    def test_forced_or_healed(self):
+        found = self.assertFound(
+            [
+                ('unclaimed', 'd1', audit.CLAIM),
+                ('unclaimed', 'd2', audit.CLAIM),
+            ],
+            self.server({'d1': [ID], 'd2': [OTHER]}),
+        )
+        self.assertEqual({SERVER}, {one.owner for one in found})
+        self.assertIn('2 GiB and 50 MB/s', found[0].message)
+
+    def test_only_what_lacks(self):
+        for claims, lacking in (
+            (({SERVER: 2},), '0 GiB and 50 MB/s'),
+            (({}, {SERVER: 50}), '2 GiB and 0 MB/s'),
+            (({SERVER: 1}, {SERVER: 50}), '1 GiB and 0 MB/s'),
+        ):
+            (found,) = self.assertFound(
+                [('unclaimed', 'd1', audit.CLAIM)],
+                self.server(
+                    {'d1': [ID], 'd2': [OTHER]},
+                    {'d1': claims, 'd2': ({SERVER: 2}, {SERVER: 50})},
+                ),
+            )
+            self.assertIn(lacking, found.message)
+
+    def test_no_room(self):
+        (found,) = self.assertFound(
+            [('unclaimed', 'd1', '')],
+            self.server(
+                {'d1': [ID, OTHER]}, {'d1': ({}, {OTHER: 10})}, mbps=100
+            ),
+        )
+        self.assertIn('110 of 100 MB/s', found.advice)
+        found = self.assertFound(
+            [('oversold', 'd1', ''), ('unclaimed', 'd1', '')],
+            self.server(
+                {'d1': [ID, OTHER]}, {'d1': ({OTHER: 3},)}, total_gb=5
+            ),
+        )
+        self.assertIn('lacks 2 GiB', found[1].advice)
+
+    def test_neither_claimed_nor_there(self):
+        found = self.assertFound(
+            [('without-vdisks', '', '')], self.server({'d1': []})
+        )
+        self.assertIn('2 neither exist', found[0].message)
+        found = self.assertFound(
+            [('unclaimed', 'd1', audit.CLAIM), ('without-vdisks', '', '')][
+                ::1
+            ],
+            self.server({'d1': [ID]}),
+        )
+
+    def test_a_disk_that_cannot_be_read_may_have_them(self):
+        found = self.server({'d1': []})
+        away = discover.missing('d2', '/disks/d2')
+        self.assertFound(
+            [], dataclasses.replace(found, disks=(*found.disks, away))
         )
 
 

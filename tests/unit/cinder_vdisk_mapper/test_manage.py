@@ -15,10 +15,10 @@
 from unittest import mock
 
 from cinder import exception as cinder_exc
-from cinder import objects
 from cinder.privsep import format_inspector
 from cinder.volume import volume_types
 
+from cinder_vdisk_mapper import records
 from nova_diskplacer.disks import vdisks
 from tests.unit.cinder_vdisk_mapper import test_driver
 from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
@@ -41,11 +41,8 @@ def snapshot(**fields):
 class ManageTestCase(test_driver.DriverTestCase):
     def setUp(self):
         super().setUp()
-        self.patch(objects.Volume, 'exists', self.exists)
-        self.patch(objects.Snapshot, 'exists', self.exists)
-        self.patch(
-            objects.VolumeList, 'get_all_by_host', lambda *_: self.volumes
-        )
+        self.queries = []
+        self.patch(records, 'managed', self.managed)
         self.patch(
             volume_types, 'is_encrypted', lambda _, type_: type_ == 'secret'
         )
@@ -54,7 +51,6 @@ class ManageTestCase(test_driver.DriverTestCase):
         )
         self.format.return_value = 'raw'
         self.known = set()
-        self.volumes = []
 
     def patch(self, target, name, new):
         patch = mock.patch.object(target, name, new)
@@ -62,8 +58,9 @@ class ManageTestCase(test_driver.DriverTestCase):
         self.addCleanup(patch.stop)
         return new
 
-    def exists(self, context, id_):
-        return id_ in self.known
+    def managed(self, context, names):
+        self.queries.append(names)
+        return {name for name in names if name.partition('-')[2] in self.known}
 
     def put(self, name='old', size=10, disk='a', owner=''):
         """Put a vdisk on a disk; returns the reference to it."""
@@ -164,8 +161,7 @@ class VolumeTestCase(ManageTestCase):
         )
 
     def test_already_managed(self):
-        self.known = {'other', 'sother'}
-        self.volumes = [mock.Mock(id='x', name_id='migrated')]
+        self.known = {'other', 'sother', 'migrated'}
         for name in ('volume-other', 'snapshot-sother', 'volume-migrated'):
             self.refused(
                 f'Volume a/{name} already managed',
@@ -279,6 +275,8 @@ class VolumeTestCase(ManageTestCase):
         everything = self.driver.get_manageable_volumes(
             ours, None, 10, 0, ['size'], ['desc']
         )
+        # one question, however many there are
+        self.assertEqual(1, len(self.queries))
         self.assertEqual(
             [
                 ('a/unmanaged-4', 4, True, None),

@@ -126,28 +126,53 @@ class ServersTestCase(testtools.TestCase):
             self.assertRaises(servers.NovaError, servers.get, None, 'server')
 
     @mock.patch('cinder.compute.nova.novaclient')
-    def test_living(self, client):
-        def get(uuid):
-            if uuid != 'server':
-                raise nova_exc.NotFound(404)
-
-        client.return_value.servers.get.side_effect = get
-        migrations = client.return_value.migrations.list
-        migrations.return_value = [
-            mock.Mock(uuid='migration'),
-            mock.Mock(uuid='of another host'),
+    def test_of_hosts(self, client):
+        settled = {**ANSWER, 'status': 'ACTIVE'}
+        bad = {'extra_specs': {'diskplacer:vdisks': 'many'}}
+        rows = [
+            settled,
+            {**settled, 'id': 'moving', 'OS-EXT-STS:task_state': 'migrating'},
+            {**settled, 'id': 'resized', 'status': 'VERIFY_RESIZE'},
+            {**settled, 'id': 'odd', 'flavor': bad},
         ]
+        client.return_value.servers.list.return_value = [
+            mock.Mock(**{'to_dict.return_value': row}) for row in rows
+        ]
+        found = servers.of_hosts(None, ['host'])
         self.assertEqual(
-            {'server', 'migration'},
-            servers.living(None, ['server', 'migration', 'gone']),
+            {
+                'server': servers.parse(ANSWER),
+                'moving': None,
+                'resized': None,
+                'odd': None,
+            },
+            found,
+        )
+        client.return_value.servers.list.assert_called_once_with(
+            search_opts={'all_tenants': 1, 'host': 'host'}, limit=-1
+        )
+        client.return_value.servers.list.side_effect = nova_exc.NotFound(404)
+        self.assertRaises(servers.NovaError, servers.of_hosts, None, ['host'])
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_living(self, client):
+        listed = client.return_value.servers.list
+        listed.return_value = [mock.Mock(id='server')]
+        migrations = client.return_value.migrations.list
+        pages = {
+            None: [mock.Mock(uuid='m1'), mock.Mock(uuid='m2')],
+            'm2': [mock.Mock(uuid='m3')],
+        }
+        migrations.side_effect = lambda host, marker: pages.get(marker, [])
+        self.assertEqual(
+            {'server', 'm1', 'm2', 'm3'}, servers.living(None, ['host'])
         )
         # its own UUID is shown by later microversions only
         self.assertEqual('2.59', client.call_args.kwargs['api_version'])
-        migrations.reset_mock()
-        self.assertEqual({'server'}, servers.living(None, ['server']))
-        migrations.assert_not_called()
+        # one request each, however many servers there are
+        self.assertEqual(1, listed.call_count)
         migrations.side_effect = ks_exc.ConnectFailure()
-        self.assertRaises(servers.NovaError, servers.living, None, ['gone'])
+        self.assertRaises(servers.NovaError, servers.living, None, ['host'])
         client.side_effect = ks_exc.EndpointNotFound()
         self.assertRaises(servers.NovaError, servers.living, None, [])
 

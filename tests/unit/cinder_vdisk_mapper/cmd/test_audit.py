@@ -45,12 +45,12 @@ class Host:
     def findings(self):
         return list(self.found)
 
-    def repair(self, finding):
-        if finding in self.refused:
-            return False
-        self.found.remove(finding)
-        self.found += self.hidden.pop(finding, [])
-        return True
+    def repair(self, findings):
+        done = [one for one in findings if one not in self.refused]
+        for finding in done:
+            self.found.remove(finding)
+            self.found += self.hidden.pop(finding, [])
+        return done
 
 
 class RunTestCase(unittest.TestCase):

@@ -1,0 +1,202 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What Cinder's database has of the volumes and snapshots of a host.
+
+Many are asked for at once: the number of queries does not grow with what is
+wrong, but for one more for each 500 vdisks that are asked about.
+"""
+
+import collections.abc
+import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from cinder.db import api as db_api
+from cinder.db import models
+from oslo_utils import timeutils
+
+from cinder_vdisk_mapper import audit
+from cinder_vdisk_mapper import names as names_
+
+Volume = models.Volume
+Snapshot = models.Snapshot
+
+# What Cinder leaves a volume or snapshot in: nobody is working on it.
+SETTLED = frozenset(
+    (
+        'available',
+        'awaiting-transfer',
+        'error',
+        'error_backing-up',
+        'error_deleting',
+        'error_extending',
+        'error_managing',
+        'error_restoring',
+        'in-use',
+    )
+)
+_MIGRATED = frozenset((None, '', 'none', 'success', 'error'))
+
+# Ids in one query: databases limit the number of its parameters.
+_BATCH = 500
+
+VDiskNames = collections.abc.Iterable[str]
+
+
+class Records:
+    """Reads volumes and snapshots from Cinder's database.
+
+    :param context: an administrator's.
+    :param backends: the backends of this host, as ``host@backend``.
+    :param stuck_after: see :class:`audit.Record`; in seconds.
+    """
+
+    def __init__(
+        self, context: Any, backends: tuple[str, ...], stuck_after: int
+    ) -> None:
+        self._context = context
+        self._backends = backends
+        self._stuck_after = stuck_after
+
+    def of_host(self) -> list[audit.Record]:
+        """Return the living volumes and snapshots of the backends."""
+        here = sa.or_(
+            sa.false(),
+            *(
+                condition
+                for name in self._backends
+                for condition in (
+                    Volume.host == name,
+                    Volume.host.startswith(name + '#', autoescape=True),
+                )
+            ),
+        )
+        return [
+            *self._volumes(here, sa.not_(Volume.deleted)),
+            *self._snapshots(here, sa.not_(Snapshot.deleted)),
+        ]
+
+    def others(self, vdisks: VDiskNames) -> list[audit.Record]:
+        """Return all, on any host, deleted or not, that may own vdisks.
+
+        :param vdisks: their names; what is no volume's and no snapshot's is
+            nobody's.
+        """
+        vdisks = set(vdisks)
+        volumes = filter(None, map(names_.volume_id, vdisks))
+        snapshots = filter(None, map(names_.snapshot_id, vdisks))
+        found = []
+        for ids in _batches(volumes):
+            found += self._volumes(
+                sa.or_(Volume.id.in_(ids), Volume._name_id.in_(ids))
+            )
+        for ids in _batches(snapshots):
+            found += self._snapshots(Snapshot.id.in_(ids))
+        return list(dict.fromkeys(found))
+
+    def record(self, record: audit.Record, disk: str) -> bool:
+        """Write a disk to the database, if nobody has changed the row.
+
+        :returns: False where somebody has.
+        """
+        model: Any = Volume
+        if record.kind == 'snapshot':
+            model = Snapshot
+        said = model.provider_location
+        with db_api.main_context_manager.writer.using(self._context) as db:
+            changed = db.execute(
+                sa.update(model)
+                .where(
+                    model.id == record.id,
+                    model.status == record.status,
+                    said == record.disk
+                    if record.disk
+                    else sa.or_(said.is_(None), said == ''),
+                )
+                .values(provider_location=disk)
+                .execution_options(synchronize_session=False)
+            )
+            return bool(changed.rowcount)
+
+    def _volumes(self, *conditions: Any) -> list[audit.Record]:
+        with db_api.main_context_manager.reader.using(self._context) as db:
+            rows = db.query(Volume).filter(*conditions).all()
+            return [
+                self._record(
+                    row,
+                    f'volume-{row.name_id}',
+                    row.size,
+                    row.host,
+                    row.migration_status in _MIGRATED,
+                )
+                for row in rows
+            ]
+
+    def _snapshots(self, *conditions: Any) -> list[audit.Record]:
+        with db_api.main_context_manager.reader.using(self._context) as db:
+            rows = (
+                db.query(Snapshot, Volume.host)
+                .outerjoin(
+                    Volume,
+                    Volume.id == Snapshot.volume_id,
+                )
+                .filter(*conditions)
+                .all()
+            )
+            return [
+                self._record(
+                    row, f'snapshot-{row.id}', row.volume_size, host, True
+                )
+                for row, host in rows
+            ]
+
+    def _record(
+        self, row: Any, vdisk: str, size_gb: int, host: str, alone: bool
+    ) -> audit.Record:
+        """Return a row as a record; ``alone`` where nobody migrates it."""
+        settled = alone and row.status in SETTLED
+        return audit.Record(
+            id=row.id,
+            vdisk=vdisk,
+            disk=row.provider_location or None,
+            size_gb=size_gb,
+            status=row.status,
+            here=(host or '').partition('#')[0] in self._backends,
+            settled=settled,
+            stuck=not settled and self._is_stuck(row),
+            deleted=bool(row.deleted),
+        )
+
+    def _is_stuck(self, row: Any) -> bool:
+        age = timeutils.utcnow() - (row.updated_at or row.created_at)
+        return bool(age > datetime.timedelta(seconds=self._stuck_after))
+
+
+def managed(context: Any, vdisks: VDiskNames) -> set[str]:
+    """Return which of these vdisks a volume or snapshot of Cinder's is."""
+    vdisks = set(vdisks)
+    return vdisks & {
+        name
+        for one in Records(context, (), 0).others(vdisks)
+        if not one.deleted
+        # one that was migrated to here is named by another id
+        for name in (one.vdisk, f'{one.kind}-{one.id}')
+    }
+
+
+def _batches(
+    ids: collections.abc.Iterable[str],
+) -> collections.abc.Iterator[list[str]]:
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), _BATCH):
+        yield ordered[start : start + _BATCH]

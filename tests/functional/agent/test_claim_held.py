@@ -1,0 +1,128 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer import placement
+from nova_diskplacer import publish
+from tests.functional.agent import base
+from tests.unit.nova_diskplacer.disks import fakes
+
+DISK = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+SERVER, OTHER = (
+    f'7f3c2f1e-0000-4000-8000-00000000000{number}' for number in (1, 2)
+)
+GB, MBPS = placement.GB, placement.MBPS
+
+
+class ClaimHeldTestCase(testtools.TestCase):
+    """A disk of 10 GiB, of which a vdisk of a server takes 6."""
+
+    def setUp(self):
+        super().setUp()
+        self.placement = self.useFixture(base.Placement())
+        self.client = placement.PlacementClient(self.placement)
+        self.root = self.placement.start_compute()
+        self.placement.ask(
+            'put',
+            f'/resource_providers/{self.root}/inventories',
+            {
+                'resource_provider_generation': 0,
+                'inventories': {'VCPU': {'total': 4}},
+            },
+        )
+        self.disk = fakes.disk(
+            DISK, 10, held=[fakes.vdisk('volume', SERVER, 6)]
+        )
+        self.client.ensure_names()
+        self.client.create_provider(DISK, 'disk', self.root)
+        self.sync()
+        self.placement.claim(SERVER, {self.root: {'VCPU': 1}})
+
+    def sync(self):
+        return publish.sync_disk(self.client, DISK, lambda: self.disk)
+
+    def claim(self, gb=6, mbps=50):
+        publish.claim_held(
+            self.client,
+            DISK,
+            SERVER,
+            {GB: gb, MBPS: mbps},
+            lambda: self.disk,
+        )
+
+    def test_what_was_reserved_is_claimed(self):
+        self.assertEqual((10, 6), self.placement.inventory(DISK))
+        for _ in range(2):
+            self.claim()
+            self.assertEqual((10, 0), self.placement.inventory(DISK))
+            self.assertEqual(
+                {
+                    self.root: {'VCPU': 1},
+                    DISK: {GB: 6, MBPS: 50},
+                },
+                self.client.allocations(SERVER).resources,
+            )
+        self.assertEqual('project', self.client.allocations(SERVER).project_id)
+        # agent and driver have nothing to add
+        self.assertEqual(4, self.sync().room_gb)
+        self.assertEqual((10, 0), self.placement.inventory(DISK))
+
+    def test_on_a_full_disk(self):
+        self.placement.claim(OTHER, {DISK: {GB: 4}})
+        self.claim()
+        self.assertEqual(0, self.sync().room_gb)
+
+    def test_what_is_claimed_in_part(self):
+        self.placement.unclaim(SERVER)
+        self.placement.claim(
+            SERVER, {self.root: {'VCPU': 1}, DISK: {GB: 2, MBPS: 80}}
+        )
+        self.sync()
+        self.assertEqual((10, 4), self.placement.inventory(DISK))
+        self.claim()
+        self.assertEqual(
+            {GB: 6, MBPS: 80}, self.client.allocations(SERVER).resources[DISK]
+        )
+        self.assertEqual((10, 0), self.placement.inventory(DISK))
+
+    def test_no_room(self):
+        self.placement.claim(OTHER, {DISK: {GB: 4, MBPS: 120}})
+        error = self.assertRaises(exception.DiskError, self.claim)
+        self.assertIn('170 of 150 MB/s', str(error))
+        self.assertNotIn(DISK, self.client.allocations(SERVER).resources)
+        self.assertEqual((10, 6), self.placement.inventory(DISK))
+
+    def test_a_server_that_is_deleted_meanwhile(self):
+        def deleted(method, url):
+            if url == '/reshaper':
+                self.placement.before = lambda *_: None
+                self.placement.unclaim(SERVER)
+
+        self.placement.before = deleted
+        error = self.assertRaises(exception.PlacementError, self.claim)
+        self.assertIn('no allocations', str(error))
+        self.assertEqual({}, self.client.provider_allocations(DISK))
+
+    def test_a_claim_that_comes_in_between(self):
+        def claimed(method, url):
+            if url == '/reshaper':
+                self.placement.before = lambda *_: None
+                self.placement.claim(OTHER, {DISK: {GB: 4}})
+
+        self.placement.before = claimed
+        self.claim()
+        self.assertEqual(
+            {SERVER, OTHER}, {*self.client.provider_allocations(DISK)}
+        )
+        self.assertEqual((10, 0), self.placement.inventory(DISK))
