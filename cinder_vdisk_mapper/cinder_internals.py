@@ -248,6 +248,33 @@ VOLUME: internals.Names = (
     ),
     Name(
         'cinder.objects',
+        'SnapshotList.get_all_for_volume',
+        'What has snapshots is not handed over.',
+    ),
+    Name(
+        'cinder.objects',
+        'Service.get_by_args',
+        'The service that a volume is handed over to.',
+        parameters=('host', 'binary_key'),
+    ),
+    Name(
+        'cinder.volume.volume_utils',
+        'append_host',
+        'The pool that a volume is handed over to.',
+    ),
+    Name(
+        'cinder.volume.rpcapi',
+        'VolumeAPI',
+        'Has another cinder-volume connect what was handed over to it.',
+    ),
+    Name(
+        'cinder.volume.rpcapi',
+        'VolumeAPI.initialize_connection',
+        'It exports and connects, and answers with the connection.',
+        parameters=('ctxt', 'volume', 'connector'),
+    ),
+    Name(
+        'cinder.objects',
         'register_all',
         'The objects, for ``disk audit``.',
     ),
@@ -259,6 +286,7 @@ VOLUME: internals.Names = (
     *(
         Name('cinder.exception', name, 'What Cinder expects to be raised.')
         for name in (
+            'CinderException',
             'ImageTooBig',
             'InvalidConnectorException',
             'InvalidVolumeType',
@@ -266,6 +294,7 @@ VOLUME: internals.Names = (
             'ManageExistingInvalidReference',
             'ManageExistingVolumeTypeMismatch',
             'NotFound',
+            'ServiceNotFound',
             'VolumeDriverException',
         )
     ),

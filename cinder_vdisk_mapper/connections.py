@@ -25,9 +25,9 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import export
+from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import names
 from cinder_vdisk_mapper import policies
 from cinder_vdisk_mapper import servers
@@ -41,7 +41,7 @@ LOG = logging.getLogger(__name__)
 _RESTORED = ('creating', 'restoring-backup')
 
 
-class Connections(core.Core):
+class Connections(handover.Handover):
     """Binds volumes when they are needed and says how to attach them."""
 
     @functools.cached_property
@@ -63,20 +63,17 @@ class Connections(core.Core):
     ) -> dict[str, Any] | None:
         """Bind the volume to a disk if it is not bound yet.
 
+        One without content is handed over to the host of its server.
+
         :raises VolumeDriverException: it cannot be attached on that host, or
             there is no disk for it.
         """
         with errors.explained():
             here = self._is_here(connector)
-            if not here and not export.wanted(volume):
-                raise binding.BindingError(
-                    f'volume {volume.id} is on a local disk of host '
-                    f'{self._host} and can be attached there only, not on '
-                    f'host {connector["host"]!r}',
-                    'the volume is on a local disk, and can be attached only '
-                    'to servers on the same host',
-                )
             wanted = self._wanted(context, volume)
+            if not here and not export.wanted(volume):
+                self.hand_over(context, volume, wanted, connector['host'])
+                return None
             disk = volume.provider_location
             update = {}
             if disk:
@@ -123,6 +120,8 @@ class Connections(core.Core):
         """Return how to attach the volume on the connector's host."""
         disk = volume.provider_location
         with errors.explained():
+            if self.is_elsewhere(volume):
+                return self.connect_elsewhere(volume, connector)
             self.require(disk, names.volume(volume))
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)

@@ -249,8 +249,8 @@ def _check_detached(volumes: Iterable[Any]) -> None:
     if attached:
         raise room.BindingError(
             f'the group is consistent and its volumes {attached} are attached',
-            'snapshots and copies of a consistent group can be made only while '
-            'none of its volumes is attached',
+            'snapshots and copies of a consistent group can be made only '
+            'while none of its volumes is attached',
         )
 
 

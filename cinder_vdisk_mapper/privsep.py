@@ -173,6 +173,12 @@ def delete(disk_root: str, uuid: str, name: str) -> None:
 
 
 @as_root
+def written(disk_root: str, uuid: str, name: str) -> bool:
+    """See :func:`nova_diskplacer.disks.vdisks.written`."""
+    return _on_disk(disk_root, uuid, vdisks.written, name)
+
+
+@as_root
 def rename(
     disk_root: str, uuid: str, name: str, new_name: str, volume_id: str
 ) -> None:

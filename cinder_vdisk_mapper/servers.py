@@ -63,12 +63,14 @@ class Server:
     """A server; ``host`` is None while it has none.
 
     ``request`` is what its flavor asks for, None if it asks for no vdisks.
+    ``launched`` tells if it has been active before.
     """
 
     uuid: str
     project_id: str
     host: str | None
     request: flavor.VDiskRequest | None
+    launched: bool = True
 
 
 def get(context: Any, uuid: str) -> Server | None:
@@ -185,6 +187,7 @@ def parse(fields: dict[str, Any]) -> Server:
             fields['tenant_id'],
             fields['OS-EXT-SRV-ATTR:host'] or None,
             _request(fields['flavor']['extra_specs']),
+            fields['OS-SRV-USG:launched_at'] is not None,
         )
     except KeyError as error:
         raise NovaError(

@@ -98,6 +98,15 @@ class Backend(abc.ABC):
         :raises DiskError: the disk refuses.
         """
 
+    def written(self, disk: str, name: str) -> bool:
+        """Tell whether a vdisk may have been written to since it was made.
+
+        A backend that cannot know it says so of all.
+
+        :raises DiskError: there is no such vdisk, or the disk refuses.
+        """
+        return True
+
     @abc.abstractmethod
     def snapshot(
         self, disk: str, name: str, snapshot: str, snapshot_id: str

@@ -243,6 +243,26 @@ def delete(disk: str, name: str) -> None:
         os.fsync(directory)
 
 
+def written(disk: str, name: str) -> bool:
+    """Tell whether a vdisk may have been written to since it was allocated.
+
+    What is allocated in advance has no data until it is written to.
+
+    :raises DiskError: there is no such vdisk, or it cannot be read.
+    """
+    try:
+        with (
+            locked(disk, fcntl.LOCK_SH) as directory,
+            files.opened(directory, name, os.O_RDONLY) as descriptor,
+        ):
+            os.lseek(descriptor, 0, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return False
+        raise explained(disk, name, error) from error
+    return True
+
+
 def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
     """Rename a vdisk that nobody uses and give it to a volume.
 

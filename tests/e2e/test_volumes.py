@@ -24,9 +24,7 @@ class VolumesTest(base.TestCase):
     def test_hot_plugged_vdisks_spread(self):
         server = self.boot('plain', self.cloud.libvirt_host)
         volumes = [self._local_volume(server) for _ in range(2)]
-        self.assertEqual(
-            {}, checks.by_files(self.cloud, self.cloud.libvirt_host)
-        )
+        self.assertEqual({}, self._held(self.cloud.libvirt_host))
         for volume in volumes:
             self.api.attach(server, volume)
         disks = self.disks_of(server)
@@ -55,28 +53,57 @@ class VolumesTest(base.TestCase):
         found = self.api.get('placement', path)['inventories']
         return found['CUSTOM_VDISK_GB']['reserved']
 
-    def test_other_hosts_are_refused(self):
+    def test_other_hosts(self):
+        """A volume follows its server until somebody writes to it."""
         here = self.boot('plain', 'compute2')
         elsewhere = self.boot('plain', 'compute3')
         volume = self._local_volume(here)
         self.assertIn('compute2@', self._host(volume))
+        # unbound, then bound and never written to
+        for host, server in (('compute3', elsewhere), ('compute2', here)):
+            self.api.attach(server, volume)
+            self.assertIn(f'{host}@', self._host(volume))
+            self.assertEqual([volume], list(self._held(host)))
+            if server == elsewhere:
+                self.api.detach(server, volume)
+        self.assertEqual({}, self._held('compute3'))
+        self._write('compute2', volume)
+        self.api.detach(here, volume)
+        self._refuse(elsewhere, volume, 'compute2')
+        self.api.attach(here, volume)
+        self.assertEqual({volume}, set(self.disks_of(here)))
+
+    def _held(self, host):
+        """Return the disk of each volume on a host."""
+        return checks.by_files(self.cloud, host)
+
+    def _path(self, host, volume):
+        disk = self._held(host)[volume]
+        root = self.cloud.state.disk_root(host)
+        return root / disk / f'vdisks/volume-{volume}'
+
+    def _write(self, host, volume):
+        with self._path(host, volume).open('r+b') as stream:
+            stream.write(b'content')
+
+    def _refuse(self, server, volume, host):
+        """See that a server of another host does not get a volume."""
         body = {'volumeAttachment': {'volumeId': volume}}
-        path = f'/servers/{elsewhere}/os-volume_attachments'
+        path = f'/servers/{server}/os-volume_attachments'
         self.api.post('compute', path, body)
-        log = self.cloud.services['cinder-volume@compute2'].log
+        log = self.cloud.services[f'cinder-volume@{host}'].log
         self.eventually(
             'refusal in the log',
             lambda: any(
-                "can be attached there only, not on host 'compute3'" in line
+                f'{volume} is on a local disk' in line
+                and 'it has content' in line
                 for line in log.read_text(errors='replace').splitlines()
             ),
         )
         self.api.wait_volume(volume, 'available')
         self.eventually(
-            'nothing attached', lambda: not self.api.attachments(elsewhere)
+            'nothing attached', lambda: not self.api.attachments(server)
         )
-        self.api.attach(here, volume)
-        self.assertEqual({volume}, set(self.disks_of(here)))
 
     def _host(self, volume):
         return self.api.volume(volume)['os-vol-host-attr:host']
@@ -86,18 +113,14 @@ class VolumesTest(base.TestCase):
         volume = self._local_volume(server)
         self.api.attach(server, volume)
         self.api.detach(server, volume)
-        (disk,) = checks.by_files(self.cloud, 'compute2').values()
+        path = self._path('compute2', volume)
+        disk = self._held('compute2')[volume]
         self.api.post(
             'volumev3',
             f'/volumes/{volume}/action',
             {'os-extend': {'new_size': 2}},
         )
         self.api.wait_volume(volume, 'available')
-        path = (
-            self.cloud.state.disk_root('compute2')
-            / disk
-            / f'vdisks/volume-{volume}'
-        )
         self.assertEqual(2 * base.GIB, path.stat().st_size)
         self.assertEqual(2 * base.GIB, path.stat().st_blocks * 512)
         self.eventually('reserved', lambda: self._reserved(disk) == 2)

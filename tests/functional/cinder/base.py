@@ -240,14 +240,22 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         self.osapi.start()
         self.auth_url = f'http://{self.osapi.host}:{self.osapi.port}/v3'
 
-    def server(self, host='host1', claims=None, project=PROJECT, **specs):
+    def server(
+        self,
+        host='host1',
+        claims=None,
+        project=PROJECT,
+        launched=True,
+        **specs,
+    ):
         """Make a server with these claims, {disk: GiB}, and return its ID.
 
+        :param launched: whether it has been active before.
         :param specs: ``diskplacer:`` extra specs of its flavor.
         """
         server_id = str(uuid.uuid4())
         extra_specs = {f'diskplacer:{k}': str(v) for k, v in specs.items()}
-        self.nova.add(server_id, project, host, extra_specs)
+        self.nova.add(server_id, project, host, extra_specs, launched)
         if claims:
             self.claim(server_id, claims, project)
         return server_id

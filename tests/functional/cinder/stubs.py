@@ -57,13 +57,14 @@ class NovaAPI(fixtures.Fixture):
     def _setUp(self):
         self.useFixture(Intercept(NOVA, self._application))
 
-    def add(self, uuid, project_id, host, extra_specs=None):
+    def add(self, uuid, project_id, host, extra_specs=None, launched=True):
         """Add a server as microversion 2.47 shows it to an admin."""
         self.servers[uuid] = {
             'id': uuid,
             'status': 'ACTIVE',
             'tenant_id': project_id,
             'OS-EXT-SRV-ATTR:host': host,
+            'OS-SRV-USG:launched_at': '2026-11-22' if launched else None,
             'flavor': {'extra_specs': extra_specs or {}},
         }
 

@@ -39,6 +39,7 @@ def volume(**fields):
     return mock.Mock(
         **{
             'id': 'id',
+            'host': 'node@vdisk#vdisk',
             'name_id': 'id',
             'size': 10,
             'project_id': fakes.PROJECT,
@@ -63,6 +64,15 @@ class DriverTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
+        patch = mock.patch.object(
+            servers,
+            'get',
+            side_effect=lambda context, uuid: servers.Server(
+                uuid, fakes.PROJECT, 'node', None
+            ),
+        )
+        self.get = patch.start()
+        self.addCleanup(patch.stop)
         self.conf = self.useFixture(config_fixture.Config(cfg.CONF))
         path = self.useFixture(fixtures.TempDir()).path
         self.conf.config(lock_path=path, group='oslo_concurrency')
@@ -153,23 +163,11 @@ class ConnectorTestCase(DriverTestCase):
                 cinder_exc.VolumeDriverException, self.export, what, 'other'
             )
             self.assertIn('only to servers on the same host', str(error))
-            self.assertIn("not on host 'other'", self.log.output)
+            self.assertIn('no server on host other', self.log.output)
         self.assertEqual((), self.driver.backend.known['a'].vdisks)
 
 
 class VolumeTestCase(DriverTestCase):
-    def setUp(self):
-        super().setUp()
-        patch = mock.patch.object(
-            servers,
-            'get',
-            side_effect=lambda context, uuid: servers.Server(
-                uuid, fakes.PROJECT, 'node', None
-            ),
-        )
-        self.get = patch.start()
-        self.addCleanup(patch.stop)
-
     def test_create_checks_the_mapping_of_the_type(self):
         self.driver.create_volume(volume())
         type_ = mock.Mock(extra_specs={'vdisk:mapping': 'scattered'})

@@ -28,6 +28,7 @@ ANSWER = {
     'id': 'server',
     'tenant_id': 'project',
     'OS-EXT-SRV-ATTR:host': 'host',
+    'OS-SRV-USG:launched_at': '2026-11-22T11:00:00',
     'flavor': {
         'extra_specs': {'diskplacer:vdisks': '2', 'diskplacer:vdisk_gb': '10'}
     },
@@ -51,6 +52,11 @@ class ServersTestCase(testtools.TestCase):
                 }
             ),
         )
+
+    def test_launched(self):
+        for when, launched in ((None, False), ('2026-11-22', True)):
+            found = servers.parse({**ANSWER, 'OS-SRV-USG:launched_at': when})
+            self.assertEqual(launched, found.launched)
 
     def test_profile(self):
         found = servers.parse(
