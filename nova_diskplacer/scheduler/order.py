@@ -28,9 +28,14 @@ NUMA = 'NUMATopologyFilter'
 
 @functools.cache
 def check() -> None:
-    """Warn, once, where DiskPlacementFilter is not the last one."""
+    """Warn, once, where DiskPlacementFilter is missing or not last."""
     enabled = _enabled()
     if OURS not in enabled:
+        LOG.warning(
+            '%s is not in [filter_scheduler] enabled_filters: servers claim '
+            'no disks, whatever their flavors ask for.',
+            OURS,
+        )
         return
     behind = enabled[enabled.index(OURS) + 1 :]
     if not behind:

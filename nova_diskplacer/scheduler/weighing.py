@@ -20,6 +20,7 @@ from nova.scheduler import weights
 
 from nova_diskplacer import conf
 from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import order
 
 
 class DiskWeigher(weights.BaseHostWeigher):
@@ -38,6 +39,7 @@ class DiskWeigher(weights.BaseHostWeigher):
 
     def __init__(self) -> None:
         conf.register_opts(conf.CONF)
+        order.check()
         self._configured = 1.0
 
     def weight_multiplier(self, host_state: typing.Any) -> float:

@@ -16,6 +16,7 @@ import itertools
 
 from nova.tests.functional.api import client
 
+from nova_diskplacer.scheduler import bound
 from nova_diskplacer.scheduler import listener
 from tests.functional.nova import base
 
@@ -167,8 +168,18 @@ class ReportTestCase(base.CloudTestCase):
         self.flags(warmup_timeout=1.0, group='diskplacer_scheduler')
         for host in self.hosts.values():
             host.reporting = False
+        read = []
+        volumes = bound.volumes
+
+        def counted(context, server_id):
+            read.append(server_id)
+            return volumes(context, server_id)
+
+        self.stub_out('nova_diskplacer.scheduler.bound.volumes', counted)
         server = self.boot(self.plain)
         self.assertEqual({}, self.claims(server['id']))
+        # whether it brings a vdisk
+        self.assertEqual([server['id']], read)
         # not even a listener was started for it
         self.assertEqual({}, listener._listeners)
         self.refuse(self.vdisks)

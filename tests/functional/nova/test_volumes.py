@@ -12,7 +12,6 @@
 
 """Servers with volumes that are vdisks are booted and moved."""
 
-from nova_diskplacer.scheduler import bound
 from nova_diskplacer.scheduler import listener
 from tests.functional.nova import base
 
@@ -232,19 +231,6 @@ class NoVDisksAskedTestCase(VolumesTestCase):
             self.plain, block_device_mapping_v2=[*blank(0, 0), mapping]
         )
         self.assert_kept(other, host)
-
-    def test_plain_boots_read_their_volumes_once_and_wait_for_nobody(self):
-        read = []
-        volumes = bound.volumes
-
-        def counted(context, server_id):
-            read.append(server_id)
-            return volumes(context, server_id)
-
-        self.stub_out('nova_diskplacer.scheduler.bound.volumes', counted)
-        server = self.boot(self.plain)
-        self.assertEqual([server['id']], read)
-        self.assertEqual({}, listener._listeners)
 
 
 class RescheduleTestCase(VolumesTestCase):

@@ -18,6 +18,8 @@ from nova_diskplacer import conf
 from nova_diskplacer import flavor
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import order
+from nova_diskplacer.scheduler import pressure_weigher
+from nova_diskplacer.scheduler import weigher
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import test_filter
 
@@ -44,14 +46,17 @@ class OrderTest(unittest.TestCase):
         return line
 
     def test_the_last_one(self):
-        for names in (
-            ['ComputeFilter', 'NUMATopologyFilter', 'DiskPlacementFilter'],
-            # tests make it without
-            ['ComputeFilter'],
-        ):
-            self._enable(*names)
-            with self.assertNoLogs(order.LOG.logger):
-                filters.DiskPlacementFilter()
+        self._enable('NUMATopologyFilter', 'DiskPlacementFilter')
+        with self.assertNoLogs(order.LOG.logger):
+            filters.DiskPlacementFilter()
+
+    def test_weighers_without_it(self):
+        self._enable('ComputeFilter')
+        with self.assertLogs(order.LOG.logger, 'WARNING') as logs:
+            weigher.DiskPlacementWeigher()
+            pressure_weigher.DiskPressureWeigher()
+        (line,) = logs.output
+        self.assertIn('servers claim no disks', line)
 
     def test_a_filter_is_behind_it(self):
         line = self._warning('DiskPlacementFilter', 'ComputeFilter')
