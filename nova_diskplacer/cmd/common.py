@@ -12,7 +12,13 @@
 
 """What the commands share: configuration and logging."""
 
+import collections.abc
+import os
+import pickle  # noqa: S403
 import socket
+import sys
+from typing import Any
+from typing import TypeVar
 
 import oslo_messaging
 from oslo_config import cfg
@@ -22,6 +28,8 @@ from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 
 PROJECT = 'diskplacer'
+
+_Result = TypeVar('_Result')
 
 
 def configure(config_files: list[str] | None, arguments: list[str]) -> None:
@@ -76,3 +84,37 @@ def transport() -> oslo_messaging.Transport:
         raise exception.DiskPlacerError(
             f'[DEFAULT] transport_url: {error}'
         ) from error
+
+
+def apart(work: collections.abc.Callable[[], _Result]) -> _Result:
+    """Return what a process of its own finds out about disks.
+
+    A process with a thread that a disk holds up does not end before the disk
+    answers, and this one would not either.
+
+    :raises Exception: what ``work`` raised.
+    """
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    if os.fork() == 0:
+        try:
+            _answer(writer, work)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, 'rb') as stream:
+        answer: Any = pickle.load(stream)  # noqa: S301 from the child
+    if isinstance(answer, Exception):
+        raise answer
+    found: _Result = answer
+    return found
+
+
+def _answer(writer: int, work: collections.abc.Callable[[], Any]) -> None:
+    try:
+        answer = work()
+    except Exception as error:  # noqa: BLE001 whoever asked raises it
+        answer = error
+    # threads that hang keep the process, and so what it has open
+    with open(writer, 'wb') as stream:
+        pickle.dump(answer, stream)

@@ -14,7 +14,6 @@
 
 import argparse
 import collections.abc
-import contextlib
 import dataclasses
 import json
 import os
@@ -25,6 +24,7 @@ from oslo_config import cfg
 from stevedore import extension
 
 from nova_diskplacer import exception
+from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import measure
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import fstab
@@ -189,7 +189,7 @@ def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _list(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    disks = discover.discover(conf.diskplacer.disk_root)
+    disks = _discover(conf.diskplacer.disk_root)
     if args.format == 'json':
         print(json.dumps([_fields(disk) for disk in disks], indent=2))
         return 0
@@ -218,17 +218,25 @@ def _list(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     disk_root = conf.diskplacer.disk_root
-    disks = {disk.uuid: disk for disk in discover.discover(disk_root)}
+    disks = {disk.uuid: disk for disk in _discover(disk_root)}
     if args.uuid not in disks:
         raise exception.DiskError(f'no disk {args.uuid} in {disk_root}')
-    model = None
-    with contextlib.suppress(exception.DiskError):
-        # of one that is missing it is not known
-        job = looks.Job(lambda: io_model.load(disk_root, args.uuid))
-        if job.wait(looks.LATE):
-            model = job.result()
+    model = common.apart(lambda: _model(disk_root, args.uuid))
     _print_disk(disks[args.uuid], args.format, model)
     return 0
+
+
+def _discover(disk_root: str) -> list[discover.Disk]:
+    return common.apart(lambda: discover.discover(disk_root))
+
+
+def _model(disk_root: str, uuid: str) -> io_model.Model | None:
+    """Return the model of a disk, None if it is not known."""
+    job = looks.Job(lambda: io_model.load(disk_root, uuid))
+    try:
+        return job.result() if job.wait(looks.LATE) else None
+    except exception.DiskError:
+        return None
 
 
 def _forget(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:

@@ -119,7 +119,8 @@ def from_lsblk(path: str, forest: list[Node]) -> Device:
         (root, node)
         for root in forest
         for node in _walk(root)
-        if node['path'] == path
+        # mapped devices are listed by a link
+        if path in (node['path'], os.path.realpath(node['path']))
     ]
     if not found:
         raise exception.DiskError(f'{path} is not known to lsblk')

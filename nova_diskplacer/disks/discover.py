@@ -20,6 +20,7 @@ import collections.abc
 import contextlib
 import dataclasses
 import fcntl
+import math
 import os
 import threading
 import time
@@ -142,21 +143,20 @@ def kind_of(disk_root: str, uuid: str) -> str:
     return LVM if lvm.is_entry(entry) else FILESYSTEM
 
 
-def inspect(disk_root: str, uuid: str, patience: float = looks.HUNG) -> Disk:
+def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
     """Return the disk ``uuid`` under ``disk_root``; missing if unreadable.
 
     What is returned is newer than the call, unless the disk is hung or late.
 
-    :param patience: seconds to wait for its answer. With fewer than
-        ``looks.HUNG`` the disk may be late.
+    :param patience: seconds to wait for its answer, after which the disk is
+        late: at most ``looks.LATE``, or as long as it takes.
     :raises DiskError: ``uuid`` is not the canonical form of a UUID.
     """
     look = _look(disk_root, uuid)
     number = look.begin()
-    ends = time.monotonic() + patience
-    while not look.ended(number, min(looks.LATE, ends - time.monotonic())):
-        if look.waiting >= looks.HUNG or time.monotonic() >= ends:
-            return _unanswered(disk_root, uuid, look, patience)
+    while not look.ended(number, min(looks.LATE, patience)):
+        if patience <= looks.LATE or look.waiting >= looks.HUNG:
+            return _unanswered(disk_root, uuid, look)
     return _seen(look)
 
 
@@ -252,13 +252,10 @@ def _seen(look: looks.Look[Disk]) -> Disk:
     return look.seen
 
 
-def _unanswered(
-    disk_root: str, uuid: str, look: looks.Look[Disk], patience: float = 0.0
-) -> Disk:
+def _unanswered(disk_root: str, uuid: str, look: looks.Look[Disk]) -> Disk:
     """Return a disk that does not answer: late, or hung."""
     path, known = disk_path(disk_root, uuid), look.seen
-    waiting = max(look.waiting, patience)
-    if known is not None and waiting < looks.HUNG:
+    if known is not None and look.waiting < looks.HUNG:
         return dataclasses.replace(known, late=True)
     _complain(path, f'Disk {path} is {HUNG}: it does not answer')
     return dataclasses.replace(known or missing(uuid, path), health=HUNG)
@@ -276,7 +273,13 @@ def _identified(path: str, uuid: str) -> identity.Identity:
 
 
 def _inspect(known: identity.Identity, path: str) -> Disk:
-    with vdisks_.locked(path, fcntl.LOCK_SH) as directory:
+
+    def waiting() -> None:
+        # whoever holds it takes long, but the disk answers
+        _read_direct(path)
+        _look(*os.path.split(path)).goes_on()
+
+    with vdisks_.locked(path, fcntl.LOCK_SH, waiting) as directory:
         status = os.fstatvfs(directory)
         vdisks = vdisks_.scan(path)
         total_gb = space.total_gb(directory, status)

@@ -90,14 +90,19 @@ class Look(Generic[_Result]):
 
     @property
     def waiting(self) -> float:
-        """Seconds for which the look that is under way has lasted, 0 if none.
+        """Seconds for which the look that is under way hangs, 0 if none is.
 
-        One look that hangs lasts on, however many were asked for since.
+        One that hangs goes on to, however many were asked for since.
         """
         with self._changed:
             if self._begun == self._ended:
                 return 0.0
             return time.monotonic() - self._since
+
+    def goes_on(self) -> None:
+        """Say, in the look that is under way, that what it reads answers."""
+        with self._changed:
+            self._since = time.monotonic()
 
     def begin(self) -> int:
         """Ask for a look that begins from now on; return its number."""

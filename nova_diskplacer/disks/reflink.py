@@ -45,9 +45,11 @@ def snapshot(disk: str, name: str, snapshot: str, snapshot_id: str) -> None:
                 files.opened(directory, name, os.O_RDONLY) as source,
                 files.unnamed(directory, vdisks.SNAPSHOT_MODE) as new,
             ):
-                _share(directory, source, new)
                 files.give(new, snapshot_id, None)
-                files.link(directory, new, snapshot)
+                _share(directory, source, new)
+                # somebody else may have made it meanwhile
+                if not vdisks.present(disk, snapshot, snapshot_id):
+                    files.link(directory, new, snapshot)
         os.fsync(directory)
 
 
@@ -74,10 +76,12 @@ def clone(
                         f'vdisk {name} on {disk}: {size_bytes} bytes are not '
                         f'enough for a copy of {source}, which has {least}'
                     )
-                _share(directory, original, new)
-                files.allocate(new, size_bytes)
                 files.give(new, volume_id, None)
-                files.link(directory, new, name)
+                _share(directory, original, new)
+                # somebody else may have made it meanwhile
+                if not vdisks.present(disk, name, volume_id):
+                    files.allocate(new, size_bytes)
+                    files.link(directory, new, name)
         os.fsync(directory)
 
 
@@ -103,8 +107,13 @@ def clear(disk: str, name: str) -> None:
 
 
 def _share(directory: int, source: int, new: int) -> None:
-    """Have a new file share all blocks of another one."""
+    """Have a new file share all blocks of another one.
+
+    It takes the longer the more extents there are. Others may look at the
+    directory meanwhile, and may change it before and after.
+    """
     space.before_sharing(directory)
+    fcntl.flock(directory, fcntl.LOCK_SH)
     try:
         fcntl.ioctl(new, _FICLONE, source)
     except OSError as error:
@@ -115,6 +124,7 @@ def _share(directory: int, source: int, new: int) -> None:
                 'with reflink=1 can',
             ) from error
         raise
+    fcntl.flock(directory, fcntl.LOCK_EX)
 
 
 def _replace(directory: int, name: str, source: int | None) -> None:

@@ -27,6 +27,7 @@ import dataclasses
 import errno
 import fcntl
 import os
+import time
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import files
@@ -42,6 +43,9 @@ SNAPSHOT_MODE = 0o400
 UNFINISHED = '.unfinished.'
 
 GIB = 1 << 30
+
+# Seconds between two attempts to take a directory that somebody else holds.
+_PAUSE = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,23 +108,45 @@ def make_directory(disk: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(disk: str, mode: int) -> collections.abc.Iterator[int]:
+def locked(
+    disk: str,
+    mode: int,
+    waiting: collections.abc.Callable[[], None] | None = None,
+) -> collections.abc.Iterator[int]:
     """Hold the directory of a disk's vdisks against other processes.
 
     Meant for moments: it makes what the filesystem says is used agree with
     the vdisks that are listed. Yields a descriptor of the directory.
 
     :param mode: ``fcntl.LOCK_SH`` to look, ``fcntl.LOCK_EX`` to change.
+    :param waiting: called again and again while somebody else holds it.
     :raises OSError: the directory cannot be opened.
     """
     directory = os.open(
         os.path.join(disk, DIRECTORY), os.O_RDONLY | os.O_DIRECTORY
     )
     try:
+        while waiting and not _taken_at_once(directory, mode):
+            waiting()
+            time.sleep(_PAUSE)
         fcntl.flock(directory, mode)
         yield directory
     finally:
         os.close(directory)
+
+
+def _taken_at_once(directory: int, mode: int) -> bool:
+    try:
+        fcntl.flock(directory, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def let_look(directory: int) -> None:
+    """Let those in who wait for a directory that is held to change it."""
+    fcntl.flock(directory, fcntl.LOCK_UN)
+    fcntl.flock(directory, fcntl.LOCK_EX)
 
 
 @contextlib.contextmanager
@@ -137,10 +163,25 @@ def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
         with locked(disk, fcntl.LOCK_EX) as directory:
             for entry in os.listdir(directory):
                 if entry.startswith(UNFINISHED):
-                    os.unlink(entry, dir_fd=directory)
+                    _remove_leftover(directory, entry)
             yield directory
     except OSError as error:
         raise explained(disk, name, error) from error
+
+
+def _remove_leftover(directory: int, name: str) -> None:
+    """Remove what is unfinished, unless somebody is at work on it."""
+    # who holds a lease of it is not waited for
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        file = os.open(name, flags, dir_fd=directory)
+    except BlockingIOError:
+        return
+    try:
+        if _taken_at_once(file, fcntl.LOCK_EX):
+            os.unlink(name, dir_fd=directory)
+    finally:
+        os.close(file)
 
 
 def scan(disk: str) -> tuple[VDisk, ...]:
@@ -238,8 +279,20 @@ def delete(disk: str, name: str) -> None:
             contextlib.suppress(FileNotFoundError),
             files.unused(directory, name, os.O_RDWR) as descriptor,
         ):
-            os.unlink(name, dir_fd=directory)
-            files.release(descriptor)
+            # it counts until its blocks are free, and nobody sees it
+            doomed = UNFINISHED + name
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            os.rename(name, doomed, src_dir_fd=directory, dst_dir_fd=directory)
+            os.fsync(directory)
+            for size in files.steps_down(descriptor):
+                os.ftruncate(descriptor, size)
+                let_look(directory)
+            # another one of its name may have come and gone meanwhile
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(
+                    os.fstat(descriptor), os.stat(doomed, dir_fd=directory)
+                ):
+                    os.unlink(doomed, dir_fd=directory)
         os.fsync(directory)
 
 

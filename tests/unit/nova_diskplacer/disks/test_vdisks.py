@@ -12,6 +12,7 @@
 
 """vdisks as files; the filesystem of the temporary directory must do."""
 
+import contextlib
 import fcntl
 import os
 import resource
@@ -25,6 +26,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import copying
 from nova_diskplacer.disks import files
 from nova_diskplacer.disks import reflink
+from nova_diskplacer.disks import space
 from nova_diskplacer.disks import vdisks
 
 MIB = 1 << 20
@@ -289,10 +291,91 @@ class VDisksTestCase(testtools.TestCase):
             self.create()
         with mock.patch.object(files, 'allocate', look):
             vdisks.extend(self.disk, 'volume-1', 3 * MIB)
-        with mock.patch.object(files, 'release', look):
+        release = files.steps_down
+
+        def steps_down(descriptor):
+            look()
+            return release(descriptor)
+
+        with mock.patch.object(files, 'steps_down', steps_down):
             vdisks.delete(self.disk, 'volume-1')
         self.assertEqual([True] * 3, found)
         self.assertFalse(self.is_locked(fcntl.LOCK_EX))
+
+    def test_others_come_in_while_a_vdisk_is_being_freed(self):
+        self.create(mib=40)
+        leftover = f'{self.disk}/vdisks/.unfinished.x'
+        seen = []
+
+        def look(directory):
+            if seen:
+                return
+            self.assertEqual((), vdisks.scan(self.disk))
+            # blocks that are not free yet count as a vdisk's
+            seen.append(space.allocated_bytes(directory) // MIB)
+            open(leftover, 'w').close()
+            fcntl.flock(directory, fcntl.LOCK_UN)
+            # what another change removes is not what somebody works on
+            self.create('volume-2', '2')
+            self.assertEqual(
+                ['.unfinished.volume-1', 'volume-2'],
+                sorted(os.listdir(f'{self.disk}/vdisks')),
+            )
+            fcntl.flock(directory, fcntl.LOCK_EX)
+
+        with mock.patch.object(vdisks, 'let_look', look):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual([32], seen)
+        self.assertEqual(['volume-2'], os.listdir(f'{self.disk}/vdisks'))
+
+    def test_one_of_the_same_name_is_deleted_meanwhile(self):
+        self.create()
+
+        def again(directory):
+            fcntl.flock(directory, fcntl.LOCK_UN)
+            with mock.patch.object(vdisks, 'let_look'):
+                self.create(volume_id='2')
+                vdisks.delete(self.disk, 'volume-1')
+            fcntl.flock(directory, fcntl.LOCK_EX)
+
+        with mock.patch.object(vdisks, 'let_look', again):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual([], os.listdir(f'{self.disk}/vdisks'))
+
+    def test_looks_go_on_while_blocks_are_shared(self):
+        self.create()
+        found = []
+
+        def clone(new, request, source):
+            found.append(self.is_locked(fcntl.LOCK_SH))
+            found.append(self.is_locked(fcntl.LOCK_EX))
+
+        with mock.patch.object(fcntl, 'ioctl', clone):
+            reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
+        self.assertEqual([False, True], found)
+
+    def test_made_by_another_while_blocks_are_shared(self):
+        self.create()
+
+        def clone(new, request, source):
+            with open(f'{self.disk}/vdisks/snapshot-1', 'wb') as stream:
+                files.give(stream.fileno(), 's', None)
+
+        with mock.patch.object(fcntl, 'ioctl', clone):
+            reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
+        self.assertEqual(0, os.path.getsize(f'{self.disk}/vdisks/snapshot-1'))
+
+    def test_a_look_that_waits_for_a_change_says_so(self):
+        waited = []
+
+        def waiting():
+            waited.append(True)
+            held.close()
+
+        held = contextlib.ExitStack()
+        held.enter_context(vdisks.locked(self.disk, fcntl.LOCK_EX))
+        with vdisks.locked(self.disk, fcntl.LOCK_SH, waiting):
+            self.assertEqual([True], waited)
 
     def test_looks_hold_changes_only(self):
         with vdisks.locked(self.disk, fcntl.LOCK_SH):
