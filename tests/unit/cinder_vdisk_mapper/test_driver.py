@@ -20,12 +20,14 @@ import testtools
 from cinder import exception as cinder_exc
 from cinder import objects
 from cinder.volume import configuration
+from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import servers
+from nova_diskplacer import internals
 from nova_diskplacer import placement
 from nova_diskplacer.exception import DiskError
 from tests.unit.cinder_vdisk_mapper import fakes
@@ -111,6 +113,18 @@ class SetupTestCase(DriverTestCase):
         self.assertEqual('gpfs', self.driver.backend.connection_type)
         self.assertEqual(
             '/var/lib/diskplacer/disks', self.driver.backend.disk_root
+        )
+
+    def test_what_cinder_lacks_is_said(self):
+        internals.check.cache_clear()
+        self.addCleanup(internals.check.cache_clear)
+        with mock.patch.object(volume_utils, 'clear_volume'):
+            del volume_utils.clear_volume
+            with self.assertLogs(internals.LOG.logger, 'ERROR') as logs:
+                self.driver.do_setup(None)
+        (line,) = logs.output
+        self.assertTrue(
+            line.endswith(': cinder.volume.volume_utils.clear_volume'), line
         )
 
     def test_lock_path(self):
