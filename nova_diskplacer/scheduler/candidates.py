@@ -342,7 +342,7 @@ def repeated(hosts: list[typing.Any]) -> list[typing.Any]:
     scheduler workers may be the reason of. Few hosts are in the list several
     times, so that it comes back to them.
     """
-    return hosts * -(-_TRIES // len(hosts)) if hosts else []
+    return hosts * -(-_TRIES // len(hosts))
 
 
 def once(hosts: collections.abc.Iterable[typing.Any]) -> list[typing.Any]:

@@ -48,6 +48,7 @@ from nova_diskplacer.scheduler import listener
 from nova_diskplacer.scheduler import nova_internals
 from nova_diskplacer.scheduler import order
 from nova_diskplacer.scheduler import plan as plans
+from nova_diskplacer.scheduler import spread
 
 LOG = logging.getLogger(__name__)
 
@@ -151,7 +152,11 @@ def _place(
         view = fleet.view(rows, holds=False)
         _explain(spec, plan, view, len(allowed) - len(choosable))
         _suspect_truncation(spec, len(hosts))
-    return passed if only_alternates else candidates.repeated(passed)
+    if only_alternates or not passed:
+        return passed
+    # Nova takes the first of those that are equally good
+    first = spread.first(len(passed), spec.instance_uuid)
+    return candidates.repeated(passed[first:] + passed[:first])
 
 
 def _look_for_room(

@@ -42,10 +42,7 @@ class DiskPressureWeigher(weighing.DiskWeigher):
     """Weigh hosts down by the pressure on their disks."""
 
     option = 'disk_pressure_weight_multiplier'
-
-    def weight_multiplier(self, host_state: typing.Any) -> float:
-        """Return the multiplier, negated: pressure is bad."""
-        return -super().weight_multiplier(host_state)
+    sign = -1
 
     def _shares(
         self, hosts: list[typing.Any], spec: typing.Any

@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Orders of a host's disks that differ from request to request.
+"""Orders of hosts and disks that differ from request to request.
 
-Mapping policies break ties by the order of the columns. Scheduler workers do
-not know what others are choosing, so each request has the disks in an order of
-its own: of disks that suit it equally, concurrent requests choose different
-ones.
+Nova's weighers and the mapping policies break ties by the order in which they
+find hosts and disks. Scheduler workers do not know what others are choosing,
+so each request has an order of its own: of what suits them equally, concurrent
+requests choose different ones.
 """
 
 import numpy as np
@@ -38,6 +38,15 @@ def order(usable: base.Bools, block: int, seed: str) -> base.Ints:
     columns = np.flatnonzero(usable)
     whole = len(columns) - len(columns) % block
     blocks = columns[:whole].reshape(-1, block)
-    shuffled = np.random.default_rng([*seed.encode()]).permutation(blocks)
+    shuffled = _dice(seed).permutation(blocks)
     rest = np.flatnonzero(~usable)
     return np.concatenate([shuffled.ravel(), columns[whole:], rest])
+
+
+def first(number: int, seed: str) -> int:
+    """Return the index of one of so many hosts, given by a seed."""
+    return int(_dice(seed).integers(number))
+
+
+def _dice(seed: str) -> np.random.Generator:
+    return np.random.default_rng([*seed.encode()])

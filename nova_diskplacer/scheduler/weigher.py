@@ -16,8 +16,9 @@ Prefers the hosts whose disks suit the flavor's ``diskplacer:mapping`` best:
 for ``round_robin`` those whose disks are least committed, for
 ``consolidated`` those where the vdisks fit on disks already in use. For
 ``diskplacer:numa`` ``preferred`` a host where the disks are on the NUMA cells
-of the vCPUs scores above every one where they are not. Hosts that are equal
-are ordered at random, so that concurrent requests spread.
+of the vCPUs scores above every one where they are not. Of hosts that are
+equal, DiskPlacementFilter has any as the first, so that concurrent requests
+spread.
 
 The default multiplier is 1.0; a negative value of
 ``[diskplacer_scheduler] disk_placement_weight_multiplier`` (by configuration
@@ -33,10 +34,6 @@ import numpy as np
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import weighing
-
-# Far below any difference between scores.
-_JITTER = 1e-6
-_SCALE = 1.0 - _JITTER
 
 # Above what any weigher gives: Nova comes back to a host when it has tried
 # the others.
@@ -57,9 +54,7 @@ class DiskPlacementWeigher(weighing.DiskWeigher):
         scores = pass_.of(hosts, pass_.scores)
         if len(hosts) <= candidates.FEW:
             scores = scores - _LATER * _repetitions(hosts)
-        # not the global one, whose state forked workers would share
-        jitter = np.random.default_rng().random(len(scores))
-        return scores * _SCALE + jitter * _JITTER
+        return scores
 
 
 def _repetitions(hosts: list[typing.Any]) -> base.Ints:

@@ -22,6 +22,14 @@ from nova_diskplacer import conf
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import order
 
+# Of a share: closer ones are the same.
+_DIGITS = 4
+
+
+def _short(multiplier: float) -> float:
+    """Return the same as an integer where it is one."""
+    return int(multiplier) if multiplier.is_integer() else multiplier
+
 
 class DiskWeigher(weights.BaseHostWeigher):
     """Weigh hosts by shares from 0 to 1, which are taken as they are.
@@ -31,25 +39,27 @@ class DiskWeigher(weights.BaseHostWeigher):
 
     :cvar option: the multiplier, in ``[diskplacer_scheduler]`` and in the
         metadata of aggregates.
+    :cvar sign: of the multiplier, -1 where a large share is bad.
     """
 
     minval = 0.0
     maxval = 1.0
     option: typing.ClassVar[str]
+    sign: typing.ClassVar[int] = 1
 
     def __init__(self) -> None:
         conf.register_opts(conf.CONF)
         order.check()
-        self._configured = 1.0
+        self._configured: float = self.sign
 
     def weight_multiplier(self, host_state: typing.Any) -> float:
         """Return the multiplier of a host's aggregates, or the option's."""
         if not host_state.aggregates:
             return self._configured
         multiplier: float = utils.get_weight_multiplier(
-            host_state, self.option, self._configured
+            host_state, self.option, self.sign * self._configured
         )
-        return multiplier
+        return self.sign * multiplier
 
     def weigh_objects(
         self, weighed_obj_list: list[typing.Any], weight_properties: typing.Any
@@ -57,14 +67,16 @@ class DiskWeigher(weights.BaseHostWeigher):
         """Return the hosts' shares (H,), or an empty list where all are 0.
 
         Nova's work for each weight takes longer than ours, and for none it
-        has none.
+        has none. It formats them all for its debug log, whatever the level is,
+        which takes the longer the more digits they have.
         """
-        self._configured = getattr(conf.CONF.diskplacer_scheduler, self.option)
+        multiplier = getattr(conf.CONF.diskplacer_scheduler, self.option)
+        self._configured = self.sign * _short(multiplier)
         hosts = [weighed.obj for weighed in weighed_obj_list]
         shares = self._shares(hosts, weight_properties)
         if shares is None or not shares.any():
             return []
-        weights_: list[float] = shares.tolist()
+        weights_: list[float] = shares.round(_DIGITS).tolist()
         return weights_
 
     @abc.abstractmethod

@@ -16,6 +16,7 @@ import json
 import pathlib
 import tempfile
 import unittest
+import uuid
 from unittest import mock
 
 from nova import objects
@@ -83,8 +84,8 @@ class FilterTestCase(unittest.TestCase):
     def _passed(self, wanted=None):
         wanted = wanted or spec(vdisks='2', vdisk_gb='10')
         passed = self.filter.filter_all(self.hosts, wanted)
-        # few hosts pass several times
-        return list(dict.fromkeys(host.host for host in passed))
+        # few hosts pass several times, in any order
+        return sorted({host.host for host in passed})
 
 
 class FilterTest(FilterTestCase):
@@ -122,6 +123,19 @@ class FilterTest(FilterTestCase):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
         self._report(1, fakes.disk(1, 0), fakes.disk(1, 1, used_gb=95))
         self.assertEqual(['host0'], self._passed())
+
+    def test_any_of_equal_hosts_may_be_the_first(self):
+        self.hosts = [fakes.host_state(number) for number in range(8)]
+        for number in range(8):
+            self._report(number, *(fakes.disk(number, i) for i in range(2)))
+        first = set()
+        for number in range(200):
+            wanted = spec(vdisks='2', vdisk_gb='10')
+            wanted.instance_uuid = str(uuid.UUID(int=number))
+            passed = self.filter.filter_all(self.hosts, wanted)
+            self.assertEqual(8, len({host.host for host in passed}))
+            first.add(passed[0].host)
+        self.assertEqual(8, len(first))
 
     def test_no_reports(self):
         with self.assertLogs(filters.LOG.logger, 'INFO') as logs:

@@ -202,15 +202,8 @@ class WorkersTest(RaceTestCase):
     def setUp(self):
         super().setUp()
         self._of_thread = threading.local()
-        self._rng = np.random.default_rng
-        self.patch((np.random, 'default_rng', self._repeatable))
-
-    def _repeatable(self, seed=None):
-        """Make the order of equal hosts repeatable, too."""
-        return self._rng(self._of_thread.seed if seed is None else seed)
 
     def _boot(self, run, number, specs):
-        self._of_thread.seed = [run, number]
         self._of_thread.fleet = self.fleets[number]
         server = str(
             uuid.UUID(int=random.Random(f'{run} {number}').getrandbits(128))
