@@ -25,13 +25,14 @@ from nova_diskplacer.agent import trouble
 class Outbox:
     """Holds the newest report until it is sent.
 
-    A message bus that is away must not keep the agent from its disks: what
-    cannot be sent is dropped, since the next report says it again.
+    A message bus that is away must not keep the agent from its disks: a report
+    that cannot be sent is sent in place of the next heartbeat.
     """
 
     def __init__(self, transport: oslo_messaging.Transport) -> None:
         self._transport = transport
         self._newest: queue.Queue[reports.Report] = queue.Queue(1)
+        self._failed: reports.Report | None = None
         self._trouble = trouble.Trouble(
             'Reports cannot be sent', 'Reports are sent again'
         )
@@ -41,19 +42,26 @@ class Outbox:
         threading.Thread(target=self._run, daemon=True).start()
 
     def put(self, report: reports.Report) -> None:
-        """Send ``report`` next, instead of one that still waits.
+        """Send a report or heartbeat next, instead of what still waits.
 
+        A heartbeat does not take the place of the report that it confirms.
         Never blocks, if no two threads call it at once.
         """
+        waiting: reports.Report | None
         try:
-            self._newest.get_nowait()
+            waiting = self._newest.get_nowait()
         except queue.Empty:
-            pass
+            waiting = self._failed
+        if waiting is not None and reports.is_heartbeat(report):
+            report = waiting
         self._newest.put(report)
 
     def _run(self) -> None:
         while True:
+            message = self._newest.get()
             send = functools.partial(
-                reports.send_report, self._transport, self._newest.get()
+                reports.send_report, self._transport, message
             )
-            self._trouble.attempt(send)
+            sent = self._trouble.attempt(send)
+            if not reports.is_heartbeat(message):
+                self._failed = None if sent else message

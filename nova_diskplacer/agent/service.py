@@ -12,12 +12,10 @@
 
 """The agent: watches the disks, keeps Placement true, reports."""
 
-import collections.abc
 import dataclasses
 import os
 import threading
 import time
-import typing
 
 import oslo_messaging
 from oslo_config import cfg
@@ -31,6 +29,7 @@ from nova_diskplacer.agent import compute_node
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.agent import outbox
 from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import steering
 from nova_diskplacer.agent import trouble
 from nova_diskplacer.contention import rounds
@@ -40,6 +39,9 @@ LOG = logging.getLogger(__name__)
 
 # Seconds to wait before listening is tried again.
 _LISTEN_AGAIN = 5
+
+# Seconds within which all who ask for a report get one together.
+_GATHER = 1.0
 
 
 class Agent:
@@ -78,12 +80,18 @@ class Agent:
         self._look_now = threading.Event()
         self._reconcile_now = threading.Event()
         self._state = threading.Lock()
-        self._asked = False
+        self._asked = self._renewed = False
+        self._stirred = 0.0
         self._disks: list[discover.Disk] | None = None
         self._modes: cache_mode.Modes = {}
         self._offers: list[reconcile.Offer] = []
         self._root: str | None = None
-        self._reported = 0.0
+        self._reporter = reporter.Reporter(
+            self._outbox,
+            self._host,
+            self._node,
+            conf.diskplacer_agent.idle_interval,
+        )
         self._rounds = rounds.Rounds(
             conf, lambda: self._steering.servers, lambda: self._disks
         )
@@ -115,6 +123,8 @@ class Agent:
             self._look_now.clear()
             self._looking.attempt(self.look)
             self._look_now.wait(self._conf.diskplacer_agent.watch_interval)
+            if self._asked:
+                self._stopped.wait(_GATHER)
         LOG.info('The agent stops.')
         # it gives weights back
         weighing.join()
@@ -126,9 +136,18 @@ class Agent:
         self._reconcile_now.set()
 
     def request(self) -> None:
-        """Have the disks looked at and reported at once."""
+        """Have the disks looked at and reported soon."""
         self._asked = True
         self._look_now.set()
+
+    def renew(self) -> None:
+        """Have Placement looked at and all reported soon.
+
+        Somebody does not have the last report, or knows of claims that were
+        made since.
+        """
+        self._renewed = True
+        self._reconcile_now.set()
 
     def look(self) -> None:
         """Look at the disks; report if there is reason to.
@@ -152,15 +171,13 @@ class Agent:
         with self._state:
             self._modes = modes
         if (disks, modes) != (before, modes_before):
-            self._reconcile_now.set()
-        options = self._conf.diskplacer_agent
-        patience = options.report_interval + options.watch_interval
+            self._stir()
         if (
             asked
             or _healths(disks) != _healths(before or [])
-            or time.monotonic() - self._reported > patience
+            or self._reporter.due
         ):
-            self._report()
+            self._report(asked)
 
     def reconcile(self) -> None:
         """Make Placement agree with the disks last seen, and report.
@@ -172,6 +189,7 @@ class Agent:
         if disks is None:
             return
         offers = None
+        renewed, self._renewed = self._renewed, False
         try:
             offers = self._reconciler.reconcile(disks, modes)
             self._lookout.found()
@@ -184,7 +202,7 @@ class Agent:
                 self._root = self._reconciler.root
                 if offers is not None:
                     self._offers = offers
-        self._report()
+            self._report(renewed)
 
     def _keep(self) -> None:
         options = self._conf.diskplacer_agent
@@ -193,18 +211,42 @@ class Agent:
             self._reconcile_now.clear()
             if self._keeping.attempt(self.reconcile):
                 pause = options.watch_interval
-                self._reconcile_now.wait(options.report_interval)
+                self._reconcile_now.wait(self._until_next_round())
             else:
                 self._reconcile_now.wait(pause)
                 pause = min(2 * pause, options.report_interval)
+            if self._renewed:
+                self._stopped.wait(_GATHER)
+
+    def _until_next_round(self) -> float:
+        """Return the time in seconds until Placement is asked again.
+
+        It is short for a while after a change: Nova deletes the claims of a
+        server some time after the server itself.
+        """
+        options = self._conf.diskplacer_agent
+        quiet: float = options.idle_interval
+        if time.monotonic() - self._stirred < quiet:
+            return min(quiet, float(options.report_interval))
+        return quiet
+
+    def _stir(self) -> None:
+        """Have Placement asked at once, and often for a while."""
+        self._stirred = time.monotonic()
+        self._reconcile_now.set()
 
     def _steer(self) -> None:
         interval = self._conf.diskplacer_agent.watch_interval
+        before: set[str] | None = None
         while not self._stopped.wait(interval):
             with self._state:
                 disks = self._disks
             if disks is not None:
                 self._steering.steer(disks)
+            servers = {one.uuid for one in self._steering.servers or ()}
+            if servers != before:
+                self._stir()
+            before = servers
 
     def _weigh(self) -> None:
         self._rounds.run(self._stopped)
@@ -213,31 +255,23 @@ class Agent:
         while not self._stopped.is_set():
             # one that could not be started cannot be started again
             requests = reports.RequestListener(
-                self._transport, self.request, f'{self._host}-{os.getpid()}'
+                self._transport, self.request, self.renew, self._host
             )
             # it blocks while the message bus is away
             if self._hearing.attempt(requests.start):
                 return
             self._stopped.wait(_LISTEN_AGAIN)
 
-    def _report(self) -> None:
+    def _report(self, asked: bool) -> None:
         with self._state:
             if self._root is None or self._disks is None:
                 return
-            self._reported = time.monotonic()
-            pressure = self._rounds.pressure
-            self._outbox.put(
-                {
-                    'version': reports.VERSION,
-                    'host': self._host,
-                    'compute_node': self._node,
-                    'provider': self._root,
-                    'cache_mode': cache_mode.common(self._modes.values()),
-                    'disks': [
-                        _disk(offer, pressure)
-                        for offer in as_seen(self._offers, self._disks)
-                    ],
-                }
+            self._reporter.tell(
+                self._root,
+                cache_mode.common(self._modes.values()),
+                as_seen(self._offers, self._disks),
+                self._rounds.pressure,
+                asked,
             )
 
 
@@ -279,34 +313,3 @@ def as_seen(
 
 def _healths(disks: list[discover.Disk]) -> dict[str, str]:
     return {disk.uuid: disk.health for disk in disks}
-
-
-def _disk(
-    offer: reconcile.Offer, pressure: collections.abc.Mapping[str, int]
-) -> dict[str, typing.Any]:
-    disk, figures = offer.disk, offer.figures
-    known = {}
-    if disk.uuid in pressure:
-        known['pressure'] = pressure[disk.uuid]
-    return {
-        **known,
-        'uuid': disk.uuid,
-        'medium': disk.medium,
-        'model': disk.model,
-        'numa_node': disk.numa_node,
-        'total_gb': figures.total_gb,
-        'reserved_gb': figures.reserved_gb,
-        'used_gb': figures.used_gb,
-        'total_mbps': figures.total_mbps,
-        'used_mbps': figures.used_mbps,
-        'health': disk.health,
-        'vdisks': [
-            {
-                'volume_id': vdisk.volume_id,
-                'server_id': vdisk.server_id,
-                'size_gb': vdisk.size_gb,
-                'is_snapshot': vdisk.is_snapshot,
-            }
-            for vdisk in disk.vdisks
-        ],
-    }

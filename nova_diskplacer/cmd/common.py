@@ -26,6 +26,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
+from nova_diskplacer import reports
 
 PROJECT = 'diskplacer'
 
@@ -76,7 +77,7 @@ def transport() -> oslo_messaging.Transport:
     :raises DiskPlacerError: it describes none.
     """
     try:
-        return oslo_messaging.get_rpc_transport(options.CONF)
+        return reports.get_transport(options.CONF)
     except (
         oslo_messaging.DriverLoadFailure,
         oslo_messaging.InvalidTransportURL,

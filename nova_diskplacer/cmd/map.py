@@ -26,7 +26,6 @@ import sys
 import threading
 import time
 import typing
-import uuid
 
 import oslo_messaging
 import prettytable
@@ -219,9 +218,7 @@ def hear(
     """
     arrived: queue.Queue[reports.Report] = queue.Queue()
     heard: dict[str, reports.Report] = {}
-    listener = reports.ReportListener(
-        transport, arrived.put, f'map-{uuid.uuid4()}'
-    )
+    listener = reports.ReportListener(transport, arrived.put)
     end = time.monotonic() + timeout
     _within(timeout, listener.start)
     try:

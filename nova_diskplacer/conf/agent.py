@@ -29,9 +29,26 @@ OPTS = [
         min=1,
         max=600,
         help="""
-Time in seconds between two reports of the host's disks to the schedulers
-and two reconciliations of their resource providers. A change of a disk or of
-its vdisks is reported at the next look, see ``watch_interval``.
+Time in seconds between two reconciliations of the disks' resource providers
+while disks, vdisks or servers of this host change, and for ``idle_interval``
+after. Each takes two requests to Placement or more. A change of a disk or of
+its vdisks is reconciled and reported at the next look, see
+``watch_interval``; claims that a scheduler has made are some seconds later.
+""",
+    ),
+    cfg.IntOpt(
+        'idle_interval',
+        default=60,
+        min=1,
+        max=3600,
+        help="""
+Time in seconds between two reconciliations while nothing changes, and between
+two heartbeats, which tell the schedulers that the last report of the host's
+disks is still true. What Nova claims or releases while nothing else changes
+on the host is seen after this time at most. Smaller values cost each
+nova-scheduler worker more CPU time, and Placement more requests.
+
+Keep ``[diskplacer_scheduler] report_timeout`` at several times this value.
 """,
     ),
     cfg.IntOpt(

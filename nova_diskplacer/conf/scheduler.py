@@ -58,15 +58,15 @@ smallest value is used.
     ),
     cfg.IntOpt(
         'report_timeout',
-        default=60,
+        default=180,
         min=5,
         max=3600,
         help="""
-Age in seconds after which an agent's last report is no longer believed: the
-host is not offered to requests for vdisks until its agent reports again.
-Requests without vdisks are not affected.
+Age in seconds after which an agent's last report or heartbeat is no longer
+believed: the host is not offered to requests for vdisks until its agent
+reports again. Requests without vdisks are not affected.
 
-Keep it at several times ``[diskplacer_agent] report_interval``.
+Keep it at several times ``[diskplacer_agent] idle_interval``.
 """,
     ),
     cfg.FloatOpt(

@@ -162,6 +162,12 @@ class Fleet:
         self._rows: dict[str, int] = {}
         self._disks: list[tuple[str, ...]] = []
         self._volumes: list[dict[str, BoundVDisk]] = []
+        self._digests: list[str] = []
+        self._hosts: list[str] = []
+        # rows of which more is known here than was reported, and those of
+        # them whose agents were not asked to look, too
+        self._ahead: set[int] = set()
+        self._unasked: set[int] = set()
         self._by_volume: dict[str, BoundVDisk] = {}
         self._seen = np.zeros(0)
         self._cache_mode = np.zeros(0, dtype='U16')
@@ -215,6 +221,10 @@ class Fleet:
             ]
             self._cache_mode[row] = report.get('cache_mode') or ''
             self._seen[row] = self._clock()
+            self._digests[row] = report.get('digest', '')
+            self._hosts[row] = report['host']
+            self._ahead.discard(row)
+            self._unasked.discard(row)
             for volume_id in self._volumes[row].keys() - vdisks.keys():
                 # it may have moved and been reported from there already
                 known = self._by_volume.get(volume_id)
@@ -222,6 +232,34 @@ class Fleet:
                     del self._by_volume[volume_id]
             self._volumes[row] = vdisks
             self._by_volume.update(vdisks)
+
+    def confirm(self, provider: str, digest: str) -> bool:
+        """Take in a heartbeat: the report with that digest is still true.
+
+        :returns: False if the host should report anew: that report is not
+            known, or something was chosen or looked up here since.
+        """
+        with self._lock:
+            row = self._rows.get(provider)
+            if row is None or self._digests[row] != digest:
+                return False
+            self._seen[row] = self._clock()
+            return row not in self._ahead
+
+    def ahead(self) -> list[str]:
+        """Return the hosts that should look at Placement and report.
+
+        Something was chosen or looked up here that their reports do not say.
+        Each is returned once for it; the next heartbeat tells again. Those
+        whose agents send no heartbeats are left out: they report often.
+        """
+        with self._lock:
+            rows, self._unasked = self._unasked, set()
+            return [self._hosts[row] for row in rows if self._digests[row]]
+
+    def _get_ahead(self, row: int) -> None:
+        self._ahead.add(row)
+        self._unasked.add(row)
 
     def _row(self, provider: str, disks: int) -> int:
         row = self._rows.get(provider, len(self._rows))
@@ -249,6 +287,8 @@ class Fleet:
         if row == len(self._disks):
             self._disks.append(())
             self._volumes.append({})
+            self._digests.append('')
+            self._hosts.append('')
         # rows() takes no lock: a row is published when its arrays are there
         self._rows[provider] = row
         return row
@@ -341,10 +381,15 @@ class Fleet:
                 if seen is None:
                     continue
                 total = host[_AT['total_gb'], column]
-                host[_AT['reserved_gb'], column] = total - seen.capacity_gb
-                host[_AT['used_gb'], column] = seen.used_gb
-                host[_AT['total_mbps'], column] = seen.capacity_mbps
-                host[_AT['used_mbps'], column] = seen.used_mbps
+                for name, value in (
+                    ('reserved_gb', total - seen.capacity_gb),
+                    ('used_gb', seen.used_gb),
+                    ('total_mbps', seen.capacity_mbps),
+                    ('used_mbps', seen.used_mbps),
+                ):
+                    if host[_AT[name], column] != value:
+                        host[_AT[name], column] = value
+                        self._get_ahead(row)
 
     def hold(
         self, row: int, counts: base.Ints, vdisk_gb: int, vdisk_mbps: int
@@ -356,6 +401,7 @@ class Fleet:
         """
         now = self._clock()
         with self._lock:
+            self._get_ahead(row)
             host, until = self._a[:, row], self._held_until[row]
             for column in np.flatnonzero(counts[: len(until)]):
                 for unit, each in (('gb', vdisk_gb), ('mbps', vdisk_mbps)):

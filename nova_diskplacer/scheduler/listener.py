@@ -18,7 +18,6 @@ threads, so the listener starts with the first request that needs it.
 
 import collections.abc
 import os
-import socket
 import threading
 import time
 import typing
@@ -32,6 +31,11 @@ from nova_diskplacer.scheduler import capacities
 from nova_diskplacer.scheduler import fleet as fleets
 
 LOG = logging.getLogger(__name__)
+
+# Time in seconds between two looks for hosts of which more is known than was
+# reported. With the time that an answer takes it is less than a choice counts
+# as used.
+_RENEW_INTERVAL = 5.0
 
 
 class FleetListener:
@@ -55,20 +59,22 @@ class FleetListener:
         self._timeout = timeout
         self._heard = threading.Event()
         self._warm = threading.Event()
+        self._stopped = threading.Event()
         self._listener: reports.ReportListener | None = None
 
     def start(self) -> None:
         """Listen, and call on all agents to report."""
-        server = f'{socket.gethostname()}-{os.getpid()}'
         self._listener = reports.ReportListener(
-            self._transport, self._take, server
+            self._transport, self._take, heartbeat=self._confirm
         )
         self._listener.start()
         reports.request_reports(self._transport)
+        threading.Thread(target=self._renew, daemon=True).start()
         threading.Thread(target=self._settle, daemon=True).start()
 
     def stop(self) -> None:
         """Stop listening."""
+        self._stopped.set()
         if self._listener is not None:
             self._listener.stop()
 
@@ -80,6 +86,23 @@ class FleetListener:
     def _take(self, report: dict[str, typing.Any]) -> None:
         self._fleet.update(report)
         self._heard.set()
+
+    def _confirm(self, heartbeat: dict[str, typing.Any]) -> None:
+        """Count a host's report as fresh; ask for it if it is missing."""
+        if self._fleet.confirm(heartbeat['provider'], heartbeat['digest']):
+            return
+        # until it is warm, the answers to its first request are under way
+        if self._warm.is_set():
+            reports.renew_report(self._transport, heartbeat['host'])
+
+    def _renew(self) -> None:
+        """Have agents look that cannot know yet what was chosen here."""
+        while not self._stopped.wait(_RENEW_INTERVAL):
+            for host in self._fleet.ahead():
+                try:
+                    reports.renew_report(self._transport, host)
+                except oslo_messaging.MessagingException as error:
+                    LOG.debug('Host %s cannot be asked: %s', host, error)
 
     def _settle(self) -> None:
         try:
@@ -121,7 +144,7 @@ def get_fleet() -> fleets.Fleet:
                 conf.register_opts(conf.CONF)
                 options = conf.CONF.diskplacer_scheduler
                 listener = FleetListener(
-                    oslo_messaging.get_rpc_transport(conf.CONF),
+                    reports.get_transport(conf.CONF),
                     fleets.Fleet(options.report_timeout),
                     capacities.hosts,
                     options.warmup_timeout,

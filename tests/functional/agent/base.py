@@ -162,7 +162,7 @@ class Disks(fixtures.Fixture):
     def _discover(self, disk_root):
         return [self._disks[uuid_] for uuid_ in sorted(self._disks)]
 
-    def _inspect(self, disk_root, uuid_):
+    def _inspect(self, disk_root, uuid_, patience=0.0):
         disks = {**self._elsewhere, **self._disks}
         return disks.get(uuid_, discover.missing(uuid_, ''))
 
@@ -269,8 +269,9 @@ class Listener(fixtures.Fixture):
     def _setUp(self):
         self.last = None
         self.arrived = queue.Queue()
+        self.heartbeats = queue.Queue()
         listener = reports.ReportListener(
-            self._transport, self._take, str(uuid.uuid4())
+            self._transport, self._take, str(uuid.uuid4()), self._confirm
         )
         listener.start()
         self.addCleanup(listener.stop)
@@ -279,6 +280,10 @@ class Listener(fixtures.Fixture):
         if report['host'] == self._host:
             self.last = report
             self.arrived.put(report)
+
+    def _confirm(self, heartbeat):
+        if heartbeat['host'] == self._host:
+            self.heartbeats.put(heartbeat)
 
     def disk(self, uuid_):
         """Return what the newest report says of a disk."""
@@ -321,6 +326,9 @@ class AgentTestCase(TestCase):
         self.conf.set_override('watch_interval', 1, 'diskplacer_agent')
         self.conf.set_override(
             'report_interval', self.report_interval, 'diskplacer_agent'
+        )
+        self.conf.set_override(
+            'idle_interval', self.report_interval, 'diskplacer_agent'
         )
         # oslo.messaging knows its own options in the global object alone
         self.transport = oslo_messaging.get_rpc_transport(

@@ -89,19 +89,20 @@ class AgentTest(base.AgentTestCase):
             traits.CACHE_MODES['writeback'], self.placement.traits(disk)
         )
 
-    def test_reports_at_the_interval(self):
+    def test_confirms_its_report_at_the_interval(self):
         self.placement.start_compute()
-        self.disks.add()
-        # a look at the disks reports what is late
-        self.conf.set_override('watch_interval', 60, 'diskplacer_agent')
-        start = time.monotonic()
+        disk = self.disks.add()
         self.start_agent()
+        self.wait_for(lambda: self.health(disk) == 'ok')
+        start = time.monotonic()
         for _ in range(4):
-            self.reports.arrived.get(timeout=base.PATIENCE)
-        # two may come at the start
+            heartbeat = self.reports.heartbeats.get(timeout=base.PATIENCE)
+        # one may have waited
         self.assertGreater(
             time.monotonic() - start, 2 * self.report_interval - 0.5
         )
+        self.assertEqual(self.reports.last['digest'], heartbeat['digest'])
+        self.assertEqual(1, self.reports.arrived.qsize())
 
     def test_claims_are_reported(self):
         self.placement.start_compute()
@@ -255,6 +256,31 @@ class RequestTest(base.AgentTestCase):
         self.assertRaises(queue.Empty, self.reports.arrived.get, timeout=2)
         reports.request_reports(self.transport)
         self.reports.arrived.get(timeout=base.PATIENCE)
+
+    def test_answers_many_calls_at_once(self):
+        self.settle()
+        for _ in range(20):
+            reports.request_reports(self.transport)
+        self.reports.arrived.get(timeout=base.PATIENCE)
+        # some calls may have come while it answered
+        with contextlib.suppress(queue.Empty):
+            self.reports.arrived.get(timeout=3)
+        self.assertRaises(queue.Empty, self.reports.arrived.get, timeout=1)
+
+    def test_looks_at_placement_for_who_knows_of_a_claim(self):
+        self.settle()
+        asked = len(self.placement.requests)
+        for _ in range(20):
+            reports.renew_report(self.transport, self.conf.host)
+        report = self.reports.arrived.get(timeout=base.PATIENCE)
+        self.assertEqual(0, report['disks'][0]['used_gb'])
+        self.placement.claim(
+            str(uuid.uuid4()), {self.disk: {placement.GB: 30}}
+        )
+        reports.renew_report(self.transport, self.conf.host)
+        self.wait_for(lambda: self.reports.disk(self.disk)['used_gb'] == 30)
+        # as many as three rounds, and what they found
+        self.assertLess(len(self.placement.requests) - asked, 3 * 2 + 10)
 
     def test_answers_while_placement_is_away(self):
         self.settle()

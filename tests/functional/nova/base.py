@@ -231,7 +231,7 @@ class Agents:
         self._hosts = hosts
         self._transport = oslo_messaging.get_rpc_transport(CONF)
         self._requests = reports.RequestListener(
-            self._transport, self.send, 'agents'
+            self._transport, self.send, self.send, 'agents'
         )
         self.start = self._requests.start
         self.stop = self._requests.stop

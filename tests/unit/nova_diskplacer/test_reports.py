@@ -126,8 +126,45 @@ class CheckTest(base.BaseTestCase):
         for report in (None, [], 'report', 7):
             self.refuse(report, 'report is not a dictionary')
 
-    def test_another_version(self):
-        self.refuse(changed('version', 2), 'version 2 is not 1')
+    def test_versions(self):
+        for version in (1, 2):
+            reports.check(changed('version', version))
+        self.refuse(changed('version', 3), 'version 3 is not one of: 1, 2')
+
+    def test_the_digest_is_that_of_all_that_is_told(self):
+        report = reports.with_digest(REPORT)
+        self.assertEqual(report, reports.check(copy.deepcopy(report)))
+        self.assertEqual(report, reports.with_digest(copy.deepcopy(REPORT)))
+        for other in (
+            changed('cache_mode', 'none'),
+            changed('disks', 0, 'used_gb', 31),
+            changed('disks', 0, 'vdisks', []),
+        ):
+            self.assertNotEqual(
+                report['digest'], reports.with_digest(other)['digest']
+            )
+
+    def test_a_heartbeat(self):
+        report = reports.with_digest(REPORT)
+        heartbeat = reports.heartbeat(report)
+        self.assertEqual(
+            {
+                'version': 1,
+                'host': 'compute-1',
+                'provider': REPORT['provider'],
+                'digest': report['digest'],
+            },
+            reports.check_heartbeat(heartbeat),
+        )
+        self.assertTrue(reports.is_heartbeat(heartbeat))
+        self.assertFalse(reports.is_heartbeat(report))
+        for bad, word in (
+            ({**heartbeat, 'version': 3}, 'version 3'),
+            ({**heartbeat, 'digest': 7}, 'digest'),
+            ({**heartbeat, 'provider': None}, 'provider'),
+        ):
+            error = self.assertRaises(ValueError, reports.check_heartbeat, bad)
+            self.assertIn(word, str(error))
 
     def test_each_key_is_needed(self):
         for path in (
@@ -185,6 +222,45 @@ class CheckTest(base.BaseTestCase):
         )
 
 
+class TransportTest(base.BaseTestCase):
+    """For how long RabbitMQ keeps the queue of who was killed, in seconds."""
+
+    def expiry(self, query='', **options):
+        conf = cfg.ConfigOpts()
+        oslo_messaging.set_transport_defaults('nova')
+        # it registers the driver's options
+        oslo_messaging.get_rpc_transport(conf, url='rabbit://localhost/')
+        conf([])
+        conf.set_override('transport_url', f'rabbit://localhost/{query}')
+        for name, value in options.items():
+            conf.set_override(name, value, 'oslo_messaging_rabbit')
+        transport = reports.get_transport(conf)
+        driver = transport._driver.conf.oslo_messaging_rabbit
+        return driver.rabbit_transient_queues_ttl
+
+    def test_a_minute_at_most(self):
+        self.assertEqual(60, self.expiry())
+        self.assertEqual(30, self.expiry(rabbit_transient_queues_ttl=30))
+        # no end, to RabbitMQ
+        self.assertEqual(60, self.expiry(rabbit_transient_queues_ttl=0))
+
+    def test_as_configured(self):
+        ttl = 'rabbit_transient_queues_ttl'
+        self.assertEqual(900, self.expiry(query=f'?{ttl}=900'))
+        for option in ('rabbit_stream_fanout', 'use_queue_manager'):
+            self.assertEqual(
+                1800,
+                self.expiry(**{option: True, 'rabbit_quorum_queue': True}),
+            )
+
+    def test_other_drivers(self):
+        conf = cfg.ConfigOpts()
+        oslo_messaging.get_rpc_transport(conf, url='fake:/')
+        conf([])
+        conf.set_override('transport_url', 'fake:/')
+        reports.get_transport(conf)
+
+
 class MessagingTest(base.BaseTestCase):
     """Over the in-memory messaging driver."""
 
@@ -195,8 +271,8 @@ class MessagingTest(base.BaseTestCase):
             cfg.CONF, url='fake:/'
         )
 
-    def start(self, kind, callback):
-        listener = kind(self.transport, callback, str(uuid.uuid4()))
+    def start(self, kind, *callbacks):
+        listener = kind(self.transport, *callbacks, str(uuid.uuid4()))
         listener.start()
         self.addCleanup(listener.stop)
         return listener
@@ -239,9 +315,48 @@ class MessagingTest(base.BaseTestCase):
             self.start(
                 reports.RequestListener,
                 lambda number=number: heard.put(number),
+                lambda: heard.put('nobody asked for that'),
             )
         reports.request_reports(self.transport)
         self.assertEqual({0, 1, 2}, {heard.get(timeout=120) for _ in range(3)})
+
+    def test_one_agent_hears_a_request_to_it(self):
+        heard = queue.Queue()
+        hosts = [str(uuid.uuid4()) for _ in range(3)]
+        for host in hosts:
+            listener = reports.RequestListener(
+                self.transport,
+                lambda: heard.put('nobody asked for that'),
+                lambda host=host: heard.put(host),
+                host,
+            )
+            listener.start()
+            self.addCleanup(listener.stop)
+        for host in (hosts[1], hosts[0]):
+            reports.renew_report(self.transport, host)
+        self.assertEqual(
+            set(hosts[:2]), {heard.get(timeout=120) for _ in range(2)}
+        )
+        self.assertRaises(queue.Empty, heard.get, timeout=0.2)
+
+    def test_heartbeats_are_told_from_reports(self):
+        heard = queue.Queue()
+        listener = reports.ReportListener(
+            self.transport,
+            lambda report: heard.put(('report', report)),
+            str(uuid.uuid4()),
+            lambda heartbeat: heard.put(('heartbeat', heartbeat)),
+        )
+        listener.start()
+        self.addCleanup(listener.stop)
+        report = reports.with_digest(REPORT)
+        for message in (report, reports.heartbeat(report)):
+            reports.send_report(self.transport, message)
+        self.assertEqual(
+            {'report': report, 'heartbeat': reports.heartbeat(report)},
+            dict(heard.get(timeout=120) for _ in range(2)),
+        )
+        self.assertNotIn('malformed', self.log.output)
 
     def test_a_stopped_listener_hears_nothing(self):
         heard = queue.Queue()

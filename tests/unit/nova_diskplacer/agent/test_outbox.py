@@ -12,6 +12,7 @@
 
 import queue
 import threading
+import time
 
 import fixtures
 from oslotest import base
@@ -51,11 +52,49 @@ class OutboxTest(base.BaseTestCase):
         self.outbox.put({'number': 1})
         self.sent.get(timeout=120)
         for number in range(2, 50):
-            self.outbox.put({'number': number})
+            self.outbox.put({'number': number, 'disks': []})
         self.let.release()
-        self.assertEqual({'number': 49}, self.sent.get(timeout=120))
+        self.assertEqual(49, self.sent.get(timeout=120)['number'])
         self.let.release()
         self.assertRaises(queue.Empty, self.sent.get, timeout=0.2)
+
+    def test_a_heartbeat_does_not_replace_a_report(self):
+        def report(number):
+            return {'number': number, 'disks': []}
+
+        self.outbox.put(report(1))
+        self.sent.get(timeout=120)
+        for message in (report(2), {'number': 2}, report(3), {'number': 3}):
+            self.outbox.put(message)
+        self.let.release()
+        self.assertEqual(report(3), self.sent.get(timeout=120))
+        self.let.release()
+        self.outbox.put({'number': 3})
+        self.assertEqual({'number': 3}, self.sent.get(timeout=120))
+        self.let.release()
+
+    def failed(self, report):
+        """Wait until that report, or none, is known to have failed."""
+        end = time.monotonic() + 120
+        while self.outbox._failed != report:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+
+    def test_a_report_that_failed_goes_before_its_heartbeat(self):
+        report = {'number': 1, 'disks': []}
+        self.error = RuntimeError('the bus is away')
+        self.outbox.put(report)
+        self.sent.get(timeout=120)
+        self.let.release()
+        self.failed(report)
+        self.outbox.put({'number': 1})
+        self.assertEqual(report, self.sent.get(timeout=120))
+        self.error = None
+        self.let.release()
+        self.failed(None)
+        self.outbox.put({'number': 1})
+        self.assertEqual({'number': 1}, self.sent.get(timeout=120))
+        self.let.release()
 
     def test_goes_on_after_a_failure(self):
         self.error = RuntimeError('the bus is away')

@@ -71,6 +71,68 @@ class FleetTest(unittest.TestCase):
             self.fleet.rows([fakes.host_uuid(0), fakes.host_uuid(1)]).tolist(),
         )
 
+    def _digested(self, digest, **changes):
+        self.fleet.update(
+            {
+                **fakes.report(0, fakes.disk(0, 0, **changes)),
+                'digest': digest,
+            }
+        )
+
+    def _confirm(self, digest):
+        return self.fleet.confirm(fakes.host_uuid(0), digest)
+
+    def _known(self):
+        return self.fleet.rows([fakes.host_uuid(0)])[0] >= 0
+
+    def test_heartbeats_keep_a_report_fresh(self):
+        self._digested('one')
+        for _ in range(3):
+            self.clock.now += 60
+            self.assertTrue(self._confirm('one'))
+            self.assertTrue(self._known())
+        self.clock.now += 60.1
+        self.assertFalse(self._known())
+        self.assertTrue(self._confirm('one'))
+        self.assertTrue(self._known())
+
+    def test_heartbeats_of_another_report_confirm_nothing(self):
+        self._digested('one')
+        self.clock.now += 60.1
+        self.assertFalse(self._confirm('two'))
+        self.assertFalse(self._known())
+        # nor does one of a host that has not reported
+        self.assertFalse(self.fleet.confirm(fakes.host_uuid(7), 'one'))
+
+    def test_who_has_looked_or_chosen_wants_a_report(self):
+        row = int(self.rows[0])
+        seen = {fakes.disk_uuid(0, 0): fleets.Capacity(100, 30, 150, 0)}
+
+        def look():
+            self.fleet.refresh(seen, row)
+
+        def choose():
+            self.fleet.hold(row, np.array([1, 0]), 10, 0)
+
+        for change in (look, choose):
+            self._digested('one')
+            self.assertEqual([], self.fleet.ahead())
+            change()
+            self.assertEqual(['host0'], self.fleet.ahead())
+            self.assertEqual([], self.fleet.ahead())
+            self.clock.now += 60
+            # it is alive, but does not know
+            self.assertFalse(self._confirm('one'))
+            self.assertTrue(self._known())
+            self._digested('two', used_gb=30)
+            self.assertTrue(self._confirm('two'))
+        look()
+        self.assertEqual([], self.fleet.ahead())
+
+    def test_agents_without_heartbeats_are_not_asked(self):
+        self.fleet.hold(int(self.rows[0]), np.array([1, 0]), 10, 0)
+        self.assertEqual([], self.fleet.ahead())
+
     def test_empty_fleet(self):
         empty = fakes.make_fleet()
         rows = empty.rows(['a', 'b'])

@@ -48,6 +48,29 @@ class FleetListenerTest(unittest.TestCase):
         request.join(120)
         self.assertEqual(2, len(got[0]))
 
+    def test_asks_for_a_report_that_it_does_not_have(self):
+        request, got = self._fleet(lambda: {fakes.host_uuid(0)})
+        confirm = self.reports.ReportListener.call_args.kwargs['heartbeat']
+
+        def heartbeat(digest):
+            confirm(
+                {
+                    'host': 'host0',
+                    'provider': fakes.host_uuid(0),
+                    'digest': digest,
+                }
+            )
+
+        # answers to the call for all reports are on their way
+        heartbeat('one')
+        report = fakes.report(0, fakes.disk(0, 0))
+        self.take({**report, 'digest': 'one'})
+        request.join(120)
+        heartbeat('one')
+        self.reports.renew_report.assert_not_called()
+        heartbeat('two')
+        self.reports.renew_report.assert_called_once_with(None, 'host0')
+
     def test_nobody_waits_where_placement_answers_nonsense(self):
         def nonsense():
             raise ValueError('no JSON')

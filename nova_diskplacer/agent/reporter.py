@@ -1,0 +1,140 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Decides what the schedulers are told: a report, a heartbeat or nothing."""
+
+import collections.abc
+import time
+import typing
+
+from nova_diskplacer import reports
+from nova_diskplacer.agent import outbox
+from nova_diskplacer.agent import reconcile
+
+# Per cent by which a disk's pressure changes before that is reported.
+_STEP = 5
+
+Pressure = collections.abc.Mapping[str, int]
+
+
+class Reporter:
+    """Reports what has changed, and confirms at an interval what has not.
+
+    :param host: the name of the compute service.
+    :param compute_node: the name of the compute node's provider.
+    :param interval: time in seconds between two heartbeats.
+    :param clock: monotonic time in seconds.
+    """
+
+    def __init__(
+        self,
+        box: outbox.Outbox,
+        host: str,
+        compute_node: str,
+        interval: float,
+        clock: collections.abc.Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._outbox = box
+        self._host = host
+        self._compute_node = compute_node
+        self._interval = interval
+        self._clock = clock
+        self._digest = ''
+        self._pressure: Pressure = {}
+        self._sent = -float('inf')
+
+    @property
+    def due(self) -> bool:
+        """Tell if the schedulers should hear of this host again."""
+        return self._clock() - self._sent >= self._interval
+
+    def tell(
+        self,
+        provider: str,
+        cache_mode: str | None,
+        offers: collections.abc.Iterable[reconcile.Offer],
+        pressure: Pressure,
+        asked: bool = False,
+    ) -> None:
+        """Send a report if it is not what the last one said.
+
+        Otherwise a heartbeat is sent if one is due. No two threads may call
+        this at once.
+
+        :param provider: the compute node's provider.
+        :param cache_mode: that of all vdisks, None if they differ.
+        :param pressure: per cent, by disk.
+        :param asked: somebody wants the report, whatever was sent before.
+        """
+        self._pressure = steadied(self._pressure, pressure)
+        report = reports.with_digest(
+            {
+                'version': reports.VERSION,
+                'host': self._host,
+                'compute_node': self._compute_node,
+                'provider': provider,
+                'cache_mode': cache_mode,
+                'disks': [_disk(offer, self._pressure) for offer in offers],
+            }
+        )
+        if asked or report['digest'] != self._digest:
+            self._outbox.put(report)
+        elif self.due:
+            self._outbox.put(reports.heartbeat(report))
+        else:
+            return
+        self._digest = report['digest']
+        self._sent = self._clock()
+
+
+def steadied(before: Pressure, now: Pressure) -> Pressure:
+    """Return pressure on disks without its small changes.
+
+    :param before: what was returned for the pressure before.
+    """
+
+    def steady(disk: str, value: int) -> int:
+        known = before.get(disk)
+        if known is not None and value and abs(value - known) < _STEP:
+            return known
+        return value
+
+    return {disk: steady(disk, value) for disk, value in now.items()}
+
+
+def _disk(offer: reconcile.Offer, pressure: Pressure) -> dict[str, typing.Any]:
+    disk, figures = offer.disk, offer.figures
+    known = {}
+    if disk.uuid in pressure:
+        known['pressure'] = pressure[disk.uuid]
+    return {
+        **known,
+        'uuid': disk.uuid,
+        'medium': disk.medium,
+        'model': disk.model,
+        'numa_node': disk.numa_node,
+        'total_gb': figures.total_gb,
+        'reserved_gb': figures.reserved_gb,
+        'used_gb': figures.used_gb,
+        'total_mbps': figures.total_mbps,
+        'used_mbps': figures.used_mbps,
+        'health': disk.health,
+        'vdisks': [
+            {
+                'volume_id': vdisk.volume_id,
+                'server_id': vdisk.server_id,
+                'size_gb': vdisk.size_gb,
+                'is_snapshot': vdisk.is_snapshot,
+            }
+            for vdisk in disk.vdisks
+        ],
+    }
