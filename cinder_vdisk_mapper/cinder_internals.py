@@ -35,9 +35,15 @@ _NOVA = Name(
 #: Checked by cinder-scheduler when the filter is first used.
 SCHEDULER: internals.Names = (
     Name(
-        'cinder.scheduler.filters',
-        'BaseBackendFilter',
+        'cinder.scheduler.filters.capacity_filter',
+        'CapacityFilter',
         'Base of the filter; Cinder makes one for each request.',
+    ),
+    Name(
+        'cinder.scheduler.filters.capacity_filter',
+        'CapacityFilter.backend_passes',
+        'What it does for backends of other drivers.',
+        parameters=('backend_state', 'filter_properties'),
     ),
     Name(
         'cinder.scheduler.host_manager',

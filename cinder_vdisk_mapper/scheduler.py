@@ -16,17 +16,23 @@ And on a disk that holds them: what is free on several disks is no room for
 one vdisk. A ``filter_function`` cannot tell: Cinder's DriverFilter fails it
 for every request that is not about a volume, such as those for groups.
 
-Enable it in cinder.conf of the schedulers::
+It takes the place of Cinder's CapacityFilter, and does what that does for all
+other backends: a backend does not report as free what servers claim, which
+their own volumes may use all the same. Enable it in cinder.conf of the
+schedulers::
 
     [DEFAULT]
-    scheduler_default_filters = AvailabilityZoneFilter,CapacityFilter,\
-CapabilitiesFilter,VDiskLocalityFilter
+    scheduler_default_filters = AvailabilityZoneFilter,CapabilitiesFilter,\
+VDiskLocalityFilter
 """
 
+import functools
 from typing import Any
 
-from cinder.scheduler import filters
+from cinder.scheduler import host_manager  # noqa: F401 registers options
+from cinder.scheduler.filters import capacity_filter
 from cinder.volume import volume_utils
+from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
@@ -34,30 +40,39 @@ from cinder_vdisk_mapper import cinder_internals
 from cinder_vdisk_mapper import servers
 from nova_diskplacer import internals
 
+CONF = cfg.CONF
+
 LOG = logging.getLogger(__name__)
 
 HINT = 'local_to_instance'
+
+#: capabilities: the largest vdisk that one disk can take
+FREE = 'vdisk_largest_free_gb'
+UNCLAIMED = 'vdisk_largest_unclaimed_gb'
 
 # What is known of the host of a volume that is for no server; not a host.
 ANYWHERE = '*'
 
 
-class VDiskLocalityFilter(filters.BaseBackendFilter):
+class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     """Pass the vdisk backends of the host of the server that it is for.
 
-    A new volume must fit one disk of the backend; one that exists fits where
-    it is.
+    A new volume must fit one disk of the backend: for its own server what is
+    free, for anybody else what is neither taken nor claimed. One that exists
+    fits where it is.
 
     The server is known by the scheduler hint ``local_to_instance``, or by the
     name that nova-compute gives to a blank volume. Backends that do not
-    report the capability ``vdisk_mapper`` are not filtered, nor is a request
-    that names no server. Where the hint names no server, or the server is of
-    another project or has no host, no vdisk backend passes.
+    report the capability ``vdisk_mapper`` are filtered by their capacity only,
+    and so are all of them where a request names no server. Where the hint
+    names no server, or the server is of another project or has no host, no
+    vdisk backend passes.
     """
 
     def __init__(self) -> None:
         super().__init__()
         internals.check(cinder_internals.SCHEDULER, cinder_internals.RELEASE)
+        _check_filters()
         # Cinder makes a filter for each request, so this asks Nova once.
         self._hosts: dict[str, str | None] = {}
 
@@ -66,26 +81,43 @@ class VDiskLocalityFilter(filters.BaseBackendFilter):
     ) -> bool:
         """Tell whether the backend may hold the requested volume."""
         if not backend_state.capabilities.get('vdisk_mapper'):
-            return True
+            return self._has_capacity(backend_state, filter_properties)
         properties = _properties(filter_properties)
-        if not _fits(backend_state, properties):
+        host = self._host_of(properties, filter_properties)
+        backend = volume_utils.extract_host(backend_state.backend_id, 'host')
+        if host not in (ANYWHERE, backend):
             return False
+        if _is_here(backend_state, properties):
+            return self._has_capacity(backend_state, filter_properties)
+        if host == ANYWHERE:
+            return _fits(
+                backend_state, properties, UNCLAIMED
+            ) and self._has_capacity(backend_state, filter_properties)
+        return _fits(backend_state, properties, FREE)
+
+    def _has_capacity(
+        self, backend_state: Any, filter_properties: dict[str, Any]
+    ) -> bool:
+        return bool(super().backend_passes(backend_state, filter_properties))
+
+    def _host_of(
+        self, properties: dict[str, Any], filter_properties: dict[str, Any]
+    ) -> str | None:
+        """Return the host of the server that a volume is for."""
         hint = (filter_properties.get('scheduler_hints') or {}).get(HINT)
         server_id = hint or servers.of_blank_volume(
             properties.get('display_name')
         )
         if not server_id:
-            return True
+            return ANYWHERE
         if not uuidutils.is_uuid_like(server_id):
             LOG.warning('%s=%s is not the UUID of a server', HINT, server_id)
-            return hint is None
+            return ANYWHERE if hint is None else None
         if server_id not in self._hosts:
             self._hosts[server_id] = self._host(
                 filter_properties['context'], server_id, hint is not None
             )
-        host = self._hosts[server_id]
-        backend = volume_utils.extract_host(backend_state.backend_id, 'host')
-        return host in (ANYWHERE, backend)
+        return self._hosts[server_id]
 
     @staticmethod
     def _host(context: Any, server_id: str, hinted: bool) -> str | None:
@@ -112,19 +144,35 @@ class VDiskLocalityFilter(filters.BaseBackendFilter):
         return server.host
 
 
+@functools.cache
+def _check_filters() -> None:
+    """Warn once about a filter that refuses what this one lets pass."""
+    if 'CapacityFilter' in CONF.scheduler_default_filters:
+        LOG.warning(
+            'Remove CapacityFilter from [DEFAULT] scheduler_default_filters: '
+            'it refuses the volumes of servers that have claimed the last '
+            'room of a host. VDiskLocalityFilter does its work'
+        )
+
+
 def _properties(filter_properties: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of the volume; a request may be about none."""
     spec = filter_properties.get('request_spec') or {}
     return dict(spec.get('volume_properties') or {})
 
 
-def _fits(backend_state: Any, properties: dict[str, Any]) -> bool:
-    size_gb = properties.get('size')
-    largest_gb = backend_state.capabilities.get('vdisk_largest_free_gb')
-    if size_gb is None or largest_gb is None:
-        return True
-    here = (
+def _is_here(backend_state: Any, properties: dict[str, Any]) -> bool:
+    """Tell whether a request is about a volume that the backend has."""
+    return bool(
         properties.get('status') != 'creating'
         and properties.get('host') == backend_state.backend_id
     )
-    return here or bool(size_gb <= largest_gb)
+
+
+def _fits(
+    backend_state: Any, properties: dict[str, Any], capability: str
+) -> bool:
+    """Tell whether one disk of a backend has room for a volume."""
+    size_gb = properties.get('size')
+    largest_gb = backend_state.capabilities.get(capability)
+    return size_gb is None or largest_gb is None or size_gb <= largest_gb

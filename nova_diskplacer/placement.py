@@ -198,15 +198,28 @@ class PlacementClient:
 
         Empty where none of them has a GiB to give.
         """
+        return {
+            uuid: {name: one['used'] for name, one in resources.items()}
+            for uuid, resources in self._summaries(root).items()
+        }
+
+    def room(self, root: str) -> dict[str, int]:
+        """Return the GiB of each disk in a tree that nobody claims.
+
+        All in one request; empty where none of them has a GiB to give.
+        """
+        return {
+            uuid: resources[GB]['capacity'] - resources[GB]['used']
+            for uuid, resources in self._summaries(root).items()
+        }
+
+    def _summaries(self, root: str) -> dict[str, dict[str, Resources]]:
         query = urllib.parse.urlencode(
             {'resources': f'{GB}:1', 'in_tree': root, 'limit': '1'}
         )
         found = self._call('get', f'/allocation_candidates?{query}')
         return {
-            uuid: {
-                name: resource['used']
-                for name, resource in summary['resources'].items()
-            }
+            uuid: summary['resources']
             for uuid, summary in found['provider_summaries'].items()
             if GB in summary['resources']
         }

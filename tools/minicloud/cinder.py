@@ -21,7 +21,6 @@ from tools.minicloud.state import State
 
 CINDER_FILTERS = (
     'AvailabilityZoneFilter',
-    'CapacityFilter',
     'CapabilitiesFilter',
     'VDiskLocalityFilter',
 )

@@ -226,7 +226,6 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         flags['scheduler_default_filters'] = {
             'v': [
                 'AvailabilityZoneFilter',
-                'CapacityFilter',
                 'CapabilitiesFilter',
                 'VDiskLocalityFilter',
             ]

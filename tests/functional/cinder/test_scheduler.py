@@ -93,6 +93,7 @@ class LocalityTestCase(base.CinderTestCase):
             self.assertTrue(pool.thick_provisioning_support)
             self.assertFalse(pool.multiattach)
             self.assertTrue(pool.capabilities['vdisk_mapper'])
+            self.assertEqual('up', pool.capabilities['backend_state'])
             self.assertFalse(pool.capabilities['online_extend_support'])
             self.assertEqual(4, pool.capabilities['vdisk_largest_free_gb'])
             root = self.hosts[host].root
@@ -139,6 +140,28 @@ class CapacityTestCase(base.CinderTestCase):
             if pool.host.startswith('host1@')
         ]
         return pool
+
+    def test_claims(self):
+        """Claimed room is for the volumes of the server that claims it."""
+        claims = {
+            uuid: 10
+            for uuid, disk in self.hosts['host1'].disks().items()
+            if disk.health == 'ok'
+        }
+        spared, _ = claims.popitem()
+        server = self.server(claims=claims, vdisks=9, vdisk_gb=10)
+        self.report()
+        self.assertEqual(10, self.pool().free_capacity_gb)
+        self.server(claims={spared: 7})
+        self.report()
+        self.assertEqual(3, self.pool().free_capacity_gb)
+        # host2 has 4 GiB
+        self.create(5, status='error')
+        volume = self.create(10, f'{server}-blank-vol')
+        self.assertEqual('host1@vdisk#vdisk', volume['os-vol-host-attr:host'])
+        self.attach(volume, server)
+        self.report()
+        self.assertEqual(3, self.pool().free_capacity_gb)
 
     def test_no_more_than_fits_one_disk(self):
         self.assertEqual(100, self.pool().free_capacity_gb)

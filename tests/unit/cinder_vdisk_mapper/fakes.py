@@ -172,7 +172,7 @@ class Placement:
     def claim(self, server, claims, project=PROJECT):
         """Claim GiB of disks for a server; False if they are not offered."""
         for disk, gb in claims.items():
-            if gb > self.room(disk):
+            if gb > self.room_of(disk):
                 return False
         for disk, gb in claims.items():
             self.claims[disk][server] = gb
@@ -180,7 +180,12 @@ class Placement:
         self.generation += 1
         return True
 
-    def room(self, disk):
+    def room(self, root):
+        """Return the GiB of each disk that are offered and not claimed."""
+        self._answer()
+        return {disk: self.room_of(disk) for disk in self.offered}
+
+    def room_of(self, disk):
         """Return the GiB of a disk that are offered and not claimed."""
         offered = self.offered[disk][placement.GB]
         used = sum(self.claims[disk].values())
@@ -203,6 +208,12 @@ class Placement:
             server: {placement.GB: gb}
             for server, gb in self.claims[uuid].items()
         }
+
+    def provider(self, uuid):
+        self._answer()
+        if uuid not in self.offered:
+            return None
+        return placement.Provider(uuid, uuid, 0, 'node', 'node')
 
     def inventories(self, uuid):
         self._answer()

@@ -510,7 +510,7 @@ class Ledger(stateful.RuleBasedStateMachine):
                     str(self.volumes),
                 )
             except binding.BindingError:
-                assert self.placement.room(disk) < vdisk.size_gb
+                assert self.placement.room_of(disk) < vdisk.size_gb
 
     @stateful.rule(data=strategies.data(), more=strategies.integers(0, 5))
     def clone(self, data, more):
@@ -529,7 +529,7 @@ class Ledger(stateful.RuleBasedStateMachine):
                     size,
                 )
             except binding.BindingError:
-                assert self.placement.room(disk) < size
+                assert self.placement.room_of(disk) < size
 
     @stateful.rule(data=strategies.data(), more=strategies.integers(1, 20))
     def extend(self, data, more):
@@ -569,7 +569,7 @@ class Ledger(stateful.RuleBasedStateMachine):
                 max(0, self.unfilled(disk, uuid)) for uuid in self.servers
             )
             assert taken + to_come <= self.TOTAL, disk
-            assert self.placement.room(disk.uuid) == (
+            assert self.placement.room_of(disk.uuid) == (
                 self.TOTAL - taken - to_come
             )
 

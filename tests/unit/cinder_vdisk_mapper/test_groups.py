@@ -81,7 +81,7 @@ class GroupTestCase(test_driver.DriverTestCase):
         self.assertRaises(cinder_exc.VolumeDriverException, self.create)
         self.assertIn(reason, self.log.output)
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
-        self.assertEqual((90, 40), tuple(map(self.placement.room, 'ab')))
+        self.assertEqual((90, 40), tuple(map(self.placement.room_of, 'ab')))
 
     def test_all(self):
         self.snapshots.append(self.snapshot('3'))
@@ -103,12 +103,12 @@ class GroupTestCase(test_driver.DriverTestCase):
             {'volume-1', 'volume-2', 'snapshot-1', 'snapshot-2'},
             self.vdisks(),
         )
-        self.assertEqual((80, 30), tuple(map(self.placement.room, 'ab')))
+        self.assertEqual((80, 30), tuple(map(self.placement.room_of, 'ab')))
 
     def test_repeated(self):
         self.create()
         self.create()
-        self.assertEqual((80, 30), tuple(map(self.placement.room, 'ab')))
+        self.assertEqual((80, 30), tuple(map(self.placement.room_of, 'ab')))
 
     def test_attached(self):
         for server in ('s', None):
@@ -154,7 +154,7 @@ class GroupTestCase(test_driver.DriverTestCase):
         self.assertRaises(cinder_exc.VolumeDriverException, self.create)
         self.assertIn('disk b has no room for the group', self.log.output)
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
-        self.assertEqual((90, 5), tuple(map(self.placement.room, 'ab')))
+        self.assertEqual((90, 5), tuple(map(self.placement.room_of, 'ab')))
 
     def test_placement_away_afterwards(self):
         def leave():
@@ -293,4 +293,4 @@ class GroupTestCase(test_driver.DriverTestCase):
         self.assertIn('snapshot-1', self.vdisks())
         self.driver.delete_snapshot(mock.Mock(id='1', provider_location=None))
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
-        self.assertEqual((90, 40), tuple(map(self.placement.room, 'ab')))
+        self.assertEqual((90, 40), tuple(map(self.placement.room_of, 'ab')))

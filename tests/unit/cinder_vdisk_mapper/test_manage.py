@@ -100,7 +100,7 @@ class VolumeTestCase(ManageTestCase):
                 self.driver.manage_existing(self.volume, reference),
             )
             self.assertEqual([('volume-id', 'id', 10)], self.on('a'))
-        self.assertEqual(90, self.placement.room('a'))
+        self.assertEqual(90, self.placement.room_of('a'))
 
     def test_whole_gib(self):
         reference = self.put()
@@ -204,7 +204,7 @@ class VolumeTestCase(ManageTestCase):
         for _ in range(2):
             self.driver.unmanage(self.volume)
             self.assertEqual([('unmanaged-id', '', 10)], self.on('a'))
-        self.assertEqual(90, self.placement.room('a'))
+        self.assertEqual(90, self.placement.room_of('a'))
 
     def test_unmanage_what_a_claim_pays_for(self):
         self.volume.provider_location = 'b'
@@ -230,7 +230,7 @@ class VolumeTestCase(ManageTestCase):
             self.driver.unmanage(self.volume)
             self.assertEqual([('unmanaged-id', '', 10)], self.on('a'))
             self.assertEqual([], self.on('b'))
-        self.assertEqual(90, self.placement.room('a'))
+        self.assertEqual(90, self.placement.room_of('a'))
 
     def test_without_disk(self):
         self.put()
@@ -365,7 +365,7 @@ class SnapshotTestCase(ManageTestCase):
             )
         self.assertEqual('a', volume.provider_location)
         volume.save.assert_called_once_with()
-        self.assertEqual(86, self.placement.room('a'))
+        self.assertEqual(86, self.placement.room_of('a'))
 
     def test_list(self):
         self.known = {'1'}

@@ -17,6 +17,7 @@ from unittest import mock
 
 import testtools
 from cinder import context
+from cinder.scheduler.filters import capacity_filter
 
 from cinder_vdisk_mapper import scheduler
 from cinder_vdisk_mapper import servers
@@ -26,7 +27,17 @@ BLANK = f'{SERVER}-blank-vol'
 HINT = {'local_to_instance': SERVER}
 
 
-class LocalityTestCase(testtools.TestCase):
+class FilterTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        patch = mock.patch.object(
+            capacity_filter.CapacityFilter, 'backend_passes', return_value=True
+        )
+        self.has_capacity = patch.start()
+        self.addCleanup(patch.stop)
+
+
+class LocalityTestCase(FilterTestCase):
     def setUp(self):
         super().setUp()
         patch = mock.patch.object(
@@ -61,9 +72,19 @@ class LocalityTestCase(testtools.TestCase):
             self.assertTrue(self.passes(name, {'same_host': 'x'}))
         self.get.assert_not_called()
 
-    def test_other_backends_pass_untouched(self):
-        self.assertTrue(self.passes(BLANK, HINT, 'host2', ours=False))
+    def test_other_backends_need_capacity_only(self):
+        for has in (True, False):
+            self.has_capacity.return_value = has
+            self.assertEqual(
+                has, self.passes(BLANK, HINT, 'host2', ours=False)
+            )
         self.get.assert_not_called()
+
+    def test_capacity_of_the_host_of_the_server(self):
+        """What is claimed is not free, but for whoever claims it."""
+        self.has_capacity.return_value = False
+        self.assertTrue(self.passes(BLANK))
+        self.assertFalse(self.passes())
 
     def test_host_of_the_server(self):
         for name, hints in ((BLANK, None), ('data', HINT), (None, HINT)):
@@ -94,7 +115,7 @@ class LocalityTestCase(testtools.TestCase):
             self.filter = scheduler.VDiskLocalityFilter()
 
 
-class LargestVDiskTestCase(testtools.TestCase):
+class LargestVDiskTestCase(FilterTestCase):
     def passes(self, properties, **capabilities):
         """Tell whether a backend passes where no disk has 11 GiB free."""
         backend = mock.Mock(
@@ -102,11 +123,16 @@ class LargestVDiskTestCase(testtools.TestCase):
             capabilities={
                 'vdisk_mapper': True,
                 'vdisk_largest_free_gb': 10,
+                'vdisk_largest_unclaimed_gb': 10,
                 **capabilities,
             },
         )
         return scheduler.VDiskLocalityFilter().backend_passes(
-            backend, {'request_spec': {'volume_properties': properties}}
+            backend,
+            {
+                'context': None,
+                'request_spec': {'volume_properties': properties},
+            },
         )
 
     def test_new(self):
@@ -116,8 +142,20 @@ class LargestVDiskTestCase(testtools.TestCase):
         self.assertTrue(self.passes({**new, 'size': 11}, vdisk_mapper=False))
         # a service that was not upgraded yet
         self.assertTrue(
-            self.passes({**new, 'size': 11}, vdisk_largest_free_gb=None)
+            self.passes({**new, 'size': 11}, vdisk_largest_unclaimed_gb=None)
         )
+
+    def test_claimed(self):
+        claimed = {'vdisk_largest_unclaimed_gb': 5}
+        new = {'status': 'creating'}
+        self.assertTrue(self.passes({**new, 'size': 5}, **claimed))
+        self.assertFalse(self.passes({**new, 'size': 6}, **claimed))
+        with mock.patch.object(
+            scheduler.VDiskLocalityFilter, '_host', return_value='node'
+        ):
+            blank = {**new, 'display_name': BLANK}
+            self.assertTrue(self.passes({**blank, 'size': 10}, **claimed))
+            self.assertFalse(self.passes({**blank, 'size': 11}, **claimed))
 
     def test_existing(self):
         here = {'host': 'node@vdisk#vdisk', 'size': 11}
@@ -130,7 +168,9 @@ class LargestVDiskTestCase(testtools.TestCase):
     def test_requests_about_no_volume(self):
         self.assertTrue(self.passes({}))
         self.assertTrue(self.passes(None))
-        backend = mock.Mock(capabilities={'vdisk_mapper': True})
+        backend = mock.Mock(
+            backend_id='node@vdisk#vdisk', capabilities={'vdisk_mapper': True}
+        )
         self.assertTrue(
             scheduler.VDiskLocalityFilter().backend_passes(backend, {})
         )

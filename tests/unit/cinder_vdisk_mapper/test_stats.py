@@ -31,6 +31,7 @@ class StatsTestCase(test_driver.DriverTestCase):
 
     def test_one_pool_of_the_healthy_disks(self):
         self.driver.backend.create('a', 'volume-1', '1', None, 30)
+        self.driver.binder.reserve('a')
         stats = self.driver.get_volume_stats(True)
         (pool,) = stats['pools']
         self.assertEqual(
@@ -39,6 +40,7 @@ class StatsTestCase(test_driver.DriverTestCase):
                 'free_capacity_gb': 70 + 50,
                 'provisioned_capacity_gb': 30,
                 'vdisk_largest_free_gb': 70,
+                'vdisk_largest_unclaimed_gb': 70,
                 'vdisk_mapper': True,
                 'thin_provisioning_support': False,
                 'thick_provisioning_support': True,
@@ -69,7 +71,9 @@ class StatsTestCase(test_driver.DriverTestCase):
 
     def test_unbound_volumes_are_not_free(self):
         self.driver.backend.create('a', 'volume-1', '1', None, 30)
+        self.driver.binder.reserve('a')
         self.driver.backend.snapshot('a', 'volume-1', 'snapshot-2', '2')
+        self.driver.binder.reserve('a')
         self.volumes = [
             test_driver.volume(size=15, status='available'),
             test_driver.volume(size=5, status='creating'),
@@ -90,6 +94,50 @@ class StatsTestCase(test_driver.DriverTestCase):
         self.volumes = [test_driver.volume(size=100, status='available')]
         (pool,) = self.driver.get_volume_stats(True)['pools']
         self.assertEqual(0, pool['free_capacity_gb'])
+
+    def test_claims_are_not_free(self):
+        self.assertTrue(self.placement.claim('server', {'a': 60, 'b': 50}))
+        self.volumes = [
+            # it is for the claim
+            test_driver.volume(
+                size=60, status='available', display_name='server-blank-vol'
+            ),
+            test_driver.volume(size=5, status='available'),
+        ]
+        self.assertEqual((40 - 5, 65, 100, 40), self.figures())
+        # filled: it has not become less
+        self.driver.backend.create('a', 'volume-1', '1', 'server', 60)
+        self.driver.binder.reserve('a')
+        self.volumes.pop(0)
+        self.assertEqual((40 - 5, 65, 50, 40), self.figures())
+
+    def figures(self):
+        (pool,) = self.driver.get_volume_stats(True)['pools']
+        return (
+            pool['free_capacity_gb'],
+            pool['provisioned_capacity_gb'],
+            pool['vdisk_largest_free_gb'],
+            pool['vdisk_largest_unclaimed_gb'],
+        )
+
+    def test_placement_away(self):
+        self.placement.down = True
+        self.assertEqual((0, 0, 100, 0), self.figures())
+        self.placement.down = False
+        self.assertEqual((150, 0, 100, 100), self.figures())
+        self.placement.down = True
+        self.assertEqual((150, 0, 100, 100), self.figures())
+        self.assertIn('Placement is down', self.log.output)
+
+    def test_backend_state(self):
+        self.assertEqual('up', self.state())
+        self.driver.backend = fakes.Backend(
+            *(disk for disk in self.disks if disk.health != 'ok')
+        )
+        self.assertEqual('down', self.state())
+
+    def state(self):
+        return self.driver.get_volume_stats(True)['backend_state']
 
 
 class LocationTestCase(testtools.TestCase):

@@ -126,7 +126,7 @@ class PluginTest(testtools.TestCase):
                     'round_robin'
                 ],
                 ('cinder.conf', 'DEFAULT', 'scheduler_default_filters'): [
-                    'AvailabilityZoneFilter,CapacityFilter,CapabilitiesFilter,'
+                    'AvailabilityZoneFilter,CapabilitiesFilter,'
                     'VDiskLocalityFilter'
                 ],
                 ('cinder.conf', 'placement', 'auth_type'): ['password'],
