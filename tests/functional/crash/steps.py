@@ -18,6 +18,7 @@ after each of them, which is before the next, and before the first.
 """
 
 import fcntl
+import itertools
 import os
 import signal
 import subprocess
@@ -49,25 +50,63 @@ CALLS = (
 )
 
 
-class Steps:
-    """Counts steps; kills the process at step ``fatal`` when ``armed``.
+# A call that is repeated less often is a step each time.
+_SHORT = 6
 
-    :param last_words: called with the name of the step before that.
+
+def choose(taken):
+    """Return the steps to die at, as numbers, of those that a run has taken.
+
+    :param taken: (name, state) after each step. Of a call that is repeated
+        many times, as one that allocates part by part, those are chosen where
+        it begins and ends, and those around where the state begins to change
+        or ceases to.
+    """
+    chosen = set()
+    start = 0
+    for end in range(1, len(taken) + 1):
+        if end < len(taken) and taken[end][0] == taken[start][0]:
+            continue
+        chosen.update(
+            _of_one_call([state for _, state in taken[start:end]], start)
+        )
+        start = end
+    return sorted(chosen)
+
+
+def _of_one_call(states, start):
+    count = len(states)
+    if count <= _SHORT:
+        return {start + number for number in range(count)}
+    moves = [
+        before != after
+        for before, after in itertools.pairwise([states[0], *states])
+    ]
+    found = {0, count - 1}
+    for number in range(2, count):
+        if moves[number] != moves[number - 1]:
+            found |= {number - 1, number, min(number + 1, count - 1)}
+    return {start + number for number in found}
+
+
+class Steps:
+    """Notes steps; kills the process after step ``fatal`` when ``armed``.
+
+    :param fatal: its number, from 0 on; None for none.
+    :param last_words: called with the name of that step.
     """
 
     def __init__(self, fatal, last_words):
         self.fatal = fatal
         self.last_words = last_words
-        self.count = 0
-        self.last = ''
-        self.repeated = 0
+        self.taken = []
         self.armed = False
         # in Placement, which is another process everywhere but in tests
         self.away = False
         self.written = set()
 
     def install(self):
-        """Have everything counted from now on."""
+        """Have everything noted from now on."""
         for module, name in CALLS:
             self._wrap(module, name)
         self._wrap(subprocess.Popen, 'communicate')
@@ -78,19 +117,17 @@ class Steps:
         self.armed = True
         self.after('nothing')
 
-    def after(self, name):
-        """Be at the step after something."""
+    def after(self, name, state=None):
+        """Have taken a step.
+
+        :param state: what tells whether it has changed anything.
+        """
         if not self.armed or self.away:
             return
-        self.repeated = self.repeated + 1 if name == self.last else 1
-        self.last = name
-        if self.repeated & (self.repeated - 1):
-            # a vdisk is allocated in many parts, one as good as another
-            return
-        self.count += 1
-        if self.count == self.fatal:
+        if len(self.taken) == self.fatal:
             self.last_words(name)
             os.kill(os.getpid(), signal.SIGKILL)
+        self.taken.append((name, state))
 
     def around_placement(self, application):
         """Return a WSGI application that requests to change it are steps."""
@@ -117,7 +154,7 @@ class Steps:
             # the kernel releases the locks of who is killed, and a lock file
             # that stays is removed by the next to hold it
             if not str(args[0]).startswith(lock_files):
-                self.after(name)
+                self.after(name, _size(args[0]))
             return result
 
         setattr(owner, name, counted)
@@ -139,3 +176,8 @@ class Steps:
             self.after('commit')
 
         default.DefaultDialect.do_commit = counted
+
+
+def _size(file):
+    """Return the size of an open file, None for anything else."""
+    return os.fstat(file).st_size if isinstance(file, int) else None

@@ -21,9 +21,6 @@ from tests.functional.crash import steps as steps_
 
 AGAIN, DELETE = 'repeated', 'deleted'
 
-#: steps that no operation has; a walk that gets there does not end
-_MOST = 200
-
 
 def start(directory, disk_root):
     """Start the cloud of this process, of which others are forked."""
@@ -35,18 +32,22 @@ def start(directory, disk_root):
 def walk(kind):
     """Kill cinder-volume at each step of an operation; returns their names.
 
-    After each kill it is started again. Then the operation is repeated, or
-    all is deleted; before every second of these what the audit can repair
-    is repaired.
+    One that is not killed takes the steps first, of which those that are
+    repeated many times are sampled. After each kill it is started again.
+    Then the operation is repeated, or all is deleted; before every second of
+    these what the audit can repair is repaired.
 
     :raises AssertionError: something is lost, leaked or wrong afterwards.
     """
     operation, name = kind(), kind.__name__
     _rehearse(operation)
+    made, taken, _ = _run(operation, None)
+    _survive(operation, made, 0, None)
     walked = []
-    for step in range(1, _MOST):
+    for number in steps_.choose(taken):
+        step = number + 1
         for way in (AGAIN, DELETE):
-            made, where = _kill(operation, step)
+            made, _, where = _run(operation, number)
             try:
                 _survive(operation, made, step, where and way)
             except AssertionError as error:
@@ -54,10 +55,8 @@ def walk(kind):
                     f'{name}, killed at step {step} (after {where}) and '
                     f'{way}: {error}'
                 ) from error
-            if where is None:
-                return walked
-        walked.append(where)
-    raise AssertionError(f'{name} has {_MOST} steps or more')
+        walked.append(taken[number][0])
+    return walked
 
 
 def _rehearse(operation):
@@ -74,13 +73,20 @@ def _rehearse(operation):
         CLOUD.pause()
 
 
-def _kill(operation, step):
-    """Kill it at a step; returns what was made, and the step's name."""
-    told, signal = CLOUD.forked(_victim, operation, step)
-    where = next((one['killed'] for one in told if 'killed' in one), None)
+def _run(operation, number):
+    """Run it and kill it after a step, None for none.
+
+    :param number: of the step, from 0 on.
+
+    Returns what was made before it, the steps that it took if it was not
+    killed, and the name of the step at which it was.
+    """
+    told, signal = CLOUD.forked(_victim, operation, number)
+    known = {key: value for one in told for key, value in one.items()}
+    where = known.get('killed')
     if bool(signal) != bool(where):
         raise AssertionError(f'ended by signal {signal} at {where}')
-    return told[0]['made'], where
+    return known['made'], known.get('taken'), where
 
 
 def _survive(operation, made, step, way):
@@ -89,16 +95,17 @@ def _survive(operation, made, step, way):
         raise AssertionError(f'ended by signal {signal} after the restart')
 
 
-def _victim(tell, operation, step):
+def _victim(tell, operation, number):
     CLOUD.resume()
     made = operation.prepare(CLOUD)
     tell(made=made)
-    steps = steps_.Steps(step, lambda name: tell(killed=name))
+    steps = steps_.Steps(number, lambda name: tell(killed=name))
     steps.install()
     CLOUD.answer = steps.around_placement(CLOUD.placement_app)
     steps.start()
     operation.perform(CLOUD, made)
     steps.armed = False
+    tell(taken=steps.taken)
 
 
 def _survivor(tell, operation, made, step, way):
