@@ -243,12 +243,16 @@ class ExtendTestCase(test_binding.BindingTestCase):
             self.assertEqual(30, self.reserved()['a'])
 
     def test_failure_is_undone(self):
-        self.backend.interrupted = True
+        def interrupt():
+            self.backend.interrupted = True
+
+        # what was there has been finished by then
+        self.backend.changed = interrupt
         self.assertRaises(
             exception.DiskError, self.binder.extend, 'a', 'volume-1', 30
         )
-        # finishing what was there fails, too, but changes no size
         self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
+        self.binder.look('a', 'volume-1')
 
     def test_interrupted(self):
         """The last run was killed; the size it was to have does not matter."""

@@ -182,6 +182,29 @@ class VDisksTestCase(testtools.TestCase):
         self.assertEqual(['volume-1'], os.listdir(os.path.dirname(path)))
         vdisks.delete(self.disk, 'volume-1')
 
+    def test_copy_of_what_is_in_use(self):
+        """What is written while it is copied would be lost."""
+        self.create()
+        other = self.useFixture(fixtures.TempDir()).path
+        vdisks.make_directory(other)
+        vdisks.create(other, 'volume-1', '1', None, 2 * MIB)
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{files.__name__}._PATIENCE', 0.1)
+        )
+        copy = self.disk, 'volume-1', other
+        for disk in (self.disk, other):
+            with open(vdisks.path(disk, 'volume-1'), 'rb'):
+                error = self.assertRaises(
+                    exception.DiskError, copying.copy, *copy, 0
+                )
+                self.assertIn('it is in use', str(error))
+        for start in (-1, 2 * MIB):
+            error = self.assertRaises(
+                exception.DiskError, copying.copy, *copy, start
+            )
+            self.assertIn(f'none is number {start}', str(error))
+        self.assertIsNone(copying.copy(*copy, 0))
+
     def test_who_looks_for_a_moment_is_waited_for(self):
         self.create()
         stream = open(vdisks.path(self.disk, 'volume-1'), 'rb')
