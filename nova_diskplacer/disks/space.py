@@ -88,10 +88,10 @@ def allocated_bytes(directory: int) -> int:
     return total
 
 
-def others_bytes(directory: int) -> int:
+def others_bytes(directory: int | str) -> int:
     """Return what is recorded to take space beside the vdisks.
 
-    :param directory: descriptor of the disk's directory of vdisks.
+    :param directory: the disk's directory of vdisks, open or by its path.
     :raises OSError: the disk cannot be read.
     """
     try:
