@@ -76,21 +76,28 @@ def extend(uuid: str, name: str, size_bytes: int) -> None:
 
 
 def shrink(uuid: str, name: str, size_bytes: int) -> None:
-    """Undo an extension that was never used.
+    """Undo an extension.
+
+    What is cut off reads as zeros where what is free in the group does.
 
     :raises DiskError: there is no such vdisk, it is in use or shorter, it has
         thick snapshots, or the disk refuses.
     """
     vdisks.check_size(name, size_bytes)
+    group = lvm.require(uuid)
+    volume = lv_steps.require(group, name)
+    if size_bytes > volume.size_bytes:
+        raise exception.DiskError(
+            f'vdisk {name} of {volume.size_bytes} bytes cannot be shrunk '
+            f'to {size_bytes}'
+        )
+    lv_steps.check_unused(group, volume)
+    if not volume.thin and not lv_steps.is_dirty(group):
+        path = lv_steps.activated(group, volume)
+        raw.clear(path, size_bytes, volume.size_bytes)
     with lv_steps.changing(uuid) as group:
         volume = lv_steps.require(group, name)
-        if size_bytes > volume.size_bytes:
-            raise exception.DiskError(
-                f'vdisk {name} of {volume.size_bytes} bytes cannot be shrunk '
-                f'to {size_bytes}'
-            )
         if volume.size_bytes > size_bytes:
-            lv_steps.check_unused(group, volume)
             lv_steps.resize(group, volume, size_bytes)
         if volume.dirty_from is not None and volume.dirty_from >= size_bytes:
             lv_steps.untag(group, volume, *volume.dirty_tags)

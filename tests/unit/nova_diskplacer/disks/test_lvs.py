@@ -320,6 +320,13 @@ class ZeroedTestCase(LVMTestCase):
         self.assertZeroes()
         self.assertFalse(self.group().zeroed)
 
+    def test_what_is_cut_off(self):
+        self.create(size_gb=2)
+        self.lvm.write('volume-1', 'own')
+        lvs.shrink(UUID, 'volume-1', GIB)
+        self.assertEqual(['own'] * PART, self.lvm.read('volume-1'))
+        self.assertZeroes()
+
     def test_removed_without_being_wiped(self):
         self.create()
         self.lvm.write('volume-1', 'secret')
