@@ -75,7 +75,7 @@ class Scheduler(manager.SchedulerManager):
     def _get_all_host_states(self, context, spec, hosts):
         return iter(hosts)
 
-    def schedule(self, spec, hosts, servers=None):
+    def schedule(self, spec, hosts, servers=None, context=CONTEXT):
         """Return a list of Selections for each server.
 
         :param hosts: Nova's states of the hosts.
@@ -84,7 +84,7 @@ class Scheduler(manager.SchedulerManager):
         """
         candidates = {host.uuid: fakes.candidates(host.uuid) for host in hosts}
         return self._schedule(
-            CONTEXT,
+            context,
             spec,
             servers or [spec.instance_uuid],
             candidates,
