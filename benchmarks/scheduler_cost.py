@@ -75,6 +75,7 @@ from nova_diskplacer.scheduler import capacities
 from nova_diskplacer.scheduler import filter as disk_filter
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import planned
 from nova_diskplacer.scheduler import pressure_weigher
 from nova_diskplacer.scheduler import room
 from nova_diskplacer.scheduler import weigher as disk_weigher
@@ -442,8 +443,9 @@ def rows(hosts, numa_hosts, specs):
 
     def filtered(name, chosen, visited=hosts, spec=spec):
         def run_filters():
-            # each row reads the server's volumes for itself
+            # each row reads the server's volumes and plans for itself
             spec.__dict__.pop(bound.KEPT, None)
+            spec.__dict__.pop(planned.KEPT, None)
             kept[name] = manager.filter_handler.get_filtered_objects(
                 chosen, visited, spec
             )

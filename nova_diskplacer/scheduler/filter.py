@@ -48,6 +48,7 @@ from nova_diskplacer.scheduler import listener
 from nova_diskplacer.scheduler import nova_internals
 from nova_diskplacer.scheduler import order
 from nova_diskplacer.scheduler import plan as plans
+from nova_diskplacer.scheduler import planned as plannings
 from nova_diskplacer.scheduler import spread
 
 LOG = logging.getLogger(__name__)
@@ -111,7 +112,8 @@ def _place(
     fleet = listener.get_fleet()
     fleet.under_way.settle()
     only_alternates = candidates.is_claimed(spec)
-    allowed, plan = planned(hosts, spec, request, fleet)
+    allowed, found = planned(hosts, spec, request, fleet)
+    plan = found.plan
     rows = fleet.rows(host.uuid for host in allowed)
     known = np.flatnonzero(rows >= 0)
     rows, choosable = rows[known], [allowed[at] for at in known.tolist()]
@@ -124,7 +126,10 @@ def _place(
             return plan.choose(view)
         return alignment.choose(view, choosable)
 
-    choice = choose(fleet.view(rows))
+    if alignment is None:
+        choice = found.choose(fleet, rows)
+    else:
+        choice = choose(fleet.view(rows))
     if not choice.fits.any() and not only_alternates:
         if _look_for_room(fleet, request, choosable, rows):
             choice = choose(fleet.view(rows))
@@ -188,14 +193,26 @@ def planned(
     spec: typing.Any,
     request: flavor.VDiskRequest,
     fleet: fleets.Fleet,
-) -> tuple[Hosts, plans.Plan]:
-    """Return what to place, and the hosts where its bound vdisks let it."""
+) -> tuple[Hosts, plannings.Planned]:
+    """Return the hosts where a server's bound vdisks let it be, and its plan.
+
+    The plan is made once for all filters that the request goes through.
+    """
+    kept = plannings.kept(spec)
+    if kept is not None:
+        return kept.allowed(hosts), kept
     attached = bound.brought(spec)
     vdisks = _bound(attached, fleet)
     allowed = _where_bound(hosts, spec, attached, vdisks)
     own = [v for v in vdisks if v.server_id == spec.instance_uuid]
     others = [v for v in vdisks if v.server_id != spec.instance_uuid]
-    return allowed, plans.Plan(request, tuple(own), tuple(others))
+    only = None
+    if len(allowed) < len(hosts):
+        only = frozenset(host.uuid for host in allowed)
+    plan = plans.Plan(request, tuple(own), tuple(others))
+    made = plannings.Planned(spec.instance_uuid, plan, only)
+    plannings.keep(spec, made)
+    return allowed, made
 
 
 def _explain(

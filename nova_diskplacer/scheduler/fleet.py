@@ -34,6 +34,9 @@ from nova_diskplacer.scheduler import pace
 # look at Placement shows it, in seconds. It ends early when one does.
 HOLD_SECONDS = claims.SECONDS
 
+#: Age in seconds at which a host's last word on its vdisks is forgotten.
+FORGET_SECONDS = 3600.0
+
 #: Time in seconds between looks for room in the whole cloud.
 LOOK_SECONDS = 1.0
 
@@ -425,10 +428,20 @@ class Fleet:
     def bound(
         self, volume_ids: collections.abc.Iterable[str]
     ) -> list[BoundVDisk]:
-        """Return those of the volumes that are vdisks with a place."""
+        """Return those of the volumes that are vdisks with a place.
+
+        Without those on hosts that have not reported for FORGET_SECONDS:
+        they may be elsewhere by now.
+        """
+        oldest = self._clock() - max(FORGET_SECONDS, self._timeout)
         with self._lock:
-            return [
+            vdisks = [
                 self._by_volume[volume_id]
                 for volume_id in volume_ids
                 if volume_id in self._by_volume
+            ]
+            return [
+                vdisk
+                for vdisk in vdisks
+                if self._seen[self._rows[vdisk.provider]] >= oldest
             ]

@@ -51,8 +51,8 @@ class DiskRoomFilter(filters.BaseHostFilter):
             return filter_obj_list
         hosts = list(filter_obj_list)
         fleet = listener.get_fleet()
-        allowed, plan = filter.planned(hosts, spec_obj, request, fleet)
+        allowed, planned = filter.planned(hosts, spec_obj, request, fleet)
         rows = fleet.rows(host.uuid for host in allowed)
         known = np.flatnonzero(rows >= 0)
-        fits = plan.choose(fleet.view(rows[known])).fits
+        fits = planned.choose(fleet, rows[known]).fits
         return [allowed[index] for index in known[fits].tolist()] or hosts

@@ -201,6 +201,17 @@ class FilterTest(FilterTestCase):
         with self.assertLogs(filters.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed())
 
+    def test_a_volume_moved_while_the_agent_of_its_old_host_is_dead(self):
+        self._bind(SERVER)
+        self.clock.now += filters.fleets.FORGET_SECONDS + 1
+        for number in (0, 2):
+            self._report(
+                number, *(fakes.disk(number, index) for index in range(2))
+            )
+        self.attached = [bound.Attached('v', 'host2')]
+        with self.assertLogs(filters.LOG.logger, 'INFO'):
+            self.assertEqual(['host2'], self._passed())
+
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
         self.attached = [bound.Attached('v', 'host1')]
@@ -456,6 +467,33 @@ class RoomTest(FilterTestCase):
         self.attached = []
         self.filter.filter_all(self.hosts, wanted)
         self.assertEqual([SERVER, 'another'], self.read)
+
+    def test_both_filters_plan_once(self):
+        for number in range(2):
+            self._report(number, fakes.disk(number, 0), fakes.disk(number, 1))
+        wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
+        choose = filters.plans.Plan.choose
+        with mock.patch.object(
+            filters.plans.Plan, 'choose', autospec=True, side_effect=choose
+        ) as chosen:
+            left = self.filter.filter_all(self.hosts, wanted)
+            del left[0]
+            found = filters.DiskPlacementFilter().filter_all(left, wanted)
+            self.assertEqual({'host1'}, {host.host for host in found})
+            self.assertEqual(1, chosen.call_count)
+            (candidate,) = found[0].allocation_candidates
+        self.assertEqual(
+            {fakes.disk_uuid(1, 0), fakes.disk_uuid(1, 1)},
+            candidate['allocations'].keys() - {fakes.host_uuid(1)},
+        )
+
+    def test_hosts_that_report_in_between(self):
+        self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
+        wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
+        self.filter.filter_all(self.hosts, wanted)
+        self._report(1, fakes.disk(1, 0), fakes.disk(1, 1))
+        found = filters.DiskPlacementFilter().filter_all(self.hosts, wanted)
+        self.assertEqual({'host0', 'host1'}, {host.host for host in found})
 
     def test_requests_without_topology_pass(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))

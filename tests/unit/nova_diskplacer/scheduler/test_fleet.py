@@ -256,6 +256,17 @@ class FleetTest(unittest.TestCase):
         self.fleet.update(fakes.report(1, fakes.disk(1, 0)))
         self.assertEqual([], self.fleet.bound(['v']))
 
+    def test_vdisks_of_a_host_that_is_away_for_long(self):
+        held = fakes.vdisk('v', 's')
+        self.fleet.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
+        self.clock.now += 61
+        self.assertEqual(1, len(self.fleet.bound(['v'])))
+        self.clock.now += fleets.FORGET_SECONDS
+        self.assertEqual([], self.fleet.bound(['v']))
+        # it comes back
+        self.fleet.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
+        self.assertEqual(1, len(self.fleet.bound(['v'])))
+
     def test_numa_nodes(self):
         self.fleet.update(
             fakes.report(
