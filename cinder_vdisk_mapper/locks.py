@@ -186,15 +186,21 @@ def _explained(path: str, error: OSError) -> exception.DiskPlacerError:
     """Return what to raise where a lock file cannot be made or opened."""
     message = f'lock file {path}: {error.strerror}'
     if isinstance(error, PermissionError):
-        there = path if os.path.lexists(path) else os.path.dirname(path)
         user = _user(os.geteuid())
-        with contextlib.suppress(OSError):
+        directory = os.path.dirname(path)
+        if os.path.isdir(directory):
+            there = path if os.path.lexists(path) else directory
             status = os.lstat(there)
             message += (
                 f' for user {user}: {there} belongs to user '
                 f'{_user(status.st_uid)} with mode '
                 f'{status.st_mode & 0o7777:04o}; if cinder-volume runs as '
                 f'user {user}, chown {user} {there}'
+            )
+        else:
+            message += (
+                f' for user {user}: there is no directory {directory}; make '
+                'it, owned by the user that cinder-volume runs as'
             )
     return exception.DiskPlacerError(message)
 

@@ -173,7 +173,7 @@ class Records:
             status=row.status,
             here=(host or '').partition('#')[0] in self._backends,
             settled=settled,
-            stuck=not settled and self._is_stuck(row),
+            stuck=not (settled or row.deleted) and self._is_stuck(row),
             deleted=bool(row.deleted),
         )
 

@@ -258,6 +258,12 @@ class UsersTestCase(LocksTestCase):
             rf'chown \S+ {self.path}',
         )
 
+    def test_no_directory(self):
+        os.rmdir(self.directory)
+        status, complaint = self.outcome(self.run_as(USER))
+        self.assertEqual(1, status)
+        self.assertIn(f'there is no directory {self.directory}', complaint)
+
     def test_directory(self):
         service = os.path.join(self.parent, 'state')
         os.mkdir(service)
