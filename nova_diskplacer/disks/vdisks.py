@@ -283,7 +283,6 @@ def delete(disk: str, name: str) -> None:
             doomed = UNFINISHED + name
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.rename(name, doomed, src_dir_fd=directory, dst_dir_fd=directory)
-            os.fsync(directory)
             for size in files.steps_down(descriptor):
                 os.ftruncate(descriptor, size)
                 let_look(directory)
