@@ -9,3 +9,8 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+# Cinder's modules are imported after its objects are registered.
+from cinder import objects
+
+objects.register_all()
