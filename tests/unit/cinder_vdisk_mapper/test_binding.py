@@ -14,8 +14,10 @@
 
 import collections
 import contextlib
+import dataclasses
 import threading
 import time
+from unittest import mock
 
 import fixtures
 import hypothesis
@@ -259,6 +261,36 @@ class BindTestCase(BindingTestCase):
         )
         lenient = server('other', vdisks=2, vdisk_gb=1, vdisks_per_disk=2)
         self.binder.check_distinct(wanted('1', for_=lenient), 'b')
+
+    def late(self, uuid, **fields):
+        return dataclasses.replace(
+            disk_fakes.disk(uuid), **{'late': True, **fields}
+        )
+
+    def test_what_does_not_answer_is_not_chosen(self):
+        self.setup(
+            self.late('a'),
+            self.late('b', late=False, health='hung'),
+            disk_fakes.disk('c'),
+        )
+        self.assertEqual('c', self.binder.bind(wanted()))
+
+    def test_a_claimed_disk_is_waited_for(self):
+        for listed in (
+            self.late('b'),
+            self.late('b', late=False, health='hung'),
+        ):
+            self.setup(disk_fakes.disk('a'), disk_fakes.disk('b'))
+            self.placement.claim('server', {'b': 10})
+            with mock.patch.object(
+                self.backend,
+                'disks',
+                return_value=[self.backend.disk('a'), listed],
+            ):
+                self.assertEqual(
+                    'b',
+                    self.binder.bind(wanted(for_=server(), boot_time=True)),
+                )
 
 
 class AttachedTestCase(BindingTestCase):

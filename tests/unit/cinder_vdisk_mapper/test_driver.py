@@ -331,6 +331,34 @@ class VolumeTestCase(DriverTestCase):
         # unless the disk has been forgotten
         self.driver.delete_volume(volume(provider_location='elsewhere'))
 
+    def test_delete_beside_a_disk_that_hangs(self):
+        # as the last look has seen it
+        held = [disk_fakes.vdisk('held', None, 10)]
+        known = self.driver.backend.known
+        known['b'] = disk_fakes.disk('b', health='hung', held=held)
+        delete = self.driver.backend.delete
+
+        def refuse(disk, name):
+            if disk == 'b':
+                raise DiskError('disk b is hung')
+            delete(disk, name)
+
+        self.driver.backend.delete = refuse
+        what = volume()
+        what.provider_location = self.export(what)
+        self.assertEqual('a', what.provider_location)
+        self.driver.delete_volume(what)
+        self.assertEqual((), known['a'].vdisks)
+        # never bound, and not there either
+        self.driver.delete_volume(volume())
+        # what may be there must not be left behind
+        for location in (None, 'b'):
+            self.assertRaises(
+                cinder_exc.VolumeDriverException,
+                self.driver.delete_volume,
+                volume(id='held', name_id='held', provider_location=location),
+            )
+
     def test_extend(self):
         self.driver.extend_volume(volume(), 100)
         error = self.assertRaises(

@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import stat
+import threading
 
 import fixtures
 import testtools
@@ -196,6 +197,43 @@ class HealthTest(testtools.TestCase):
         self.assertEqual({}, self.look())
         self.assertEqual({'one': 35, 'two': 35}, self.health.temperatures())
         self.assertEqual('', self.log.output)
+
+    def test_one_that_hangs(self):
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.contention.smart.TIMEOUT', 0.5
+            )
+        )
+        answers = threading.Event()
+        self.addCleanup(answers.set)
+        asked = []
+
+        def read(name):
+            asked.append(name)
+            if name == 'hanging':
+                answers.wait()
+            return smart.Report(name, True, 40, {})
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.contention.smart.read', read)
+        )
+        self.devices['one'] = records.Device('one', 'hanging', '8:0', True)
+        for _ in range(2):
+            self.health.look(self.devices)
+            self.assertEqual(40, self.health.temperatures()['two'])
+        self.assertNotIn('one', self.health.temperatures())
+        self.assertEqual(1, asked.count('hanging'))
+        self.assertEqual(
+            1, self.log.output.count('SMART of hanging: it does not answer')
+        )
+        answers.set()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.contention.smart.TIMEOUT', 60
+            )
+        )
+        self.health.look(self.devices)
+        self.assertEqual({'one': 40, 'two': 40}, self.health.temperatures())
 
     def test_hot(self):
         for degrees, warns in ((59, 0), (60, 1), (58, 1), (63, 1), (56, 0)):

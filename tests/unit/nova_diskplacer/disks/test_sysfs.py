@@ -13,6 +13,7 @@
 """What a made-up /sys says."""
 
 import os
+import threading
 
 import fixtures
 import testtools
@@ -87,3 +88,71 @@ class SysfsTestCase(testtools.TestCase):
         block = self.look('0:42')
         self.assertEqual(sysfs.Block(), block)
         self.assertIsNone(block.medium)
+
+
+class ChangeTestCase(testtools.TestCase):
+    """A device hangs: the kernel makes whoever changes its queue wait."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.disks.looks.LATE', 0.01)
+        )
+        self.written = []
+        self.answers = threading.Event()
+        self.addCleanup(self.answers.set)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.sysfs.write', self.write
+            )
+        )
+
+    def write(self, path, text):
+        if path == 'hanging':
+            self.answers.wait()
+        self.written.append((path, text))
+
+    def test_others_are_changed(self):
+        for _ in range(3):
+            self.assertRaises(
+                TimeoutError, sysfs.change, 'sda', 'hanging', '1'
+            )
+        # one write waits, and no other about that device is begun
+        self.assertRaises(TimeoutError, sysfs.change, 'sda', 'other', '1')
+        self.assertEqual([], self.written)
+        self.until('sdb', 'other', '2')
+        self.answers.set()
+        self.until('sda', 'other', '3')
+        self.assertEqual(
+            [('other', '2'), ('hanging', '1'), ('other', '3')], self.written
+        )
+
+    def until(self, device, path, text):
+        """Change it as soon as that takes no longer than it may."""
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.disks.looks.LATE', 60)
+        )
+        for _ in range(1000):
+            try:
+                sysfs.change(device, path, text)
+            except TimeoutError:
+                sysfs._pending[device].wait(60)
+            else:
+                return
+        self.fail('it is not changed')
+
+    def test_errors(self):
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.disks.looks.LATE', 60)
+        )
+
+        def refuse(path, text):
+            raise PermissionError(path)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.disks.sysfs.write', refuse)
+        )
+        for _ in range(2):
+            self.assertRaises(
+                PermissionError, sysfs.change, 'sda', 'path', '1'
+            )
