@@ -159,12 +159,6 @@ def release(descriptor: int) -> None:
         os.ftruncate(descriptor, 0)
 
 
-def steps_down(descriptor: int) -> range:
-    """Return the sizes by which a file is freed, a part of it at a time."""
-    size = os.fstat(descriptor).st_size
-    return range((max(size, 1) - 1) // _STEP * _STEP, -1, -_STEP)
-
-
 def give(descriptor: int, volume_id: str, server_id: str | None) -> None:
     """Say on a vdisk's file whose it is.
 

@@ -143,12 +143,6 @@ def _taken_at_once(directory: int, mode: int) -> bool:
     return True
 
 
-def let_look(directory: int) -> None:
-    """Let those in who wait for a directory that is held to change it."""
-    fcntl.flock(directory, fcntl.LOCK_UN)
-    fcntl.flock(directory, fcntl.LOCK_EX)
-
-
 @contextlib.contextmanager
 def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
     """Hold the directory of vdisks to change vdisk ``name``.
@@ -283,9 +277,9 @@ def delete(disk: str, name: str) -> None:
             doomed = UNFINISHED + name
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.rename(name, doomed, src_dir_fd=directory, dst_dir_fd=directory)
-            for size in files.steps_down(descriptor):
-                os.ftruncate(descriptor, size)
-                let_look(directory)
+            fcntl.flock(directory, fcntl.LOCK_UN)
+            os.ftruncate(descriptor, 0)
+            fcntl.flock(directory, fcntl.LOCK_EX)
             # another one of its name may have come and gone meanwhile
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(

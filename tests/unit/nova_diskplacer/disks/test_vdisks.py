@@ -304,6 +304,16 @@ class VDisksTestCase(testtools.TestCase):
             os.close(directory)
         return False
 
+    def looking(self, look):
+        """Return what opens a vdisk as ``files.unused``, and looks."""
+        unused = files.unused
+
+        def opened(*arguments):
+            look()
+            return unused(*arguments)
+
+        return opened
+
     def test_changes_hold_the_disk(self):
         found = []
 
@@ -314,54 +324,45 @@ class VDisksTestCase(testtools.TestCase):
             self.create()
         with mock.patch.object(files, 'allocate', look):
             vdisks.extend(self.disk, 'volume-1', 3 * MIB)
-        release = files.steps_down
-
-        def steps_down(descriptor):
-            look()
-            return release(descriptor)
-
-        with mock.patch.object(files, 'steps_down', steps_down):
+        with mock.patch.object(files, 'unused', self.looking(look)):
             vdisks.delete(self.disk, 'volume-1')
         self.assertEqual([True] * 3, found)
         self.assertFalse(self.is_locked(fcntl.LOCK_EX))
 
     def test_others_come_in_while_a_vdisk_is_being_freed(self):
         self.create(mib=40)
-        leftover = f'{self.disk}/vdisks/.unfinished.x'
-        seen = []
+        directory = f'{self.disk}/vdisks'
+        truncate = os.ftruncate
 
-        def look(directory):
-            if seen:
-                return
+        def look(descriptor, size):
+            self.assertFalse(self.is_locked(fcntl.LOCK_EX))
             self.assertEqual((), vdisks.scan(self.disk))
             # blocks that are not free yet count as a vdisk's
-            seen.append(space.allocated_bytes(directory) // MIB)
-            open(leftover, 'w').close()
-            fcntl.flock(directory, fcntl.LOCK_UN)
+            self.assertEqual(40 * MIB, space.allocated_bytes(directory))
+            open(f'{directory}/.unfinished.x', 'w').close()
             # what another change removes is not what somebody works on
             self.create('volume-2', '2')
             self.assertEqual(
                 ['.unfinished.volume-1', 'volume-2'],
-                sorted(os.listdir(f'{self.disk}/vdisks')),
+                sorted(os.listdir(directory)),
             )
-            fcntl.flock(directory, fcntl.LOCK_EX)
+            truncate(descriptor, size)
+            self.assertEqual(2 * MIB, space.allocated_bytes(directory))
 
-        with mock.patch.object(vdisks, 'let_look', look):
+        with mock.patch.object(os, 'ftruncate', side_effect=look) as called:
             vdisks.delete(self.disk, 'volume-1')
-        self.assertEqual([32], seen)
-        self.assertEqual(['volume-2'], os.listdir(f'{self.disk}/vdisks'))
+        called.assert_called_once()
+        self.assertEqual(['volume-2'], os.listdir(directory))
 
     def test_one_of_the_same_name_is_deleted_meanwhile(self):
         self.create()
 
-        def again(directory):
-            fcntl.flock(directory, fcntl.LOCK_UN)
-            with mock.patch.object(vdisks, 'let_look'):
+        def again(descriptor, size):
+            with mock.patch.object(os, 'ftruncate'):
                 self.create(volume_id='2')
                 vdisks.delete(self.disk, 'volume-1')
-            fcntl.flock(directory, fcntl.LOCK_EX)
 
-        with mock.patch.object(vdisks, 'let_look', again):
+        with mock.patch.object(os, 'ftruncate', side_effect=again):
             vdisks.delete(self.disk, 'volume-1')
         self.assertEqual([], os.listdir(f'{self.disk}/vdisks'))
 
