@@ -29,7 +29,6 @@ VDiskLocalityFilter
 import functools
 from typing import Any
 
-from cinder.scheduler import host_manager  # noqa: F401 registers options
 from cinder.scheduler.filters import capacity_filter
 from cinder.volume import volume_utils
 from oslo_config import cfg
@@ -147,7 +146,8 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
 @functools.cache
 def _check_filters() -> None:
     """Warn once about a filter that refuses what this one lets pass."""
-    if 'CapacityFilter' in CONF.scheduler_default_filters:
+    # the option is cinder-scheduler's own
+    if 'CapacityFilter' in getattr(CONF, 'scheduler_default_filters', ()):
         LOG.warning(
             'Remove CapacityFilter from [DEFAULT] scheduler_default_filters: '
             'it refuses the volumes of servers that have claimed the last '

@@ -15,6 +15,7 @@
 import uuid
 from unittest import mock
 
+import fixtures
 import testtools
 from cinder import context
 from cinder.scheduler.filters import capacity_filter
@@ -35,6 +36,18 @@ class FilterTestCase(testtools.TestCase):
         )
         self.has_capacity = patch.start()
         self.addCleanup(patch.stop)
+
+
+class CapacityFilterTestCase(testtools.TestCase):
+    def test_warning(self):
+        scheduler._check_filters.cache_clear()
+        self.addCleanup(scheduler._check_filters.cache_clear)
+        log = self.useFixture(fixtures.FakeLogger())
+        conf = mock.Mock(scheduler_default_filters=['CapacityFilter'])
+        with mock.patch.object(scheduler, 'CONF', conf):
+            for _ in range(2):
+                scheduler.VDiskLocalityFilter()
+        self.assertEqual(1, log.output.count('Remove CapacityFilter'))
 
 
 class LocalityTestCase(FilterTestCase):
