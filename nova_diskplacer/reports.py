@@ -46,10 +46,6 @@ _EXCHANGE = 'diskplacer'
 _REPORTS = 'diskplacer_reports'
 _AGENTS = 'diskplacer_agents'
 
-# All who hear reports have one name: nothing is ever sent to it, and RabbitMQ
-# keeps the queue of each name for good.
-_LISTENER = 'all'
-
 # Time in seconds for which RabbitMQ keeps the fanout queue, and what is in it,
 # of a listener that is gone.
 _ORPHAN_SECONDS = 60
@@ -203,6 +199,15 @@ def _sound(value: object) -> bool:
     )
 
 
+def listener_name() -> str:
+    """Return the one name of all who hear reports.
+
+    Nothing is sent to it, and RabbitMQ keeps the queue of each name for good.
+    Where messages do not leave the process each listener needs its own.
+    """
+    return 'all'
+
+
 def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
     """Return the transport that ``[DEFAULT] transport_url`` describes.
 
@@ -264,8 +269,7 @@ class ReportListener(_Server):
 
     :param callback: is given each report that ``check`` accepts, from a
         thread of its own.
-    :param server_name: distinguishes this listener from others in a process
-        where messages do not leave it.
+    :param server_name: instead of ``listener_name``.
     :param heartbeat: is given each heartbeat that ``check_heartbeat``
         accepts, from a thread of its own.
     """
@@ -274,13 +278,13 @@ class ReportListener(_Server):
         self,
         transport: oslo_messaging.Transport,
         callback: Callback,
-        server_name: str = _LISTENER,
+        server_name: str | None = None,
         heartbeat: Callback = lambda heartbeat: None,
     ) -> None:
         super().__init__(
             transport,
             _REPORTS,
-            server_name,
+            server_name or listener_name(),
             _ReportEndpoint(callback, heartbeat),
         )
 

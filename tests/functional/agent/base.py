@@ -334,7 +334,14 @@ class AgentTestCase(TestCase):
         self.transport = oslo_messaging.get_rpc_transport(
             cfg.CONF, url='fake:/'
         )
-        # one messaging driver serves all tests of the process
+        # one messaging driver serves all tests of the process, and keeps what
+        # nobody has heard under a name
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.reports.listener_name',
+                lambda: str(uuid.uuid4()),
+            )
+        )
         self.conf.set_override('host', f'host-{uuid.uuid4()}')
         self.reports = self.useFixture(
             Listener(self.transport, self.conf.host)

@@ -339,6 +339,14 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         )
         # Nova makes them errors; SQLAlchemy may be newer than Nova
         warnings.filterwarnings('ignore', category=exc.SADeprecationWarning)
+        # one messaging driver serves all tests of the process, and keeps what
+        # nobody has heard under a name
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.reports.listener_name',
+                lambda: str(uuid.uuid4()),
+            )
+        )
         self._count_reports()
         for module in (listener, asked):
             module.reset()
