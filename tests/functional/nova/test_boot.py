@@ -18,6 +18,7 @@ from nova.tests.functional.api import client
 
 from nova_diskplacer.scheduler import bound
 from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import pace
 from tests.functional.nova import base
 
 
@@ -97,6 +98,8 @@ class BootTestCase(base.CloudTestCase):
         self.report()
         self.refuse(flavor)
         self._delete_server(servers[0])
+        # as if a second had passed since the last look
+        listener.get_fleet().looks_for_room = pace.Pace(0.0)
         self.assert_claims(self.boot(flavor), [1000] * 6)
 
 
