@@ -74,11 +74,12 @@ class Handover(core.Core):
             volume.refresh()
             _check_unused(context, volume)
             disk = volume.provider_location
+            # an unbound one may have a vdisk that a killed attempt has left
+            for place in [disk] if disk else self.binder.places(wanted.name):
+                self._check_blank(volume, wanted, place)
             if disk:
-                self._check_blank(volume, wanted)
                 volume.provider_location = None
                 volume.save()
-            # one that is not bound may be left of a killed attempt
             self.delete_vdisk(disk, wanted.name)
             before = volume.host
             volume.host = target
@@ -121,13 +122,14 @@ class Handover(core.Core):
             ) from error
         return connection
 
-    def _check_blank(self, volume: Any, wanted: binding.Wanted) -> None:
-        """See that nothing is lost with the vdisk of a volume.
+    def _check_blank(
+        self, volume: Any, wanted: binding.Wanted, disk: str
+    ) -> None:
+        """See that nothing is lost with the vdisk of a volume on a disk.
 
         What a server has written before it was active for the first time is
         on a volume that Nova made for it alone: nobody has seen that.
         """
-        disk = volume.provider_location
         _, vdisk = self.binder.find(disk, wanted.name)
         server = wanted.server
         never_active = (

@@ -168,6 +168,18 @@ class HandoverTestCase(test_driver.DriverTestCase):
             )
         self.assertHandedOver(volume, server)
 
+    def test_written_where_it_was_left(self):
+        """A guest that had the vdisk open may write after all."""
+        server, volume, path = self.reschedule()
+        driver = self.volume[0].manager.driver
+        place = self.interrupt(volume, server, driver, 'delete_vdisk', False)
+        self.assertEqual((HERE, None), place)
+        self.write(path)
+        self.assertRefused(
+            ELSEWHERE, volume, server, 'host2', 'it has content on disk'
+        )
+        self.assertTrue(os.path.exists(path))
+
     def test_no_answer_from_there(self):
         volume = self.create(2, hints=self.hints)
         server = self.claiming()
