@@ -26,7 +26,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 
 # benchmarks that run real services
-CLOUD='mapping_throughput'
+CLOUD='background_cost mapping_throughput'
 # benchmarks that run in the guest of tools/testbed.sh
 TESTBED='contention driver_ops profile_effect'
 
