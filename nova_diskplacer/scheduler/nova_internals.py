@@ -33,9 +33,29 @@ SCHEDULER: internals.Names = (
     ),
     Name(
         'nova.scheduler.manager',
+        'SchedulerManager._schedule',
+        'It goes through its list of hosts until it can claim on one, so it '
+        'tries a host again that is in the list several times, and drops '
+        'the candidate when the request is over.',
+        source=('for host in hosts:', 'alloc_req = host.'),
+    ),
+    Name(
+        'nova.scheduler.manager',
+        'SchedulerManager._ensure_sufficient_hosts',
+        'It marks the hosts on which it gives back what it has claimed.',
+        source=('self._cleanup_allocations(', 'host.updated = None'),
+    ),
+    Name(
+        'nova.scheduler.manager',
         'SchedulerManager._get_alternate_hosts',
-        'It takes the first candidates of alternates, which are not claimed.',
-        source=('host.allocation_candidates[0]',),
+        'It takes the first candidates of alternates, which are not claimed, '
+        'and filters again for those of several servers.',
+        source=(
+            'host.allocation_candidates[0]',
+            'if not host.allocation_candidates:',
+            'host not in selected_hosts',
+            'self._get_sorted_hosts(',
+        ),
     ),
     Name(
         'nova.scheduler.host_manager',
