@@ -103,18 +103,20 @@ class UnderWay:
             claim.let_go()
 
     def settle(self) -> None:
-        """Let go of what was dropped and not claimed."""
+        """Let go of what was dropped and not claimed.
+
+        Claims that take long are forgotten: what is held for them expires.
+        """
         if not self._claims:
             return
         now = self._clock()
         with self._lock:
-            over = [
-                claim
+            over = [claim for claim in self._claims if claim.is_over]
+            self._claims = {
+                claim: until
                 for claim, until in self._claims.items()
-                if claim.is_over or until <= now
-            ]
-            for claim in over:
-                del self._claims[claim]
+                if until > now and claim not in over
+            }
         for claim in over:
             if not claim.is_made or claim.is_given_back:
                 claim.let_go()
