@@ -110,8 +110,9 @@ def leave(conf, id_):
         db.execute('PRAGMA busy_timeout = 60000')
         db.execute(
             'INSERT INTO volumes (id, volume_type_id, size, status, host, '
-            'deleted, use_quota) '
-            "VALUES (?, '', 1, 'deleted', 'host1@hdd#hdd', 1, 0)",
+            'deleted, use_quota, created_at) '
+            "VALUES (?, '', 1, 'deleted', 'host1@hdd#hdd', 1, 0, "
+            "'2026-01-01 00:00:00')",
             (id_,),
         )
     return 0
