@@ -21,8 +21,10 @@ import collections.abc
 import errno
 import mmap
 import os
+import sys
 import threading
 import time
+import types
 from typing import Any
 from typing import Generic
 from typing import TypeVar
@@ -37,7 +39,23 @@ LATE = 1.0
 #: answered by then.
 HUNG = 10.0
 
+# Seconds between two looks of a green thread at what it waits for.
+_POLL = 0.005
+
 _Result = TypeVar('_Result')
+
+
+def native() -> types.ModuleType:
+    """Return the module of the kernel's threads.
+
+    cinder-volume runs on eventlet by default. All of eventlet's green threads
+    are one thread of the kernel, so one that blocks there blocks them all.
+    """
+    patcher = sys.modules.get('eventlet.patcher')
+    if patcher is None or not patcher.is_monkey_patched('thread'):
+        return threading
+    module: types.ModuleType = patcher.original('threading')
+    return module
 
 
 class Job(Generic[_Result]):
@@ -45,15 +63,19 @@ class Job(Generic[_Result]):
 
     def __init__(self, work: collections.abc.Callable[[], _Result]) -> None:
         self._work = work
-        self._done = threading.Event()
+        self._changed = native().Condition()
+        self._done = False
         self._result: _Result
         self._error: BaseException | None = None
-        # one that hangs must not keep the process from ending
-        threading.Thread(target=self._run, daemon=True).start()
+        _start(self._run)
 
     def wait(self, seconds: float) -> bool:
         """Wait until it is done; False if it is not by then."""
-        return self._done.wait(seconds)
+        ends = time.monotonic() + seconds
+        with self._changed:
+            while not self._done and time.monotonic() < ends:
+                _wait(self._changed, ends)
+            return self._done
 
     def result(self) -> _Result:
         """Return the result of what is done, or raise what it raised."""
@@ -66,7 +88,9 @@ class Job(Generic[_Result]):
             self._result = self._work()
         except BaseException as error:  # noqa: BLE001 result() raises it
             self._error = error
-        self._done.set()
+        with self._changed:
+            self._done = True
+            self._changed.notify_all()
 
 
 class Look(Generic[_Result]):
@@ -77,7 +101,7 @@ class Look(Generic[_Result]):
 
     def __init__(self, look: collections.abc.Callable[[], _Result]) -> None:
         self._look = look
-        self._changed = threading.Condition()
+        self._changed = native().Condition()
         self._begun = self._ended = 0
         self._since = 0.0
         self._seen: _Result | None = None
@@ -109,7 +133,7 @@ class Look(Generic[_Result]):
         with self._changed:
             wanted = self._begun + 1
             if self._begun == self._ended:
-                self._start()
+                self._begin()
             return wanted
 
     def ended(self, number: int, seconds: float) -> bool:
@@ -121,19 +145,18 @@ class Look(Generic[_Result]):
         with self._changed:
             while self._ended < number:
                 if self._begun == self._ended:
-                    self._start()
-                left = ends - time.monotonic()
-                if left <= 0:
+                    self._begin()
+                if time.monotonic() >= ends:
                     return False
-                self._changed.wait(left)
+                _wait(self._changed, ends)
             if self._error is not None:
                 raise self._error
             return True
 
-    def _start(self) -> None:
+    def _begin(self) -> None:
         self._begun += 1
         self._since = time.monotonic()
-        threading.Thread(target=self._run, daemon=True).start()
+        _start(self._run)
 
     def _run(self) -> None:
         seen, error = None, None
@@ -147,6 +170,28 @@ class Look(Generic[_Result]):
                 self._seen = seen
             self._ended += 1
             self._changed.notify_all()
+
+
+def _start(target: collections.abc.Callable[[], None]) -> None:
+    # a thread that hangs must not keep the process from ending
+    native().Thread(target=target, daemon=True).start()
+
+
+def _wait(changed: threading.Condition, ends: float) -> None:
+    """Wait for a change, and no longer than until ``ends``.
+
+    The caller holds ``changed``.
+    """
+    left = max(0.0, ends - time.monotonic())
+    if native() is threading:
+        changed.wait(left)
+        return
+    changed.release()
+    try:
+        # other green threads go on
+        time.sleep(min(left, _POLL))
+    finally:
+        changed.acquire()
 
 
 def work_on(

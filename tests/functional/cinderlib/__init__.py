@@ -9,3 +9,9 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+"""Run on eventlet, as Cinder's own tests and services do."""
+
+from cinder import monkey_patch
+
+monkey_patch.patch()
