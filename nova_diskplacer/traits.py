@@ -18,8 +18,7 @@ HOST = 'CUSTOM_DISKPLACER_HOST'
 #: The provider of a disk that was forgotten: in no host's tree.
 FORGOTTEN = 'CUSTOM_DISKPLACER_FORGOTTEN'
 
-#: How the host's servers write to the vdisks of a disk, by cache mode.
-# The host cache mode that vdisks of a disk are attached with.
+#: The host cache mode that a disk's vdisks are attached with.
 CACHE_MODES = {
     'none': 'CUSTOM_DISKPLACER_CACHE_NONE',
     'writeback': 'CUSTOM_DISKPLACER_CACHE_WRITEBACK',

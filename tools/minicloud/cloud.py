@@ -27,6 +27,8 @@ import typing
 
 import requests
 
+from nova_diskplacer import placement
+from nova_diskplacer import traits
 from tools.minicloud import api
 from tools.minicloud import backing
 from tools.minicloud import config
@@ -291,6 +293,7 @@ class Cloud:
             and self._up('volumev3', 'cinder-backup') == backups
             and len(pools) == len(backends)
             and len(self.disk_providers()) == wanted
+            and len(self._with_trait(traits.HOST)) == len(computes)
         )
 
     def _up(self, kind: str, binary: str) -> list[str]:
@@ -304,7 +307,11 @@ class Cloud:
 
     def disk_providers(self) -> dict[str, str]:
         """Return the disks' resource providers, {uuid: name}."""
-        path = '/resource_providers?required=CUSTOM_DISKPLACER'
+        return self._with_trait(placement.DISK_TRAIT)
+
+    def _with_trait(self, trait: str) -> dict[str, str]:
+        """Return the resource providers with a trait, {uuid: name}."""
+        path = f'/resource_providers?required={trait}'
         try:
             found = self.api.get('placement', path)['resource_providers']
         except api.ApiError as error:
