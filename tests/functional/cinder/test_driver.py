@@ -409,7 +409,7 @@ class RefusedTestCase(DriverTestCase):
             volume,
             server,
             'host2',
-            "can be attached there only, not on host 'host2'",
+            'no server on host host2 is to have it',
         )
 
     def test_server_of_another_project(self):

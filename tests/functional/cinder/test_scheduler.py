@@ -122,14 +122,17 @@ class CapacityTestCase(base.CinderTestCase):
         driver = self.volume[0].manager.driver
         self.volume[0].manager.publish_service_capabilities(self.context)
         (told,) = driver.get_volume_stats()['pools']
-        figures = ('free_capacity_gb', 'vdisk_largest_free_gb')
-        self.wait_until(
-            lambda: all(
-                self.pool().capabilities[figure] == told[figure]
-                for figure in figures
-            ),
-            'the scheduler knows what host1 is like',
-        )
+
+        def heard():
+            pool = self.pool()
+            # it also counts by itself what it has placed since the last report
+            return (
+                pool.free_capacity_gb == told['free_capacity_gb']
+                and pool.capabilities['vdisk_largest_free_gb']
+                == told['vdisk_largest_free_gb']
+            )
+
+        self.wait_until(heard, 'the scheduler knows what host1 is like')
 
     def pool(self):
         """Return what the scheduler knows of host1."""
