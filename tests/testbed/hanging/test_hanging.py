@@ -119,7 +119,7 @@ class HangingTestCase(base.LVMTestCase):
         self.addCleanup(self.backend.delete, self.hanging, 'volume-load')
         fio = subprocess.Popen(
             [
-                'fio', '--name=load', '--rw=randwrite', '--bs=4k',
+                'fio', '--thread', '--name=load', '--rw=randwrite', '--bs=4k',
                 '--direct=1', '--ioengine=libaio', '--iodepth=16',
                 '--time_based', '--runtime=3600', '--size=512m',
                 '--filename='
@@ -182,8 +182,7 @@ class HangingTestCase(base.LVMTestCase):
         base.run('dmsetup', 'resume', NAME)
         self.until(lambda: self.healths() == both, 'both are seen again')
         self.agent_sees(both)
-        # what was begun is done now
-        self.until(self.stuck_is_there, 'what was stuck goes on')
+        # it may have been begun, and would have been done by now
         self.backend.delete(self.hanging, 'volume-stuck')
         self.create(self.hanging, 'volume-4')
         self.backend.delete(self.hanging, 'volume-4')
@@ -195,10 +194,6 @@ class HangingTestCase(base.LVMTestCase):
         for process in self.listing:
             process.wait()
             process.stdout.close()
-
-    def stuck_is_there(self):
-        vdisks = self.backend.disk(self.hanging).vdisks
-        return 'volume-stuck' in [vdisk.name for vdisk in vdisks]
 
     def change_the_healthy_one(self, name):
         """Do what the driver does, in time not to be stopped by the test."""
