@@ -55,7 +55,8 @@ class Core(driver.VolumeDriver):
     def check_for_setup_error(self) -> None:
         """Refuse to start without a lock path; disks may come later.
 
-        Locks that a killed process has left are removed.
+        What a killed process has left is removed: its locks, and what it has
+        not finished on healthy disks.
         """
         if not CONF.oslo_concurrency.lock_path:
             raise cinder_exc.VolumeDriverException(
@@ -64,7 +65,14 @@ class Core(driver.VolumeDriver):
                 'processes of the host share'
             )
         locks.sweep()
-        if not self.disks():
+        disks = self.disks()
+        for disk in disks:
+            try:
+                self.backend.sweep(disk.uuid)
+            except exception.DiskError as error:
+                # the next change of the disk tries again
+                LOG.warning('Disk %s is not swept: %s', disk.uuid, error)
+        if not disks:
             LOG.warning(
                 'No healthy disk (%s) under vdisk_disk_root=%s',
                 self.configuration.vdisk_media,

@@ -173,6 +173,12 @@ def delete(disk_root: str, uuid: str, name: str) -> None:
 
 
 @as_root
+def sweep(disk_root: str, uuid: str) -> None:
+    """See :func:`nova_diskplacer.disks.vdisks.sweep`."""
+    _on_disk(disk_root, uuid, vdisks.sweep)
+
+
+@as_root
 def written(disk_root: str, uuid: str, name: str) -> bool:
     """See :func:`nova_diskplacer.disks.vdisks.written`."""
     return _on_disk(disk_root, uuid, vdisks.written, name)

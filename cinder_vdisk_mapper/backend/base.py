@@ -98,6 +98,15 @@ class Backend(abc.ABC):
         :raises DiskError: the disk refuses.
         """
 
+    def sweep(self, disk: str) -> None:  # noqa: B027 most have nothing to do
+        """Remove what changes that were killed have left on a disk.
+
+        There is nothing to do where what is left can be told from a vdisk
+        that is whole.
+
+        :raises DiskError: the disk refuses.
+        """
+
     def written(self, disk: str, name: str) -> bool:
         """Tell whether a vdisk may have been written to since it was made.
 

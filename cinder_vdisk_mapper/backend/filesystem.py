@@ -61,6 +61,9 @@ class FilesystemBackend(base.Backend):
     def delete(self, disk: str, name: str) -> None:
         privsep.delete(self.disk_root, disk, name)
 
+    def sweep(self, disk: str) -> None:
+        privsep.sweep(self.disk_root, disk)
+
     def written(self, disk: str, name: str) -> bool:
         return privsep.written(self.disk_root, disk, name)
 

@@ -155,12 +155,28 @@ def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
     files.check_name(name)
     try:
         with locked(disk, fcntl.LOCK_EX) as directory:
-            for entry in os.listdir(directory):
-                if entry.startswith(UNFINISHED):
-                    _remove_leftover(directory, entry)
+            _remove_leftovers(directory)
             yield directory
     except OSError as error:
         raise explained(disk, name, error) from error
+
+
+def sweep(disk: str) -> None:
+    """Remove what changes that were killed have left on a disk.
+
+    :raises DiskError: the disk refuses.
+    """
+    try:
+        with locked(disk, fcntl.LOCK_EX) as directory:
+            _remove_leftovers(directory)
+    except OSError as error:
+        raise exception.DiskError(f'{disk}: {error.strerror}') from error
+
+
+def _remove_leftovers(directory: int) -> None:
+    for entry in os.listdir(directory):
+        if entry.startswith(UNFINISHED):
+            _remove_leftover(directory, entry)
 
 
 def _remove_leftover(directory: int, name: str) -> None:
