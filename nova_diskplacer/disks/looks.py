@@ -21,10 +21,8 @@ import collections.abc
 import errno
 import mmap
 import os
-import sys
 import threading
 import time
-import types
 from typing import Any
 from typing import Generic
 from typing import TypeVar
@@ -39,23 +37,7 @@ LATE = 1.0
 #: answered by then.
 HUNG = 10.0
 
-# Seconds between two looks of a green thread at what it waits for.
-_POLL = 0.005
-
 _Result = TypeVar('_Result')
-
-
-def native() -> types.ModuleType:
-    """Return the module of the kernel's threads.
-
-    cinder-volume runs on eventlet by default. All of eventlet's green threads
-    are one thread of the kernel, so one that blocks there blocks them all.
-    """
-    patcher = sys.modules.get('eventlet.patcher')
-    if patcher is None or not patcher.is_monkey_patched('thread'):
-        return threading
-    module: types.ModuleType = patcher.original('threading')
-    return module
 
 
 class Job(Generic[_Result]):
@@ -63,19 +45,15 @@ class Job(Generic[_Result]):
 
     def __init__(self, work: collections.abc.Callable[[], _Result]) -> None:
         self._work = work
-        self._changed = native().Condition()
-        self._done = False
+        self._done = threading.Event()
         self._result: _Result
         self._error: BaseException | None = None
-        _start(self._run)
+        # one that hangs must not keep the process from ending
+        threading.Thread(target=self._run, daemon=True).start()
 
     def wait(self, seconds: float) -> bool:
         """Wait until it is done; False if it is not by then."""
-        ends = time.monotonic() + seconds
-        with self._changed:
-            while not self._done and time.monotonic() < ends:
-                _wait(self._changed, ends)
-            return self._done
+        return self._done.wait(seconds)
 
     def result(self) -> _Result:
         """Return the result of what is done, or raise what it raised."""
@@ -88,9 +66,7 @@ class Job(Generic[_Result]):
             self._result = self._work()
         except BaseException as error:  # noqa: BLE001 result() raises it
             self._error = error
-        with self._changed:
-            self._done = True
-            self._changed.notify_all()
+        self._done.set()
 
 
 class Look(Generic[_Result]):
@@ -101,7 +77,7 @@ class Look(Generic[_Result]):
 
     def __init__(self, look: collections.abc.Callable[[], _Result]) -> None:
         self._look = look
-        self._changed = native().Condition()
+        self._changed = threading.Condition()
         self._begun = self._ended = 0
         self._since = 0.0
         self._seen: _Result | None = None
@@ -133,7 +109,7 @@ class Look(Generic[_Result]):
         with self._changed:
             wanted = self._begun + 1
             if self._begun == self._ended:
-                self._begin()
+                self._start()
             return wanted
 
     def ended(self, number: int, seconds: float) -> bool:
@@ -145,18 +121,19 @@ class Look(Generic[_Result]):
         with self._changed:
             while self._ended < number:
                 if self._begun == self._ended:
-                    self._begin()
-                if time.monotonic() >= ends:
+                    self._start()
+                left = ends - time.monotonic()
+                if left <= 0:
                     return False
-                _wait(self._changed, ends)
+                self._changed.wait(left)
             if self._error is not None:
                 raise self._error
             return True
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self._begun += 1
         self._since = time.monotonic()
-        _start(self._run)
+        threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
         seen, error = None, None
@@ -170,28 +147,6 @@ class Look(Generic[_Result]):
                 self._seen = seen
             self._ended += 1
             self._changed.notify_all()
-
-
-def _start(target: collections.abc.Callable[[], None]) -> None:
-    # a thread that hangs must not keep the process from ending
-    native().Thread(target=target, daemon=True).start()
-
-
-def _wait(changed: threading.Condition, ends: float) -> None:
-    """Wait for a change, and no longer than until ``ends``.
-
-    The caller holds ``changed``.
-    """
-    left = max(0.0, ends - time.monotonic())
-    if native() is threading:
-        changed.wait(left)
-        return
-    changed.release()
-    try:
-        # other green threads go on
-        time.sleep(min(left, _POLL))
-    finally:
-        changed.acquire()
 
 
 def work_on(

@@ -17,7 +17,6 @@ import pathlib
 import subprocess
 import time
 import uuid
-from unittest import mock
 
 import fixtures
 import os_brick.privileged
@@ -31,6 +30,8 @@ from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
+from cinder_vdisk_mapper import room
+from nova_diskplacer import placement
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import volume_group
 from tests.testbed import udev
@@ -71,6 +72,8 @@ class ExportTestCase(testtools.TestCase):
             context.get_admin_context(),
             id=str(uuid.uuid4()),
             _name_id=None,
+            display_name='copy',
+            volume_type=None,
             size=1,
             status='available',
             migration_status=f'target:{uuid.uuid4()}',
@@ -80,10 +83,13 @@ class ExportTestCase(testtools.TestCase):
             encryption_key_id=None,
             volume_attachment=objects.VolumeAttachmentList(objects=[]),
         )
-        # there is no database here
-        patch = mock.patch.object(objects.Volume, 'save')
-        patch.start()
-        self.addCleanup(patch.stop)
+        # there is no database here, and no Placement
+        for where, name in (
+            (objects.Volume, 'save'),
+            (placement.PlacementClient, 'from_conf'),
+            (room.Room, 'reserve'),
+        ):
+            self.useFixture(fixtures.MockPatchObject(where, name))
         self.useFixture(
             fixtures.MockPatch(
                 'cinder.volume.targets.iscsi.ISCSITarget.'

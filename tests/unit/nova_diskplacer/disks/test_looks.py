@@ -13,50 +13,11 @@
 
 """Tests of looks at what may hang."""
 
-import subprocess
-import sys
 import threading
 import unittest
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import looks
-
-# The look and the work block in the kernel, where eventlet does not see it.
-ON_EVENTLET = """
-import eventlet
-eventlet.monkey_patch()
-
-import fcntl
-import tempfile
-import time
-
-from nova_diskplacer.disks import looks
-
-with tempfile.NamedTemporaryFile() as held:
-    def take():
-        with open(held.name) as other:
-            fcntl.flock(other, fcntl.LOCK_EX)
-            return 'taken'
-
-    fcntl.flock(held, fcntl.LOCK_EX)
-    ticks = []
-    def tick():
-        while True:
-            ticks.append(time.monotonic())
-            time.sleep(0.001)
-    eventlet.spawn(tick)
-
-    look, job = looks.Look(take), looks.Job(take)
-    number = look.begin()
-    assert not look.ended(number, 0.2)
-    assert not job.wait(0.2)
-    assert look.waiting > 0
-    assert len(ticks) > 10, ticks
-    fcntl.flock(held, fcntl.LOCK_UN)
-    assert look.ended(number, 60)
-    assert job.wait(60)
-    assert (look.seen, job.result()) == ('taken', 'taken')
-"""
 
 
 class LookTest(unittest.TestCase):
@@ -95,12 +56,3 @@ class LookTest(unittest.TestCase):
         self.assertTrue(look.ended(look.begin(), 60))
         self.assertRaises(exception.DiskError, look.ended, look.begin(), 60)
         self.assertEqual('healthy', look.seen)
-
-    def test_green_threads_go_on(self):
-        done = subprocess.run(
-            [sys.executable, '-W', 'ignore', '-c', ON_EVENTLET],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        self.assertEqual((0, ''), (done.returncode, done.stderr))
