@@ -73,6 +73,7 @@ class ExportTestCase(testtools.TestCase):
             id=str(uuid.uuid4()),
             _name_id=None,
             display_name='copy',
+            host='target@vdisk#vdisk',
             volume_type=None,
             size=1,
             status='available',
