@@ -204,7 +204,7 @@ class Host:
         return True
 
     def _claim(self, state: audit.State, finding: audit.Finding) -> bool:
-        """Have a server claim what its vdisks take on a disk."""
+        """Claim for a server what its vdisks take on a disk."""
         had = state.offers[finding.disk].claims.get(finding.owner, {})
         for lack in audit.unclaimed(state, finding.owner):
             if lack.disk == finding.disk:

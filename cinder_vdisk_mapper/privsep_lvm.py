@@ -74,7 +74,7 @@ def _as_root(function: collections.abc.Callable[..., Any]) -> Any:
 
 
 def _on_disk(function: _Function) -> _Function:
-    """Have a function, called with a disk first, run unless that hangs."""
+    """Run a function whose first argument is a disk, unless it hangs."""
 
     @functools.wraps(function)
     def isolated(uuid: str, *arguments: Any) -> Any:

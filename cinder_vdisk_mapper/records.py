@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What Cinder's database has of the volumes and snapshots of a host.
+"""Records of the volumes and snapshots of a host in Cinder's database.
 
 Many are asked for at once: the number of queries does not grow with what is
 wrong, but for one more for each 500 vdisks that are asked about.

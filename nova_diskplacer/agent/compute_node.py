@@ -79,7 +79,7 @@ def _is_address(text: str) -> bool:
 
 
 class Lookout:
-    """Tells the operator when there is no compute node of that name.
+    """Reports to the operator that there is no compute node of that name.
 
     :param clock: monotonic time in seconds.
     """
