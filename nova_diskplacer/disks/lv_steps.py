@@ -257,12 +257,14 @@ def check_unused(group: lvm.Group, volume: lvm.Volume) -> None:
 
     :raises DiskError: somebody has.
     """
-    command = ('lvs', '--noheadings', '--options', 'lv_device_open')
-    name = full_name(group, volume)
-    if lvm.run(*command, name).strip() == 'open':
-        # it may be udev, which looks at what was written
-        lvm.run('udevadm', 'settle')
-        if lvm.run(*command, name).strip() == 'open':
+    for last in lvm.settlings():
+        found = lvm.run(
+            'lvs', '--noheadings', '--options', 'lv_device_open',
+            full_name(group, volume),
+        )  # fmt: skip
+        if found.strip() != 'open':
+            return
+        if last:
             raise exception.DiskError(
                 f'vdisk {volume.vdisk.name} in {group.name} is in use: a '
                 'process has it open'

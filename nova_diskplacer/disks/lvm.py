@@ -65,6 +65,13 @@ SLACK = 64 << 20
 _ENVIRONMENT = {'LC_ALL': 'C', 'LVM_SUPPRESS_FD_WARNINGS': '1'}
 _PATH = '/usr/sbin:/sbin'
 
+# dmeventd serves one command at a time, and waits for a thin pool whose device
+# hangs. There is nothing for it to do: no pool and no snapshot ever grows.
+_UNMONITORED = ('--config', 'activation/monitoring=0')
+
+# What the commands of LVM begin with.
+_COMMANDS = ('lv', 'vg', 'pv')
+
 #: What commands of LVM are started by, in place of themselves.
 wrapper: tuple[str, ...] = ()
 
@@ -281,18 +288,20 @@ def is_entry(path: str) -> bool:
 
 
 def run(*command: str) -> str:
-    """Run a command of LVM as root and return what it prints.
+    """Run a command as root and return what it prints.
 
-    One about the group of a disk is confined to the group's devices.
+    One of LVM does not talk to dmeventd, and one about the group of a disk is
+    confined to the group's devices.
 
     :raises DiskError: it cannot be run or fails; has what it complained of.
     """
     named = [_GROUP.match(argument) for argument in command]
     groups = {match[1] for match in named if match}
     confined = _only(_groups.devices(groups.pop())) if len(groups) == 1 else ()
+    options = _UNMONITORED if command[0].startswith(_COMMANDS) else ()
     try:
         done = subprocess.run(  # noqa: S603
-            (*wrapper, *command, *confined),
+            (*wrapper, *command, *options, *confined),
             check=True,
             capture_output=True,
             text=True,
@@ -319,19 +328,31 @@ def let_go(*command: str) -> str:
 
     :raises DiskError: as ``run``; somebody else has them open.
     """
-    ends = time.monotonic() + _PATIENCE
-    settled = False
+    tries = settlings()
     while True:
+        last = next(tries)
         try:
             return run(*command)
         except exception.DiskError:
-            if settled or time.monotonic() > ends:
+            if last:
                 raise
-        # udev does not settle while it looks at another disk that hangs
+
+
+def settlings() -> collections.abc.Iterator[bool]:
+    """Yield False, and again while udev may have a device open, then True.
+
+    Waits for udev in between, but not for long: it does not settle while it
+    looks at another disk that hangs.
+    """
+    ends = time.monotonic() + _PATIENCE
+    settled = False
+    while not settled and time.monotonic() < ends:
+        yield False
         began = time.monotonic()
         with contextlib.suppress(exception.DiskError):
             run('udevadm', 'settle', f'--timeout={_SETTLING}')
         settled = time.monotonic() - began < _SETTLING
+    yield True
 
 
 def parse(text: str) -> dict[str, Group]:

@@ -27,7 +27,9 @@ from oslo_config import cfg
 from oslo_privsep import priv_context
 
 from cinder_vdisk_mapper import privsep
+from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import filesystem
+from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from nova_diskplacer import exception
 from nova_diskplacer.agent import reconcile
 from nova_diskplacer.agent import service
@@ -36,6 +38,7 @@ from nova_diskplacer.contention import rounds
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import looks
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks import volume_group
 from tests import configured
 from tests.testbed import udev
 from tests.testbed.lvm import base
@@ -54,15 +57,17 @@ CALLS = privsep.THREADS + 6
 
 
 class HangingTestCase(base.LVMTestCase):
-    """Has a disk that can hang and a healthy one, with filesystems."""
+    """Has a disk that can hang and a healthy one, as volume groups."""
 
-    backend_class = filesystem.FilesystemBackend
-    context = privsep.context
+    options = volume_group.Options(thin=True)
+    backend_class = backend_lvm.LVMBackend
+    context = privsep_lvm.context
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         device, other = cls.spare
+        # so that LVM finds what is on it in one place only
         sectors = int(base.run('blockdev', '--getsz', device)) - _START
         base.run(
             'dmsetup', 'create', NAME,
@@ -75,6 +80,7 @@ class HangingTestCase(base.LVMTestCase):
                 one,
                 medium='hdd',
                 fstab=cls.fstab,
+                lvm_options=cls.options,
             ).uuid
             for one in (DEVICE, other)
         )
@@ -91,9 +97,7 @@ class HangingTestCase(base.LVMTestCase):
 
     @classmethod
     def release(cls):
-        for uuid in os.listdir(cls.root):
-            base.run('umount', os.path.join(cls.root, uuid))
-        base.run('wipefs', '--all', '--force', DEVICE)
+        base.erase(DEVICE)
 
     def setUp(self):
         super().setUp()
@@ -264,3 +268,17 @@ class HangingTestCase(base.LVMTestCase):
         line = looks.Job(process.stdout.readline)
         self.assertTrue(line.wait(PATIENCE), 'the command waits')
         self.assertEqual(healths, json.loads(line.result()))
+
+
+class FilesystemTestCase(HangingTestCase):
+    """Has them as filesystems."""
+
+    options = None
+    backend_class = filesystem.FilesystemBackend
+    context = privsep.context
+
+    @classmethod
+    def release(cls):
+        for uuid in os.listdir(cls.root):
+            base.run('umount', os.path.join(cls.root, uuid))
+        base.run('wipefs', '--all', '--force', DEVICE)

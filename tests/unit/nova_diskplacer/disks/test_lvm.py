@@ -391,6 +391,18 @@ class RunTestCase(testtools.TestCase):
         )
         self.assertEqual('1\n', lvm.run('sh', '-c', 'echo $X'))
 
+    def test_dmeventd_is_left_alone(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        command = os.path.join(directory, 'lvchange')
+        with open(command, 'w') as stream:
+            stream.write('#!/bin/sh\necho "$@"\n')
+        os.chmod(command, 0o755)
+        self.useFixture(fixtures.EnvironmentVariable('PATH', directory))
+        self.assertEqual(
+            '--activate y --config activation/monitoring=0\n',
+            lvm.run('lvchange', '--activate', 'y'),
+        )
+
     def test_a_command_is_confined_to_the_devices_of_its_group(self):
         groups = mock.Mock()
         groups.devices.return_value = ('/dev/sdx', '/dev/sdy')
