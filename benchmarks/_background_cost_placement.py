@@ -128,7 +128,12 @@ def agent(seconds):
 
     class Measured(base.AgentTestCase):
         def runTest(self):
-            options = ('report_interval', 'idle_interval', 'watch_interval')
+            options = (
+                'report_interval',
+                'idle_interval',
+                'heartbeat_interval',
+                'watch_interval',
+            )
             for name in options:
                 self.conf.clear_override(name, 'diskplacer_agent')
             self.placement.start_compute()

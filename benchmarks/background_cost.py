@@ -107,7 +107,7 @@ def default(name):
 def workers(seconds):
     """Measure workers beside a RabbitMQ of their own."""
     figures = {}
-    interval = default('idle_interval')
+    interval = default('heartbeat_interval')
     with bus.rabbitmq() as (url, queues):
         for hosts in (1000, 10000):
             worker = bus.Worker(url, hosts)
@@ -180,7 +180,7 @@ def dead(url, queues, agents):
         figures['dead_queue_bytes_per_heartbeat']
         * figures['dead_queue_gone_seconds']
         * 10000
-        / default('idle_interval')
+        / default('heartbeat_interval')
         / (1 << 20)
     )
     return figures

@@ -90,7 +90,7 @@ class Agent:
             self._outbox,
             self._host,
             self._node,
-            conf.diskplacer_agent.idle_interval,
+            conf.diskplacer_agent.heartbeat_interval,
         )
         self._rounds = rounds.Rounds(
             conf, lambda: self._steering.servers, lambda: self._disks

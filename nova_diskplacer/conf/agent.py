@@ -42,11 +42,21 @@ its vdisks is reconciled and reported at the next look, see
         min=1,
         max=3600,
         help="""
-Time in seconds between two reconciliations while nothing changes, and between
-two heartbeats, which tell the schedulers that the last report of the host's
-disks is still true. What Nova claims or releases while nothing else changes
-on the host is seen after this time at most. Smaller values cost each
-nova-scheduler worker more CPU time, and Placement more requests.
+Time in seconds between two reconciliations while nothing changes. What Nova
+claims or releases while nothing else changes on the host is seen after this
+time at most. Smaller values cost Placement more requests.
+""",
+    ),
+    cfg.IntOpt(
+        'heartbeat_interval',
+        default=150,
+        min=1,
+        max=3600,
+        help="""
+Time in seconds between two heartbeats, which tell the schedulers that the last
+report of the host's disks is still true. A change is reported at once in any
+case. Smaller values cost each nova-scheduler worker more CPU time: a heartbeat
+takes it 1 to 3 ms.
 
 Keep ``[diskplacer_scheduler] report_timeout`` at several times this value.
 """,

@@ -58,7 +58,7 @@ smallest value is used.
     ),
     cfg.IntOpt(
         'report_timeout',
-        default=180,
+        default=450,
         min=5,
         max=3600,
         help="""
@@ -66,7 +66,7 @@ Age in seconds after which an agent's last report or heartbeat is no longer
 believed: the host is not offered to requests for vdisks until its agent
 reports again. Requests without vdisks are not affected.
 
-Keep it at several times ``[diskplacer_agent] idle_interval``.
+Keep it at several times ``[diskplacer_agent] heartbeat_interval``.
 """,
     ),
     cfg.FloatOpt(

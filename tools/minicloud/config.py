@@ -216,6 +216,7 @@ def _agent(state: State, host: Host, compute_node: str) -> ini.Config:
         'diskplacer_agent': {
             'report_interval': 5,
             'idle_interval': 10,
+            'heartbeat_interval': 10,
             'watch_interval': 1,
             # of hosts with fake guests it has none of their servers
             'libvirt_uri': hypervisor.uri(state),

@@ -327,9 +327,10 @@ class AgentTestCase(TestCase):
         self.conf.set_override(
             'report_interval', self.report_interval, 'diskplacer_agent'
         )
-        self.conf.set_override(
-            'idle_interval', self.report_interval, 'diskplacer_agent'
-        )
+        for name in ('idle_interval', 'heartbeat_interval'):
+            self.conf.set_override(
+                name, self.report_interval, 'diskplacer_agent'
+            )
         # oslo.messaging knows its own options in the global object alone
         self.transport = oslo_messaging.get_rpc_transport(
             cfg.CONF, url='fake:/'
