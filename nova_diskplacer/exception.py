@@ -21,6 +21,10 @@ class DiskError(DiskPlacerError):
     """A disk or vdisk cannot be prepared, read or changed."""
 
 
+class DiskHung(DiskError):
+    """A disk does not answer."""
+
+
 class HypervisorError(DiskPlacerError):
     """libvirt cannot be asked, or refuses."""
 

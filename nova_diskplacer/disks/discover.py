@@ -240,6 +240,8 @@ def _look_at(path: str, uuid: str) -> Disk:
             disk = _inspect_group(uuid, path)
         else:
             disk = _inspect(_identified(path, uuid), path)
+    except exception.DiskHung:
+        return _hung(path, uuid, _look(*os.path.split(path)).seen)
     except (exception.DiskError, OSError) as error:
         return _unreadable(uuid, path, str(error))
     if _complaints.pop(path, None):
@@ -257,6 +259,10 @@ def _unanswered(disk_root: str, uuid: str, look: looks.Look[Disk]) -> Disk:
     path, known = disk_path(disk_root, uuid), look.seen
     if known is not None and look.waiting < looks.HUNG:
         return dataclasses.replace(known, late=True)
+    return _hung(path, uuid, known)
+
+
+def _hung(path: str, uuid: str, known: Disk | None) -> Disk:
     _complain(path, f'Disk {path} is {HUNG}: it does not answer')
     return dataclasses.replace(known or missing(uuid, path), health=HUNG)
 

@@ -159,7 +159,7 @@ def work_on(
 
     :param look: what looks at the disk.
     :param what: the disk, for the error.
-    :raises DiskError: the disk hangs.
+    :raises DiskHung: it hangs.
     """
     number = look.begin()
     while not look.ended(number, LATE):
@@ -173,7 +173,7 @@ def work_on(
 
 def _refuse_hung(look: Look[Any], what: str) -> None:
     if look.waiting >= HUNG:
-        raise exception.DiskError(f'{what} is hung: it does not answer')
+        raise exception.DiskHung(f'{what} is hung: it does not answer')
 
 
 def read_direct(path: str, offset: int, size: int) -> bytes:

@@ -375,7 +375,7 @@ class _Hold:
         if not self._lock.acquire(blocking=False) and (
             not patience or not self._lock.acquire(timeout=patience)
         ):
-            raise exception.DiskError(
+            raise exception.DiskHung(
                 f'{self._name} is hung: it does not answer'
             )
         self._since = time.monotonic()
@@ -416,8 +416,8 @@ class Groups:
         It hangs with the devices of the group, and with any device of the
         host while those are not known.
 
-        :raises DiskError: LVM cannot tell, or somebody else waits for that
-            already and it hangs.
+        :raises DiskError: LVM cannot tell.
+        :raises DiskHung: somebody else waits for that already and it hangs.
         """
         with self._lock:
             hold = self._holds.setdefault(name, _Hold(name))

@@ -146,19 +146,20 @@ class HangingTestCase(base.LVMTestCase):
         fio = self.load()
         self.until(lambda: self.healths() == both, 'both are seen')
         self.agent_sees(both)
+        calm = self.change_the_healthy_one('volume-0')
         self.addCleanup(self.reap)
         # whatever fails: nothing that uses the device ends while it hangs
         self.addCleanup(base.run, 'dmsetup', 'resume', NAME)
         base.run('dmsetup', 'suspend', '--noflush', '--nolockfs', NAME)
         stuck = looks.Job(lambda: self.create(self.hanging, 'volume-stuck'))
         # at once: nobody has noticed yet
-        self.change_the_healthy_one('volume-1')
+        times = [self.change_the_healthy_one('volume-1')]
         self.assertEqual('ok', self.healths()[self.healthy])
         hung = {**both, self.hanging: 'hung'}
         self.until(lambda: self.healths() == hung, 'it is hung')
         self.assertTrue(stuck.wait(PATIENCE))
         self.assert_refused(stuck.result)
-        self.change_the_healthy_one('volume-2')
+        times.append(self.change_the_healthy_one('volume-2'))
         known = {disk.uuid: disk for disk in self.backend.disks()}
         self.assertIn(
             'volume-load', [one.name for one in known[self.hanging].vdisks]
@@ -168,7 +169,7 @@ class HangingTestCase(base.LVMTestCase):
             looks.Job(lambda: self.create(self.hanging, 'volume-more'))
             for _ in range(CALLS)
         ]
-        self.change_the_healthy_one('volume-3')
+        times.append(self.change_the_healthy_one('volume-3'))
         for call in calls:
             self.assertTrue(call.wait(PATIENCE))
             self.assert_refused(call.result)
@@ -178,6 +179,9 @@ class HangingTestCase(base.LVMTestCase):
         self.agent_sees(hung)
         self.command_sees(hung)
         self.assertIsNone(fio.poll())
+        print(f'{calm:.1f} s with no disk hung, then', times, flush=True)
+        # nothing has waited until the disk was held to hang
+        self.assertLess(max(times), calm + looks.HUNG)
 
         base.run('dmsetup', 'resume', NAME)
         self.until(lambda: self.healths() == both, 'both are seen again')
@@ -196,7 +200,8 @@ class HangingTestCase(base.LVMTestCase):
             process.stdout.close()
 
     def change_the_healthy_one(self, name):
-        """Do what the driver does, in time not to be stopped by the test."""
+        """Do what the driver does, and return the seconds that it took."""
+        began = time.monotonic()
         snapshot = name.replace('volume', 'snapshot')
 
         def change():
@@ -209,6 +214,7 @@ class HangingTestCase(base.LVMTestCase):
         job = looks.Job(change)
         self.assertTrue(job.wait(PATIENCE), f'{name} waits')
         self.assertEqual((), job.result())
+        return time.monotonic() - began
 
     def assert_refused(self, call):
         error = self.assertRaises(exception.DiskError, call)

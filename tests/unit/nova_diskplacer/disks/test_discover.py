@@ -243,6 +243,17 @@ class HungTestCase(TestCase):
         self.come_back()
         self.assertFalse(self.inspect().late)
 
+    def test_another_thread_waits_for_it(self):
+        vdisks.create(f'{self.root}/{self.hanging}', 'v', '1', None, 4096)
+        self.patience(late=60)
+        self.healths()
+        inspect = mock.Mock(side_effect=exception.DiskHung('hung'))
+        with mock.patch.object(discover, '_inspect', inspect):
+            hung = self.inspect()
+        self.assertEqual(('hung', 'hdd'), (hung.health, hung.medium))
+        self.assertEqual(['v'], [vdisk.name for vdisk in hung.vdisks])
+        self.come_back()
+
     def test_one_thread_hangs_however_often_it_is_looked_at(self):
         self.hang()
         for _ in range(5):
