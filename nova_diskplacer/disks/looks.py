@@ -162,6 +162,7 @@ def work_on(
     :raises DiskHung: it hangs.
     """
     number = look.begin()
+    _refuse_hung(look, what)
     while not look.ended(number, LATE):
         _refuse_hung(look, what)
     job = Job(work)
