@@ -66,17 +66,28 @@ def sweep() -> None:
     if not os.path.isdir(directory):
         return
     for name in os.listdir(directory):
-        if name.startswith((_PREFIX, '.' + _PREFIX)):
-            path = os.path.join(directory, name)
-            # one that is held, or not ours to open, stays
-            with contextlib.suppress(OSError):
-                descriptor = os.open(path, _FLAGS)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    os.close(descriptor)
-                else:
-                    _release(path, descriptor)
+        path = os.path.join(directory, name)
+        # one that is held, or not ours to open, stays
+        with contextlib.suppress(OSError):
+            if name.startswith('.' + _PREFIX):
+                # it may be root's still; if root lives, it makes another
+                os.unlink(path)
+            elif name.startswith(_PREFIX):
+                _sweep(path)
+
+
+def _sweep(path: str) -> None:
+    """Remove a lock file that nobody holds.
+
+    :raises OSError: it cannot be opened.
+    """
+    descriptor = os.open(path, _FLAGS)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+    else:
+        _release(path, descriptor)
 
 
 def make_directory(owner_of: str) -> None:

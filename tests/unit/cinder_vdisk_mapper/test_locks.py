@@ -264,6 +264,18 @@ class UsersTestCase(LocksTestCase):
         self.assertEqual(1, status)
         self.assertIn(f'there is no directory {self.directory}', complaint)
 
+    def test_sweep_of_what_a_killed_audit_left(self):
+        os.chown(self.directory, USER, USER)
+        # root had not given it away yet
+        path = os.path.join(self.directory, '.vdisk-disk-a-x')
+        os.close(os.open(path, os.O_CREAT, 0o600))
+        os.seteuid(USER)
+        try:
+            locks.sweep()
+        finally:
+            os.seteuid(0)
+        self.assertEqual([], os.listdir(self.directory))
+
     def test_directory(self):
         service = os.path.join(self.parent, 'state')
         os.mkdir(service)
