@@ -112,7 +112,8 @@ class Process:
     """A program in a session of its own, known by a file in ``run_dir``.
 
     The file holds the process id and its start time, so that another run of
-    this program stops what this one started, and nothing else.
+    this program stops what this one started, and nothing else. ``user`` is
+    the id of the user and the group that it runs as, if not ours.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Process:
     env: dict[str, str] = dataclasses.field(default_factory=dict)
     ready: collections.abc.Callable[[], object] | None = None
     grace: float = 10
+    user: int | None = None
     popen: subprocess.Popen[bytes] | None = None
 
     @property
@@ -146,6 +148,9 @@ class Process:
                 start_new_session=True,
                 cwd='/',
                 preexec_fn=_limit_files,
+                user=self.user,
+                group=self.user,
+                extra_groups=None if self.user is None else [],
             )
         pid = self.popen.pid
         self.record.write_text(json.dumps([pid, start_time(pid)]))

@@ -16,27 +16,22 @@ import contextlib
 import json
 import os
 import shutil
-import socketserver
 import subprocess
 import sys
-import threading
 import uuid
 
 from nova_diskplacer.disks import vdisks
+from tests import sudo
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash import operations
 from tests.functional.crash import test_audit
 from tests.functional.crash import test_walk
 from tests.functional.crash import user
 
-#: who is not root
-USER = 65534
-
-HELPER = os.path.join(os.path.dirname(sys.executable), 'privsep-helper')
-
 
 class UsersTestCase(test_walk.CrashTestCase):
     def test_each_may_be_the_first(self):
+        sudo.check_readable()
         results = self.call(test_audit._run, _each_first)
         self.assertEqual(3, len(results))
         for result in results:
@@ -88,10 +83,8 @@ def _users_own(cloud, audit, served):
     ):
         text = text.replace(old, new, 1)
     address = os.path.join(served, 'helper')
-    text += (
-        f'[vdisk_privsep]\nhelper_command = {sys.executable} {user.__file__} '
-        f'helper {address} {HELPER} --config-file {conf}\n'
-    )
+    helper = sudo.helper_command(address, conf)
+    text += f'[vdisk_privsep]\nhelper_command = {helper}\n'
     with open(conf, 'w', encoding='utf-8') as stream:
         stream.write(text)
     audit.nova.add(cloud_.SERVER, cloud_.PROJECT, 'host1')
@@ -99,22 +92,19 @@ def _users_own(cloud, audit, served):
     shutil.copy(os.path.join(outside, 'cinder.sqlite'), database)
     for path, _, names in os.walk(served):
         for one in ('', *names):
-            os.chown(os.path.join(path, one), USER, USER)
-    with _Helpers(address, _Request) as helpers:
-        os.chmod(address, 0o777)
-        threading.Thread(target=helpers.serve_forever, daemon=True).start()
-        host = _Host(cloud, audit, conf, f'{served}/run/locks')
+            os.chown(os.path.join(path, one), sudo.USER, sudo.USER)
+    host = _Host(cloud, audit, conf, f'{served}/run/locks')
+    with sudo.serve(address):
         yield host
-        helpers.shutdown()
     theirs = {
         os.path.join(path, one)
         for path, directories, names in os.walk(served)
         for one in (*directories, *names)
-        if os.stat(os.path.join(path, one)).st_uid != USER
+        if os.stat(os.path.join(path, one)).st_uid != sudo.USER
     }
     # what the directory of locks is in is root's everywhere, and the log of
     # cinder-volume's helper is the helper's
-    theirs -= {address, f'{served}/run', f'{served}/logs/privsep-helper.log'}
+    theirs -= {f'{served}/run', f'{served}/logs/privsep-helper.log'}
     operations.expect(set(), theirs, "what is root's")
     operations.expect([], os.listdir(host.locks), 'lock files')
 
@@ -137,9 +127,7 @@ class _Host:
         id_ = str(uuid.uuid4())
         done = subprocess.run(
             [sys.executable, user.__file__, 'deleted', self.conf, id_],
-            user=USER,
-            group=USER,
-            extra_groups=[],
+            **sudo.AS_USER,
             capture_output=True,
             text=True,
         )
@@ -160,9 +148,7 @@ class _Host:
                 cloud_.SERVER,
                 str(times),
             ],
-            user=USER,
-            group=USER,
-            extra_groups=[],
+            **sudo.AS_USER,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -172,16 +158,3 @@ class _Host:
         """Wait for a process of the user; it must have succeeded."""
         _, complaint = process.communicate()
         operations.expect(0, process.returncode, complaint)
-
-
-class _Helpers(socketserver.ThreadingUnixStreamServer):
-    """Runs the commands that are asked for as root, like sudo."""
-
-    daemon_threads = True
-
-
-class _Request(socketserver.StreamRequestHandler):
-    def handle(self):
-        command = json.loads(self.rfile.read())
-        done = subprocess.run(command, stdin=subprocess.DEVNULL)
-        self.wfile.write(str(done.returncode).encode())

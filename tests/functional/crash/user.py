@@ -13,26 +13,14 @@
 """cinder-volume's driver as an unprivileged user: see test_users.
 
 ``volume`` has volumes live and end, ``deleted`` leaves the row of a volume
-that was deleted, ``helper`` asks the root process of the
-test to run a command as sudo would. What the driver raises ends the process.
+that was deleted. What the driver raises ends the process.
 """
 
-import json
 import os
-import socket
 import sqlite3
 import sys
 
 CONNECTOR = {'host': 'host1'}
-
-
-def start_helper(address, *command):
-    """Have the test run a command as root; returns its exit status."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(address)
-        connection.sendall(json.dumps(command).encode())
-        connection.shutdown(socket.SHUT_WR)
-        return int(connection.makefile().read())
 
 
 def live(conf, medium, project, type_id, server, times):
@@ -119,5 +107,5 @@ def leave(conf, id_):
 
 
 if __name__ == '__main__':
-    actions = {'deleted': leave, 'helper': start_helper, 'volume': live}
+    actions = {'deleted': leave, 'volume': live}
     sys.exit(actions[sys.argv[1]](*sys.argv[2:]))
