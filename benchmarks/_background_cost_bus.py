@@ -28,7 +28,7 @@ from oslo_config import cfg
 
 from nova_diskplacer import reports
 from nova_diskplacer.scheduler import fleet as fleets
-from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import report_listener
 from tools.minicloud import backing
 from tools.minicloud import process
 from tools.minicloud import state as states
@@ -175,7 +175,7 @@ def _work(url, hosts, results, orders):
     for host in range(hosts):
         fleet.update(report(host))
     memory = psutil.Process().memory_info().rss - before
-    heard = listener.FleetListener(transport, fleet, set, 0.0)
+    heard = report_listener.FleetListener(transport, fleet, set, 0.0)
     heard.start()
     heard.fleet()
     results.put(memory)

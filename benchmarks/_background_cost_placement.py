@@ -47,7 +47,7 @@ def nova_compute():
     import fixtures
     from nova.scheduler.client import report as clients
 
-    from nova_diskplacer.agent import reconcile
+    from nova_diskplacer.agent import inventory
     from tests.functional.agent import base as agent
     from tests.functional.nova import base
     from tests.functional.nova import test_providers
@@ -75,7 +75,7 @@ def nova_compute():
             disks = self.useFixture(agent.Disks())
             for _ in range(DISKS):
                 disks.add()
-            reconcile.Reconciler(
+            inventory.Reconciler(
                 test_providers.client(self.placement.fixture), 'host0'
             ).reconcile(disks.all())
             self.measure(f'{DISKS}_disks', counter)
@@ -121,7 +121,7 @@ def counted(function, counter):
 
 def agent(seconds):
     """Return what a whole agent with default options asks in a minute."""
-    from nova_diskplacer import placement
+    from nova_diskplacer.placement import client as placement_client
     from tests.functional.agent import base
 
     figures = {}
@@ -159,7 +159,7 @@ def agent(seconds):
             """Claim and bind a vdisk on another disk every ten seconds."""
             for disk in uuids * 100:
                 server = str(uuid.uuid4())
-                self.placement.claim(server, {disk: {placement.GB: 1}})
+                self.placement.claim(server, {disk: {placement_client.GB: 1}})
                 self.disks.hold(disk, server, size_gb=1)
                 if stop.wait(10):
                     return

@@ -31,7 +31,7 @@ import time
 import typing
 
 if typing.TYPE_CHECKING:
-    from nova_diskplacer.contention import snapshot
+    from nova_diskplacer.monitor import status
 
 TOP = pathlib.Path('/srv/contention')
 CONF = TOP / 'diskplacer.conf'
@@ -122,7 +122,7 @@ def agent(settings: Settings) -> None:
     from oslo_log import log
 
     from nova_diskplacer import conf as options
-    from nova_diskplacer.contention import rounds
+    from nova_diskplacer.agent import io_loop
     from nova_diskplacer.disks import discover
 
     conf = cfg.ConfigOpts()
@@ -136,7 +136,7 @@ def agent(settings: Settings) -> None:
     disks = list(discover.discover(conf.diskplacer.disk_root))
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    work = rounds.Rounds(conf, list, lambda: disks)
+    work = io_loop.Rounds(conf, list, lambda: disks)
     thread = threading.Thread(target=work.run, args=(stopped,))
     thread.start()
     try:
@@ -161,7 +161,7 @@ def agent(settings: Settings) -> None:
     )
 
 
-def weighed(seen: 'snapshot.Snapshot | None') -> list[str]:
+def weighed(seen: 'status.Snapshot | None') -> list[str]:
     """Return the disks on which weights do something.
 
     :raises RuntimeError: there is one where they do nothing.

@@ -46,11 +46,11 @@ from cinder.volume import volume_types  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 from oslo_utils import importutils  # noqa: E402
 
-from nova_diskplacer import placement  # noqa: E402
-from nova_diskplacer.agent import reconcile  # noqa: E402
+from nova_diskplacer.agent import inventory  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks import prepare  # noqa: E402
-from nova_diskplacer.disks import volume_group  # noqa: E402
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare  # noqa: E402
+from nova_diskplacer.placement import client as placement_client  # noqa: E402
 
 CONNECTOR = {
     'host': 'testbed',
@@ -136,7 +136,7 @@ def prepared(
         device,
         medium='hdd',
         fstab=str(directory / 'fstab'),
-        lvm_options=volume_group.Options(thin=thin)
+        lvm_options=lvm_prepare.Options(thin=thin)
         if driver == 'lvm'
         else None,
     )
@@ -215,14 +215,14 @@ class Bench:
 
     def _publish(self, directory: pathlib.Path) -> None:
         """Do as the agent does."""
-        client = placement.PlacementClient.from_conf(cfg.CONF)
+        client = placement_client.PlacementClient.from_conf(cfg.CONF)
         client._call(
             'post',
             '/resource_providers',
             {'name': 'testbed', 'uuid': str(uuid.uuid4())},
         )
         client.ensure_names()
-        reconcile.Reconciler(client, 'testbed').reconcile(
+        inventory.Reconciler(client, 'testbed').reconcile(
             list(discover.discover(str(directory / 'disks')))
         )
 

@@ -47,16 +47,16 @@ from oslo_config import cfg
 
 import _report
 from nova_diskplacer import conf as options
-from nova_diskplacer.agent import domains
-from nova_diskplacer.contention import accounting
-from nova_diskplacer.contention import cgroups
-from nova_diskplacer.contention import consumers
-from nova_diskplacer.contention import history
-from nova_diskplacer.contention import records
-from nova_diskplacer.contention import rounds
-from nova_diskplacer.contention import spread
+from nova_diskplacer.agent import io_loop
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import queue
+from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.monitor import consumers
+from nova_diskplacer.monitor import history
+from nova_diskplacer.monitor import interpolated_counters
+from nova_diskplacer.monitor import io_stat
+from nova_diskplacer.monitor import sample
 
 BLOCK = 4096
 BFQ = 'bfq'
@@ -176,17 +176,17 @@ class Host:
 
     def _schedule(self, name):
         """Have weights be decided on for a device."""
-        before = queue.read(name).values['scheduler']
+        before = block_queue.read(name).values['scheduler']
         if before != BFQ:
-            queue.write(name, 'scheduler', BFQ)
-            self._stack.callback(queue.write, name, 'scheduler', before)
+            block_queue.write(name, 'scheduler', BFQ)
+            self._stack.callback(block_queue.write, name, 'scheduler', before)
 
     def _cgroup(self, index):
         number = self._numbers[index]
         return f'{self._home}/qemu-{number}-bench{index}.libvirt-qemu'
 
     def _server(self, index):
-        return domains.Domain(
+        return libvirt_domains.Domain(
             uuid=f'server{index:04}',
             name=f'bench{index}',
             extra_specs={},
@@ -268,8 +268,8 @@ def typical(costs):
     With cgroup v1, one of ten rounds reads more than the others.
     """
     return statistics.median(
-        statistics.fmean(costs[begin : begin + spread.READS])
-        for begin in range(0, len(costs), spread.READS)
+        statistics.fmean(costs[begin : begin + interpolated_counters.READS])
+        for begin in range(0, len(costs), interpolated_counters.READS)
     )
 
 
@@ -294,7 +294,7 @@ def descriptors():
 def measure(host, agent, count):
     """Return the costs in ms of each kind, a figure for each round."""
     devices = {
-        disk.uuid: records.Device(
+        disk.uuid: sample.Device(
             disk.uuid,
             os.path.basename(disk.device),
             _number(disk.device),
@@ -302,7 +302,7 @@ def measure(host, agent, count):
         )
         for disk in host.disks
     }
-    accounts = accounting.Accounts(host.hierarchy)
+    accounts = io_stat.Accounts(host.hierarchy)
     find = functools.partial(consumers.find, host.servers, [], host.hierarchy)
     accounts.track(find())
     known = history.History(time.monotonic())
@@ -405,7 +405,7 @@ def main():
         state = stack.enter_context(tempfile.TemporaryDirectory())
         gc.freeze()
         host = Host(stack, args.cgroups, args.device)
-        agent = rounds.Rounds(
+        agent = io_loop.Rounds(
             configured(state), lambda: host.servers, lambda: host.disks
         )
         costs = measure(host, agent, args.rounds)

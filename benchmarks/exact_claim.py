@@ -48,7 +48,7 @@ from nova.tests.functional import fixtures as placement_fixtures
 
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import filter as disk_filter
-from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import report_listener
 
 DISKS = 12
 MOST = 8
@@ -73,7 +73,7 @@ class Cloud(test.TestCase):
         self.placement = self.useFixture(
             placement_fixtures.PlacementFixture()
         ).api
-        self.addCleanup(listener.reset)
+        self.addCleanup(report_listener.reset)
         self.call('put', '/resource_classes/CUSTOM_VDISK_GB', None)
         self.hosts = [self.add_host(number) for number in range(self._hosts)]
 
@@ -188,7 +188,7 @@ class Cloud(test.TestCase):
 
     def claim_ours(self, vdisks):
         """Claim what the filter writes into the candidate; seconds."""
-        fleet = listener.get_fleet()
+        fleet = report_listener.get_fleet()
         for report in self.hosts:
             fleet.update(report)
         server = str(uuid.uuid4())

@@ -70,14 +70,14 @@ from sqlalchemy import pool
 
 import _report
 from nova_diskplacer import conf
-from nova_diskplacer.scheduler import bound
-from nova_diskplacer.scheduler import capacities
+from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import filter as disk_filter
 from nova_diskplacer.scheduler import fleet as fleets
-from nova_diskplacer.scheduler import listener
-from nova_diskplacer.scheduler import planned
+from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import pressure_weigher
+from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import room
+from nova_diskplacer.scheduler import shared_plans
 from nova_diskplacer.scheduler import weigher as disk_weigher
 
 DISKS = 12
@@ -405,8 +405,10 @@ class Nova(test.TestCase):
             report_timeout=3600,
             group='diskplacer_scheduler',
         )
-        self.addCleanup(listener.reset)
-        patch = mock.patch.object(capacities, 'with_room', lambda _: set())
+        self.addCleanup(report_listener.reset)
+        patch = mock.patch.object(
+            placement_queries, 'with_room', lambda _: set()
+        )
         patch.start()
         self.addCleanup(patch.stop)
         keep_connections()
@@ -414,7 +416,7 @@ class Nova(test.TestCase):
     def measure(self):
         topology = numa_topology()._to_json()
         hosts = [host_state(n, topology) for n in range(self.hosts)]
-        fleet = listener.get_fleet()
+        fleet = report_listener.get_fleet()
         for host in hosts:
             fleet.update(report(host))
         numa = {}
@@ -444,8 +446,8 @@ def rows(hosts, numa_hosts, specs):
     def filtered(name, chosen, visited=hosts, spec=spec):
         def run_filters():
             # each row reads the server's volumes and plans for itself
-            spec.__dict__.pop(bound.KEPT, None)
-            spec.__dict__.pop(planned.KEPT, None)
+            spec.__dict__.pop(attached_volumes.KEPT, None)
+            spec.__dict__.pop(shared_plans.KEPT, None)
             kept[name] = manager.filter_handler.get_filtered_objects(
                 chosen, visited, spec
             )

@@ -45,9 +45,9 @@ from nova.scheduler.client import report as report_client
 from nova.tests.functional import fixtures as placement_fixtures
 
 from nova_diskplacer import conf
-from nova_diskplacer.scheduler import bound
+from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import fleet
-from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import report_listener
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
 
@@ -166,8 +166,10 @@ def race(cloud, workers, vdisks, latency):
         return spec.instance_uuid, True
 
     with (
-        mock.patch.object(listener, 'get_fleet', lambda: of_thread.fleet),
-        mock.patch.object(bound, 'volumes', lambda *_: []),
+        mock.patch.object(
+            report_listener, 'get_fleet', lambda: of_thread.fleet
+        ),
+        mock.patch.object(attached_volumes, 'volumes', lambda *_: []),
         mock.patch.object(
             report_client.SchedulerReportClient, 'get', late(call)
         ),

@@ -24,22 +24,22 @@ import dataclasses
 
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import room
-from cinder_vdisk_mapper import servers
-from cinder_vdisk_mapper import upkeep
+from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper import vdisk_reservation
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer import placement as placement_
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import ledger
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import ledger
 
 LOG = logging.getLogger(__name__)
 
 # More vdisks than a disk holds of one server.
 _UNLIMITED = 1 << 30
 
-BindingError = room.BindingError
+BindingError = vdisk_reservation.BindingError
 
 #: all that the owner of a volume may know of a server of somebody else
 FOREIGN = 'a volume can be attached only to a server of its own project'
@@ -59,13 +59,13 @@ class Wanted:
     name: str
     volume_id: str
     size_gb: int
-    server: servers.Server | None
+    server: nova_api.Server | None
     boot_time: bool
     policy: str
     attached: collections.abc.Callable[[], dict[str, frozenset[str]]]
 
 
-class Binder(upkeep.Upkeep):
+class Binder(vdisk_operations.Upkeep):
     """Binds vdisks to the disks of one backend.
 
     :param media: hdd, ssd or any.
@@ -74,7 +74,7 @@ class Binder(upkeep.Upkeep):
     def __init__(
         self,
         backend: base.Backend,
-        placement: placement_.PlacementClient,
+        placement: placement_client.PlacementClient,
         media: str,
     ) -> None:
         super().__init__(backend, placement)
@@ -111,7 +111,7 @@ class Binder(upkeep.Upkeep):
             chosen = self._claimed(wanted, disks, claims, held)
             if chosen:
                 # whoever oversells the disk at this moment undoes it first
-                with room.lock(f'disk-{chosen}'):
+                with vdisk_reservation.lock(f'disk-{chosen}'):
                     self._create(chosen, wanted)
                 return chosen
             return self._bind_unclaimed(wanted, disks, claims, held)
@@ -154,7 +154,7 @@ class Binder(upkeep.Upkeep):
 
         :param disk: UUID of the disk where the volume is.
         """
-        with room.lock(f'volume-{volume_id}'):
+        with vdisk_reservation.lock(f'volume-{volume_id}'):
             self.look(disk, name)
             self._leave_only(name, disk)
 
@@ -171,7 +171,7 @@ class Binder(upkeep.Upkeep):
         if policy != flavor.ROUND_ROBIN:
             return
         per_disk = _spread(wanted.server)
-        with room.lock(f'server-{wanted.server.uuid}'):
+        with vdisk_reservation.lock(f'server-{wanted.server.uuid}'):
             held = _held([self.backend.disk(disk)], wanted)[disk]
         if held >= per_disk:
             raise BindingError(
@@ -221,9 +221,9 @@ class Binder(upkeep.Upkeep):
                 FOREIGN,
             )
         return {
-            provider: resources[placement_.GB]
+            provider: resources[placement_client.GB]
             for provider, resources in allocations.resources.items()
-            if placement_.GB in resources
+            if placement_client.GB in resources
         }
 
     def _claimed(
@@ -303,7 +303,7 @@ class Binder(upkeep.Upkeep):
         False, and all as before, if the disk is no longer as ``free`` says,
         which is corrected, or turns out to lack the room.
         """
-        with room.lock(f'disk-{disk}'):
+        with vdisk_reservation.lock(f'disk-{disk}'):
             before = free.pop(disk)
             now = self.room_gb(self.backend.disk(disk))
             if now != before:
@@ -334,7 +334,7 @@ class Binder(upkeep.Upkeep):
         )
 
     def _settle(self, disk: str) -> None:
-        with room.lock(f'disk-{disk}'):
+        with vdisk_reservation.lock(f'disk-{disk}'):
             if not self.reserve(disk):
                 raise BindingError(
                     f'disk {disk} holds more than it has room for beside '
@@ -354,7 +354,7 @@ def usable(
     ]
 
 
-def _spread(server: servers.Server | None) -> int:
+def _spread(server: nova_api.Server | None) -> int:
     """Return how many vdisks of a server round robin puts on one disk."""
     return server.request.vdisks_per_disk if server and server.request else 1
 
@@ -382,6 +382,10 @@ def _exclusive(wanted: Wanted) -> collections.abc.Iterator[None]:
     """Hold the volume, and the server that it is for, if any."""
     with contextlib.ExitStack() as stack:
         if wanted.server:
-            stack.enter_context(room.lock(f'server-{wanted.server.uuid}'))
-        stack.enter_context(room.lock(f'volume-{wanted.volume_id}'))
+            stack.enter_context(
+                vdisk_reservation.lock(f'server-{wanted.server.uuid}')
+            )
+        stack.enter_context(
+            vdisk_reservation.lock(f'volume-{wanted.volume_id}')
+        )
         yield

@@ -23,10 +23,10 @@ import collections.abc
 import dataclasses
 
 from nova_diskplacer import flavor
-from nova_diskplacer.disks import vdisks
-from nova_diskplacer.placement import GB
-from nova_diskplacer.placement import MBPS
-from nova_diskplacer.placement import Resources
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement.client import GB
+from nova_diskplacer.placement.client import MBPS
+from nova_diskplacer.placement.client import Resources
 
 Held = collections.abc.Iterable[tuple[str, vdisks.VDisk]]
 Claims = collections.abc.Mapping[str, Resources]

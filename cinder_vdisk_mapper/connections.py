@@ -28,9 +28,9 @@ from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
-from cinder_vdisk_mapper import names
-from cinder_vdisk_mapper import policies
-from cinder_vdisk_mapper import servers
+from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import type_mapping
 
 CONF = cfg.CONF
 
@@ -77,14 +77,14 @@ class Connections(handover.Handover):
             disk = volume.provider_location
             update = {}
             if disk:
-                self.require(disk, names.volume(volume))
+                self.require(disk, naming.volume(volume))
                 self._check_attachable(wanted, disk)
             else:
                 disk = self.binder.bind(wanted)
                 update = {'provider_location': disk}
                 LOG.info('Volume %s is bound to disk %s', volume.id, disk)
             if not here:
-                path = self.backend.device_path(disk, names.volume(volume))
+                path = self.backend.device_path(disk, naming.volume(volume))
                 update |= self.exporter.create(context, volume, path)
         return update or None
 
@@ -110,7 +110,7 @@ class Connections(handover.Handover):
                 # what was cut off or left out is allocated again
                 self.binder.extend(
                     volume.provider_location,
-                    names.volume(volume),
+                    naming.volume(volume),
                     volume.size,
                 )
 
@@ -122,10 +122,10 @@ class Connections(handover.Handover):
         with errors.explained():
             if self.is_elsewhere(volume):
                 return self.connect_elsewhere(volume, connector)
-            self.require(disk, names.volume(volume))
+            self.require(disk, naming.volume(volume))
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)
-        path = self.backend.device_path(disk, names.volume(volume))
+        path = self.backend.device_path(disk, naming.volume(volume))
         return {
             'driver_volume_type': self.backend.connection_type,
             'data': {
@@ -147,7 +147,7 @@ class Connections(handover.Handover):
     def local_path(self, volume: Any) -> str:
         """Return the path of a bound volume."""
         return self.backend.device_path(
-            volume.provider_location, names.volume(volume)
+            volume.provider_location, naming.volume(volume)
         )
 
     @property
@@ -172,14 +172,14 @@ class Connections(handover.Handover):
 
     def _wanted(self, context: Any, volume: Any) -> binding.Wanted:
         server = _attaching_server(context, volume)
-        blank_of = servers.of_blank_volume(volume.display_name)
+        blank_of = nova_api.of_blank_volume(volume.display_name)
         return binding.Wanted(
-            name=names.volume(volume),
+            name=naming.volume(volume),
             volume_id=volume.id,
             size_gb=volume.size,
             server=server,
             boot_time=server is not None and blank_of == server.uuid,
-            policy=policies.of_volume(
+            policy=type_mapping.of_volume(
                 volume, self.configuration.vdisk_default_mapping
             ),
             attached=functools.partial(_attached, context, server)
@@ -188,7 +188,7 @@ class Connections(handover.Handover):
         )
 
 
-def _attaching_server(context: Any, volume: Any) -> servers.Server | None:
+def _attaching_server(context: Any, volume: Any) -> nova_api.Server | None:
     """Return the server that the volume is attached to or about to be.
 
     Any member of the volume's project can make an attachment that names any
@@ -212,7 +212,7 @@ def _attaching_server(context: Any, volume: Any) -> servers.Server | None:
     if not found:
         return None
     (uuid,) = found
-    server = servers.get(context, uuid)
+    server = nova_api.get(context, uuid)
     if server is None:
         raise binding.BindingError(
             f'volume {volume.id}: Nova knows no server {uuid}',
@@ -228,7 +228,7 @@ def _attaching_server(context: Any, volume: Any) -> servers.Server | None:
 
 
 def _attached(
-    context: Any, server: servers.Server
+    context: Any, server: nova_api.Server
 ) -> dict[str, frozenset[str]]:
     """Return the names of the vdisks attached to a server, by disk.
 
@@ -241,5 +241,5 @@ def _attached(
     ):
         volume = attachment.volume
         if volume.provider_location and volume.project_id == server.project_id:
-            by_disk[volume.provider_location].add(names.volume(volume))
+            by_disk[volume.provider_location].add(naming.volume(volume))
     return {disk: frozenset(names) for disk, names in by_disk.items()}

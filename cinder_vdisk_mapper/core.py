@@ -28,8 +28,8 @@ from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer import internals
-from nova_diskplacer import placement
 from nova_diskplacer.disks import discover
+from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Core(driver.VolumeDriver):
         if self._binder is None:
             self._binder = binding.Binder(
                 self.backend,
-                placement.PlacementClient.from_conf(CONF),
+                placement_client.PlacementClient.from_conf(CONF),
                 self.configuration.vdisk_media,
             )
         return self._binder

@@ -27,12 +27,12 @@ from cinder_vdisk_mapper import connections
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import groups
-from cinder_vdisk_mapper import manage
+from cinder_vdisk_mapper import managed
 from cinder_vdisk_mapper import migration
-from cinder_vdisk_mapper import names
-from cinder_vdisk_mapper import policies
+from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import snapshots
 from cinder_vdisk_mapper import stats
+from cinder_vdisk_mapper import type_mapping
 
 
 @interface.volumedriver
@@ -40,7 +40,7 @@ class VDiskMapperDriver(
     connections.Connections,
     encryption.Encryption,
     groups.Groups,
-    manage.Manage,
+    managed.Manage,
     migration.Migration,
     snapshots.Snapshots,
     stats.Stats,
@@ -58,7 +58,9 @@ class VDiskMapperDriver(
     def create_volume(self, volume: Any) -> dict[str, Any] | None:
         """Create a volume that takes no space yet."""
         self.check_encryption(volume)
-        policies.of_volume(volume, self.configuration.vdisk_default_mapping)
+        type_mapping.of_volume(
+            volume, self.configuration.vdisk_default_mapping
+        )
         if volume.provider_location:
             # Cinder copies it to the volume that another is migrated to
             return {'provider_location': None}
@@ -71,7 +73,7 @@ class VDiskMapperDriver(
             self.let_go(volume)
             return
         with errors.explained():
-            self.delete_vdisk(volume.provider_location, names.volume(volume))
+            self.delete_vdisk(volume.provider_location, naming.volume(volume))
 
     def extend_volume(self, volume: Any, new_size: int) -> None:
         """Extend a volume to ``new_size`` GiB; it must not be attached.
@@ -81,7 +83,7 @@ class VDiskMapperDriver(
         disk = volume.provider_location
         with errors.explained():
             if disk:
-                self.binder.extend(disk, names.volume(volume), new_size)
+                self.binder.extend(disk, naming.volume(volume), new_size)
             else:
                 self._check_size(new_size)
 

@@ -34,8 +34,8 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import errors
-from cinder_vdisk_mapper import names
-from cinder_vdisk_mapper import room
+from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
@@ -130,13 +130,15 @@ class Groups(core.Core):
         with errors.explained(), contextlib.ExitStack() as locks:
             # none of them is bound meanwhile
             for volume_id in sorted(one.volume_id for one in snapshots):
-                locks.enter_context(room.lock(f'volume-{volume_id}'))
+                locks.enter_context(
+                    vdisk_reservation.lock(f'volume-{volume_id}')
+                )
             volumes = detached()
             copies = [
                 Copy(
                     volume.provider_location,
-                    names.volume(volume),
-                    names.snapshot(one),
+                    naming.volume(volume),
+                    naming.snapshot(one),
                     one.id,
                 )
                 for one in snapshots
@@ -178,7 +180,7 @@ def snapshot_together(
     disks = sorted({copy.disk for copy in copies})
     with contextlib.ExitStack() as locks:
         for disk in disks:
-            locks.enter_context(room.lock(f'disk-{disk}'))
+            locks.enter_context(vdisk_reservation.lock(f'disk-{disk}'))
         refusals = {disk: _check_room(binder, disk, copies) for disk in disks}
         present = {
             (disk, vdisk.name)
@@ -201,7 +203,7 @@ def snapshot_together(
 
 def _check_room(
     binder: binding.Binder, disk: str, copies: Sequence[Copy]
-) -> room.BindingError:
+) -> vdisk_reservation.BindingError:
     """See that a disk has the room for its snapshots.
 
     :returns: what to raise where it turns out to lack it.
@@ -213,7 +215,7 @@ def _check_room(
         if copy.disk == disk and copy.snapshot not in held:
             wanted += binder.look(disk, copy.name)[1].size_gb
     free = binder.room_gb(binder.backend.disk(disk))
-    refusal = room.BindingError(
+    refusal = vdisk_reservation.BindingError(
         f'disk {disk} has no room for the group snapshot, which takes '
         f'{wanted} GiB there: {max(free, 0)} GiB of it are neither claimed '
         'nor taken',
@@ -247,7 +249,7 @@ def _check_detached(volumes: Iterable[Any]) -> None:
         )
     ]
     if attached:
-        raise room.BindingError(
+        raise vdisk_reservation.BindingError(
             f'the group is consistent and its volumes {attached} are attached',
             'snapshots and copies of a consistent group can be made only '
             'while none of its volumes is attached',

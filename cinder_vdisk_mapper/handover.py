@@ -30,7 +30,7 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import core
-from cinder_vdisk_mapper import room
+from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Handover(core.Core):
         if wanted.server is None or wanted.server.host != host:
             raise _refused(volume, f'no server on host {host} is to have it')
         service, target = _target(context, volume, host)
-        with room.lock(f'volume-{volume.id}'):
+        with vdisk_reservation.lock(f'volume-{volume.id}'):
             volume.refresh()
             _check_unused(context, volume)
             disk = volume.provider_location

@@ -21,7 +21,7 @@ from cinder.volume import volume_utils
 
 from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import errors
-from cinder_vdisk_mapper import names
+from cinder_vdisk_mapper import naming
 
 
 class Images(core.Core):
@@ -58,7 +58,7 @@ class Images(core.Core):
         with errors.explained():
             # zeros were written by giving back what they take
             self.backend.extend(
-                volume.provider_location, names.volume(volume), volume.size
+                volume.provider_location, naming.volume(volume), volume.size
             )
 
     @contextlib.contextmanager

@@ -25,9 +25,9 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import errors
-from cinder_vdisk_mapper import locations
-from cinder_vdisk_mapper import names
-from cinder_vdisk_mapper import policies
+from cinder_vdisk_mapper import location_info
+from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import type_mapping
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 
@@ -46,18 +46,18 @@ class Migration(core.Core):
 
         False where Cinder has to copy it: to other hosts and other drivers.
         """
-        target = locations.parse(
+        target = location_info.parse(
             (host.get('capabilities') or {}).get('location_info')
         )
         if target is None:
             return False, None
-        name, disk = names.volume(volume), volume.provider_location
+        name, disk = naming.volume(volume), volume.provider_location
         if not disk:
             # it has no bytes; at most a killed attempt to bind it has
             with errors.explained():
                 self.delete_vdisk(None, name)
             return True, None
-        here = locations.of_backend(self.host, self.configuration)
+        here = location_info.of_backend(self.host, self.configuration)
         if not target.shares_disks(here):
             return False, None
         with errors.explained():
@@ -76,7 +76,7 @@ class Migration(core.Core):
         :raises InvalidVolumeType: the new type asks for a mapping that there
             is not.
         """
-        policies.of_type(
+        type_mapping.of_type(
             new_type.extra_specs or {},
             self.configuration.vdisk_default_mapping,
         )
@@ -95,7 +95,7 @@ class Migration(core.Core):
         """
         # the caller has read it before it was bound
         new_volume.refresh()
-        name, disk = names.volume(new_volume), new_volume.provider_location
+        name, disk = naming.volume(new_volume), new_volume.provider_location
         if disk and original_volume_status == 'available':
             try:
                 self.binder.give(disk, name, volume.id)
@@ -109,7 +109,7 @@ class Migration(core.Core):
     ) -> tuple[None, None]:
         """Delete what moves that were interrupted have left, at start."""
         bound = {
-            names.volume(volume): volume
+            naming.volume(volume): volume
             for volume in volumes
             if volume.provider_location
         }
@@ -129,7 +129,7 @@ class Migration(core.Core):
         return None, None
 
     def _move(self, volume: Any, media: str) -> None:
-        name, disk = names.volume(volume), volume.provider_location
+        name, disk = naming.volume(volume), volume.provider_location
         if media in (flavor.ANY, self.backend.disk(disk).medium):
             # all but told by a run that was killed
             self.binder.tidy(name, volume.id, disk)
@@ -147,7 +147,7 @@ class Migration(core.Core):
                 size_gb=volume.size,
                 server=None,
                 boot_time=False,
-                policy=policies.of_volume(
+                policy=type_mapping.of_volume(
                     volume, self.configuration.vdisk_default_mapping
                 ),
                 attached=dict,

@@ -44,10 +44,10 @@ from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import copying
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import reflink
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import copying
+from nova_diskplacer.disks.filesystem import reflink
+from nova_diskplacer.disks.filesystem import vdisks
 
 # Calls that the helper has at once: those about a disk that has begun to hang
 # take a thread each until it is known to hang.
@@ -148,7 +148,7 @@ def create(
     server_id: str | None,
     size_bytes: int,
 ) -> None:
-    """See :func:`nova_diskplacer.disks.vdisks.create`."""
+    """See :func:`nova_diskplacer.disks.filesystem.vdisks.create`."""
     _on_disk(
         disk_root, uuid, vdisks.create, name, volume_id, server_id, size_bytes
     )
@@ -156,31 +156,31 @@ def create(
 
 @as_root
 def extend(disk_root: str, uuid: str, name: str, size_bytes: int) -> None:
-    """See :func:`nova_diskplacer.disks.vdisks.extend`."""
+    """See :func:`nova_diskplacer.disks.filesystem.vdisks.extend`."""
     _on_disk(disk_root, uuid, vdisks.extend, name, size_bytes)
 
 
 @as_root
 def shrink(disk_root: str, uuid: str, name: str, size_bytes: int) -> None:
-    """See :func:`nova_diskplacer.disks.vdisks.shrink`."""
+    """See :func:`nova_diskplacer.disks.filesystem.vdisks.shrink`."""
     _on_disk(disk_root, uuid, vdisks.shrink, name, size_bytes)
 
 
 @as_root
 def delete(disk_root: str, uuid: str, name: str) -> None:
-    """See :func:`nova_diskplacer.disks.vdisks.delete`."""
+    """See :func:`nova_diskplacer.disks.filesystem.vdisks.delete`."""
     _on_disk(disk_root, uuid, vdisks.delete, name)
 
 
 @as_root
 def sweep(disk_root: str, uuid: str) -> None:
-    """See :func:`nova_diskplacer.disks.vdisks.sweep`."""
+    """See :func:`nova_diskplacer.disks.filesystem.vdisks.sweep`."""
     _on_disk(disk_root, uuid, vdisks.sweep)
 
 
 @as_root
 def written(disk_root: str, uuid: str, name: str) -> bool:
-    """See :func:`nova_diskplacer.disks.vdisks.written`."""
+    """See :func:`nova_diskplacer.disks.filesystem.vdisks.written`."""
     return _on_disk(disk_root, uuid, vdisks.written, name)
 
 
@@ -188,7 +188,7 @@ def written(disk_root: str, uuid: str, name: str) -> bool:
 def rename(
     disk_root: str, uuid: str, name: str, new_name: str, volume_id: str
 ) -> None:
-    """See :func:`nova_diskplacer.disks.vdisks.rename`."""
+    """See :func:`nova_diskplacer.disks.filesystem.vdisks.rename`."""
     _on_disk(disk_root, uuid, vdisks.rename, name, new_name, volume_id)
 
 
@@ -196,7 +196,7 @@ def rename(
 def snapshot(
     disk_root: str, uuid: str, name: str, snapshot: str, snapshot_id: str
 ) -> None:
-    """See :func:`nova_diskplacer.disks.reflink.snapshot`."""
+    """See :func:`nova_diskplacer.disks.filesystem.reflink.snapshot`."""
     _on_disk(disk_root, uuid, reflink.snapshot, name, snapshot, snapshot_id)
 
 
@@ -209,7 +209,7 @@ def clone(
     volume_id: str,
     size_bytes: int,
 ) -> None:
-    """See :func:`nova_diskplacer.disks.reflink.clone`."""
+    """See :func:`nova_diskplacer.disks.filesystem.reflink.clone`."""
     _on_disk(
         disk_root, uuid, reflink.clone, source, name, volume_id, size_bytes
     )
@@ -217,13 +217,13 @@ def clone(
 
 @as_root
 def revert(disk_root: str, uuid: str, name: str, snapshot: str) -> None:
-    """See :func:`nova_diskplacer.disks.reflink.revert`."""
+    """See :func:`nova_diskplacer.disks.filesystem.reflink.revert`."""
     _on_disk(disk_root, uuid, reflink.revert, name, snapshot)
 
 
 @as_root
 def clear(disk_root: str, uuid: str, name: str) -> None:
-    """See :func:`nova_diskplacer.disks.reflink.clear`."""
+    """See :func:`nova_diskplacer.disks.filesystem.reflink.clear`."""
     _on_disk(disk_root, uuid, reflink.clear, name)
 
 
@@ -231,7 +231,7 @@ def clear(disk_root: str, uuid: str, name: str) -> None:
 def copy(
     disk_root: str, uuid: str, name: str, target: str, start: int
 ) -> int | None:
-    """See :func:`nova_diskplacer.disks.copying.copy`.
+    """See :func:`nova_diskplacer.disks.filesystem.copying.copy`.
 
     It is called for one part after the other: the helper has few threads,
     and goes on with a call whose caller was killed.

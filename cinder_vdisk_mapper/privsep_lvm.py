@@ -38,9 +38,9 @@ from oslo_privsep import priv_context
 
 from cinder_vdisk_mapper import privsep
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import lv_copies
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import lvs
+from nova_diskplacer.disks.lvm import copies
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import volumes
 
 context = priv_context.PrivContext(
     'cinder_vdisk_mapper',
@@ -67,7 +67,7 @@ _Function = TypeVar('_Function', bound=collections.abc.Callable[..., Any])
 def _as_root(function: collections.abc.Callable[..., Any]) -> Any:
     @functools.wraps(function)
     def confined(*arguments: Any) -> Any:
-        lvm.wrapper = _CONFINED
+        groups.wrapper = _CONFINED
         return function(*arguments)
 
     return context.entrypoint(confined)
@@ -78,7 +78,7 @@ def _on_disk(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def isolated(uuid: str, *arguments: Any) -> Any:
-        return lvm.work_on(uuid, lambda: function(uuid, *arguments))
+        return groups.work_on(uuid, lambda: function(uuid, *arguments))
 
     wrapped: _Function = _as_root(isolated)
     return wrapped
@@ -113,81 +113,81 @@ def create(
     server_id: str | None,
     size_bytes: int,
 ) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.create`."""
-    lvs.create(uuid, name, volume_id, server_id, size_bytes)
+    """See :func:`nova_diskplacer.disks.lvm.volumes.create`."""
+    volumes.create(uuid, name, volume_id, server_id, size_bytes)
 
 
 @_on_disk
 def extend(uuid: str, name: str, size_bytes: int) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.extend`."""
-    lvs.extend(uuid, name, size_bytes)
+    """See :func:`nova_diskplacer.disks.lvm.volumes.extend`."""
+    volumes.extend(uuid, name, size_bytes)
 
 
 @_on_disk
 def shrink(uuid: str, name: str, size_bytes: int) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.shrink`."""
-    lvs.shrink(uuid, name, size_bytes)
+    """See :func:`nova_diskplacer.disks.lvm.volumes.shrink`."""
+    volumes.shrink(uuid, name, size_bytes)
 
 
 @_on_disk
 def condemn(uuid: str, name: str) -> tuple[str, int] | None:
-    """See :func:`nova_diskplacer.disks.lvs.condemn`."""
-    return lvs.condemn(uuid, name)
+    """See :func:`nova_diskplacer.disks.lvm.volumes.condemn`."""
+    return volumes.condemn(uuid, name)
 
 
 @_on_disk
 def zero(uuid: str, name: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.zero`."""
-    lvs.zero(uuid, name)
+    """See :func:`nova_diskplacer.disks.lvm.volumes.zero`."""
+    volumes.zero(uuid, name)
 
 
 @_on_disk
 def remove(uuid: str, name: str, wiped: bool) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.remove`."""
-    lvs.remove(uuid, name, wiped)
+    """See :func:`nova_diskplacer.disks.lvm.volumes.remove`."""
+    volumes.remove(uuid, name, wiped)
 
 
 @_on_disk
 def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
-    """See :func:`nova_diskplacer.disks.lv_copies.snapshot`."""
-    lv_copies.snapshot(uuid, name, snapshot, snapshot_id)
+    """See :func:`nova_diskplacer.disks.lvm.copies.snapshot`."""
+    copies.snapshot(uuid, name, snapshot, snapshot_id)
 
 
 @_on_disk
 def allocate_clone(
     uuid: str, source: str, name: str, volume_id: str, size_bytes: int
 ) -> None:
-    """See :func:`nova_diskplacer.disks.lv_copies.allocate_clone`."""
-    lv_copies.allocate_clone(uuid, source, name, volume_id, size_bytes)
+    """See :func:`nova_diskplacer.disks.lvm.copies.allocate_clone`."""
+    copies.allocate_clone(uuid, source, name, volume_id, size_bytes)
 
 
 @_on_disk
 def clone(
     uuid: str, source: str, name: str, volume_id: str, size_bytes: int
 ) -> None:
-    """See :func:`nova_diskplacer.disks.lv_copies.clone`."""
-    lv_copies.clone(uuid, source, name, volume_id, size_bytes)
+    """See :func:`nova_diskplacer.disks.lvm.copies.clone`."""
+    copies.clone(uuid, source, name, volume_id, size_bytes)
 
 
 @_on_disk
 def revert(uuid: str, name: str, snapshot: str) -> None:
-    """See :func:`nova_diskplacer.disks.lv_copies.revert`."""
-    lv_copies.revert(uuid, name, snapshot)
+    """See :func:`nova_diskplacer.disks.lvm.copies.revert`."""
+    copies.revert(uuid, name, snapshot)
 
 
 @_on_disk
 def clear(uuid: str, name: str) -> None:
-    """See :func:`nova_diskplacer.disks.lv_copies.clear`."""
-    lv_copies.clear(uuid, name)
+    """See :func:`nova_diskplacer.disks.lvm.copies.clear`."""
+    copies.clear(uuid, name)
 
 
 @_on_disk
 def copy(uuid: str, name: str, target: str) -> None:
-    """See :func:`nova_diskplacer.disks.lv_copies.copy`."""
-    lvm.work_on(target, lambda: lv_copies.copy(uuid, name, target))
+    """See :func:`nova_diskplacer.disks.lvm.copies.copy`."""
+    groups.work_on(target, lambda: copies.copy(uuid, name, target))
 
 
 @_on_disk
 def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvs.rename`."""
-    lvs.rename(uuid, name, new_name, volume_id)
+    """See :func:`nova_diskplacer.disks.lvm.volumes.rename`."""
+    volumes.rename(uuid, name, new_name, volume_id)

@@ -25,8 +25,8 @@ from cinder.db import api as db_api
 from cinder.db import models
 from oslo_utils import timeutils
 
-from cinder_vdisk_mapper import audit
-from cinder_vdisk_mapper import names as names_
+from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper.audit import comparison
 
 Volume = models.Volume
 Snapshot = models.Snapshot
@@ -68,7 +68,7 @@ class Records:
         self._backends = backends
         self._stuck_after = stuck_after
 
-    def of_host(self) -> list[audit.Record]:
+    def of_host(self) -> list[comparison.Record]:
         """Return the living volumes and snapshots of the backends."""
         here = sa.or_(
             sa.false(),
@@ -86,15 +86,15 @@ class Records:
             *self._snapshots(here, sa.not_(Snapshot.deleted)),
         ]
 
-    def others(self, vdisks: VDiskNames) -> list[audit.Record]:
+    def others(self, vdisks: VDiskNames) -> list[comparison.Record]:
         """Return all, on any host, deleted or not, that may own vdisks.
 
         :param vdisks: their names; what is no volume's and no snapshot's is
             nobody's.
         """
         vdisks = set(vdisks)
-        volumes = filter(None, map(names_.volume_id, vdisks))
-        snapshots = filter(None, map(names_.snapshot_id, vdisks))
+        volumes = filter(None, map(naming.volume_id, vdisks))
+        snapshots = filter(None, map(naming.snapshot_id, vdisks))
         found = []
         for ids in _batches(volumes):
             found += self._volumes(
@@ -104,7 +104,7 @@ class Records:
             found += self._snapshots(Snapshot.id.in_(ids))
         return list(dict.fromkeys(found))
 
-    def record(self, record: audit.Record, disk: str) -> bool:
+    def record(self, record: comparison.Record, disk: str) -> bool:
         """Write a disk to the database, if nobody has changed the row.
 
         :returns: False where somebody has.
@@ -128,7 +128,7 @@ class Records:
             )
             return bool(changed.rowcount)
 
-    def _volumes(self, *conditions: Any) -> list[audit.Record]:
+    def _volumes(self, *conditions: Any) -> list[comparison.Record]:
         with db_api.main_context_manager.reader.using(self._context) as db:
             rows = db.query(Volume).filter(*conditions).all()
             return [
@@ -142,7 +142,7 @@ class Records:
                 for row in rows
             ]
 
-    def _snapshots(self, *conditions: Any) -> list[audit.Record]:
+    def _snapshots(self, *conditions: Any) -> list[comparison.Record]:
         with db_api.main_context_manager.reader.using(self._context) as db:
             rows = (
                 db.query(Snapshot, Volume.host)
@@ -162,10 +162,10 @@ class Records:
 
     def _record(
         self, row: Any, vdisk: str, size_gb: int, host: str, alone: bool
-    ) -> audit.Record:
+    ) -> comparison.Record:
         """Return a row as a record; ``alone`` where nobody migrates it."""
         settled = alone and row.status in SETTLED
-        return audit.Record(
+        return comparison.Record(
             id=row.id,
             vdisk=vdisk,
             disk=row.provider_location or None,

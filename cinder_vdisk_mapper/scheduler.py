@@ -36,7 +36,7 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from cinder_vdisk_mapper import cinder_internals
-from cinder_vdisk_mapper import servers
+from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import internals
 
 CONF = cfg.CONF
@@ -104,7 +104,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     ) -> str | None:
         """Return the host of the server that a volume is for."""
         hint = (filter_properties.get('scheduler_hints') or {}).get(HINT)
-        server_id = hint or servers.of_blank_volume(
+        server_id = hint or nova_api.of_blank_volume(
             properties.get('display_name')
         )
         if not server_id:
@@ -121,8 +121,8 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     @staticmethod
     def _host(context: Any, server_id: str, hinted: bool) -> str | None:
         try:
-            server = servers.get(context, server_id)
-        except servers.NovaError as error:
+            server = nova_api.get(context, server_id)
+        except nova_api.NovaError as error:
             LOG.error('No vdisk backend passes: %s', error)
             return None
         if server is None:

@@ -22,9 +22,9 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import errors
-from cinder_vdisk_mapper import names
-from cinder_vdisk_mapper import policies
-from cinder_vdisk_mapper import room
+from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import type_mapping
+from cinder_vdisk_mapper import vdisk_reservation
 
 LOG = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class Snapshots(core.Core):
             self.require(disk)
             self.binder.snapshot(
                 disk,
-                names.volume(volume),
-                names.snapshot(snapshot),
+                naming.volume(volume),
+                naming.snapshot(snapshot),
                 snapshot.id,
             )
         return {'provider_location': disk}
@@ -54,7 +54,7 @@ class Snapshots(core.Core):
         """Delete a snapshot and whatever a killed attempt left of it."""
         with errors.explained():
             self.delete_vdisk(
-                snapshot.provider_location, names.snapshot(snapshot)
+                snapshot.provider_location, naming.snapshot(snapshot)
             )
 
     def revert_to_snapshot(
@@ -67,7 +67,7 @@ class Snapshots(core.Core):
                 attachment.attach_status != 'detached'
                 for attachment in volume.volume_attachment
             ):
-                raise room.BindingError(
+                raise vdisk_reservation.BindingError(
                     f'volume {volume.id} is attached and cannot be reverted',
                     'a volume that is attached cannot be reverted',
                 )
@@ -76,8 +76,8 @@ class Snapshots(core.Core):
             self.require(disk)
             self.binder.revert(
                 disk,
-                names.volume(volume),
-                names.snapshot(snapshot)
+                naming.volume(volume),
+                naming.snapshot(snapshot)
                 if snapshot.provider_location
                 else None,
             )
@@ -104,22 +104,24 @@ class Snapshots(core.Core):
     ) -> ModelUpdate:
         """Make a volume with the content of a snapshot, on its disk."""
         return self._copy(
-            snapshot.provider_location, names.snapshot(snapshot), volume
+            snapshot.provider_location, naming.snapshot(snapshot), volume
         )
 
     def create_cloned_volume(self, volume: Any, src_vref: Any) -> ModelUpdate:
         """Make a volume with the content of another, on its disk."""
         return self._copy(
-            src_vref.provider_location, names.volume(src_vref), volume
+            src_vref.provider_location, naming.volume(src_vref), volume
         )
 
     def _copy(self, disk: str | None, source: str, volume: Any) -> ModelUpdate:
-        policies.of_volume(volume, self.configuration.vdisk_default_mapping)
+        type_mapping.of_volume(
+            volume, self.configuration.vdisk_default_mapping
+        )
         if not disk:
             return None
         with errors.explained():
             self.require(disk)
             self.binder.clone(
-                disk, source, names.volume(volume), volume.id, volume.size
+                disk, source, naming.volume(volume), volume.id, volume.size
             )
         return {'provider_location': disk}

@@ -20,8 +20,8 @@ from cinder import context as cinder_context
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import core
-from cinder_vdisk_mapper import locations
-from cinder_vdisk_mapper import servers
+from cinder_vdisk_mapper import location_info
+from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 
@@ -94,7 +94,7 @@ class Stats(core.Core):
             'vdisk_largest_free_gb': found.largest_gb,
             'vdisk_largest_unclaimed_gb': found.largest_unclaimed_gb,
             'location_info': str(
-                locations.of_backend(self.host, self.configuration)
+                location_info.of_backend(self.host, self.configuration)
             ),
             'thin_provisioning_support': False,
             'thick_provisioning_support': True,
@@ -165,6 +165,6 @@ class Stats(core.Core):
             sum(
                 volume.size
                 for volume in unbound
-                if not servers.of_blank_volume(volume.display_name)
+                if not nova_api.of_blank_volume(volume.display_name)
             ),
         )

@@ -18,7 +18,7 @@ import subprocess
 
 import fixtures
 
-from nova_diskplacer.contention import cgroups
+from nova_diskplacer.host import cgroups
 
 _NUMBERS = itertools.count()
 

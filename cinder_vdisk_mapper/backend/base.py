@@ -19,7 +19,7 @@ import os
 from typing import Any
 
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 
 
 class Backend(abc.ABC):

@@ -15,7 +15,7 @@
 from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 
 
 class FilesystemBackend(base.Backend):

@@ -24,8 +24,8 @@ from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import groups
 
 CONF = cfg.CONF
 
@@ -112,7 +112,7 @@ class LVMBackend(base.Backend):
         privsep_lvm.rename(disk, name, new_name, volume_id)
 
     def device_path(self, disk: str, name: str) -> str:
-        return lvm.device_path(disk, name)
+        return groups.device_path(disk, name)
 
     def _wipe(self, disk: str, name: str, path: str, size_bytes: int) -> bool:
         """Wipe a deleted volume as configured; tell whether all of it."""

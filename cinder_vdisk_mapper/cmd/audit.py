@@ -27,7 +27,7 @@ from oslo_config import cfg
 from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import audit
+from cinder_vdisk_mapper.audit import comparison
 from nova_diskplacer import exception
 
 # Seconds that Cinder may work on a volume before that is a finding.
@@ -120,7 +120,7 @@ def _log_to_stderr(conf: cfg.ConfigOpts) -> None:
 
 
 def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    from cinder_vdisk_mapper import auditor
+    from cinder_vdisk_mapper.audit import auditor
 
     if os.geteuid() != 0:
         raise exception.DiskPlacerError('an audit takes root')
@@ -139,10 +139,10 @@ def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _run(
     host: Any, repair: bool
-) -> tuple[list[audit.Finding], list[audit.Finding]]:
+) -> tuple[list[comparison.Finding], list[comparison.Finding]]:
     """Return what remains and what was repaired."""
     found = host.findings()
-    repaired: list[audit.Finding] = []
+    repaired: list[comparison.Finding] = []
     while repair:
         # a repair may show what it hid: a copy that was recorded, its size
         due = [one for one in found if one.repair and one not in repaired]
@@ -156,7 +156,9 @@ def _run(
     return found, repaired
 
 
-def _json(found: list[audit.Finding], repaired: list[audit.Finding]) -> str:
+def _json(
+    found: list[comparison.Finding], repaired: list[comparison.Finding]
+) -> str:
     return json.dumps(
         {
             'findings': [dataclasses.asdict(one) for one in found],
@@ -166,7 +168,9 @@ def _json(found: list[audit.Finding], repaired: list[audit.Finding]) -> str:
     )
 
 
-def _table(found: list[audit.Finding], repaired: list[audit.Finding]) -> str:
+def _table(
+    found: list[comparison.Finding], repaired: list[comparison.Finding]
+) -> str:
     lines = []
     for title, findings in (('Repaired:', repaired), ('Findings:', found)):
         if findings:

@@ -23,7 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.util import docutils
 from sphinx.util import nodes as sphinx_nodes
 
-from nova_diskplacer.contention import metrics
+from nova_diskplacer.monitor import metrics
 
 
 def subject(metric: metrics.Metric) -> str:

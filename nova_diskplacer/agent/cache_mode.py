@@ -22,12 +22,12 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer import traits
-from nova_diskplacer.agent import domains
-from nova_diskplacer.agent import nova_conf
-from nova_diskplacer.agent import trouble
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import nova_conf
+from nova_diskplacer.host import retry_logger
+from nova_diskplacer.placement import traits
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class CacheModes:
 
     def __init__(self, files: collections.abc.Iterable[str]) -> None:
         self._watched = nova_conf.Watched(tuple(files), configured)
-        self._reading = trouble.Trouble(
+        self._reading = retry_logger.Trouble(
             'The cache mode of vdisks cannot be read from [libvirt] '
             'disk_cachemodes of nova-compute',
             'The cache mode of vdisks can be read',
@@ -64,7 +64,7 @@ class CacheModes:
     def of(
         self,
         disks: collections.abc.Sequence[discover.Disk],
-        servers: collections.abc.Iterable[domains.Domain],
+        servers: collections.abc.Iterable[libvirt_domains.Domain],
     ) -> Modes:
         """Return the mode of each disk, by UUID; None where it is not known.
 
@@ -74,11 +74,11 @@ class CacheModes:
         """
         self._reading.attempt(self._read)
         sources = {
-            disk.uuid: BLOCK if lvm.is_entry(disk.path) else FILE
+            disk.uuid: BLOCK if groups.is_entry(disk.path) else FILE
             for disk in disks
         }
         shown: dict[str, set[str]] = {FILE: set(), BLOCK: set()}
-        for server, path, disk in domains.placed(servers, disks):
+        for server, path, disk in libvirt_domains.placed(servers, disks):
             source, mode = sources[disk], server.caches.get(path)
             if mode is not None:
                 shown[source].add(mode)

@@ -25,8 +25,8 @@ import time
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer import placement
-from nova_diskplacer.agent import nova_conf
+from nova_diskplacer.host import nova_conf
+from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Forgotten:
 
     def __init__(
         self,
-        client: placement.PlacementClient,
+        client: placement_client.PlacementClient,
         compute_node: str,
         keep: Keep,
         clock: collections.abc.Callable[[], float] = time.monotonic,
@@ -91,7 +91,7 @@ class Forgotten:
                 LOG.info('The provider of disk %s is deleted.', uuid)
             del self._since[uuid]
 
-    def _ours(self, provider: placement.Provider) -> bool:
+    def _ours(self, provider: placement_client.Provider) -> bool:
         return provider.parent is None and provider.name.startswith(
             self._prefix
         )

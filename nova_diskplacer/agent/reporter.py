@@ -17,8 +17,8 @@ import time
 import typing
 
 from nova_diskplacer import reports
-from nova_diskplacer.agent import outbox
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import report_sender
 
 # Per cent by which a disk's pressure changes before that is reported.
 _STEP = 5
@@ -37,7 +37,7 @@ class Reporter:
 
     def __init__(
         self,
-        box: outbox.Outbox,
+        box: report_sender.Outbox,
         host: str,
         compute_node: str,
         interval: float,
@@ -61,7 +61,7 @@ class Reporter:
         self,
         provider: str,
         cache_mode: str | None,
-        offers: collections.abc.Iterable[reconcile.Offer],
+        offers: collections.abc.Iterable[inventory.Offer],
         pressure: Pressure,
         asked: bool = False,
     ) -> None:
@@ -111,7 +111,7 @@ def steadied(before: Pressure, now: Pressure) -> Pressure:
     return {disk: steady(disk, value) for disk, value in now.items()}
 
 
-def _disk(offer: reconcile.Offer, pressure: Pressure) -> dict[str, typing.Any]:
+def _disk(offer: inventory.Offer, pressure: Pressure) -> dict[str, typing.Any]:
     disk, figures = offer.disk, offer.figures
     known = {}
     if disk.uuid in pressure:

@@ -22,18 +22,18 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer import placement
 from nova_diskplacer import reports
 from nova_diskplacer.agent import cache_mode
 from nova_diskplacer.agent import compute_node
 from nova_diskplacer.agent import forgotten
-from nova_diskplacer.agent import outbox
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import io_loop
+from nova_diskplacer.agent import report_sender
 from nova_diskplacer.agent import reporter
-from nova_diskplacer.agent import steering
-from nova_diskplacer.agent import trouble
-from nova_diskplacer.contention import rounds
+from nova_diskplacer.agent import server_tasks
 from nova_diskplacer.disks import discover
+from nova_diskplacer.host import retry_logger
+from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Agent:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        client: placement.PlacementClient,
+        client: placement_client.PlacementClient,
         transport: oslo_messaging.Transport,
     ) -> None:
         self._conf = conf
@@ -66,16 +66,16 @@ class Agent:
         node = compute_node.configured(conf)
         self._node = node.name
         self._lookout = compute_node.Lookout(node)
-        self._reconciler = reconcile.Reconciler(
+        self._reconciler = inventory.Reconciler(
             client,
             self._node,
             forgotten.keep_by(conf.diskplacer_agent.nova_conf),
         )
-        self._steering = steering.Steering(conf)
+        self._steering = server_tasks.Steering(conf)
         self._cache_modes = cache_mode.CacheModes(
             conf.diskplacer_agent.nova_conf
         )
-        self._outbox = outbox.Outbox(transport)
+        self._outbox = report_sender.Outbox(transport)
         self._stopped = threading.Event()
         self._look_now = threading.Event()
         self._reconcile_now = threading.Event()
@@ -84,7 +84,7 @@ class Agent:
         self._stirred = 0.0
         self._disks: list[discover.Disk] | None = None
         self._modes: cache_mode.Modes = {}
-        self._offers: list[reconcile.Offer] = []
+        self._offers: list[inventory.Offer] = []
         self._root: str | None = None
         self._reporter = reporter.Reporter(
             self._outbox,
@@ -92,17 +92,17 @@ class Agent:
             self._node,
             conf.diskplacer_agent.heartbeat_interval,
         )
-        self._rounds = rounds.Rounds(
+        self._rounds = io_loop.Rounds(
             conf, lambda: self._steering.servers, lambda: self._disks
         )
-        self._looking = trouble.Trouble(
+        self._looking = retry_logger.Trouble(
             f'{conf.diskplacer.disk_root} cannot be watched',
             'The disks are watched again',
         )
-        self._keeping = trouble.Trouble(
+        self._keeping = retry_logger.Trouble(
             'Placement is not up to date', 'Placement is up to date again'
         )
-        self._hearing = trouble.Trouble(
+        self._hearing = retry_logger.Trouble(
             'Requests for reports are not heard',
             'Requests for reports are heard again',
         )
@@ -282,7 +282,7 @@ def find(disk_root: str) -> list[discover.Disk]:
         that were forgotten.
     :raises OSError: the disk root cannot be read.
     """
-    disks = [reconcile.settled(disk) for disk in discover.discover(disk_root)]
+    disks = [inventory.settled(disk) for disk in discover.discover(disk_root)]
     if not disks and not os.path.isdir(disk_root):
         raise exception.DiskError(
             f'[diskplacer] disk_root {disk_root} does not exist: '
@@ -292,17 +292,17 @@ def find(disk_root: str) -> list[discover.Disk]:
 
 
 def as_seen(
-    offers: list[reconcile.Offer], disks: list[discover.Disk]
-) -> list[reconcile.Offer]:
+    offers: list[inventory.Offer], disks: list[discover.Disk]
+) -> list[inventory.Offer]:
     """Return the disks as they are now, with the figures last known.
 
     A disk is left out until Placement has been told of it.
     """
     known = {offer.disk.uuid: offer for offer in offers}
     return [
-        reconcile.Offer(
-            dataclasses.replace(disk, health=reconcile.FOREIGN)
-            if known[disk.uuid].disk.health == reconcile.FOREIGN
+        inventory.Offer(
+            dataclasses.replace(disk, health=inventory.FOREIGN)
+            if known[disk.uuid].disk.health == inventory.FOREIGN
             else disk,
             known[disk.uuid].figures,
         )

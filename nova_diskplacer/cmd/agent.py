@@ -23,11 +23,11 @@ from oslo_config import cfg
 
 from nova_diskplacer import conf
 from nova_diskplacer import exception
-from nova_diskplacer import placement
+from nova_diskplacer.agent import restore
 from nova_diskplacer.agent import service
-from nova_diskplacer.agent import watchdog
 from nova_diskplacer.cmd import common
-from nova_diskplacer.contention import restoring
+from nova_diskplacer.host import systemd
+from nova_diskplacer.placement import client as placement_client
 
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
@@ -68,7 +68,7 @@ def main() -> int:
         common.configure(args.config_file, rest)
         agent = service.Agent(
             conf.CONF,
-            placement.PlacementClient.from_conf(conf.CONF),
+            placement_client.PlacementClient.from_conf(conf.CONF),
             common.transport(),
         )
     except exception.DiskPlacerError as error:
@@ -76,7 +76,7 @@ def main() -> int:
         return 1
     work = threading.Thread(target=agent.run, daemon=True)
     work.start()
-    watchdog.ready(conf.CONF.diskplacer_monitor.interval)
+    systemd.ready(conf.CONF.diskplacer_monitor.interval)
     signal.sigwait(_STOP)
     agent.stop()
     work.join(_GRACE)
@@ -99,7 +99,7 @@ def _restore(config_files: list[str] | None, rest: list[str]) -> int:
         conf.register_opts(options)
         options([], default_config_files=[])
     try:
-        restoring.restore(options)
+        restore.restore(options)
     except exception.DiskPlacerError as error:
         print(f'diskplacer-agent: {error}', file=sys.stderr)
         status = 1

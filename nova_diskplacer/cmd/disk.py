@@ -27,14 +27,14 @@ from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import measure
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import fstab
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks import io_model
 from nova_diskplacer.disks import looks
-from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import vdisks
-from nova_diskplacer.disks import volume_group
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.host import fstab
 
 #: Entry points that add commands, given argparse's subparsers.
 COMMANDS = 'nova_diskplacer.cmd.disk'
@@ -180,7 +180,7 @@ def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         args.mbps,
         args.wipe,
         args.fstab,
-        volume_group.Options(args.thin, not args.no_zero)
+        lvm_prepare.Options(args.thin, not args.no_zero)
         if args.backend == discover.LVM
         else None,
     )
@@ -261,7 +261,7 @@ def _remove_vdisk(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if disk.health != discover.OK:
         raise exception.DiskError(f'disk {args.uuid} is {disk.health}')
     if discover.kind_of(disk_root, args.uuid) == discover.LVM:
-        lvs.delete(args.uuid, args.name)
+        volumes.delete(args.uuid, args.name)
     else:
         vdisks.delete(disk.path, args.name)
     there = any(vdisk.name == args.name for vdisk in disk.vdisks)

@@ -19,12 +19,12 @@ from oslo_config import cfg
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer import placement
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import catalogue
 
 _NODE = 'OS-EXT-SRV-ATTR:hypervisor_hostname'
@@ -144,7 +144,9 @@ def _vdisks(
             f'server {args.server}: Nova does not show its compute node: it '
             'has none, or the account may not see it'
         )
-    root = placement.PlacementClient.from_conf(conf).provider_by_name(node)
+    root = placement_client.PlacementClient.from_conf(conf).provider_by_name(
+        node
+    )
     if root is None:
         raise exception.DiskPlacerError(
             f'server {args.server}: its compute node {node} is not in '

@@ -32,11 +32,11 @@ import prettytable
 from oslo_config import cfg
 
 from nova_diskplacer import exception
-from nova_diskplacer import pairing
-from nova_diskplacer import placement
 from nova_diskplacer import reports
 from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import match_claims
 from nova_diskplacer.disks import discover
+from nova_diskplacer.placement import client as placement_client
 
 # Seconds between two calls for reports.
 _ASK_AGAIN = 2.0
@@ -65,7 +65,7 @@ class ServerMap:
 
     server_id: str | None
     host: str
-    rows: list[pairing.Row]
+    rows: list[match_claims.Row]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Map:
     def disagrees(self) -> bool:
         """Whether a vdisk is elsewhere than its server has claimed."""
         return any(
-            row.status == pairing.MISMATCH
+            row.status == match_claims.MISMATCH
             for server in self.servers
             for row in server.rows
         )
@@ -134,7 +134,7 @@ def _seconds(text: str) -> float:
 
 
 def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    client = placement.PlacementClient.from_conf(conf)
+    client = placement_client.PlacementClient.from_conf(conf)
     disks = client.disks()
     roots = {disk.root for disk in disks}
     node = client.provider_by_name(args.host) if args.host else None
@@ -178,30 +178,30 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     return int(result.disagrees)
 
 
-def _name(client: placement.PlacementClient, root: str) -> str:
+def _name(client: placement_client.PlacementClient, root: str) -> str:
     provider = client.provider(root)
     return provider.name if provider else root
 
 
 def _claims(
-    client: placement.PlacementClient,
-    disks: list[placement.Provider],
+    client: placement_client.PlacementClient,
+    disks: list[placement_client.Provider],
     server: str | None,
 ) -> Claims:
     if server:
         allocations = client.allocations(server).resources
         return {
-            disk.uuid: {server: allocations[disk.uuid][placement.GB]}
+            disk.uuid: {server: allocations[disk.uuid][placement_client.GB]}
             for disk in disks
-            if placement.GB in allocations.get(disk.uuid, {})
+            if placement_client.GB in allocations.get(disk.uuid, {})
         }
     return {
         disk.uuid: {
-            consumer: resources[placement.GB]
+            consumer: resources[placement_client.GB]
             for consumer, resources in client.provider_allocations(
                 disk.uuid
             ).items()
-            if placement.GB in resources
+            if placement_client.GB in resources
         }
         for disk in disks
     }
@@ -289,7 +289,7 @@ def assemble(
     for disk, consumers in claims.items():
         for server, gb in consumers.items():
             by_server[hosts.get(disk, ''), server][disk] = gb
-    vdisks: dict[tuple[str, str | None], list[pairing.Actual]] = (
+    vdisks: dict[tuple[str, str | None], list[match_claims.Actual]] = (
         collections.defaultdict(list)
     )
     for report in heard.values():
@@ -297,7 +297,7 @@ def assemble(
             for vdisk in disk['vdisks']:
                 server = vdisk['server_id']
                 vdisks[report['host'], server].append(
-                    pairing.Actual(
+                    match_claims.Actual(
                         vdisk['volume_id'],
                         server,
                         disk['uuid'],
@@ -309,7 +309,7 @@ def assemble(
         by_server.keys() | vdisks.keys(), key=lambda k: (k[0], k[1] or '')
     )
     return [
-        ServerMap(server, host, pairing.pair(by_server[key], vdisks[key]))
+        ServerMap(server, host, match_claims.pair(by_server[key], vdisks[key]))
         for key in keys
         for host, server in [key]
         if only in (None, server)
@@ -366,7 +366,7 @@ def _json(result: Map) -> str:
     )
 
 
-def _what(row: pairing.Row) -> str:
+def _what(row: match_claims.Row) -> str:
     if row.snapshot_id:
         return f'snapshot {row.snapshot_id}'
     return row.volume_id or '-'

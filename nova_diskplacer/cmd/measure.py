@@ -28,15 +28,15 @@ import prettytable
 from oslo_config import cfg
 
 from nova_diskplacer import exception
-from nova_diskplacer.agent import domains
-from nova_diskplacer.contention import cgroups
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import fio
-from nova_diskplacer.disks import io_model
-from nova_diskplacer.disks import locks
-from nova_diskplacer.disks import lvs
-from nova_diskplacer.disks import queue
-from nova_diskplacer.disks import scratch
+from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.disks.measure import fio
+from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.disks.measure import tempspace
+from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import locks
 
 MIB = 1 << 20
 
@@ -153,13 +153,15 @@ def check_unused(uri: str, disks: list[discover.Disk]) -> None:
     held = [disk for disk in disks if _vdisks(disk)]
     if not held:
         return
-    if domains.load() is None:
+    if libvirt_domains.load() is None:
         raise exception.DiskError(
             f'disk {held[0].uuid} has vdisks, and without libvirt-python it '
             'is not known whether servers use them; --force measures it'
         )
-    running = [server for server in domains.domains(uri) if server.running]
-    for uuid, servers in domains.on_disks(running, held).items():
+    running = [
+        server for server in libvirt_domains.domains(uri) if server.running
+    ]
+    for uuid, servers in libvirt_domains.on_disks(running, held).items():
         names = ', '.join(server.uuid for server in servers)
         raise exception.DiskError(
             f'disk {uuid} has vdisks of running servers, {names}: they would '
@@ -170,7 +172,7 @@ def check_unused(uri: str, disks: list[discover.Disk]) -> None:
 
 def _vdisks(disk: discover.Disk) -> list[str]:
     names = [vdisk.name for vdisk in disk.vdisks]
-    return [name for name in names if name != lvs.SCRATCH]
+    return [name for name in names if name != volumes.SCRATCH]
 
 
 def size_mib(disk: discover.Disk, wanted: int | None) -> int:
@@ -211,7 +213,7 @@ def measure(
     found = {}
     with (
         _alone(disk.uuid),
-        scratch.space(disk_root, disk.uuid, size_bytes) as path,
+        tempspace.space(disk_root, disk.uuid, size_bytes) as path,
     ):
         runner = fio.Fio(path, size_bytes, _root_cgroup())
         say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
@@ -260,7 +262,7 @@ def _shown(load: fio.Load, result: fio.Result) -> str:
 
 def _scheduler(disk: discover.Disk) -> str:
     try:
-        return queue.read(queue.serving(disk.device)).values.get(
+        return block_queue.read(block_queue.serving(disk.device)).values.get(
             'scheduler', ''
         )
     except (exception.DiskError, OSError):

@@ -18,7 +18,7 @@ import datetime
 import sys
 import textwrap
 
-from nova_diskplacer.contention import snapshot
+from nova_diskplacer.monitor import status
 
 Row = dict[str, str]
 
@@ -67,7 +67,7 @@ def message(text: str, width: int, height: int) -> list[Line]:
 
 
 def lines(
-    state: snapshot.Snapshot | None,
+    state: status.Snapshot | None,
     now: float,
     width: int | None,
     height: int | None,
@@ -111,7 +111,7 @@ def lines(
     return [Line(line.text[:room], line.look) for line in shown]
 
 
-def _summary(state: snapshot.Snapshot, now: float) -> str:
+def _summary(state: status.Snapshot, now: float) -> str:
     when = datetime.datetime.fromtimestamp(now).strftime('%H:%M:%S')
     pairs = state.pairs
     kinds = dict(zip(pairs.servers, pairs.domains, strict=True)).values()
@@ -125,7 +125,7 @@ def _summary(state: snapshot.Snapshot, now: float) -> str:
     )
 
 
-def _notes(state: snapshot.Snapshot) -> list[str]:
+def _notes(state: status.Snapshot) -> list[str]:
     """Return what the operator should know of."""
     notes = []
     if state.mode != 'off' and not state.deciding:
@@ -152,7 +152,7 @@ def _notes(state: snapshot.Snapshot) -> list[str]:
     return [_printable(note) for note in notes]
 
 
-def _disk_rows(state: snapshot.Snapshot, wide: bool) -> list[Row]:
+def _disk_rows(state: status.Snapshot, wide: bool) -> list[Row]:
     disks = sorted(
         state.disks,
         key=lambda disk: (-disk.read_bytes - disk.write_bytes, disk.uuid),
@@ -176,7 +176,7 @@ def _disk_rows(state: snapshot.Snapshot, wide: bool) -> list[Row]:
     ]
 
 
-def _server_rows(state: snapshot.Snapshot, wide: bool) -> list[Row]:
+def _server_rows(state: status.Snapshot, wide: bool) -> list[Row]:
     pairs = state.pairs
     devices = {disk.uuid: disk.device for disk in state.disks}
     order = sorted(
@@ -204,7 +204,7 @@ def _server_rows(state: snapshot.Snapshot, wide: bool) -> list[Row]:
     ]
 
 
-def _remarks(pairs: snapshot.Pairs, row: int) -> str:
+def _remarks(pairs: status.Pairs, row: int) -> str:
     remarks = {
         'ERROR': pairs.errors[row],
         'seeks': pairs.seekers[row],

@@ -29,8 +29,8 @@ from oslo_config import cfg
 
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import screen
-from nova_diskplacer.contention import inquiry
-from nova_diskplacer.contention import snapshot
+from nova_diskplacer.monitor import status
+from nova_diskplacer.monitor import status_socket
 
 _QUIT = (ord('q'), ord('Q'), 27)
 
@@ -82,7 +82,7 @@ def _top(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     state_dir = conf.diskplacer_agent.state_dir
     interval = args.interval or conf.diskplacer_monitor.interval
     # fails before the screen is cleared
-    first = inquiry.ask(state_dir)
+    first = status_socket.ask(state_dir)
     with contextlib.suppress(KeyboardInterrupt):
         if args.once or args.format == 'json' or not sys.stdout.isatty():
             _print(first, state_dir, interval, args)
@@ -92,7 +92,7 @@ def _top(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _print(
-    state: snapshot.Snapshot | None,
+    state: status.Snapshot | None,
     state_dir: str,
     interval: float,
     args: argparse.Namespace,
@@ -104,15 +104,15 @@ def _print(
             if args.once:
                 return
             time.sleep(interval)
-            state = inquiry.ask(state_dir)
+            state = status_socket.ask(state_dir)
     except BrokenPipeError:
         # nobody reads any more; nothing may be flushed at the exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _text(state: snapshot.Snapshot | None, format_: str) -> str:
+def _text(state: status.Snapshot | None, format_: str) -> str:
     if format_ == 'json':
-        return snapshot.to_json(state) + '\n'
+        return status.to_json(state) + '\n'
     width = None
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
@@ -165,7 +165,7 @@ def _draw(window: curses.window, state_dir: str, interval: float) -> None:
 
 def _look(state_dir: str, width: int, height: int) -> list[screen.Line]:
     try:
-        state = inquiry.ask(state_dir)
+        state = status_socket.ask(state_dir)
     except exception.ContentionError as error:
         # it may be starting again
         return screen.message(str(error), width, height)

@@ -30,13 +30,13 @@ from typing import TypeVar
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer import files
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import looks
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import space
-from nova_diskplacer.disks import sysfs
-from nova_diskplacer.disks import vdisks as vdisks_
+from nova_diskplacer.disks.filesystem import space
+from nova_diskplacer.disks.filesystem import vdisks as vdisks_
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.host import files
+from nova_diskplacer.host import sysfs
 
 LOG = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
 def kind_of(disk_root: str, uuid: str) -> str:
     """Return whether the entry of a disk is one of a FILESYSTEM or LVM."""
     entry = os.path.join(disk_root, uuid)
-    return LVM if lvm.is_entry(entry) else FILESYSTEM
+    return LVM if groups.is_entry(entry) else FILESYSTEM
 
 
 def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
@@ -236,7 +236,7 @@ def _look(disk_root: str, uuid: str) -> looks.Look[Disk]:
 
 def _look_at(path: str, uuid: str) -> Disk:
     try:
-        if lvm.is_entry(path):
+        if groups.is_entry(path):
             disk = _inspect_group(uuid, path)
         else:
             disk = _inspect(_identified(path, uuid), path)
@@ -307,7 +307,7 @@ def _inspect(known: identity.Identity, path: str) -> Disk:
 
 
 def _inspect_group(uuid: str, path: str) -> Disk:
-    group = lvm.require(uuid)
+    group = groups.require(uuid)
     known = group.identity
     if known.uuid != uuid:
         raise exception.DiskError(f'its identity is {known.uuid}')
@@ -321,7 +321,7 @@ def _inspect_group(uuid: str, path: str) -> Disk:
         model=block.model,
         numa_node=block.numa_node,
         size_bytes=group.size_bytes,
-        free_bytes=max(0, group.free_bytes - lvm.SLACK),
+        free_bytes=max(0, group.free_bytes - groups.SLACK),
         total_gb=group.total_gb,
         mbps=known.mbps,
         health=READ_ONLY if read_only else OK,

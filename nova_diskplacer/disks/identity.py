@@ -21,8 +21,8 @@ import os
 import uuid as uuidlib
 
 from nova_diskplacer import exception
-from nova_diskplacer import files
 from nova_diskplacer import flavor
+from nova_diskplacer.host import files
 
 FILE = '.diskplacer.json'
 VERSION = 1

@@ -26,12 +26,12 @@ import uuid as uuidlib
 from nova_diskplacer import exception
 from nova_diskplacer.disks import block
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import fstab as fstab_
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import sysfs
-from nova_diskplacer.disks import vdisks
-from nova_diskplacer.disks import volume_group
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.host import fstab as fstab_
+from nova_diskplacer.host import sysfs
 
 
 def prepare(
@@ -41,7 +41,7 @@ def prepare(
     mbps: int | None = None,
     wipe: bool = False,
     fstab: str = fstab_.PATH,
-    lvm_options: volume_group.Options | None = None,
+    lvm_options: lvm_prepare.Options | None = None,
 ) -> discover.Disk:
     """Prepare a device or directory; complete or confirm a prepared one.
 
@@ -61,9 +61,9 @@ def prepare(
         mode = os.stat(target).st_mode
         os.makedirs(disk_root, mode=0o755, exist_ok=True)
         if stat.S_ISBLK(mode) and wipe:
-            volume_group.check_forgotten(disk_root, target)
+            lvm_prepare.check_forgotten(disk_root, target)
         if stat.S_ISBLK(mode) and lvm_options:
-            uuid = volume_group.prepare(
+            uuid = lvm_prepare.prepare(
                 disk_root, target, medium, mbps, wipe, lvm_options
             )
         elif lvm_options:
@@ -117,8 +117,8 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
         discover.set_forgotten(disk_root, uuid, True)
         if not os.path.lexists(path):
             return
-        if lvm.is_entry(path):
-            volume_group.export(uuid)
+        if groups.is_entry(path):
+            lvm_prepare.export(uuid)
         if os.path.islink(path):
             os.unlink(path)
             return

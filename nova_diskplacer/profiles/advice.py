@@ -17,7 +17,7 @@ import dataclasses
 import typing
 
 from nova_diskplacer import flavor
-from nova_diskplacer import traits
+from nova_diskplacer.placement import traits
 from nova_diskplacer.profiles import catalogue
 
 PROFILE = flavor.NAMESPACE + flavor.PROFILE

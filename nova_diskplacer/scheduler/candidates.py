@@ -27,13 +27,13 @@ import typing
 
 import numpy as np
 
-from nova_diskplacer import placement
 from nova_diskplacer.mapping import base
-from nova_diskplacer.scheduler import alignment as alignments
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import claims
 from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import numa_alignment
 from nova_diskplacer.scheduler import plan as plans
-from nova_diskplacer.scheduler import spread
+from nova_diskplacer.scheduler import shuffle
 
 Candidate = dict[str, typing.Any]
 
@@ -45,7 +45,7 @@ Look = collections.abc.Callable[
 Offer = tuple[fleets.View, base.Ints]
 
 #: What is claimed on disks only; a disk's GiB may be reserved already.
-_OF_DISKS = frozenset((placement.GB, placement.MBPS))
+_OF_DISKS = frozenset((placement_client.GB, placement_client.MBPS))
 
 # How often Nova is to try for a server before it gives up. On a host that is
 # the only one it may well lose against other scheduler workers once or twice.
@@ -81,7 +81,7 @@ class Pass:
         rows: base.Ints,
         choice: plans.Choice,
         look: Look,
-        alignment: alignments.Alignment | None = None,
+        alignment: numa_alignment.Alignment | None = None,
         *,
         only_alternates: bool = False,
     ) -> None:
@@ -206,7 +206,7 @@ class Pass:
         usable = view.slots(self.plan.request)[0] > 0
         disks = max(1, int(np.count_nonzero(self._counts[index])))
         seed = f'{self.server_id} {self._tries[index]}'
-        return spread.order(usable, disks, seed)
+        return shuffle.order(usable, disks, seed)
 
     def _hold(
         self,
@@ -214,7 +214,7 @@ class Pass:
         row: int,
         order: base.Ints,
         counts: base.Ints,
-        undo: alignments.Undo | None,
+        undo: numa_alignment.Undo | None,
     ) -> None:
         """Count what was chosen as used.
 

@@ -35,21 +35,21 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import internals
-from nova_diskplacer import traits
 from nova_diskplacer.mapping import base
-from nova_diskplacer.scheduler import alignment as alignments
-from nova_diskplacer.scheduler import asked
-from nova_diskplacer.scheduler import bound
+from nova_diskplacer.placement import traits
+from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import candidates
-from nova_diskplacer.scheduler import capacities
-from nova_diskplacer.scheduler import cells
+from nova_diskplacer.scheduler import filter_order
 from nova_diskplacer.scheduler import fleet as fleets
-from nova_diskplacer.scheduler import listener
 from nova_diskplacer.scheduler import nova_internals
-from nova_diskplacer.scheduler import order
+from nova_diskplacer.scheduler import numa_alignment
+from nova_diskplacer.scheduler import numa_claims
+from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import plan as plans
-from nova_diskplacer.scheduler import planned as plannings
-from nova_diskplacer.scheduler import spread
+from nova_diskplacer.scheduler import report_listener
+from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler import shared_plans as plannings
+from nova_diskplacer.scheduler import shuffle
 
 LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class DiskPlacementFilter(filters.BaseHostFilter):
     def __init__(self) -> None:
         # Nova makes its filters when nova-scheduler starts
         internals.check(nova_internals.SCHEDULER, nova_internals.RELEASE)
-        order.check()
+        filter_order.check()
 
     def filter_all(
         self,
@@ -76,7 +76,7 @@ class DiskPlacementFilter(filters.BaseHostFilter):
         if utils.request_is_rebuild(spec_obj):
             return filter_obj_list
         try:
-            request = asked.by(spec_obj)
+            request = disk_request.by(spec_obj)
         except (ValueError, exception.ProfileError) as error:
             LOG.warning(
                 'No host is valid for server %s: flavor %s: %s',
@@ -87,7 +87,7 @@ class DiskPlacementFilter(filters.BaseHostFilter):
             return []
         if request is None:
             return _stay(filter_obj_list, spec_obj)
-        order.check_numa(spec_obj, request)
+        filter_order.check_numa(spec_obj, request)
         return _place(candidates.once(filter_obj_list), spec_obj, request)
 
 
@@ -99,17 +99,17 @@ def _stay(
     Those that it has or brings are not claimed: their disks' inventories
     reserve what no server claims.
     """
-    attached = bound.brought(spec)
+    attached = attached_volumes.brought(spec)
     if not attached:
         return hosts
-    vdisks = _bound(attached, listener.get_fleet())
+    vdisks = _bound(attached, report_listener.get_fleet())
     return _where_bound(list(hosts), spec, attached, vdisks)
 
 
 def _place(
     hosts: Hosts, spec: typing.Any, request: flavor.VDiskRequest
 ) -> Hosts:
-    fleet = listener.get_fleet()
+    fleet = report_listener.get_fleet()
     fleet.under_way.settle()
     only_alternates = candidates.is_claimed(spec)
     allowed, found = planned(hosts, spec, request, fleet)
@@ -119,7 +119,7 @@ def _place(
     rows, choosable = rows[known], [allowed[at] for at in known.tolist()]
     alignment = None
     if request.numa != flavor.NONE:
-        alignment = alignments.Alignment(plan, cells.VCPUs(spec))
+        alignment = numa_alignment.Alignment(plan, numa_claims.VCPUs(spec))
 
     def choose(view: fleets.View) -> plans.Choice:
         if alignment is None:
@@ -141,7 +141,7 @@ def _place(
         fleet,
         rows,
         choice,
-        capacities.of_host,
+        placement_queries.of_host,
         alignment,
         only_alternates=only_alternates,
     )
@@ -160,7 +160,7 @@ def _place(
     if only_alternates or not passed:
         return passed
     # Nova takes the first of those that are equally good
-    first = spread.first(len(passed), spec.instance_uuid)
+    first = shuffle.first(len(passed), spec.instance_uuid)
     return candidates.repeated(passed[first:] + passed[:first])
 
 
@@ -179,11 +179,11 @@ def _look_for_room(
     """
     if not hosts or not fleet.looks_for_room.take_turn():
         return False
-    roomy = capacities.with_room(request)
+    roomy = placement_queries.with_room(request)
     indices = [at for at, host in enumerate(hosts) if host.uuid in roomy]
     # there may be other reasons why these are out: others the next time
     for index in np.random.default_rng().permutation(indices)[:_LOOKS]:
-        found = capacities.of_host(hosts[index].uuid)
+        found = placement_queries.of_host(hosts[index].uuid)
         fleet.refresh(found, int(rows[index]))
     return bool(indices)
 
@@ -201,7 +201,7 @@ def planned(
     kept = plannings.kept(spec)
     if kept is not None:
         return kept.allowed(hosts), kept
-    attached = bound.brought(spec)
+    attached = attached_volumes.brought(spec)
     vdisks = _bound(attached, fleet)
     allowed = _where_bound(hosts, spec, attached, vdisks)
     own = [v for v in vdisks if v.server_id == spec.instance_uuid]
@@ -267,7 +267,7 @@ def _suspect_truncation(spec: typing.Any, hosts: int) -> None:
 
 
 def _bound(
-    attached: list[bound.Attached], fleet: fleets.Fleet
+    attached: list[attached_volumes.Attached], fleet: fleets.Fleet
 ) -> list[fleets.BoundVDisk]:
     """Return those of the volumes that an agent reports as vdisks."""
     return fleet.bound(volume.volume_id for volume in attached)
@@ -276,7 +276,7 @@ def _bound(
 def _where_bound(
     hosts: Hosts,
     spec: typing.Any,
-    attached: list[bound.Attached],
+    attached: list[attached_volumes.Attached],
     vdisks: list[fleets.BoundVDisk],
 ) -> Hosts:
     """Return the hosts on which all bound vdisks of a server lie.
@@ -309,7 +309,7 @@ def _where_bound(
 
 
 def _remembered(
-    attached: list[bound.Attached], vdisks: list[fleets.BoundVDisk]
+    attached: list[attached_volumes.Attached], vdisks: list[fleets.BoundVDisk]
 ) -> set[str]:
     """Return the hosts of bound vdisks that no agent reports."""
     reported = {vdisk.volume_id for vdisk in vdisks}

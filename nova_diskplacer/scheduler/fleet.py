@@ -28,7 +28,7 @@ import numpy.typing as npt
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import claims
-from nova_diskplacer.scheduler import pace
+from nova_diskplacer.scheduler import rate_limit
 
 # How long a choice made here counts as used while neither a report nor a
 # look at Placement shows it, in seconds. It ends early when one does.
@@ -161,7 +161,7 @@ class Fleet:
         self._lock = threading.Lock()
         self.choosing = threading.Lock()
         self.under_way = claims.UnderWay(clock)
-        self.looks_for_room = pace.Pace(LOOK_SECONDS, clock)
+        self.looks_for_room = rate_limit.Pace(LOOK_SECONDS, clock)
         self._rows: dict[str, int] = {}
         self._disks: list[tuple[str, ...]] = []
         self._volumes: list[dict[str, BoundVDisk]] = []

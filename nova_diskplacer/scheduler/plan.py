@@ -20,8 +20,8 @@ import numpy as np
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping
 from nova_diskplacer.mapping import base
-from nova_diskplacer.placement import GB
-from nova_diskplacer.placement import MBPS
+from nova_diskplacer.placement.client import GB
+from nova_diskplacer.placement.client import MBPS
 from nova_diskplacer.scheduler import fleet
 
 Resources = dict[str, int]

@@ -32,13 +32,13 @@ import typing
 import numpy as np
 
 from nova_diskplacer.mapping import base
-from nova_diskplacer.scheduler import asked
+from nova_diskplacer.scheduler import base_weigher
 from nova_diskplacer.scheduler import candidates
-from nova_diskplacer.scheduler import listener
-from nova_diskplacer.scheduler import weighing
+from nova_diskplacer.scheduler import report_listener
+from nova_diskplacer.scheduler import request as disk_request
 
 
-class DiskPressureWeigher(weighing.DiskWeigher):
+class DiskPressureWeigher(base_weigher.DiskWeigher):
     """Weigh hosts down by the pressure on their disks."""
 
     option = 'disk_pressure_weight_multiplier'
@@ -51,9 +51,9 @@ class DiskPressureWeigher(weighing.DiskWeigher):
         if pass_ is not None:
             pressures = pass_.pressures
             return pass_.of(hosts, pressures) if pressures.any() else None
-        if not asked.concerns_disks(spec):
+        if not disk_request.concerns_disks(spec):
             return None
-        fleet = listener.get_fleet()
+        fleet = report_listener.get_fleet()
         rows = fleet.rows(host.uuid for host in hosts)
         known = rows >= 0
         shares = np.zeros(len(hosts))

@@ -25,9 +25,9 @@ import numpy as np
 from nova.scheduler import filters
 
 from nova_diskplacer import exception
-from nova_diskplacer.scheduler import asked
 from nova_diskplacer.scheduler import filter
-from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import report_listener
+from nova_diskplacer.scheduler import request as disk_request
 
 
 class DiskRoomFilter(filters.BaseHostFilter):
@@ -44,13 +44,13 @@ class DiskRoomFilter(filters.BaseHostFilter):
     ) -> typing.Iterable[typing.Any]:
         """Return the hosts with room for the request's vdisks."""
         try:
-            request = asked.by(spec_obj)
+            request = disk_request.by(spec_obj)
         except (ValueError, exception.ProfileError):
             return filter_obj_list
         if request is None or not spec_obj.numa_topology:
             return filter_obj_list
         hosts = list(filter_obj_list)
-        fleet = listener.get_fleet()
+        fleet = report_listener.get_fleet()
         allowed, planned = filter.planned(hosts, spec_obj, request, fleet)
         rows = fleet.rows(host.uuid for host in allowed)
         known = np.flatnonzero(rows >= 0)

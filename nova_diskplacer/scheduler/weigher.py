@@ -32,15 +32,15 @@ import typing
 import numpy as np
 
 from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import base_weigher
 from nova_diskplacer.scheduler import candidates
-from nova_diskplacer.scheduler import weighing
 
 # Above what any weigher gives: Nova comes back to a host when it has tried
 # the others.
 _LATER = 1e9
 
 
-class DiskPlacementWeigher(weighing.DiskWeigher):
+class DiskPlacementWeigher(base_weigher.DiskWeigher):
     """Weigh hosts by how well their disks suit the request."""
 
     option = 'disk_placement_weight_multiplier'

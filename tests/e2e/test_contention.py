@@ -24,7 +24,7 @@ import urllib.request
 
 from prometheus_client import parser
 
-from nova_diskplacer.disks import queue
+from nova_diskplacer.host import block_queue
 from tests.e2e import base
 from tools.minicloud import hypervisor
 from tools.minicloud import state
@@ -80,8 +80,8 @@ class ContentionTest(base.TestCase):
         self.device = os.path.basename(
             os.path.realpath(f'/sys/dev/block/{self.number}')
         )
-        before = queue.read(self.device).values['scheduler']
-        self.addCleanup(queue.write, self.device, 'scheduler', before)
+        before = block_queue.read(self.device).values['scheduler']
+        self.addCleanup(block_queue.write, self.device, 'scheduler', before)
 
     def configure(self):
         """Have the agent weigh; returns the port of its metrics."""
@@ -189,7 +189,7 @@ class ContentionTest(base.TestCase):
 
     def test_weights_follow_and_are_restored(self):
         self.eventually('what is missing', lambda: 'bfq' in self.error())
-        queue.write(self.device, 'scheduler', 'bfq')
+        block_queue.write(self.device, 'scheduler', 'bfq')
         self.eventually('weights do something', lambda: not self.error())
         calm = self.hammer(self.hog)
         self.eventually(

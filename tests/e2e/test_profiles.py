@@ -18,8 +18,8 @@ import signal
 
 import fixtures
 
-from nova_diskplacer import tuning
-from nova_diskplacer.disks import queue
+from nova_diskplacer.agent import queue_policy
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.profiles import catalogue
 from tests.e2e import base
 from tools.minicloud.api import ApiError
@@ -86,15 +86,17 @@ class ProfilesTest(base.TestCase):
         return {os.path.basename(os.path.realpath(link)) for link in links}
 
     def settings(self, devices):
-        return {device: dict(queue.read(device).values) for device in devices}
+        return {
+            device: dict(block_queue.read(device).values) for device in devices
+        }
 
     def tuned(self, before, device, *profiles):
         """Return whether a device is as the profiles want, and what it is."""
-        wanted = tuning.merge(
+        wanted = queue_policy.merge(
             [self.profiles[profile] for profile in profiles], 'ssd'
         )
-        now = queue.read(device)
-        target = tuning.target(
+        now = block_queue.read(device)
+        target = queue_policy.target(
             wanted, before[device], now.schedulers, now.depth
         )
         return target == dict(now.values)
@@ -112,7 +114,7 @@ class ProfilesTest(base.TestCase):
         )
         for device in mine:
             self.assertEqual(
-                '1024', queue.read(device).values['read_ahead_kb']
+                '1024', block_queue.read(device).values['read_ahead_kb']
             )
         others = before.keys() - mine
         self.assertEqual(4, len(others))
@@ -123,7 +125,7 @@ class ProfilesTest(base.TestCase):
             'shared disk tuned',
             lambda: self.tuned(before, shared, 'hadoop', 'interactive'),
         )
-        now = queue.read(shared).values
+        now = block_queue.read(shared).values
         self.assertEqual('mq-deadline', now['scheduler'])
         self.assertEqual('1024', now['read_ahead_kb'])
         for device in mine - {shared}:

@@ -23,7 +23,7 @@ import time
 
 import fixtures
 
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import sudo
 from tests.e2e import base
 from tools.minicloud import checks

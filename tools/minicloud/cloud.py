@@ -27,8 +27,8 @@ import typing
 
 import requests
 
-from nova_diskplacer import placement
-from nova_diskplacer import traits
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import traits
 from tools.minicloud import api
 from tools.minicloud import backing
 from tools.minicloud import config
@@ -307,7 +307,7 @@ class Cloud:
 
     def disk_providers(self) -> dict[str, str]:
         """Return the disks' resource providers, {uuid: name}."""
-        return self._with_trait(placement.DISK_TRAIT)
+        return self._with_trait(placement_client.DISK_TRAIT)
 
     def _with_trait(self, trait: str) -> dict[str, str]:
         """Return the resource providers with a trait, {uuid: name}."""

@@ -33,11 +33,11 @@ from oslotest import base
 from placement.tests.functional.fixtures import placement as placement_fixture
 
 from nova_diskplacer import conf as options
-from nova_diskplacer import placement
 from nova_diskplacer import reports
 from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement import client as placement_client
 
 NODE = 'compute-1.example.org'
 GIB = vdisks.GIB
@@ -118,7 +118,7 @@ class Placement(fixtures.Fixture):
         """Delete a consumer's allocations as Nova does with a server."""
         self.ask('delete', f'/allocations/{consumer}')
 
-    def inventory(self, disk, name=placement.GB):
+    def inventory(self, disk, name=placement_client.GB):
         """Return (total, reserved) of a disk; None if it offers nothing."""
         with self._lock:
             found = self.ask('get', f'/resource_providers?uuid={disk}')
@@ -241,7 +241,7 @@ class TestCase(base.BaseTestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.placement = self.useFixture(Placement())
-        self.client = placement.PlacementClient(self.placement)
+        self.client = placement_client.PlacementClient(self.placement)
         if self.simulated:
             self.disks = self.useFixture(Disks())
 

@@ -20,11 +20,11 @@ import uuid
 import fixtures
 import oslo_messaging
 
-from nova_diskplacer import placement
 from nova_diskplacer import reports
-from nova_diskplacer import traits
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.disks import discover
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import traits
 from tests.functional.agent import base
 
 
@@ -110,7 +110,7 @@ class AgentTest(base.AgentTestCase):
         self.start_agent()
         self.wait_for(lambda: self.reports.disk(disk))
         server = str(uuid.uuid4())
-        self.placement.claim(server, {disk: {placement.GB: 40}})
+        self.placement.claim(server, {disk: {placement_client.GB: 40}})
         self.wait_for(lambda: self.reports.disk(disk)['used_gb'] == 40)
         self.placement.unclaim(server)
         self.wait_for(lambda: self.reports.disk(disk)['used_gb'] == 0)
@@ -275,7 +275,7 @@ class RequestTest(base.AgentTestCase):
         report = self.reports.arrived.get(timeout=base.PATIENCE)
         self.assertEqual(0, report['disks'][0]['used_gb'])
         self.placement.claim(
-            str(uuid.uuid4()), {self.disk: {placement.GB: 30}}
+            str(uuid.uuid4()), {self.disk: {placement_client.GB: 30}}
         )
         reports.renew_report(self.transport, self.conf.host)
         self.wait_for(lambda: self.reports.disk(self.disk)['used_gb'] == 30)

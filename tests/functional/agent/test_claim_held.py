@@ -13,8 +13,8 @@
 import testtools
 
 from nova_diskplacer import exception
-from nova_diskplacer import placement
-from nova_diskplacer import publish
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import inventory
 from tests.functional.agent import base
 from tests.unit.nova_diskplacer.disks import fakes
 
@@ -22,7 +22,7 @@ DISK = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 SERVER, OTHER = (
     f'7f3c2f1e-0000-4000-8000-00000000000{number}' for number in (1, 2)
 )
-GB, MBPS = placement.GB, placement.MBPS
+GB, MBPS = placement_client.GB, placement_client.MBPS
 
 
 class ClaimHeldTestCase(testtools.TestCase):
@@ -31,7 +31,7 @@ class ClaimHeldTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.placement = self.useFixture(base.Placement())
-        self.client = placement.PlacementClient(self.placement)
+        self.client = placement_client.PlacementClient(self.placement)
         self.root = self.placement.start_compute()
         self.placement.ask(
             'put',
@@ -50,10 +50,10 @@ class ClaimHeldTestCase(testtools.TestCase):
         self.placement.claim(SERVER, {self.root: {'VCPU': 1}})
 
     def sync(self):
-        return publish.sync_disk(self.client, DISK, lambda: self.disk)
+        return inventory.sync_disk(self.client, DISK, lambda: self.disk)
 
     def claim(self, gb=6, mbps=50):
-        publish.claim_held(
+        inventory.claim_held(
             self.client,
             DISK,
             SERVER,

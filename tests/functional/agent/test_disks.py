@@ -17,7 +17,7 @@ import fixtures
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
 from tests.functional.agent import base
 

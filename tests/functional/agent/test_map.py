@@ -19,10 +19,10 @@ import fixtures
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_diskplacer import placement
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
+from nova_diskplacer.placement import client as placement_client
 from tests.functional.agent import base
 
 
@@ -33,7 +33,7 @@ class MapTest(base.AgentTestCase):
         super().setUp()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.placement.PlacementClient.from_conf',
+                'nova_diskplacer.placement.client.PlacementClient.from_conf',
                 lambda *_: self.client,
             )
         )
@@ -59,7 +59,7 @@ class MapTest(base.AgentTestCase):
 
     def claim(self, *disks):
         self.placement.claim(
-            self.server, {disk: {placement.GB: 10} for disk in disks}
+            self.server, {disk: {placement_client.GB: 10} for disk in disks}
         )
 
     def map(self, *arguments):
@@ -135,7 +135,7 @@ class MapTest(base.AgentTestCase):
     def test_a_host_whose_agent_is_away(self):
         self.placement.start_compute('compute-2')
         disk = self.disks.add_elsewhere()
-        reconcile.Reconciler(self.client, 'compute-2').reconcile([disk])
+        inventory.Reconciler(self.client, 'compute-2').reconcile([disk])
         self.claim(disk.uuid)
 
         def ask():
@@ -169,7 +169,7 @@ class MapTest(base.AgentTestCase):
         # the disks here are not block devices, which rounds would measure
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.contention.rounds.Rounds.pressure',
+                'nova_diskplacer.agent.io_loop.Rounds.pressure',
                 property(lambda _: pressure, lambda *_: None),
             )
         )

@@ -17,9 +17,9 @@ import uuid
 
 import fixtures
 
-from nova_diskplacer import placement
-from nova_diskplacer.disks import io_model
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.placement import client as placement_client
 from tests import loops
 from tests.functional.agent import base
 
@@ -48,7 +48,7 @@ class MeasuredTest(base.AgentTestCase):
         ).uuid
 
     def total(self):
-        found = self.placement.inventory(self.disk, placement.MBPS)
+        found = self.placement.inventory(self.disk, placement_client.MBPS)
         return found and found[0]
 
     def measured(self, mbps):
@@ -61,7 +61,7 @@ class MeasuredTest(base.AgentTestCase):
         self.wait_for(lambda: self.reports.disk(self.disk))
         self.measured(180)
         first, second = str(uuid.uuid4()), str(uuid.uuid4())
-        self.placement.claim(first, {self.disk: {placement.MBPS: 100}})
+        self.placement.claim(first, {self.disk: {placement_client.MBPS: 100}})
         self.wait_for(lambda: self.reports.disk(self.disk)['used_mbps'] == 100)
         self.measured(90)
         # who has it keeps it, and nobody else gets any
@@ -74,7 +74,7 @@ class MeasuredTest(base.AgentTestCase):
                 == (90, 100)
             )
         )
-        claim = {self.disk: {placement.MBPS: 1}}
+        claim = {self.disk: {placement_client.MBPS: 1}}
         self.assertRaises(AssertionError, self.placement.claim, second, claim)
         self.placement.unclaim(first)
         self.placement.claim(second, claim)

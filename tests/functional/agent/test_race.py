@@ -17,11 +17,11 @@ import time
 import uuid
 
 from nova_diskplacer import exception
-from nova_diskplacer import placement
-from nova_diskplacer import publish
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory as agent_inventory
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import inventory
 from tests.functional.agent import base
 
 SIZE_GB = 10
@@ -34,7 +34,7 @@ class RaceTest(base.TestCase):
         super().setUp()
         self.placement.start_compute()
         self.uuids = [self.disks.add(total_gb=2 * SIZE_GB) for _ in range(8)]
-        self.reconciler = reconcile.Reconciler(self.client, base.NODE)
+        self.reconciler = agent_inventory.Reconciler(self.client, base.NODE)
         self.reconciler.reconcile(self.disks.all())
         self.locks = {disk: threading.Lock() for disk in self.uuids}
         self.done = threading.Event()
@@ -71,7 +71,9 @@ class RaceTest(base.TestCase):
         server = str(uuid.uuid4())
         time.sleep(random.uniform(0, 0.02))
         try:
-            self.placement.claim(server, {disk: {placement.GB: SIZE_GB}})
+            self.placement.claim(
+                server, {disk: {placement_client.GB: SIZE_GB}}
+            )
         except AssertionError as error:
             self.assertIn('Unable to allocate inventory', str(error))
             return False
@@ -96,7 +98,7 @@ class RaceTest(base.TestCase):
         return False
 
     def sync(self, disk):
-        return publish.sync_disk(
+        return inventory.sync_disk(
             self.client, disk, lambda: discover.inspect('', disk)
         )
 
@@ -157,7 +159,7 @@ class RaceTest(base.TestCase):
 
     def test_two_agents_of_one_host(self):
         # one is being replaced by the other
-        other = reconcile.Reconciler(self.client, base.NODE)
+        other = agent_inventory.Reconciler(self.client, base.NODE)
 
         def keep():
             for _ in range(4):

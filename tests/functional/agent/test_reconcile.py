@@ -13,10 +13,10 @@
 import uuid
 
 from nova_diskplacer import exception
-from nova_diskplacer import placement
-from nova_diskplacer import publish
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory as agent_inventory
 from nova_diskplacer.disks import discover
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import inventory
 from tests.functional.agent import base
 
 
@@ -24,7 +24,7 @@ class ReconcileTest(base.TestCase):
     def setUp(self):
         super().setUp()
         self.root = self.placement.start_compute()
-        self.reconciler = reconcile.Reconciler(self.client, base.NODE)
+        self.reconciler = agent_inventory.Reconciler(self.client, base.NODE)
 
     def reconcile(self):
         """Reconcile, and return {disk: offer}."""
@@ -51,7 +51,7 @@ class ReconcileTest(base.TestCase):
         )
         self.assertEqual((100, 0), self.placement.inventory(hdd))
         self.assertEqual(
-            (150, 0), self.placement.inventory(hdd, placement.MBPS)
+            (150, 0), self.placement.inventory(hdd, placement_client.MBPS)
         )
         self.assertEqual(
             {'STORAGE_DISK_SSD', 'CUSTOM_DISKPLACER'},
@@ -59,7 +59,7 @@ class ReconcileTest(base.TestCase):
         )
         self.assertEqual((50, 0), self.placement.inventory(ssd))
         self.assertEqual(
-            (400, 0), self.placement.inventory(ssd, placement.MBPS)
+            (400, 0), self.placement.inventory(ssd, placement_client.MBPS)
         )
 
     def test_the_cache_mode_is_a_trait(self):
@@ -127,9 +127,11 @@ class ReconcileTest(base.TestCase):
     def test_a_host_with_a_foreign_disk_alone_has_no_trait(self):
         disk = self.disks.add()
         self.reconcile()
-        self.placement.claim(str(uuid.uuid4()), {disk: {placement.GB: 10}})
+        self.placement.claim(
+            str(uuid.uuid4()), {disk: {placement_client.GB: 10}}
+        )
         there = self.placement.start_compute('compute-2')
-        reconcile.Reconciler(self.client, 'compute-2').reconcile(
+        agent_inventory.Reconciler(self.client, 'compute-2').reconcile(
             self.disks.all()
         )
         self.assertEqual(set(), self.placement.traits(there))
@@ -147,7 +149,8 @@ class ReconcileTest(base.TestCase):
         disk, other = self.disks.add(), self.disks.add()
         self.settle()
         self.placement.claim(
-            str(uuid.uuid4()), {disk: {placement.GB: 30, placement.MBPS: 20}}
+            str(uuid.uuid4()),
+            {disk: {placement_client.GB: 30, placement_client.MBPS: 20}},
         )
         offers = self.reconcile()
         self.assertEqual((30, 20), offers[disk].used)
@@ -161,7 +164,7 @@ class ReconcileTest(base.TestCase):
         disk = self.disks.add()
         server = str(uuid.uuid4())
         self.reconcile()
-        self.placement.claim(server, {disk: {placement.GB: 30}})
+        self.placement.claim(server, {disk: {placement_client.GB: 30}})
         self.disks.hold(disk, server, size_gb=30)
         offers = self.settle()
         self.assertEqual((30, 0), offers[disk].used)
@@ -179,7 +182,7 @@ class ReconcileTest(base.TestCase):
         disk = self.disks.add()
         server = str(uuid.uuid4())
         self.reconcile()
-        self.placement.claim(server, {disk: {placement.GB: 100}})
+        self.placement.claim(server, {disk: {placement_client.GB: 100}})
         self.assertEqual((100, 0), self.settle()[disk].used)
         self.placement.unclaim(server)
         self.assertEqual((0, 0), self.reconcile()[disk].used)
@@ -188,7 +191,7 @@ class ReconcileTest(base.TestCase):
         disk = self.disks.add()
         server = str(uuid.uuid4())
         self.reconcile()
-        self.placement.claim(server, {disk: {placement.GB: 10}})
+        self.placement.claim(server, {disk: {placement_client.GB: 10}})
         # one fills the claim, one more of the server, one of nobody
         self.disks.hold(disk, server, server, None)
         offers = self.reconcile()
@@ -208,7 +211,9 @@ class ReconcileTest(base.TestCase):
         def before(method, url):
             if method == 'put' and not rivals:
                 rivals.append(str(uuid.uuid4()))
-                self.placement.claim(rivals[0], {disk: {placement.GB: 5}})
+                self.placement.claim(
+                    rivals[0], {disk: {placement_client.GB: 5}}
+                )
 
         self.placement.before = before
         offers = self.reconcile()
@@ -225,7 +230,7 @@ class ReconcileTest(base.TestCase):
         def before(method, url):
             if method == 'put' and disk in url:
                 self.placement.claim(
-                    str(uuid.uuid4()), {disk: {placement.GB: 1}}
+                    str(uuid.uuid4()), {disk: {placement_client.GB: 1}}
                 )
 
         self.placement.before = before
@@ -242,7 +247,7 @@ class ReconcileTest(base.TestCase):
         self.settle()
         seen = self.disks.all()
         self.disks.hold(disk, None)
-        publish.sync_disk(
+        inventory.sync_disk(
             self.client, disk, lambda: discover.inspect('', disk)
         )
         self.assertEqual((100, 10), self.placement.inventory(disk))
@@ -253,7 +258,7 @@ class ReconcileTest(base.TestCase):
         disk = self.disks.add()
         server = str(uuid.uuid4())
         self.reconcile()
-        self.placement.claim(server, {disk: {placement.GB: 10}})
+        self.placement.claim(server, {disk: {placement_client.GB: 10}})
         whole = self.disks.all()[0]
         self.disks.change(disk, health=discover.READ_ONLY)
         offers = self.reconcile()
@@ -292,10 +297,10 @@ class ReconcileTest(base.TestCase):
         disk = self.disks.add()
         server = str(uuid.uuid4())
         self.reconcile()
-        self.placement.claim(server, {disk: {placement.GB: 10}})
+        self.placement.claim(server, {disk: {placement_client.GB: 10}})
         self.disks.forget(disk)
         # as a new agent finds it, which has never seen the disk
-        self.reconciler = reconcile.Reconciler(self.client, base.NODE)
+        self.reconciler = agent_inventory.Reconciler(self.client, base.NODE)
         for _ in range(3):
             self.assertEqual({}, self.reconcile())
         self.assertEqual((100, 100), self.placement.inventory(disk))
@@ -308,7 +313,7 @@ class ReconcileTest(base.TestCase):
         disk = self.disks.add()
         server = str(uuid.uuid4())
         self.reconcile()
-        self.placement.claim(server, {disk: {placement.GB: 10}})
+        self.placement.claim(server, {disk: {placement_client.GB: 10}})
         forgotten = self.disks.forget(disk)
         self.reconcile()
         self.disks.put_back(forgotten)
@@ -327,7 +332,7 @@ class ReconcileTest(base.TestCase):
         def before(method, url):
             if method == 'put':
                 self.placement.before = lambda method, url: None
-                self.placement.claim(server, {disk: {placement.GB: 10}})
+                self.placement.claim(server, {disk: {placement_client.GB: 10}})
 
         self.placement.before = before
         self.assertRaises(exception.Conflict, self.reconcile)
@@ -350,7 +355,9 @@ class ReconcileTest(base.TestCase):
                     raise InterruptedError
 
             self.placement.before = before
-            self.reconciler = reconcile.Reconciler(self.client, base.NODE)
+            self.reconciler = agent_inventory.Reconciler(
+                self.client, base.NODE
+            )
             ended = True
             try:
                 self.reconcile()
@@ -358,7 +365,7 @@ class ReconcileTest(base.TestCase):
                 ended = False
             self.placement.before = lambda method, url: None
             # the next agent goes on, and finds it if it is in no tree
-            reconciler = reconcile.Reconciler(
+            reconciler = agent_inventory.Reconciler(
                 self.client, base.NODE, lambda: -1
             )
             for _ in range(2):
@@ -371,7 +378,9 @@ class ReconcileTest(base.TestCase):
     def forget(self, keep):
         """Forget a disk at time 0; returns it and a clock to set."""
         clock = [0]
-        self.reconciler = reconcile.Reconciler(self.client, base.NODE, keep)
+        self.reconciler = agent_inventory.Reconciler(
+            self.client, base.NODE, keep
+        )
         self.reconciler._forgotten._clock = lambda: clock[0]
         disk = self.disks.add()
         self.reconcile()
@@ -412,7 +421,7 @@ class ReconcileTest(base.TestCase):
     def test_what_another_host_has_now_is_not_deleted(self):
         disk, clock = self.forget(lambda: 600)
         there = self.placement.start_compute('compute-2')
-        reconcile.Reconciler(self.client, 'compute-2').reconcile([disk])
+        agent_inventory.Reconciler(self.client, 'compute-2').reconcile([disk])
         clock[0] = 700
         self.reconcile()
         self.assertEqual(there, self.client.provider(disk.uuid).parent)
@@ -420,7 +429,7 @@ class ReconcileTest(base.TestCase):
     def test_what_another_host_has_forgotten_is_not_deleted(self):
         disk, clock = self.forget(lambda: 600)
         self.placement.start_compute('compute-2')
-        other = reconcile.Reconciler(self.client, 'compute-2')
+        other = agent_inventory.Reconciler(self.client, 'compute-2')
         other.reconcile([disk])
         other.reconcile([])
         clock[0] = 700
@@ -428,7 +437,7 @@ class ReconcileTest(base.TestCase):
         self.assertIsNone(self.client.provider(disk.uuid).parent)
 
     def test_the_compute_node_comes_late(self):
-        reconciler = reconcile.Reconciler(self.client, 'compute-2')
+        reconciler = agent_inventory.Reconciler(self.client, 'compute-2')
         disk = self.disks.add()
         for _ in range(2):
             error = self.assertRaises(
@@ -469,7 +478,7 @@ class ReconcileTest(base.TestCase):
 
             self.placement.before = before
             try:
-                reconcile.Reconciler(self.client, base.NODE).reconcile(
+                agent_inventory.Reconciler(self.client, base.NODE).reconcile(
                     self.disks.all()
                 )
             except InterruptedError:
@@ -488,7 +497,7 @@ class ReconcileTest(base.TestCase):
         self.reconcile()
         there = self.placement.start_compute('compute-2')
         self.placement.requests.clear()
-        reconcile.Reconciler(self.client, 'compute-2').reconcile(
+        agent_inventory.Reconciler(self.client, 'compute-2').reconcile(
             self.disks.all()
         )
         # there is no moment at which nova-compute does not find it
@@ -509,12 +518,12 @@ class ReconcileTest(base.TestCase):
         disk = self.disks.add()
         server = str(uuid.uuid4())
         self.reconcile()
-        self.placement.claim(server, {disk: {placement.GB: 10}})
+        self.placement.claim(server, {disk: {placement_client.GB: 10}})
         there = self.placement.start_compute('compute-2')
-        reconciler = reconcile.Reconciler(self.client, 'compute-2')
+        reconciler = agent_inventory.Reconciler(self.client, 'compute-2')
         for _ in range(3):
             offers = reconciler.reconcile(self.disks.all())
-        self.assertEqual(reconcile.FOREIGN, offers[0].disk.health)
+        self.assertEqual(agent_inventory.FOREIGN, offers[0].disk.health)
         self.assertEqual(
             self.root, self.placement.provider(disk)['parent_provider_uuid']
         )

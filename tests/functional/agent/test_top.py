@@ -25,8 +25,8 @@ import time
 
 from oslotest import base
 
-from nova_diskplacer.contention import inquiry
-from tests.unit.nova_diskplacer.contention import rounds
+from nova_diskplacer.monitor import status_socket
+from tests.unit.nova_diskplacer.monitor import example
 
 BIN = os.path.dirname(sys.executable)
 
@@ -48,10 +48,10 @@ class TopTest(base.BaseTestCase):
         self.config = os.path.join(directory.name, 'test.conf')
         with open(self.config, 'w', encoding='utf-8') as stream:
             stream.write(f'[diskplacer_agent]\nstate_dir={self.state_dir}\n')
-        self.take = rounds.take(time=time.time() + PATIENCE)
+        self.take = example.take(time=time.time() + PATIENCE)
 
     def serve(self):
-        server = inquiry.serve(self.state_dir, lambda: self.take())
+        server = status_socket.serve(self.state_dir, lambda: self.take())
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         return server
@@ -118,13 +118,13 @@ class TopTest(base.BaseTestCase):
         process = self.start_on_terminal(24, 80)
         first = self.wait_for('exempt')
         self.assertIn('compute-3', first)
-        self.assertNotIn(rounds.LONG, first)
+        self.assertNotIn(example.LONG, first)
         # what is drawn again is what has changed
-        self.take = rounds.take(
+        self.take = example.take(
             time=time.time() + PATIENCE, cpu_seconds=0.1234
         )
         self.wait_for('123.4')
-        for rows, columns, text in ((1, 1, 'c'), (50, 170, rounds.LONG)):
+        for rows, columns, text in ((1, 1, 'c'), (50, 170, example.LONG)):
             self.resize(rows, columns)
             process.send_signal(signal.SIGWINCH)
             self.wait_for(text)
@@ -132,7 +132,7 @@ class TopTest(base.BaseTestCase):
         server.server_close()
         self.wait_for('no agent answers')
         self.serve()
-        self.wait_for(rounds.LONG)
+        self.wait_for(example.LONG)
         os.write(self.master, b'q')
         self.assert_ends_well(process)
 
@@ -175,9 +175,9 @@ class TopTest(base.BaseTestCase):
         script = (
             'import sys\n'
             'from nova_diskplacer import exception\n'
-            'from nova_diskplacer.contention import inquiry\n'
+            'from nova_diskplacer.monitor import status_socket\n'
             'try:\n'
-            '    inquiry.ask(sys.argv[1])\n'
+            '    status_socket.ask(sys.argv[1])\n'
             'except exception.ContentionError as error:\n'
             '    print(error)\n'
         )

@@ -40,11 +40,11 @@ from placement import deploy
 from placement.tests.functional.fixtures import placement as placement_fixture
 
 from cinder_vdisk_mapper import conf
-from nova_diskplacer import placement
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement import client as placement_client
 from tests import loops
 from tests.functional.cinder import stubs
 
@@ -77,7 +77,7 @@ class Host:
         self.name = name
         self.root = root
         self.client = client
-        self.reconciler = reconcile.Reconciler(client, name)
+        self.reconciler = inventory.Reconciler(client, name)
 
     def disks(self):
         """Return the disks of the host, by UUID."""
@@ -95,7 +95,9 @@ class Host:
     def reserved(self):
         """Return the reserved GiB of each disk in Placement."""
         return {
-            uuid: self.client.inventories(uuid)[1][placement.GB]['reserved']
+            uuid: self.client.inventories(uuid)[1][placement_client.GB][
+                'reserved'
+            ]
             for uuid in self.disks()
         }
 
@@ -153,7 +155,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
             stubs.Intercept(stubs.PLACEMENT, self._placement(placement_api))
         )
         self._account('placement', stubs.PLACEMENT)
-        self.placement = placement.PlacementClient.from_conf(CONF)
+        self.placement = placement_client.PlacementClient.from_conf(CONF)
         self.placement.ensure_names()
 
     def _placement(self, application):
@@ -266,7 +268,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
             f'/allocations/{server_id}',
             {
                 'allocations': {
-                    disk: {'resources': {placement.GB: gb}}
+                    disk: {'resources': {placement_client.GB: gb}}
                     for disk, gb in claims.items()
                 },
                 'project_id': project,

@@ -20,7 +20,7 @@ from cinder import objects
 from cinder.tests.functional.api import client
 
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
 from tests.functional.cinder import base
 

@@ -16,7 +16,7 @@ import os
 
 import cinder.privsep
 
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
 from tests.functional.cinder import test_driver
 

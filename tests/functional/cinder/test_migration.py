@@ -19,7 +19,7 @@ from cinder.volume import configuration
 from cinder.volume import driver
 
 from cinder_vdisk_mapper import conf
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 from tests.functional.cinder import base
 from tests.functional.cinder import test_snapshots
 

@@ -33,11 +33,11 @@ from oslo_config import fixture as config_fixture
 from placement import deploy
 from placement.tests.functional.fixtures import placement as placement_fixture
 
-from nova_diskplacer import placement
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import volume_group
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.placement import client as placement_client
 from tests import loops
 from tests.functional.cinder import stubs
 
@@ -63,7 +63,7 @@ CONF = cfg.CONF
 
 BACKEND = os.environ.get('DISKPLACER_CINDERLIB_BACKEND', 'filesystem')
 
-LVM = volume_group.Options() if BACKEND == 'lvm' else None
+LVM = lvm_prepare.Options() if BACKEND == 'lvm' else None
 
 HOST = 'node'
 
@@ -93,14 +93,14 @@ class Host(fixtures.Fixture):
         application = deploy.loadapp(conf.conf)
         self.useFixture(stubs.Intercept(stubs.PLACEMENT, application))
         self._configure()
-        client = placement.PlacementClient.from_conf(CONF)
+        client = placement_client.PlacementClient.from_conf(CONF)
         client.ensure_names()
         client._call(
             'post',
             '/resource_providers',
             {'name': HOST, 'uuid': str(uuid.uuid4())},
         )
-        reconcile.Reconciler(client, HOST).reconcile(
+        inventory.Reconciler(client, HOST).reconcile(
             discover.discover(self.root)
         )
 
@@ -122,9 +122,9 @@ class Host(fixtures.Fixture):
 
     def reserved(self):
         """Return the reserved GiB of the disks in Placement."""
-        client = placement.PlacementClient.from_conf(CONF)
+        client = placement_client.PlacementClient.from_conf(CONF)
         return sum(
-            client.inventories(disk.uuid)[1][placement.GB]['reserved']
+            client.inventories(disk.uuid)[1][placement_client.GB]['reserved']
             for disk in discover.discover(self.root)
         )
 

@@ -55,12 +55,12 @@ from placement import deploy  # noqa: E402
 from placement.db.sqlalchemy import migration  # noqa: E402
 from sqlalchemy import pool  # noqa: E402
 
-from cinder_vdisk_mapper import auditor  # noqa: E402
-from nova_diskplacer import placement  # noqa: E402
-from nova_diskplacer import publish  # noqa: E402
-from nova_diskplacer.agent import reconcile  # noqa: E402
+from cinder_vdisk_mapper.audit import auditor  # noqa: E402
+from nova_diskplacer.agent import inventory as agent_inventory  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
-from nova_diskplacer.disks import vdisks  # noqa: E402
+from nova_diskplacer.disks.filesystem import vdisks  # noqa: E402
+from nova_diskplacer.placement import client as placement_client  # noqa: E402
+from nova_diskplacer.placement import inventory  # noqa: E402
 from tests.functional.cinder import stubs  # noqa: E402
 from tests.functional.crash import commands  # noqa: E402
 
@@ -182,13 +182,13 @@ class Cloud:
         self.context = context.RequestContext(
             USER, PROJECT, is_admin=True, auth_token='token', overwrite=False
         )
-        self.client = placement.PlacementClient.from_conf(cfg.CONF)
+        self.client = placement_client.PlacementClient.from_conf(cfg.CONF)
         self.client._call(
             'post',
             '/resource_providers',
             {'name': 'host1', 'uuid': str(uuid.uuid4())},
         )
-        self.reconciler = reconcile.Reconciler(self.client, 'host1')
+        self.reconciler = agent_inventory.Reconciler(self.client, 'host1')
         self.publish()
         self.claimed = self.disks('hdd')[-1].uuid
         self.client._call(
@@ -196,7 +196,9 @@ class Cloud:
             f'/allocations/{CLAIMING}',
             {
                 'allocations': {
-                    self.claimed: {'resources': {placement.GB: CLAIM_GB}}
+                    self.claimed: {
+                        'resources': {placement_client.GB: CLAIM_GB}
+                    }
                 },
                 'project_id': PROJECT,
                 'user_id': USER,
@@ -478,10 +480,10 @@ class Cloud:
 
     def offered(self, uuid):
         """Return the GiB of a disk that Placement offers, and should."""
-        offered = self.client.inventories(uuid)[1][placement.GB]
+        offered = self.client.inventories(uuid)[1][placement_client.GB]
         claims = self.client.provider_allocations(uuid)
         (disk,) = (disk for disk in self.disks() if disk.uuid == uuid)
-        figures = publish.figures(disk, claims)
+        figures = inventory.figures(disk, claims)
         return (
             offered['total'] - offered['reserved'],
             figures.total_gb - figures.reserved_gb,

@@ -27,9 +27,9 @@ from cinder.db import models
 from sqlalchemy import event
 from testtools import content
 
-from cinder_vdisk_mapper import servers
-from nova_diskplacer import placement
-from nova_diskplacer.disks import vdisks
+from cinder_vdisk_mapper import nova_api
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement import client as placement_client
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash import operations
 from tests.functional.crash import test_walk
@@ -275,7 +275,9 @@ def _lost_claims(cloud, audit):
         'put',
         f'/allocations/{cloud_.SERVER}',
         {
-            'allocations': {other.uuid: {'resources': {placement.MBPS: 1}}},
+            'allocations': {
+                other.uuid: {'resources': {placement_client.MBPS: 1}}
+            },
             'project_id': cloud_.PROJECT,
             'user_id': cloud_.USER,
             'consumer_generation': None,
@@ -289,8 +291,8 @@ def _lost_claims(cloud, audit):
     claimed = client.allocations(cloud_.SERVER).resources
     operations.expect(
         {
-            disk.uuid: {placement.GB: 1, placement.MBPS: 20},
-            other.uuid: {placement.MBPS: 1},
+            disk.uuid: {placement_client.GB: 1, placement_client.MBPS: 20},
+            other.uuid: {placement_client.MBPS: 1},
         },
         claimed,
         'claims',
@@ -345,13 +347,13 @@ def _counted(tell, number):
 
     cloud.answer = answer
     host = cloud.audited
-    of_hosts = servers.of_hosts
+    of_hosts = nova_api.of_hosts
 
     def of_hosts_(*args):
         asked['nova'] += 1
         return of_hosts(*args)
 
-    servers.of_hosts = of_hosts_
+    nova_api.of_hosts = of_hosts_
     begun = time.monotonic()
     repaired = host.repair(host.findings())
     took = time.monotonic() - begun

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import uuid
 
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import sudo
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash import operations

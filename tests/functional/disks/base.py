@@ -21,7 +21,7 @@ import testtools
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
 
 MIB = 1 << 20

@@ -15,9 +15,9 @@
 import os
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import copying
-from nova_diskplacer.disks import reflink
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import copying
+from nova_diskplacer.disks.filesystem import reflink
+from nova_diskplacer.disks.filesystem import vdisks
 from tests.functional.disks import base
 
 MIB = base.MIB

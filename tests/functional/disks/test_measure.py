@@ -20,7 +20,7 @@ import sys
 import time
 
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks import io_model
+from nova_diskplacer.disks.measure import io_model
 from tests.functional.disks import base
 
 

@@ -31,7 +31,7 @@ from nova_diskplacer.disks import block
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
 
 GIB = vdisks.GIB
@@ -248,8 +248,8 @@ class DeviceTestCase(DiskTestCase):
     def test_killed_before_any_step(self):
         steps = [
             'os.makedirs',
-            'nova_diskplacer.disks.fstab.add',
-            'nova_diskplacer.disks.vdisks.make_directory',
+            'nova_diskplacer.host.fstab.add',
+            'nova_diskplacer.disks.filesystem.vdisks.make_directory',
             'nova_diskplacer.disks.identity.write',
             'nova_diskplacer.disks.discover.inspect',
         ]
@@ -275,7 +275,7 @@ class DeviceTestCase(DiskTestCase):
         for step in (
             'nova_diskplacer.disks.discover.set_forgotten',
             'umount',
-            'nova_diskplacer.disks.fstab.remove',
+            'nova_diskplacer.host.fstab.remove',
             'os.rmdir',
         ):
             with self.killed_before(step):

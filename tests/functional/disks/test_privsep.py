@@ -20,7 +20,7 @@ import fixtures
 import testtools
 
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
 
 # Starts the helper process, gives up root, and works on disks of which

@@ -18,10 +18,10 @@ import threading
 import fixtures
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import files
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import reflink
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import files
+from nova_diskplacer.disks.filesystem import reflink
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
 from tests.functional.disks import base
 

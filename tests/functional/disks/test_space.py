@@ -23,9 +23,9 @@ import fixtures
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import reflink
-from nova_diskplacer.disks import space
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import reflink
+from nova_diskplacer.disks.filesystem import space
+from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
 from tests.functional.disks import base
 

@@ -23,12 +23,12 @@ from oslo_config import cfg
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
-from nova_diskplacer import tuning
-from nova_diskplacer.agent import domains
-from nova_diskplacer.agent import tuner
+from nova_diskplacer.agent import queue_policy
+from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import queue
+from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import libvirt_domains
 from nova_diskplacer.profiles import catalogue
 from tests import loops
 
@@ -79,7 +79,7 @@ SERVER = """
 
 def settings_of(device):
     """Return the settings of a device's queue, from the kernel."""
-    return dict(queue.read(os.path.basename(device)).values)
+    return dict(block_queue.read(os.path.basename(device)).values)
 
 
 @loops.needs_root
@@ -108,9 +108,9 @@ class TunerTest(testtools.TestCase):
         return device
 
     def put_back(self, device, values):
-        for name in tuning.SETTINGS:
+        for name in queue_policy.SETTINGS:
             if settings_of(device)[name] != values[name]:
-                queue.write(os.path.basename(device), name, values[name])
+                block_queue.write(os.path.basename(device), name, values[name])
 
     def prepared(self, device):
         """Return a disk with a filesystem on a device."""
@@ -122,7 +122,9 @@ class TunerTest(testtools.TestCase):
     def server(self, disk, profile='mine'):
         specs = {'diskplacer:profile': profile}
         paths = (f'{disk.path}/vdisks/volume-1',)
-        return domains.Domain('server', 'x', specs, paths, {}, True, False, '')
+        return libvirt_domains.Domain(
+            'server', 'x', specs, paths, {}, True, False, ''
+        )
 
     def saved(self):
         """Return what of disks is saved, but for what was not finished."""
@@ -131,7 +133,7 @@ class TunerTest(testtools.TestCase):
 
     def keep(self, disks, *servers):
         """Have a new agent look once."""
-        tuner.Tuner(self.conf).keep(servers, disks)
+        queue_tuner.Tuner(self.conf).keep(servers, disks)
 
     def test_a_prepared_disk_and_no_other(self):
         device, bare, other = (self.make_device() for _ in range(3))
@@ -180,7 +182,7 @@ class TunerTest(testtools.TestCase):
         self.addCleanup(domain.undefine)
 
         def look():
-            servers = domains.domains('test:///default')
+            servers = libvirt_domains.domains('test:///default')
             self.keep([disk], *servers)
             return [server.running for server in servers]
 
@@ -200,11 +202,13 @@ class TunerTest(testtools.TestCase):
         device = self.make_device()
         disk = self.prepared(device)
         before = settings_of(device)
-        own = queue.read(os.path.basename(device))
+        own = block_queue.read(os.path.basename(device))
         for name, profile in catalogue.load().items():
             self.keep([disk], self.server(disk, name))
             wanted = profile.queue.get(disk.medium, catalogue.Queue())
-            target = tuning.target(wanted, before, own.schedulers, own.depth)
+            target = queue_policy.target(
+                wanted, before, own.schedulers, own.depth
+            )
             actual = settings_of(device)
             if target['scheduler'] == 'none':
                 # as many as the device has room for
@@ -219,7 +223,7 @@ class TunerTest(testtools.TestCase):
     def test_killed_at_each_step(self):
         device = self.make_device()
         # not what the kernel would itself make of the other settings
-        queue.write(os.path.basename(device), 'read_ahead_kb', '128')
+        block_queue.write(os.path.basename(device), 'read_ahead_kb', '128')
         disk = self.prepared(device)
         server = self.server(disk)
         before = settings_of(device)
@@ -283,7 +287,7 @@ class TunerTest(testtools.TestCase):
 
         os.rename = counted(os.rename)
         os.unlink = counted(os.unlink)
-        queue.write = counted(queue.write)
+        block_queue.write = counted(block_queue.write)
 
     def test_the_only_partition_of_a_disk(self):
         device = self.make_device()
@@ -317,4 +321,6 @@ class TunerTest(testtools.TestCase):
         if not os.path.exists(link):
             self.skipTest('the root filesystem is on no block device')
         name = os.path.basename(os.path.realpath(link))
-        self.assertRaises(exception.DiskError, queue.serving, f'/dev/{name}')
+        self.assertRaises(
+            exception.DiskError, block_queue.serving, f'/dev/{name}'
+        )

@@ -35,10 +35,10 @@ from sqlalchemy import exc
 
 from nova_diskplacer import conf
 from nova_diskplacer import reports
-from nova_diskplacer.disks import ledger
-from nova_diskplacer.scheduler import asked
+from nova_diskplacer.placement import ledger
 from nova_diskplacer.scheduler import fleet as fleets
-from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import report_listener
+from nova_diskplacer.scheduler import request as disk_request
 from tests.functional.nova import volumes
 
 CONF = nova_conf.CONF
@@ -348,7 +348,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             )
         )
         self._count_reports()
-        for module in (listener, asked):
+        for module in (report_listener, disk_request):
             module.reset()
             self.addCleanup(module.reset)
         for name in (GB, MBPS):
@@ -395,7 +395,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
 
     def report(self):
         """Send reports of all hosts and wait until the scheduler has them."""
-        listener.get_fleet()
+        report_listener.get_fleet()
         before = collections.Counter(self._taken)
         self.agents.send()
         waiting = {

@@ -16,9 +16,9 @@ import itertools
 
 from nova.tests.functional.api import client
 
-from nova_diskplacer.scheduler import bound
-from nova_diskplacer.scheduler import listener
-from nova_diskplacer.scheduler import pace
+from nova_diskplacer.scheduler import attached_volumes
+from nova_diskplacer.scheduler import rate_limit
+from nova_diskplacer.scheduler import report_listener
 from tests.functional.nova import base
 
 
@@ -99,7 +99,7 @@ class BootTestCase(base.CloudTestCase):
         self.refuse(flavor)
         self._delete_server(servers[0])
         # as if a second had passed since the last look
-        listener.get_fleet().looks_for_room = pace.Pace(0.0)
+        report_listener.get_fleet().looks_for_room = rate_limit.Pace(0.0)
         self.assert_claims(self.boot(flavor), [1000] * 6)
 
 
@@ -172,19 +172,21 @@ class ReportTestCase(base.CloudTestCase):
         for host in self.hosts.values():
             host.reporting = False
         read = []
-        volumes = bound.volumes
+        volumes = attached_volumes.volumes
 
         def counted(context, server_id):
             read.append(server_id)
             return volumes(context, server_id)
 
-        self.stub_out('nova_diskplacer.scheduler.bound.volumes', counted)
+        self.stub_out(
+            'nova_diskplacer.scheduler.attached_volumes.volumes', counted
+        )
         server = self.boot(self.plain)
         self.assertEqual({}, self.claims(server['id']))
         # whether it brings a vdisk
         self.assertEqual([server['id']], read)
         # not even a listener was started for it
-        self.assertEqual({}, listener._listeners)
+        self.assertEqual({}, report_listener._listeners)
         self.refuse(self.vdisks)
         self.assert_unused()
 
@@ -201,7 +203,7 @@ class ReportTestCase(base.CloudTestCase):
         self.flags(report_timeout=1000, group='diskplacer_scheduler')
         self.report()
         self.boot(self.vdisks)
-        fleet = listener.get_fleet()
+        fleet = report_listener.get_fleet()
         clock = fleet._clock
         fleet._clock = lambda: clock() + 1000.1
         self.refuse(self.vdisks)

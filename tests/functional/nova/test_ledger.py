@@ -31,7 +31,7 @@ from nova.tests.functional import fixtures as func_fixtures
 from nova_diskplacer import conf
 from nova_diskplacer import flavor
 from nova_diskplacer.scheduler import filter as filters
-from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import report_listener
 from tests.functional.nova import base
 
 requests = st.builds(
@@ -63,7 +63,7 @@ class LedgerTestCase(test.TestCase):
             warmup_timeout=0.0,
             group='diskplacer_scheduler',
         )
-        self.addCleanup(listener.reset)
+        self.addCleanup(report_listener.reset)
         self.api = self.useFixture(func_fixtures.PlacementFixture()).api
         for name in (base.GB, base.MBPS):
             self.api.put(f'/resource_classes/{name}', None, version='1.7')
@@ -122,7 +122,7 @@ class LedgerTestCase(test.TestCase):
 
     def boot(self, request):
         """Boot a server; fail, after retries, only if nothing holds it."""
-        fleet = listener.get_fleet()
+        fleet = report_listener.get_fleet()
         for host in self.hosts.values():
             fleet.update(host.report())
         server = str(uuid.uuid4())

@@ -16,7 +16,7 @@ import os
 
 import fixtures
 
-from nova_diskplacer.scheduler import asked
+from nova_diskplacer.scheduler import request as disk_request
 from tests.functional.nova import base
 
 
@@ -25,8 +25,8 @@ class ProfileBootTestCase(base.CloudTestCase):
 
     def setUp(self):
         super().setUp()
-        asked.reset()
-        self.addCleanup(asked.reset)
+        disk_request.reset()
+        self.addCleanup(disk_request.reset)
 
     def test_profile_alone(self):
         """Four vdisks of 256 GiB on four disks, where no page cache is."""

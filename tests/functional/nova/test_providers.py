@@ -20,16 +20,16 @@ from keystoneauth1 import adapter
 from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 
-from nova_diskplacer import placement
-from nova_diskplacer import traits
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import traits
 from tests.functional.agent import base as agent
 from tests.functional.nova import base
 
 
 def client(fixture):
     """Return the agent's client of the Placement of a fixture."""
-    return placement.PlacementClient(
+    return placement_client.PlacementClient(
         adapter.Adapter(
             session.Session(
                 auth=token_endpoint.Token(fixture.endpoint, fixture.token)
@@ -64,7 +64,7 @@ class TestCase(base.CloudTestCase):
         )
 
     def reconciler(self, host, keep=lambda: None):
-        return reconcile.Reconciler(self.client, host, keep)
+        return inventory.Reconciler(self.client, host, keep)
 
     def reconcile(self, host, *disks):
         """Reconcile a host that has those disks."""
@@ -212,7 +212,7 @@ class CandidatesTestCase(base.CloudTestCase):
             )
             disks = self.useFixture(agent.Disks())
             disks.put_back(disks._make(uuid=disk.uuid, total_gb=disk.total_gb))
-            reconcile.Reconciler(
+            inventory.Reconciler(
                 client(self.placement.fixture), host
             ).reconcile(disks.all())
             if provider not in self._named():

@@ -12,7 +12,7 @@
 
 """Servers with volumes that are vdisks are booted and moved."""
 
-from nova_diskplacer.scheduler import listener
+from nova_diskplacer.scheduler import report_listener
 from tests.functional.nova import base
 
 
@@ -183,7 +183,7 @@ class NoVDisksAskedTestCase(VolumesTestCase):
         # a scheduler that was restarted does not know of the vdisk
         self.flags(warmup_timeout=1.0, group='diskplacer_scheduler')
         self.hosts[host].reporting = False
-        listener.reset()
+        report_listener.reset()
         self.report()
         self._live_migrate(server, migration_expected_state='error')
         self.assertEqual(host, self.host_of(server).name)

@@ -30,11 +30,11 @@ from keystoneauth1 import token_endpoint
 from oslo_concurrency import lockutils
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import servers
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.backend import filesystem
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer import placement
+from nova_diskplacer.placement import client as placement_client
 
 PROJECT = str(uuid.UUID(int=1))
 SHARED = str(uuid.UUID(int=2))
@@ -48,7 +48,7 @@ REQUEST = flavor.VDiskRequest(vdisks=1, vdisk_gb=1)
 def client(endpoint):
     """Return a client of the Placement at an endpoint."""
     auth = token_endpoint.Token(endpoint, 'admin')
-    return placement.PlacementClient(
+    return placement_client.PlacementClient(
         adapter.Adapter(session.Session(auth=auth), service_type='placement')
     )
 
@@ -117,7 +117,7 @@ class Thread(threading.Thread):
             'put',
             f'/allocations/{server_id}',
             {
-                'allocations': {disk: {'resources': {placement.GB: 1}}},
+                'allocations': {disk: {'resources': {placement_client.GB: 1}}},
                 'project_id': PROJECT,
                 'user_id': PROJECT,
                 'consumer_generation': None,
@@ -127,7 +127,7 @@ class Thread(threading.Thread):
         self.claims[server_id] = disk
         try:
             bound = self.bind(
-                volume_id, servers.Server(server_id, PROJECT, 'node', REQUEST)
+                volume_id, nova_api.Server(server_id, PROJECT, 'node', REQUEST)
             )
         except exception.DiskPlacerError as error:
             raise AssertionError('a claim was not filled') from error

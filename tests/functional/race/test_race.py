@@ -29,10 +29,10 @@ from placement import deploy
 from placement.tests.functional.fixtures import placement as placement_fixture
 
 from nova_diskplacer import exception
-from nova_diskplacer import placement
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory as agent_inventory
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.placement import client as placement_client
 from tests import loops
 from tests.functional.race import racer
 
@@ -95,7 +95,7 @@ class RaceTestCase(testtools.TestCase):
                 self.useFixture(loops.LoopDevice(12)).device,
                 fstab=os.path.join(self.root, 'fstab'),
             )
-        self.reconciler = reconcile.Reconciler(self.client, 'node')
+        self.reconciler = agent_inventory.Reconciler(self.client, 'node')
         self.look()
 
     def look(self):
@@ -175,7 +175,7 @@ class RaceTestCase(testtools.TestCase):
         for size in taken.values():
             unfilled += max(0, 1 - size)
             reserved += max(0, size - 1)
-        inventory = self.client.inventories(disk.uuid)[1][placement.GB]
+        inventory = self.client.inventories(disk.uuid)[1][placement_client.GB]
         self.assertEqual(reserved, inventory['reserved'])
         self.assertLessEqual(
             sum(vdisk.size_gb for vdisk in disk.vdisks) + unfilled,

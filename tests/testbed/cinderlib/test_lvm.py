@@ -20,7 +20,7 @@ import fixtures
 # read when the tests are imported
 os.environ['DISKPLACER_CINDERLIB_BACKEND'] = 'lvm'
 
-from nova_diskplacer.disks import volume_group  # noqa: E402
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare  # noqa: E402
 from tests import loops  # noqa: E402
 from tests.functional.cinderlib import test_vdisk  # noqa: E402
 from tests.testbed import udev  # noqa: E402
@@ -46,7 +46,7 @@ class SpareDevice(fixtures.Fixture):
 class ThickTestCase(test_vdisk.VDiskTestCase):
     """Volumes are zeroed when they are bound: disks need not be."""
 
-    options = volume_group.Options(zero=False)
+    options = lvm_prepare.Options(zero=False)
 
     # without loop devices, which the guest does not have, they must run too
     __unittest_skip__ = False
@@ -69,4 +69,4 @@ class ThickTestCase(test_vdisk.VDiskTestCase):
 
 
 class ThinTestCase(ThickTestCase):
-    options = volume_group.Options(thin=True)
+    options = lvm_prepare.Options(thin=True)

@@ -23,7 +23,7 @@ import tempfile
 
 import fixtures
 
-from nova_diskplacer.disks import raw
+from nova_diskplacer.disks.lvm import blockcopy
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -50,7 +50,7 @@ class Recorder(fixtures.Fixture):
             base.spare_devices()[:4]
         )
         for device in (self.device, self.replayed):
-            raw.zero(device, 0, self.sectors * _SECTOR)
+            blockcopy.zero(device, 0, self.sectors * _SECTOR)
         self.marks = []
         self.position = _SECTOR
         base.run('modprobe', 'dm-log-writes')
@@ -80,7 +80,7 @@ class Recorder(fixtures.Fixture):
         if not self._replay():
             yield None
             return
-        raw.zero(self.changes, 0, MIB)
+        blockcopy.zero(self.changes, 0, MIB)
         self._make('cut', f'snapshot {self.replayed} {self.changes} N 8')
         try:
             yield '/dev/mapper/cut'

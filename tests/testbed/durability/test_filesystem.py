@@ -18,11 +18,11 @@ from unittest import mock
 
 import testtools
 
-from nova_diskplacer.disks import copying
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks import reflink
-from nova_diskplacer.disks import space
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import copying
+from nova_diskplacer.disks.filesystem import reflink
+from nova_diskplacer.disks.filesystem import space
+from nova_diskplacer.disks.filesystem import vdisks
 from tests.testbed.durability import base
 
 MIB = base.MIB

@@ -18,10 +18,10 @@ from unittest import mock
 import fixtures
 import testtools
 
-from nova_diskplacer.disks import lv_copies
-from nova_diskplacer.disks import lv_steps
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import lvs
+from nova_diskplacer.disks.lvm import copies
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import volumes
 from tests.testbed import udev
 from tests.testbed.durability import base
 from tests.testbed.lvm import base as lvm_base
@@ -48,7 +48,9 @@ class LVMTestCase(testtools.TestCase):
         super().setUp()
         self.useFixture(fixtures.FakeLogger())
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.disks.lvm.wrapper', ())
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.lvm.groups.wrapper', ()
+            )
         )
         self.etc = self.useFixture(fixtures.TempDir()).path
         self.useFixture(
@@ -64,26 +66,29 @@ class LVMTestCase(testtools.TestCase):
                 'backup { backup = 0\n archive = 0 }\n'
             )
         # nothing of the other device is remembered
-        patch = mock.patch.object(lvm, '_groups', lvm.Groups(lvm.report))
+        patch = mock.patch.object(
+            groups, '_groups', groups.Groups(groups.report)
+        )
         patch.start()
         self.addCleanup(patch.stop)
 
     def let_go(self):
         udev.settle()
-        lvm.let_go('vgchange', '--activate', 'n', GROUP)
+        groups.let_go('vgchange', '--activate', 'n', GROUP)
         udev.settle()
 
     def test_power_fails_after_each_operation(self):
         recorder = self.useFixture(base.Recorder(72))
         self.use(recorder.path)
-        lvm.run(
-            'vgcreate', f'--addtag={lvm.TAG}', f'--addtag={lvm.UUID}={UUID}',
-            f'--addtag={lvm.MEDIUM}=hdd', f'--addtag={lvm.MBPS}=150',
+        groups.run(
+            'vgcreate', f'--addtag={groups.TAG}',
+            f'--addtag={groups.UUID}={UUID}',
+            f'--addtag={groups.MEDIUM}=hdd', f'--addtag={groups.MBPS}=150',
             GROUP, recorder.path,
         )  # fmt: skip
         expected = []
         try:
-            lv_steps.mark_zeroed(UUID)
+            steps.mark_zeroed(UUID)
             os.sync()
             for name, work, *arguments in self.operations():
                 work(UUID, *arguments)
@@ -98,7 +103,7 @@ class LVMTestCase(testtools.TestCase):
             with recorder.cut() as device:
                 self.use(device)
                 try:
-                    lvm.run('vgchange', '--activate', 'y', GROUP)
+                    groups.run('vgchange', '--activate', 'y', GROUP)
                     udev.settle()
                     found = self.look()
                     if found != wanted:
@@ -111,7 +116,7 @@ class LVMTestCase(testtools.TestCase):
 
     def look(self):
         """Return what the group holds, as far as it has to survive."""
-        group = lvm.require(UUID)
+        group = groups.require(UUID)
         return group.zeroed, [
             (volume.vdisk, self.content(volume)) for volume in group.volumes
         ]
@@ -123,51 +128,58 @@ class LVMTestCase(testtools.TestCase):
 
     def assertNothingOfOthers(self, when):
         """What the next vdisk gets reads as zeros."""
-        group = lvm.require(UUID)
+        group = groups.require(UUID)
         size = group.free_bytes // SIZE * SIZE
-        lvs.create(UUID, 'volume-9', '9', None, size)
-        path = lvm.device_path(UUID, 'volume-9')
+        volumes.create(UUID, 'volume-9', '9', None, size)
+        path = groups.device_path(UUID, 'volume-9')
         self.assertTrue(lvm_base.is_zero(path, [(0, size)]), when)
 
     def operations(self):
         """Yield the name, the work and the arguments of each operation."""
 
         def write(uuid, name, word):
-            path = lvm.device_path(uuid, name)
-            size = lvm.require(uuid).find(name).size_bytes
+            path = groups.device_path(uuid, name)
+            size = groups.require(uuid).find(name).size_bytes
             lvm_base.write(path, word * (size // len(word)))
 
         def scratch(uuid):
-            path = lvs.make_scratch(uuid, SIZE)
+            path = volumes.make_scratch(uuid, SIZE)
             lvm_base.write(path, b'much' * (SIZE // 4))
-            lvs.remove_scratch(uuid)
+            volumes.remove_scratch(uuid)
 
-        yield 'create', lvs.create, 'volume-1', '1', 'server', SIZE
+        yield 'create', volumes.create, 'volume-1', '1', 'server', SIZE
         yield 'write', write, 'volume-1', b'abcd'
-        yield 'snapshot', lv_copies.snapshot, 'volume-1', 'snapshot-1', 's'
+        yield 'snapshot', copies.snapshot, 'volume-1', 'snapshot-1', 's'
         yield 'write again', write, 'volume-1', b'efgh'
         yield (
-            'clone', lv_copies.clone,
+            'clone', copies.clone,
             'snapshot-1', 'volume-2', '2', 2 * SIZE,
         )  # fmt: skip
-        yield 'revert', lv_copies.revert, 'volume-1', 'snapshot-1'
-        yield 'extend', lvs.extend, 'volume-1', 3 * SIZE
-        yield 'clear', lv_copies.clear, 'volume-2'
-        yield 'rename', lvs.rename, 'volume-2', 'volume-3', '3'
-        yield 'delete the snapshot', lvs.delete, 'snapshot-1'
+        yield 'revert', copies.revert, 'volume-1', 'snapshot-1'
+        yield 'extend', volumes.extend, 'volume-1', 3 * SIZE
+        yield 'clear', copies.clear, 'volume-2'
+        yield 'rename', volumes.rename, 'volume-2', 'volume-3', '3'
+        yield 'delete the snapshot', volumes.delete, 'snapshot-1'
         yield 'write more', write, 'volume-1', b'ijkl'
-        yield 'shrink', lvs.shrink, 'volume-1', 2 * SIZE
+        yield 'shrink', volumes.shrink, 'volume-1', 2 * SIZE
         yield 'delete', self.delete, 'volume-1'
         yield 'scratch', scratch
-        yield 'create again', lvs.create, 'volume-4', '4', None, SIZE
+        yield 'create again', volumes.create, 'volume-4', '4', None, SIZE
         # from here on what is free may hold anything
         yield 'remove by hand', self.remove_by_hand
-        yield 'create where that was', lvs.create, 'volume-5', '5', None, SIZE
-        yield 'extend there', lvs.extend, 'volume-5', 2 * SIZE
+        yield (
+            'create where that was',
+            volumes.create,
+            'volume-5',
+            '5',
+            None,
+            SIZE,
+        )
+        yield 'extend there', volumes.extend, 'volume-5', 2 * SIZE
 
     def delete(self, uuid, name):
         """Wipe as Cinder's dd does, past the page cache, and remove."""
-        path, size = lvs.condemn(uuid, name)
+        path, size = volumes.condemn(uuid, name)
         descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT)
         try:
             with mmap.mmap(-1, MIB) as zeros:
@@ -175,12 +187,12 @@ class LVMTestCase(testtools.TestCase):
                     os.pwrite(descriptor, zeros, offset)
         finally:
             os.close(descriptor)
-        lvs.remove(uuid, name, wiped=True)
+        volumes.remove(uuid, name, wiped=True)
 
     def remove_by_hand(self, uuid):
         """Do as an administrator does, and then as the driver does."""
-        path = lvm.device_path(uuid, 'volume-4')
+        path = groups.device_path(uuid, 'volume-4')
         lvm_base.write(path, b'mine' * (SIZE // 4))
-        lvm.let_go('lvremove', '--yes', f'{GROUP}/volume-4')
-        lvs.rename(uuid, 'volume-3', 'volume-3', '3')
-        lv_steps.flush(lvm.require(uuid))
+        groups.let_go('lvremove', '--yes', f'{GROUP}/volume-4')
+        volumes.rename(uuid, 'volume-3', 'volume-3', '3')
+        steps.flush(groups.require(uuid))

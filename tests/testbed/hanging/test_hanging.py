@@ -31,14 +31,14 @@ from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import filesystem
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from nova_diskplacer import exception
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory
+from nova_diskplacer.agent import io_loop
 from nova_diskplacer.agent import service
-from nova_diskplacer.contention import metrics
-from nova_diskplacer.contention import rounds
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import looks
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import volume_group
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.monitor import metrics
 from tests import configured
 from tests.testbed import udev
 from tests.testbed.lvm import base
@@ -59,7 +59,7 @@ CALLS = privsep.THREADS + 6
 class HangingTestCase(base.LVMTestCase):
     """Has a disk that can hang and a healthy one, as volume groups."""
 
-    options = volume_group.Options(thin=True)
+    options = lvm_prepare.Options(thin=True)
     backend_class = backend_lvm.LVMBackend
     context = privsep_lvm.context
 
@@ -226,10 +226,10 @@ class HangingTestCase(base.LVMTestCase):
 
         def work():
             disks = service.find(self.root)
-            seen = reconcile.settled(
+            seen = inventory.settled(
                 discover.inspect(self.root, self.healthy, patience=looks.LATE)
             )
-            agent = rounds.Rounds(self.conf, lambda: [], lambda: disks)
+            agent = io_loop.Rounds(self.conf, lambda: [], lambda: disks)
             agent.round()
             state = agent.take()
             figures = {

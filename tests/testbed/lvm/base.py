@@ -24,12 +24,12 @@ import tempfile
 import fixtures
 import testtools
 
-from nova_diskplacer.disks import lv_steps
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import raw
-from nova_diskplacer.disks import volume_group
+from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import volumes
 from tests.testbed import udev
 
 MIB = 1 << 20
@@ -107,23 +107,25 @@ class LVMTestCase(testtools.TestCase):
         self.useFixture(fixtures.FakeLogger())
         # no test confines another one's commands
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.disks.lvm.wrapper', ())
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.lvm.groups.wrapper', ()
+            )
         )
 
     @classmethod
     def prepared(cls, device, thin=False, zeroed=True):
         """Return a disk; ``zeroed`` has the tests' part of it zeroed."""
         if zeroed:
-            raw.zero(device, 0, PART)
+            blockcopy.zero(device, 0, PART)
         disk = prepare.prepare(
             cls.root,
             device,
             medium='hdd',
             fstab=cls.fstab,
-            lvm_options=volume_group.Options(thin=thin, zero=False),
+            lvm_options=lvm_prepare.Options(thin=thin, zero=False),
         )
         if zeroed and not thin:
-            lv_steps.mark_zeroed(disk.uuid)
+            steps.mark_zeroed(disk.uuid)
         return disk
 
 
@@ -157,14 +159,14 @@ def pattern(seed, size=MIB):
 
 def places(uuid, vdisk):
     """Return where on the disk a volume lies, as (start, size) in bytes."""
-    path = f'{lvm.group_name(uuid)}/{lvm.volume_name(vdisk)}'
+    path = f'{groups.group_name(uuid)}/{groups.volume_name(vdisk)}'
     listed = run(
         'lvs', '--segments', '--reportformat', 'json', '--units', 'b',
         '--nosuffix', '-o', 'devices,seg_size', path,
     )  # fmt: skip
     start = int(
         run('pvs', '--noheadings', '--units', 'b', '--nosuffix',
-            '-o', 'pe_start', lvm.require(uuid).devices[0])
+            '-o', 'pe_start', groups.require(uuid).devices[0])
     )  # fmt: skip
     extent = 4 * MIB
     found = []
@@ -191,8 +193,8 @@ def purge(uuid):
     """Delete the vdisks of a disk, snapshots first."""
     udev.settle()
     for vdisk in sorted(
-        lvm.require(uuid).vdisks, key=lambda vdisk: not vdisk.is_snapshot
+        groups.require(uuid).vdisks, key=lambda vdisk: not vdisk.is_snapshot
     ):
-        if lvs.condemn(uuid, vdisk.name):
-            lvs.zero(uuid, vdisk.name)
-        lvs.remove(uuid, vdisk.name, True)
+        if volumes.condemn(uuid, vdisk.name):
+            volumes.zero(uuid, vdisk.name)
+        volumes.remove(uuid, vdisk.name, True)

@@ -17,9 +17,9 @@ import sys
 from unittest import mock
 
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
-from nova_diskplacer.disks import lv_steps
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import lvs
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import volumes
 from tests.testbed.lvm import base
 
 MIB = base.MIB
@@ -105,8 +105,8 @@ class BackendTestCase(base.LVMTestCase):
 
     def secret(self):
         """Make a volume with content; returns where that is on the disk."""
-        lvs.create(self.thick, 'volume-1', '1', None, SIZE)
-        path = lvm.device_path(self.thick, 'volume-1')
+        volumes.create(self.thick, 'volume-1', '1', None, SIZE)
+        path = groups.device_path(self.thick, 'volume-1')
         base.write(path, base.pattern('secret'), *range(0, SIZE, MIB))
         places = base.places(self.thick, 'volume-1')
         self.assertFalse(base.is_zero(self.spare[0], places))
@@ -122,7 +122,7 @@ class BackendTestCase(base.LVMTestCase):
             ):
                 self.backend.delete(self.thick, 'volume-1')
             self.assertTrue(base.is_zero(self.spare[0], places))
-            self.assertTrue(lvm.require(self.thick).zeroed)
+            self.assertTrue(groups.require(self.thick).zeroed)
             self.assertEqual((), self.backend.disk(self.thick).vdisks)
 
     def test_wipe_less(self):
@@ -140,19 +140,19 @@ class BackendTestCase(base.LVMTestCase):
                 base.is_zero(self.spare[0], [(start + MIB, size - MIB)])
             )
             # the next one reads as zeros all the same
-            self.assertFalse(lvm.require(self.thick).zeroed)
-            lvs.create(self.thick, 'volume-2', '2', None, SIZE)
+            self.assertFalse(groups.require(self.thick).zeroed)
+            volumes.create(self.thick, 'volume-2', '2', None, SIZE)
             self.assertEqual(places, base.places(self.thick, 'volume-2'))
             self.assertTrue(base.is_zero(self.spare[0], places))
             self.backend.configuration.volume_clear = 'zero'
             self.backend.configuration.volume_clear_size = 0
             self.backend.delete(self.thick, 'volume-2')
-            lv_steps.mark_zeroed(self.thick)
+            steps.mark_zeroed(self.thick)
 
     def test_without_root(self):
         for uuid in (self.thick, self.thin):
-            lvs.create(uuid, 'volume-q', 'q', 'server', SIZE)
-            path = lvm.device_path(uuid, 'volume-q')
+            volumes.create(uuid, 'volume-q', 'q', 'server', SIZE)
+            path = groups.device_path(uuid, 'volume-q')
             base.run('chown', '64055:64055', path)
             base.run('chmod', '600', path)
             self.addCleanup(base.purge, uuid)

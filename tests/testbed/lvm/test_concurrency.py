@@ -15,7 +15,7 @@
 import subprocess
 import sys
 
-from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks.lvm import groups
 from tests.testbed.lvm import base
 
 PROCESSES = 2
@@ -83,7 +83,9 @@ class ConcurrencyTestCase(base.LVMTestCase):
             made += int(out)
         self.assertEqual(4, made)
         held = [
-            vdisk.name for disk in disks for vdisk in lvm.require(disk).vdisks
+            vdisk.name
+            for disk in disks
+            for vdisk in groups.require(disk).vdisks
         ]
         self.assertEqual([f'volume-{n}' for n in (0, 2, 1, 3)], held)
         for disk in disks:

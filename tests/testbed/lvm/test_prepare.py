@@ -27,11 +27,11 @@ from nova_diskplacer import exception
 from nova_diskplacer.agent import service
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import raw
-from nova_diskplacer.disks import volume_group
+from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import groups as lvm_groups
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.disks.lvm import volumes
 from tests.testbed.lvm import base
 
 GIB = base.GIB
@@ -103,7 +103,7 @@ class PrepareTestCase(base.LVMTestCase):
         )
         for arguments in (('--wipe',), ('--backend', 'lvm', '--wipe')):
             self.assertRefused('in use', 'prepare', self.device, *arguments)
-        lvs.create(uuid, 'volume-1', '1', 'server', GIB)
+        volumes.create(uuid, 'volume-1', '1', 'server', GIB)
         for arguments in ((), ('--wipe',), ('--backend', 'lvm', '--wipe')):
             self.assertRefused('in use', 'prepare', self.device, *arguments)
         self.assertRefused('thick', 'prepare', self.device, '--thin',
@@ -120,7 +120,7 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertEqual(0, self.manage('forget', uuid)[0])
         self.assertEqual([], self.disks())
         self.assertEqual(0, self.manage('forget', uuid)[0])
-        self.assertTrue(lvm.find(uuid).exported)
+        self.assertTrue(lvm_groups.find(uuid).exported)
         self.assertRefused('LVM2_member', 'prepare', self.device)
         self.assertEqual(uuid, self.lvm()['uuid'])
         self.assertEqual(0, self.manage('forget', uuid)[0])
@@ -132,18 +132,18 @@ class PrepareTestCase(base.LVMTestCase):
             base.write(self.device, base.pattern('old', size), offset)
         uuid = self.lvm()['uuid']
         self.assertTrue(base.is_zero(self.device, places))
-        self.assertTrue(lvm.find(uuid).zeroed)
+        self.assertTrue(lvm_groups.find(uuid).zeroed)
         # also when it comes back
         self.assertEqual(0, self.manage('forget', uuid)[0])
         self.assertEqual(uuid, self.lvm('--no-zero', '--mbps', '90')['uuid'])
-        self.assertTrue(lvm.find(uuid).zeroed)
-        self.assertEqual((), lvm.find(uuid).volumes)
+        self.assertTrue(lvm_groups.find(uuid).zeroed)
+        self.assertEqual((), lvm_groups.find(uuid).volumes)
 
     def test_thin(self):
         disk = self.lvm('--thin')
-        group = lvm.find(disk['uuid'])
+        group = lvm_groups.find(disk['uuid'])
         self.assertTrue(group.thin)
-        pool = f'{group.name}/{lvm.POOL}'
+        pool = f'{group.name}/{lvm_groups.POOL}'
         self.assertEqual(
             'zero', base.run('lvs', '--noheadings', '-o', 'zero', pool)
         )
@@ -151,7 +151,7 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
         # it stays what it is, also without the option
         self.assertEqual(disk['uuid'], self.lvm()['uuid'])
-        self.assertTrue(lvm.find(disk['uuid']).thin)
+        self.assertTrue(lvm_groups.find(disk['uuid']).thin)
 
     def test_signature(self):
         base.run('mkfs.ext4', '-q', self.device)
@@ -174,10 +174,10 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertRefused('filesystem', 'prepare', self.device, *lvm_)
 
     def test_killed_before_any_step(self):
-        self.check_killed(volume_group.Options())
+        self.check_killed(lvm_prepare.Options())
 
     def test_killed_before_any_step_thin(self):
-        self.check_killed(volume_group.Options(thin=True))
+        self.check_killed(lvm_prepare.Options(thin=True))
 
     def check_killed(self, options):
         once = functools.partial(self.prepare_once, options)
@@ -200,7 +200,7 @@ class PrepareTestCase(base.LVMTestCase):
         )
         self.assertEqual('ok', disk.health)
         self.assertEqual([disk.uuid], self.disks())
-        group = lvm.find(disk.uuid)
+        group = lvm_groups.find(disk.uuid)
         self.assertEqual(
             (options.thin, not options.thin, ()),
             (group.thin, group.zeroed, group.volumes),
@@ -208,7 +208,7 @@ class PrepareTestCase(base.LVMTestCase):
 
     def forget_once(self, uuid):
         prepare.forget(self.root, uuid, self.fstab)
-        self.assertTrue(lvm.find(uuid).exported)
+        self.assertTrue(lvm_groups.find(uuid).exported)
         self.assertEqual([], self.disks())
 
     def kill(self, work):
@@ -227,8 +227,8 @@ class PrepareTestCase(base.LVMTestCase):
                 return wrapped
 
             with (
-                mock.patch.object(lvm, 'run', step(lvm.run)),
-                mock.patch.object(raw, 'zero', step(self.zero)),
+                mock.patch.object(lvm_groups, 'run', step(lvm_groups.run)),
+                mock.patch.object(blockcopy, 'zero', step(self.zero)),
                 mock.patch.object(os, 'symlink', step(os.symlink)),
                 mock.patch.object(os, 'unlink', step(os.unlink)),
             ):
@@ -264,21 +264,25 @@ class HealthTestCase(base.LVMTestCase):
         self.addCleanup(base.run, 'blockdev', '--setrw', device)
         self.assertEqual('read-only', health())
         base.run('blockdev', '--setrw', device)
-        base.run('vgchange', '--activate', 'n', lvm.group_name(disk.uuid))
-        base.run('vgexport', lvm.group_name(disk.uuid))
+        base.run(
+            'vgchange', '--activate', 'n', lvm_groups.group_name(disk.uuid)
+        )
+        base.run('vgexport', lvm_groups.group_name(disk.uuid))
         self.assertEqual('missing', health())
-        base.run('vgimport', lvm.group_name(disk.uuid))
+        base.run('vgimport', lvm_groups.group_name(disk.uuid))
         self.assertEqual('ok', health())
-        base.run('vgrename', lvm.group_name(disk.uuid), 'elsewhere')
+        base.run('vgrename', lvm_groups.group_name(disk.uuid), 'elsewhere')
         self.assertEqual('missing', health())
 
     def test_asks_lvm_when_something_has_changed(self):
         (device,) = self.spare
         disk = self.prepared(device)
         discover.inspect(self.root, disk.uuid)
-        with mock.patch.object(lvm, 'report', side_effect=lvm.report) as asked:
-            groups = lvm.Groups(asked)
-            name = lvm.group_name(disk.uuid)
+        with mock.patch.object(
+            lvm_groups, 'report', side_effect=lvm_groups.report
+        ) as asked:
+            groups = lvm_groups.Groups(asked)
+            name = lvm_groups.group_name(disk.uuid)
             for _ in range(3):
                 groups.get(name)
             known = asked.call_count

@@ -19,12 +19,12 @@ from oslo_config import cfg
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
-from nova_diskplacer.agent import domains
-from nova_diskplacer.agent import tuner
+from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import lvs
-from nova_diskplacer.disks import queue
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import libvirt_domains
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -39,7 +39,7 @@ class QueueTest(base.LVMTestCase):
     def settings(self):
         """Return the settings of all queues that there are."""
         return {
-            name: dict(queue.read(name).values)
+            name: dict(block_queue.read(name).values)
             for name in os.listdir('/sys/block')
         }
 
@@ -48,18 +48,18 @@ class QueueTest(base.LVMTestCase):
         uuid = self.prepared(device, zeroed=False).uuid
         self.addCleanup(base.purge, uuid)
         for name in ('volume-1', 'volume-2'):
-            lvs.create(uuid, name, name, 's', 16 * base.MIB)
+            volumes.create(uuid, name, name, 's', 16 * base.MIB)
         disk = discover.inspect(self.root, uuid)
         conf = cfg.ConfigOpts()
         options.register_opts(conf)
         conf([], default_config_files=[])
         state = self.useFixture(fixtures.TempDir()).path
         conf.set_override('state_dir', state, 'diskplacer_agent')
-        server = domains.Domain(
+        server = libvirt_domains.Domain(
             's',
             's',
             {'diskplacer:profile': 'hadoop'},
-            (lvm.device_path(uuid, 'volume-1'),),
+            (groups.device_path(uuid, 'volume-1'),),
             {},
             True,
             False,
@@ -67,17 +67,17 @@ class QueueTest(base.LVMTestCase):
         )
         before = self.settings()
         # not the profile's
-        queue.write(kernel_name(device), 'scheduler', 'none')
-        queue.write(kernel_name(device), 'read_ahead_kb', '64')
+        block_queue.write(kernel_name(device), 'scheduler', 'none')
+        block_queue.write(kernel_name(device), 'read_ahead_kb', '64')
         own = self.settings()[kernel_name(device)]
-        tuner.Tuner(conf).keep([server], [disk])
+        queue_tuner.Tuner(conf).keep([server], [disk])
         after = self.settings()
         now = after.pop(kernel_name(device))
         self.assertEqual('mq-deadline', now['scheduler'])
         self.assertEqual('1024', now['read_ahead_kb'])
         before.pop(kernel_name(device))
         self.assertEqual(before, after)
-        tuner.Tuner(conf).keep([], [disk])
+        queue_tuner.Tuner(conf).keep([], [disk])
         self.assertEqual(own, self.settings()[kernel_name(device)])
 
     def test_a_logical_volume_that_is_not_alone(self):
@@ -86,11 +86,13 @@ class QueueTest(base.LVMTestCase):
         base.run('vgcreate', GROUP, device)
         base.run('lvcreate', '-n', 'one', '-L', '100M', GROUP)
         one = kernel_name(f'/dev/{GROUP}/one')
-        self.assertEqual(kernel_name(device), queue.serving(f'/dev/{one}'))
+        self.assertEqual(
+            kernel_name(device), block_queue.serving(f'/dev/{one}')
+        )
         base.run('lvcreate', '-n', 'two', '-L', '100M', GROUP)
         two = kernel_name(f'/dev/{GROUP}/two')
         error = self.assertRaises(
-            exception.DiskError, queue.serving, f'/dev/{one}'
+            exception.DiskError, block_queue.serving, f'/dev/{one}'
         )
         self.assertIn(two, str(error))
 
@@ -103,7 +105,7 @@ class QueueTest(base.LVMTestCase):
         base.run('lvcreate', '-n', 'one', '-i', '2', '-L', '100M', GROUP)
         one = kernel_name(f'/dev/{GROUP}/one')
         error = self.assertRaises(
-            exception.DiskError, queue.serving, f'/dev/{one}'
+            exception.DiskError, block_queue.serving, f'/dev/{one}'
         )
         self.assertIn('several devices', str(error))
 
@@ -120,4 +122,6 @@ class QueueTest(base.LVMTestCase):
         )  # fmt: skip
         self.addCleanup(base.run, 'cryptsetup', 'close', GROUP)
         mapped = kernel_name(f'/dev/mapper/{GROUP}')
-        self.assertEqual(kernel_name(device), queue.serving(f'/dev/{mapped}'))
+        self.assertEqual(
+            kernel_name(device), block_queue.serving(f'/dev/{mapped}')
+        )

@@ -17,11 +17,11 @@ import threading
 from unittest import mock
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import lv_copies
-from nova_diskplacer.disks import lvm
-from nova_diskplacer.disks import lvs
-from nova_diskplacer.disks import raw
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import copies
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import volumes
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -54,20 +54,20 @@ class VolumesTestCase(base.LVMTestCase):
             self.addCleanup(base.purge, uuid)
 
     def group(self):
-        return lvm.require(self.uuid)
+        return groups.require(self.uuid)
 
     def path(self, name, uuid=None):
-        return lvm.device_path(uuid or self.uuid, name)
+        return groups.device_path(uuid or self.uuid, name)
 
     def create(self, name='volume-1', volume_id='1', size=SIZE):
-        lvs.create(self.uuid, name, volume_id, 'server', size)
+        volumes.create(self.uuid, name, volume_id, 'server', size)
         return self.path(name)
 
     def delete(self, name):
         udev.settle()
-        if lvs.condemn(self.uuid, name):
-            lvs.zero(self.uuid, name)
-        lvs.remove(self.uuid, name, True)
+        if volumes.condemn(self.uuid, name):
+            volumes.zero(self.uuid, name)
+        volumes.remove(self.uuid, name, True)
 
     def assertHolds(self, expected, name, offset=0):
         found = base.read(self.path(name), len(expected), offset)
@@ -119,8 +119,8 @@ class VolumesTestCase(base.LVMTestCase):
         path = self.create()
         base.write(path, base.pattern('before'))
         with open(path, 'rb'):
-            lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
-            lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+            copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+            copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
         self.assertVDisks(
             ('snapshot-1', 's', None, SIZE), ('volume-1', '1', 'server', SIZE)
         )
@@ -145,12 +145,12 @@ class VolumesTestCase(base.LVMTestCase):
     def test_revert_and_clear(self):
         path = self.create()
         base.write(path, base.pattern('before'), 8 * MIB)
-        lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
-        lvs.extend(self.uuid, 'volume-1', 2 * SIZE)
+        copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+        volumes.extend(self.uuid, 'volume-1', 2 * SIZE)
         self.assertZero('volume-1', SIZE)
         base.write(path, base.pattern('after'), 0, 8 * MIB, 2 * SIZE - MIB)
         for _ in range(2):
-            lv_copies.revert(self.uuid, 'volume-1', 'snapshot-1')
+            copies.revert(self.uuid, 'volume-1', 'snapshot-1')
             self.assertHolds(base.pattern('before'), 'volume-1', 8 * MIB)
             self.assertZero('volume-1', 0, 8 * MIB)
             self.assertZero('volume-1', 9 * MIB)
@@ -159,9 +159,9 @@ class VolumesTestCase(base.LVMTestCase):
         with open(path, 'rb'):
             # attached
             for work, *arguments in (
-                (lv_copies.revert, 'snapshot-1'),
-                (lv_copies.clear,),
-                (lvs.shrink, SIZE),
+                (copies.revert, 'snapshot-1'),
+                (copies.clear,),
+                (volumes.shrink, SIZE),
             ):
                 self.assertRaisesRegex(
                     exception.DiskError,
@@ -172,7 +172,7 @@ class VolumesTestCase(base.LVMTestCase):
                     *arguments,
                 )
         for _ in range(2):
-            lv_copies.clear(self.uuid, 'volume-1')
+            copies.clear(self.uuid, 'volume-1')
             self.assertZero('volume-1')
         self.assertHolds(base.pattern('before'), 'snapshot-1', 8 * MIB)
         self.assertVDisks(
@@ -183,14 +183,14 @@ class VolumesTestCase(base.LVMTestCase):
     def test_clone(self):
         path = self.create()
         base.write(path, base.pattern('before'), 8 * MIB)
-        lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+        copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
         base.write(path, base.pattern('after'), 8 * MIB)
         for source, name, seed in (
             ('snapshot-1', 'volume-2', 'before'),
             ('volume-1', 'volume-3', 'after'),
         ):
             for _ in range(2):
-                lv_copies.clone(self.uuid, source, name, name[-1], 2 * SIZE)
+                copies.clone(self.uuid, source, name, name[-1], 2 * SIZE)
             self.assertHolds(base.pattern(seed), name, 8 * MIB)
             self.assertZero(name, 9 * MIB)
             base.write(self.path(name), base.pattern('own'))
@@ -203,7 +203,7 @@ class VolumesTestCase(base.LVMTestCase):
         )
         self.assertRaises(
             exception.DiskError,
-            lv_copies.clone, self.uuid, 'volume-3', 'volume-4', '4', SIZE,
+            copies.clone, self.uuid, 'volume-3', 'volume-4', '4', SIZE,
         )  # fmt: skip
         # what it was cloned from may go
         self.delete('snapshot-1')
@@ -215,13 +215,13 @@ class VolumesTestCase(base.LVMTestCase):
         path = self.create()
         base.write(path, base.pattern('content'), 4 * MIB)
         self.assertRaises(
-            exception.DiskError, lv_copies.copy, self.uuid, 'volume-1', target
+            exception.DiskError, copies.copy, self.uuid, 'volume-1', target
         )
-        lvs.create(target, 'volume-1', '1', 'server', 2 * SIZE)
+        volumes.create(target, 'volume-1', '1', 'server', 2 * SIZE)
         # what a copy that did not finish has left
         base.write(self.path('volume-1', target), base.pattern('old'))
         for _ in range(2):
-            lv_copies.copy(self.uuid, 'volume-1', target)
+            copies.copy(self.uuid, 'volume-1', target)
         copied = self.path('volume-1', target)
         self.assertTrue(
             base.pattern('content') == base.read(copied, MIB, 4 * MIB)
@@ -229,10 +229,10 @@ class VolumesTestCase(base.LVMTestCase):
         self.assertTrue(
             base.is_zero(copied, [(0, 4 * MIB), (5 * MIB, 2 * SIZE - 5 * MIB)])
         )
-        lvs.create(target, 'volume-2', 'x', None, SIZE)
-        lvs.create(self.uuid, 'volume-2', '2', None, SIZE)
+        volumes.create(target, 'volume-2', 'x', None, SIZE)
+        volumes.create(self.uuid, 'volume-2', '2', None, SIZE)
         error = self.assertRaises(
-            exception.DiskError, lv_copies.copy, self.uuid, 'volume-2', target
+            exception.DiskError, copies.copy, self.uuid, 'volume-2', target
         )
         self.assertIn("belongs to 'x'", str(error))
 
@@ -240,10 +240,10 @@ class VolumesTestCase(base.LVMTestCase):
         path = self.create()
         base.write(path, base.pattern('content'))
         for size in (2 * SIZE, 2 * SIZE, SIZE):
-            lvs.extend(self.uuid, 'volume-1', size)
+            volumes.extend(self.uuid, 'volume-1', size)
             self.assertVDisks(('volume-1', '1', 'server', 2 * SIZE))
-        lvs.shrink(self.uuid, 'volume-1', SIZE)
-        lvs.shrink(self.uuid, 'volume-1', SIZE)
+        volumes.shrink(self.uuid, 'volume-1', SIZE)
+        volumes.shrink(self.uuid, 'volume-1', SIZE)
         self.assertVDisks(('volume-1', '1', 'server', SIZE))
         self.assertHolds(base.pattern('content'), 'volume-1')
         self.assertZero('volume-1', MIB)
@@ -251,19 +251,19 @@ class VolumesTestCase(base.LVMTestCase):
     def test_never_more_than_there_is(self):
         free = self.group().free_bytes // (4 * MIB) * 4 * MIB
         self.create('volume-1', '1', free - 4 * SIZE)
-        lvs.create(self.uuid, 'volume-2', '2', None, SIZE)
+        volumes.create(self.uuid, 'volume-2', '2', None, SIZE)
         for call in (
-            (lvs.create, 'volume-3', '3', None, 4 * SIZE),
-            (lvs.extend, 'volume-2', 8 * SIZE),
-            (lv_copies.snapshot, 'volume-1', 'snapshot-1', 's'),
-            (lv_copies.clone, 'volume-2', 'volume-3', '3', 4 * SIZE),
+            (volumes.create, 'volume-3', '3', None, 4 * SIZE),
+            (volumes.extend, 'volume-2', 8 * SIZE),
+            (copies.snapshot, 'volume-1', 'snapshot-1', 's'),
+            (copies.clone, 'volume-2', 'volume-3', '3', 4 * SIZE),
         ):
             work, *arguments = call
             error = self.assertRaises(
                 exception.DiskError, work, self.uuid, *arguments
             )
             self.assertIn('bytes free', str(error))
-        lv_copies.snapshot(self.uuid, 'volume-2', 'snapshot-2', 's')
+        copies.snapshot(self.uuid, 'volume-2', 'snapshot-2', 's')
         held = sum(one.size_bytes for one in self.group().vdisks)
         self.assertLessEqual(held, self.group().size_bytes)
         self.assertEqual(free - 4 * SIZE + 2 * SIZE, held)
@@ -279,23 +279,23 @@ class VolumesTestCase(base.LVMTestCase):
             self.assertZero('volume-1')
 
         def snapshot():
-            lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+            copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
             self.assertVDisks(
                 ('snapshot-1', 's', None, SIZE),
                 ('volume-1', '1', 'server', SIZE),
             )
 
         def extend():
-            lvs.extend(self.uuid, 'volume-1', 2 * SIZE)
+            volumes.extend(self.uuid, 'volume-1', 2 * SIZE)
             self.assertZero('volume-1', SIZE)
 
         def clone():
-            lv_copies.clone(self.uuid, 'snapshot-1', 'volume-2', '2', 2 * SIZE)
+            copies.clone(self.uuid, 'snapshot-1', 'volume-2', '2', 2 * SIZE)
             self.assertHolds(base.pattern('content'), 'volume-2')
             self.assertZero('volume-2', MIB)
 
         def rename():
-            lvs.rename(self.uuid, 'volume-2', 'unmanaged-2', '')
+            volumes.rename(self.uuid, 'volume-2', 'unmanaged-2', '')
             self.assertIn(
                 vdisks.VDisk('unmanaged-2', '', None, 2 * SIZE),
                 self.group().vdisks,
@@ -329,10 +329,10 @@ class VolumesTestCase(base.LVMTestCase):
                 return wrapped
 
             with (
-                mock.patch.object(lvm, 'run', step(lvm.run)),
-                mock.patch.object(raw, 'zero', step(raw.zero)),
-                mock.patch.object(raw, 'copy', step(raw.copy)),
-                mock.patch.object(raw, 'clear', step(raw.clear)),
+                mock.patch.object(groups, 'run', step(groups.run)),
+                mock.patch.object(blockcopy, 'zero', step(blockcopy.zero)),
+                mock.patch.object(blockcopy, 'copy', step(blockcopy.copy)),
+                mock.patch.object(blockcopy, 'clear', step(blockcopy.clear)),
             ):
                 try:
                     return work()
@@ -347,7 +347,7 @@ class ThickVolumesTestCase(VolumesTestCase):
     def test_deleted_snapshot_leaves_nothing(self):
         path = self.create()
         base.write(path, base.pattern('secret'), MIB)
-        lv_copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
+        copies.snapshot(self.uuid, 'volume-1', 'snapshot-1', 's')
         base.write(path, base.pattern('other'), MIB)
         places = base.places(self.uuid, 'snapshot-1')
         self.assertFalse(base.is_zero(self.spare[0], places))
@@ -376,7 +376,7 @@ class ThickVolumesTestCase(VolumesTestCase):
         try:
             self.assertTrue(begun.wait(120))
             for name in ('volume-2', 'volume-3'):
-                lv_copies.clone(self.uuid, 'volume-1', name, name[-1], SIZE)
+                copies.clone(self.uuid, 'volume-1', name, name[-1], SIZE)
         finally:
             ended.set()
             writer.join()
@@ -394,16 +394,16 @@ class ThickVolumesTestCase(VolumesTestCase):
         path = self.create()
         base.write(path, base.pattern('content'))
         for _ in range(2):
-            lvs.rename(self.uuid, 'volume-1', 'unmanaged-1', '')
+            volumes.rename(self.uuid, 'volume-1', 'unmanaged-1', '')
             self.assertVDisks(('unmanaged-1', '', None, SIZE))
         for _ in range(2):
-            lvs.rename(self.uuid, 'unmanaged-1', 'snapshot-2', '2')
+            volumes.rename(self.uuid, 'unmanaged-1', 'snapshot-2', '2')
             self.assertVDisks(('snapshot-2', '2', None, SIZE))
         self.assertHolds(base.pattern('content'), 'snapshot-2')
         self.create('volume-3', '3')
         self.assertRaises(
             exception.DiskError,
-            lvs.rename, self.uuid, 'snapshot-2', 'volume-3', '3',
+            volumes.rename, self.uuid, 'snapshot-2', 'volume-3', '3',
         )  # fmt: skip
 
 
@@ -417,19 +417,19 @@ class ThinVolumesTestCase(VolumesTestCase):
         base.erase(device)
         self.addCleanup(base.erase, device)
         uuid = self.prepared(device, thin=True).uuid
-        group = lvm.require(uuid)
+        group = groups.require(uuid)
         size = group.size_bytes // 3 // (4 * MIB) * 4 * MIB
-        lvs.create(uuid, 'volume-1', '1', None, size)
+        volumes.create(uuid, 'volume-1', '1', None, size)
         path = self.path('volume-1', uuid)
         self.fill(path, size, 'before')
-        lv_copies.snapshot(uuid, 'volume-1', 'snapshot-1', 's')
-        lv_copies.clone(uuid, 'snapshot-1', 'volume-2', '2', size)
+        copies.snapshot(uuid, 'volume-1', 'snapshot-1', 's')
+        copies.clone(uuid, 'snapshot-1', 'volume-2', '2', size)
         self.fill(path, size, 'after')
         self.fill(self.path('volume-2', uuid), size, 'clone')
         data, metadata, health = base.run(
             'lvs', '--noheadings', '-o',
             'data_percent,metadata_percent,lv_health_status',
-            '--separator', '|', f'{group.name}/{lvm.POOL}',
+            '--separator', '|', f'{group.name}/{groups.POOL}',
         ).split('|')  # fmt: skip
         self.assertGreater(float(data), 98)
         self.assertLessEqual(float(data), 100)
@@ -465,27 +465,27 @@ class DirtyVolumesTestCase(base.LVMTestCase):
         base.write(device, base.pattern('old'), *range(MIB, 256 * MIB, MIB))
         self.uuid = self.prepared(device, zeroed=False).uuid
         self.addCleanup(base.purge, self.uuid)
-        path = lvm.device_path(self.uuid, 'volume-1')
-        with mock.patch.object(raw, 'zero', side_effect=Killed):
+        path = groups.device_path(self.uuid, 'volume-1')
+        with mock.patch.object(blockcopy, 'zero', side_effect=Killed):
             self.assertRaises(
-                Killed, lvs.create, self.uuid, 'volume-1', '1', None, SIZE
+                Killed, volumes.create, self.uuid, 'volume-1', '1', None, SIZE
             )
         self.assertFalse(base.is_zero(path, [(MIB, MIB)]))
-        lvs.create(self.uuid, 'volume-1', '1', None, SIZE)
+        volumes.create(self.uuid, 'volume-1', '1', None, SIZE)
         self.assertTrue(base.is_zero(path, [(0, SIZE)]))
         base.write(path, base.pattern('own'), SIZE - MIB)
-        with mock.patch.object(raw, 'zero', side_effect=Killed):
+        with mock.patch.object(blockcopy, 'zero', side_effect=Killed):
             self.assertRaises(
-                Killed, lvs.extend, self.uuid, 'volume-1', 2 * SIZE
+                Killed, volumes.extend, self.uuid, 'volume-1', 2 * SIZE
             )
         self.assertFalse(base.is_zero(path, [(SIZE, SIZE)]))
-        lvs.extend(self.uuid, 'volume-1', 2 * SIZE)
+        volumes.extend(self.uuid, 'volume-1', 2 * SIZE)
         self.assertTrue(base.is_zero(path, [(SIZE, SIZE)]))
         self.assertTrue(
             base.pattern('own') == base.read(path, MIB, SIZE - MIB)
         )
-        lv_copies.clone(self.uuid, 'volume-1', 'volume-2', '2', 3 * SIZE)
-        copied = lvm.device_path(self.uuid, 'volume-2')
+        copies.clone(self.uuid, 'volume-1', 'volume-2', '2', 3 * SIZE)
+        copied = groups.device_path(self.uuid, 'volume-2')
         self.assertTrue(
             base.is_zero(copied, [(0, SIZE - MIB), (SIZE, 2 * SIZE)])
         )

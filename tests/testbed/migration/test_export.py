@@ -30,10 +30,10 @@ from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
-from cinder_vdisk_mapper import room
-from nova_diskplacer import placement
+from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import volume_group
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.placement import client as placement_client
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -87,8 +87,8 @@ class ExportTestCase(testtools.TestCase):
         # there is no database here, and no Placement
         for where, name in (
             (objects.Volume, 'save'),
-            (placement.PlacementClient, 'from_conf'),
-            (room.Room, 'reserve'),
+            (placement_client.PlacementClient, 'from_conf'),
+            (vdisk_reservation.Room, 'reserve'),
         ):
             self.useFixture(fixtures.MockPatchObject(where, name))
         self.useFixture(
@@ -194,7 +194,7 @@ class ExportTestCase(testtools.TestCase):
 
 
 class LVMExportTestCase(ExportTestCase):
-    lvm_options = volume_group.Options(thin=True, zero=False)
+    lvm_options = lvm_prepare.Options(thin=True, zero=False)
 
     def test_killed_while_it_was_exported(self):
         name = f'volume-{self.volume.id}'

@@ -30,11 +30,11 @@ import testtools
 from oslo_config import cfg
 
 from nova_diskplacer import conf as options
-from nova_diskplacer.agent import affinity
-from nova_diskplacer.agent import domains
+from nova_diskplacer.agent import numa_affinity
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import volume_group
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.host import libvirt_domains
 from tests.testbed import hypervisor
 from tests.testbed import numa
 from tests.testbed import udev
@@ -137,7 +137,7 @@ class NUMATest(testtools.TestCase):
                 device(index),
                 medium='hdd',
                 fstab=fstab,
-                lvm_options=volume_group.Options(thin=False, zero=False)
+                lvm_options=lvm_prepare.Options(thin=False, zero=False)
                 if index % 2
                 else None,
             )
@@ -196,11 +196,11 @@ class NUMATest(testtools.TestCase):
         self.conf.set_override(
             'nova_conf', [str(self.path_of_nova_conf)], 'diskplacer_agent'
         )
-        self.affinity = affinity.Affinity(self.conf)
+        self.affinity = numa_affinity.Affinity(self.conf)
 
     def keep(self):
         self.affinity.keep(
-            domains.domains(self.uri), discover.discover(self.root)
+            libvirt_domains.domains(self.uri), discover.discover(self.root)
         )
 
     def threads(self, domain):
@@ -260,7 +260,7 @@ class NUMATest(testtools.TestCase):
         self.keep()
         self.assertOn({1}, self.file)
         # by an agent that has not pinned it
-        self.affinity = affinity.Affinity(self.conf)
+        self.affinity = numa_affinity.Affinity(self.conf)
         self.file.attachDeviceFlags(
             disk_xml(self.vdisk(2), 1), libvirt.VIR_DOMAIN_AFFECT_LIVE
         )
@@ -297,7 +297,7 @@ class NUMATest(testtools.TestCase):
     def test_io_threads_of_disks(self):
         """Why vdisks get none: see the limitations."""
         live = libvirt.VIR_DOMAIN_AFFECT_LIVE
-        (path,) = domains.parse(self.silent.XMLDesc(), True).vdisks
+        (path,) = libvirt_domains.parse(self.silent.XMLDesc(), True).vdisks
         self.silent.addIOThread(2, live)
         self.silent.pinIOThread(2, (False, True), live)
         error = self.assertRaises(

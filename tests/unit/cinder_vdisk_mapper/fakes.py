@@ -17,8 +17,8 @@ import dataclasses
 
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
-from nova_diskplacer import placement
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement import client as placement_client
 from tests.unit.nova_diskplacer.disks import fakes
 
 GIB = vdisks.GIB
@@ -163,7 +163,9 @@ class Placement:
         self.claims = collections.defaultdict(dict)
         self.projects = {}
         self.offered = {
-            disk.uuid: {placement.GB: {'total': disk.total_gb, 'reserved': 0}}
+            disk.uuid: {
+                placement_client.GB: {'total': disk.total_gb, 'reserved': 0}
+            }
             for disk in disks
         }
         self.generation = 0
@@ -187,16 +189,16 @@ class Placement:
 
     def room_of(self, disk):
         """Return the GiB of a disk that are offered and not claimed."""
-        offered = self.offered[disk][placement.GB]
+        offered = self.offered[disk][placement_client.GB]
         used = sum(self.claims[disk].values())
         return offered['total'] - offered['reserved'] - used
 
     def allocations(self, consumer):
         self._answer()
-        return placement.Allocations(
+        return placement_client.Allocations(
             self.projects.get(consumer),
             {
-                disk: {placement.GB: claims[consumer]}
+                disk: {placement_client.GB: claims[consumer]}
                 for disk, claims in self.claims.items()
                 if consumer in claims
             },
@@ -205,7 +207,7 @@ class Placement:
     def provider_allocations(self, uuid):
         self._answer()
         return {
-            server: {placement.GB: gb}
+            server: {placement_client.GB: gb}
             for server, gb in self.claims[uuid].items()
         }
 
@@ -213,7 +215,7 @@ class Placement:
         self._answer()
         if uuid not in self.offered:
             return None
-        return placement.Provider(uuid, uuid, 0, 'node', 'node')
+        return placement_client.Provider(uuid, uuid, 0, 'node', 'node')
 
     def inventories(self, uuid):
         self._answer()

@@ -28,19 +28,19 @@ from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import room
-from cinder_vdisk_mapper import servers
+from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer import placement
-from nova_diskplacer.disks import ledger
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import ledger
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
 
 def server(uuid='server', **request):
     """Return a server; ``request`` is what its flavor asks for."""
-    return servers.Server(
+    return nova_api.Server(
         uuid,
         fakes.PROJECT,
         'host',
@@ -81,7 +81,7 @@ class BindingTestCase(testtools.TestCase):
     def reserved(self):
         """Return the reserved GiB of each disk."""
         return {
-            disk: offered[placement.GB]['reserved']
+            disk: offered[placement_client.GB]['reserved']
             for disk, offered in self.placement.offered.items()
         }
 
@@ -100,7 +100,7 @@ class LockTestCase(BindingTestCase):
     def setUp(self):
         super().setUp()
         self.held = []
-        lock = room.lock
+        lock = vdisk_reservation.lock
 
         @contextlib.contextmanager
         def noted(name):
@@ -112,7 +112,9 @@ class LockTestCase(BindingTestCase):
                     self.held.remove(name)
 
         self.useFixture(
-            fixtures.MonkeyPatch('cinder_vdisk_mapper.room.lock', noted)
+            fixtures.MonkeyPatch(
+                'cinder_vdisk_mapper.vdisk_reservation.lock', noted
+            )
         )
         self.seen = []
         self.backend.changed = lambda: self.seen.append(set(self.held))
@@ -233,13 +235,13 @@ class BindTestCase(BindingTestCase):
 
     def test_again(self):
         self.assertEqual('a', self.binder.bind(wanted()))
-        self.placement.offered['a'][placement.GB]['reserved'] = 0
+        self.placement.offered['a'][placement_client.GB]['reserved'] = 0
         self.assertEqual('a', self.binder.bind(wanted()))
         self.assertEqual({'a': 10, 'b': 0, 'c': 0}, self.reserved())
 
     def test_again_when_the_room_is_gone(self):
         self.binder.bind(wanted(size_gb=60))
-        self.placement.offered['a'][placement.GB]['reserved'] = 0
+        self.placement.offered['a'][placement_client.GB]['reserved'] = 0
         self.placement.claim('other', {'a': 50})
         self.assertRefused('holds more than it has room', wanted(size_gb=60))
 

@@ -26,10 +26,10 @@ from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import driver
-from cinder_vdisk_mapper import servers
+from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import internals
-from nova_diskplacer import placement
 from nova_diskplacer.exception import DiskError
+from nova_diskplacer.placement import client as placement_client
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
@@ -67,9 +67,9 @@ class DriverTestCase(testtools.TestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         patch = mock.patch.object(
-            servers,
+            nova_api,
             'get',
-            side_effect=lambda context, uuid: servers.Server(
+            side_effect=lambda context, uuid: nova_api.Server(
                 uuid, fakes.PROJECT, 'node', None
             ),
         )
@@ -285,7 +285,8 @@ class VolumeTestCase(DriverTestCase):
             (vdisk,) = self.driver.backend.known['a'].vdisks
             self.assertEqual(10, vdisk.size_gb)
             self.assertEqual(
-                10, self.placement.offered['a'][placement.GB]['reserved']
+                10,
+                self.placement.offered['a'][placement_client.GB]['reserved'],
             )
             self.driver.delete_volume(what)
 

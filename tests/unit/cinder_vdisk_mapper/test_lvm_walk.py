@@ -30,11 +30,11 @@ from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
-from nova_diskplacer.disks import lv_steps
-from nova_diskplacer.disks import lvm
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import steps
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
-from tests.unit.nova_diskplacer.disks import fake_lvm
+from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
 
 UUID = fake_lvm.UUID
 ZERO = fake_lvm.ZERO
@@ -59,7 +59,7 @@ class World(fixtures.Fixture):
     def _setUp(self):
         self.lvm = self.useFixture(fake_lvm.FakeLVM(content=self.content))
         if self.content == ZERO:
-            lv_steps.mark_zeroed(UUID)
+            steps.mark_zeroed(UUID)
         self.addCleanup(
             privsep_lvm.context.set_client_mode,
             privsep_lvm.context.client_mode,
@@ -222,31 +222,33 @@ class WalkTestCase(testtools.TestCase):
 
     def assertNothingOfOthers(self, world):
         """What may be used holds the volume's bytes and zeros only."""
-        for vdisk in lvm.require(UUID).vdisks:
+        for vdisk in groups.require(UUID).vdisks:
             if vdisk.whole:
                 self.assertTrue({*world.lvm.read(vdisk.name)} <= {'own', ZERO})
         for volume in (world.volume, world.clone):
             name = f'volume-{volume.id}'
-            found = lvm.require(UUID).find(name)
+            found = groups.require(UUID).find(name)
             self.assertEqual(
                 found is not None and found.vdisk.whole,
                 world.attachable(volume),
             )
 
     def assertHolds(self, world, expected):
-        held = lvm.require(UUID).vdisks
+        held = groups.require(UUID).vdisks
         self.assertEqual({one.name for one in held}, {*expected})
         for vdisk in held:
             self.assertTrue(vdisk.whole)
             self.assertEqual(expected[vdisk.name], world.lvm.read(vdisk.name))
         self.assertEqual(
             sum(vdisk.size_gb for vdisk in held),
-            world.placement.offered[UUID][fakes.placement.GB]['reserved'],
+            world.placement.offered[UUID][fakes.placement_client.GB][
+                'reserved'
+            ],
         )
 
     def assertNothingIsLeft(self, world):
         """All is free, and the next volume reads as zeros."""
-        self.assertEqual((), lvm.require(UUID).vdisks)
+        self.assertEqual((), groups.require(UUID).vdisks)
         world.driver.backend.create(UUID, 'volume-9', '9', None, 5)
         self.assertEqual({ZERO}, {*world.lvm.read('volume-9')})
 

@@ -16,9 +16,9 @@ from unittest import mock
 
 from cinder import exception as cinder_exc
 
-from cinder_vdisk_mapper import locations
+from cinder_vdisk_mapper import location_info
 from nova_diskplacer import exception
-from nova_diskplacer import placement
+from nova_diskplacer.placement import client as placement_client
 from tests.unit.cinder_vdisk_mapper import test_driver
 
 
@@ -49,7 +49,7 @@ class MigrationTestCase(test_driver.DriverTestCase):
         return {
             'host': 'node@ssd#vdisk',
             'capabilities': {
-                'location_info': str(locations.Location(**location))
+                'location_info': str(location_info.Location(**location))
             },
         }
 
@@ -62,7 +62,7 @@ class MigrationTestCase(test_driver.DriverTestCase):
     def reserved(self):
         """Return the reserved GiB of disks a and b."""
         return tuple(
-            self.placement.offered[disk][placement.GB]['reserved']
+            self.placement.offered[disk][placement_client.GB]['reserved']
             for disk in 'ab'
         )
 

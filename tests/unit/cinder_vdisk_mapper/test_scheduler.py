@@ -20,8 +20,8 @@ import testtools
 from cinder import context
 from cinder.scheduler.filters import capacity_filter
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import scheduler
-from cinder_vdisk_mapper import servers
 
 SERVER = str(uuid.uuid4())
 BLANK = f'{SERVER}-blank-vol'
@@ -54,9 +54,9 @@ class LocalityTestCase(FilterTestCase):
     def setUp(self):
         super().setUp()
         patch = mock.patch.object(
-            servers,
+            nova_api,
             'get',
-            return_value=servers.Server(SERVER, 'project', 'host1', None),
+            return_value=nova_api.Server(SERVER, 'project', 'host1', None),
         )
         self.get = patch.start()
         self.addCleanup(patch.stop)
@@ -118,9 +118,9 @@ class LocalityTestCase(FilterTestCase):
 
     def test_refused(self):
         for answer in (
-            servers.Server(SERVER, 'other', 'host1', None),
-            servers.Server(SERVER, 'project', None, None),
-            servers.NovaError('away'),
+            nova_api.Server(SERVER, 'other', 'host1', None),
+            nova_api.Server(SERVER, 'project', None, None),
+            nova_api.NovaError('away'),
         ):
             self.get.side_effect = [answer]
             for name, hints in ((BLANK, None), ('data', HINT)):

@@ -25,7 +25,7 @@ from cinder_vdisk_mapper.backend import filesystem
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 
 GIB = vdisks.GIB
 

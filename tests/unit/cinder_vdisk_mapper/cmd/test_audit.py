@@ -17,18 +17,20 @@ import sys
 import unittest
 from unittest import mock
 
-from cinder_vdisk_mapper import audit
+from cinder_vdisk_mapper.audit import comparison
 from cinder_vdisk_mapper.cmd import audit as cmd
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 
-ORPHAN = audit.Finding(
-    'orphan', 'd1', 'volume-1', '1', '2 GiB', audit.DELETE, ''
+ORPHAN = comparison.Finding(
+    'orphan', 'd1', 'volume-1', '1', '2 GiB', comparison.DELETE, ''
 )
-SIZE = audit.Finding(
-    'wrong-size', 'd1', 'volume-2', '2', 'small', audit.EXTEND, ''
+SIZE = comparison.Finding(
+    'wrong-size', 'd1', 'volume-2', '2', 'small', comparison.EXTEND, ''
 )
-LOST = audit.Finding('lost', 'd2', 'volume-3', '3', 'nowhere', '', 'mourn')
+LOST = comparison.Finding(
+    'lost', 'd2', 'volume-3', '3', 'nowhere', '', 'mourn'
+)
 
 
 class Host:

@@ -12,9 +12,9 @@
 
 """Servers as libvirt keeps and describes them, for tests."""
 
-from nova_diskplacer.agent import cpus
-from nova_diskplacer.agent import domains
-from nova_diskplacer.agent import pinning
+from nova_diskplacer.agent import numa_pinning
+from nova_diskplacer.host import cpus
+from nova_diskplacer.host import libvirt_domains
 
 UUID = '5f0c0f36-8b8e-4f7e-8d54-0a1a4c3d2e10'
 
@@ -53,10 +53,10 @@ class Guest:
     @property
     def threads(self):
         return (
-            *(pinning.Thread('vcpu', one) for one in range(self.vcpus)),
-            pinning.Thread('emulator', 0),
+            *(numa_pinning.Thread('vcpu', one) for one in range(self.vcpus)),
+            numa_pinning.Thread('emulator', 0),
             *(
-                pinning.Thread('iothread', one + 1)
+                numa_pinning.Thread('iothread', one + 1)
                 for one in range(self.iothreads)
             ),
         )
@@ -75,13 +75,13 @@ class Guest:
 
     def apply(self, steps):
         for step in steps:
-            if isinstance(step, pinning.Mark):
+            if isinstance(step, numa_pinning.Mark):
                 self.mark = step.node
             else:
                 self.pins[step.thread] = step.cpus
 
     def seen(self):
-        return domains.parse(self.XMLDesc(), True)
+        return libvirt_domains.parse(self.XMLDesc(), True)
 
     def XMLDesc(self):  # noqa: N802
         pins = ''.join(
@@ -96,8 +96,9 @@ class Guest:
         mark = confined = threads = ''
         if self.mark is not None:
             mark = (
-                f'<diskplacer:affinity xmlns:diskplacer="{pinning.NAMESPACE}"'
-                f' node="{self.mark}"/>'
+                '<diskplacer:affinity '
+                f'xmlns:diskplacer="{numa_pinning.NAMESPACE}" '
+                f'node="{self.mark}"/>'
             )
         if self.confined is not None:
             confined = f'cpuset="{cpus.render(self.confined)}"'
@@ -141,10 +142,10 @@ class Guest:
         self._pin('iothread', number, allowed)
 
     def setMetadata(self, kind, text, prefix, uri, flags):  # noqa: N802
-        assert uri == pinning.NAMESPACE
+        assert uri == numa_pinning.NAMESPACE
         self.mark = int(text.split('"')[1]) if text else None
 
     def _pin(self, kind, number, allowed):
-        self.pins[pinning.Thread(kind, number)] = frozenset(
+        self.pins[numa_pinning.Thread(kind, number)] = frozenset(
             cpu for cpu, may in enumerate(allowed) if may
         )

@@ -13,7 +13,7 @@
 from oslotest import base
 
 from nova_diskplacer import reports
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory
 from nova_diskplacer.agent import reporter
 from tests.unit.nova_diskplacer.agent import test_service
 
@@ -36,7 +36,7 @@ class ReporterTest(base.BaseTestCase):
     def tell(self, pressure=0, asked=False, **disk):
         """Return what the agent sends: a report, a heartbeat or None."""
         self.sent.clear()
-        offer = reconcile.Offer(
+        offer = inventory.Offer(
             test_service.make_disk('a', **disk), test_service.FIGURES
         )
         self.reporter.tell('root', None, [offer], {'a': pressure}, asked)

@@ -17,13 +17,13 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer import exception
-from nova_diskplacer import publish
-from nova_diskplacer.agent import reconcile
+from nova_diskplacer.agent import inventory as agent_inventory
 from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement import inventory
 
-FIGURES = publish.Figures(100, 10, 20, 150, 30)
+FIGURES = inventory.Figures(100, 10, 20, 150, 30)
 
 
 def make_disk(uuid, **values):
@@ -53,27 +53,30 @@ class AsSeenTest(base.BaseTestCase):
             vdisks=(vdisks.VDisk('volume-1', '1', None, 1 << 30),),
         )
         self.assertEqual(
-            [reconcile.Offer(now, FIGURES)],
-            service.as_seen([reconcile.Offer(before, FIGURES)], [now]),
+            [agent_inventory.Offer(now, FIGURES)],
+            service.as_seen([agent_inventory.Offer(before, FIGURES)], [now]),
         )
 
     def test_a_disk_that_placement_does_not_know_is_left_out(self):
         a, b = make_disk('a'), make_disk('b')
-        seen = service.as_seen([reconcile.Offer(a, FIGURES)], [a, b])
+        seen = service.as_seen([agent_inventory.Offer(a, FIGURES)], [a, b])
         self.assertEqual([a], [offer.disk for offer in seen])
 
     def test_a_disk_that_is_gone_is_left_out(self):
         a, b = make_disk('a'), make_disk('b')
-        offers = [reconcile.Offer(a, FIGURES), reconcile.Offer(b, FIGURES)]
+        offers = [
+            agent_inventory.Offer(a, FIGURES),
+            agent_inventory.Offer(b, FIGURES),
+        ]
         seen = service.as_seen(offers, [b])
         self.assertEqual([b], [offer.disk for offer in seen])
 
     def test_a_foreign_disk_stays_foreign(self):
-        foreign = make_disk('a', health=reconcile.FOREIGN)
+        foreign = make_disk('a', health=agent_inventory.FOREIGN)
         seen = service.as_seen(
-            [reconcile.Offer(foreign, FIGURES)], [make_disk('a')]
+            [agent_inventory.Offer(foreign, FIGURES)], [make_disk('a')]
         )
-        self.assertEqual(reconcile.FOREIGN, seen[0].disk.health)
+        self.assertEqual(agent_inventory.FOREIGN, seen[0].disk.health)
 
 
 class FindTest(base.BaseTestCase):

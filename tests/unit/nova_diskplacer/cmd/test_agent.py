@@ -18,8 +18,8 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.agent import restore
 from nova_diskplacer.cmd import agent
-from nova_diskplacer.contention import restoring
 
 
 class TestRestore(testtools.TestCase):
@@ -30,7 +30,7 @@ class TestRestore(testtools.TestCase):
         self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.restored = []
         self.useFixture(
-            fixtures.MockPatchObject(restoring, 'restore', self.restore)
+            fixtures.MockPatchObject(restore, 'restore', self.restore)
         )
         # the process's own, which others have registered options on
         self.useFixture(

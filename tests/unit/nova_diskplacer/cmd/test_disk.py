@@ -28,11 +28,11 @@ from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import disk
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import io_model
-from nova_diskplacer.disks import lvs
 from nova_diskplacer.disks import prepare
-from nova_diskplacer.disks import vdisks
-from nova_diskplacer.disks import volume_group
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.disks.measure import io_model
 from tests.unit.nova_diskplacer.disks import fakes
 
 UUIDS = [
@@ -145,7 +145,7 @@ class DiskTestCase(testtools.TestCase):
         self.patch(discover, 'inspect', return_value=self.disks[0])
         self.patch(discover, 'kind_of', return_value=discover.LVM)
         self.patch(os, 'geteuid', return_value=0)
-        delete = self.patch(lvs, 'delete')
+        delete = self.patch(volumes, 'delete')
         status, output = self.run_disk('remove-vdisk', UUIDS[0], 'volume-v')
         self.assertEqual((0, 'volume-v was removed\n'), (status, output))
         delete.assert_called_once_with(UUIDS[0], 'volume-v')
@@ -191,7 +191,7 @@ class DiskTestCase(testtools.TestCase):
             ),
             (
                 ('--backend', 'lvm'),
-                (None, None, False, '/etc/fstab', volume_group.Options()),
+                (None, None, False, '/etc/fstab', lvm_prepare.Options()),
             ),
             (
                 '--backend lvm --thin --no-zero'.split(),
@@ -200,7 +200,7 @@ class DiskTestCase(testtools.TestCase):
                     None,
                     False,
                     '/etc/fstab',
-                    volume_group.Options(thin=True, zero=False),
+                    lvm_prepare.Options(thin=True, zero=False),
                 ),
             ),
         ):

@@ -25,10 +25,10 @@ from oslotest import base
 from requests_mock.contrib import fixture as requests_mock_fixture
 
 from nova_diskplacer import conf
-from nova_diskplacer import placement
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.cmd import map as map_
+from nova_diskplacer.placement import client as placement_client
 
 NOVA = 'http://nova.test/v2.1'
 SERVER = '6e0a4c1c-3c0f-4d0e-9a33-0f6a4dd0c1f3'
@@ -59,13 +59,15 @@ class GuestConfigTest(base.BaseTestCase):
         self.useFixture(fixtures.MockPatchObject(conf, 'CONF', options))
         for name in ('configure', 'transport'):
             self.useFixture(fixtures.MockPatchObject(common, name))
-        client = mock.create_autospec(placement.PlacementClient)
+        client = mock.create_autospec(placement_client.PlacementClient)
         client.provider_by_name.side_effect = {
             'compute-1': types.SimpleNamespace(uuid='root')
         }.get
         self.useFixture(
             fixtures.MockPatchObject(
-                placement.PlacementClient, 'from_conf', return_value=client
+                placement_client.PlacementClient,
+                'from_conf',
+                return_value=client,
             )
         )
         self.hear = self.useFixture(

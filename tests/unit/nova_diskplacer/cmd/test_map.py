@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
-from nova_diskplacer import pairing
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.cmd import map as map_
+from nova_diskplacer.cmd import match_claims
 
 HOSTS = {'a1': 'host-a', 'a2': 'host-a', 'b1': 'host-b'}
 
@@ -63,8 +63,8 @@ class SnapshotTest(base.BaseTestCase):
         servers = map_.assemble({'a1': {'s1': 10}}, {'host-a': heard}, HOSTS)
         self.assertEqual(
             [
-                pairing.Row(None, None, 'a1', 5, 'unclaimed', 'v2'),
-                pairing.Row('v1', 'a1', 'a1', 10, 'ok'),
+                match_claims.Row(None, None, 'a1', 5, 'unclaimed', 'v2'),
+                match_claims.Row('v1', 'a1', 'a1', 10, 'ok'),
             ],
             [row for server in servers for row in server.rows],
         )
@@ -159,14 +159,22 @@ class ShowTest(base.BaseTestCase):
             map_.ServerMap(
                 's1',
                 'host-a',
-                [pairing.Row('v1', 'a1', 'a2', 10, pairing.MISMATCH)],
+                [
+                    match_claims.Row(
+                        'v1', 'a1', 'a2', 10, match_claims.MISMATCH
+                    )
+                ],
             ),
             map_.ServerMap(
                 None,
                 'host-a',
                 [
-                    pairing.Row('v2', None, 'a1', 5, pairing.UNCLAIMED),
-                    pairing.Row(None, None, 'a1', 5, pairing.UNCLAIMED, 'v3'),
+                    match_claims.Row(
+                        'v2', None, 'a1', 5, match_claims.UNCLAIMED
+                    ),
+                    match_claims.Row(
+                        None, None, 'a1', 5, match_claims.UNCLAIMED, 'v3'
+                    ),
                 ],
             ),
         ],
@@ -265,7 +273,7 @@ class PressureTest(base.BaseTestCase):
         )
 
     def test_a_claim_shows_the_pressure_on_the_claimed_disk(self):
-        row = pairing.Row(None, 'b1', None, 5, pairing.PENDING)
+        row = match_claims.Row(None, 'b1', None, 5, match_claims.PENDING)
         text = map_._table(
             map_.Map(
                 [map_.ServerMap('s1', 'host-b', [row])],

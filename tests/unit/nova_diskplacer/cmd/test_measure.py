@@ -23,14 +23,14 @@ from oslo_config import cfg
 
 from nova_diskplacer import conf
 from nova_diskplacer import exception
-from nova_diskplacer.agent import domains
 from nova_diskplacer.cmd import measure
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import fio
-from nova_diskplacer.disks import io_model
-from nova_diskplacer.disks import lvs
-from nova_diskplacer.disks import scratch
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.disks.measure import fio
+from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.disks.measure import tempspace
+from nova_diskplacer.host import libvirt_domains
 from tests.unit.nova_diskplacer.disks import fakes
 
 UUIDS = [
@@ -72,7 +72,7 @@ class MeasureTestCase(testtools.TestCase):
         self.patch(os, 'geteuid', return_value=0)
         self.patch(discover, 'discover', side_effect=lambda _: self.disks)
         self.patch(fio, 'Fio', FakeFio)
-        self.patch(scratch, 'space', self.make_space)
+        self.patch(tempspace, 'space', self.make_space)
         self.patch(measure, '_alone', return_value=contextlib.nullcontext())
         self.patch(measure, '_root_cgroup', return_value='/cgroup')
         self.patch(
@@ -82,8 +82,10 @@ class MeasureTestCase(testtools.TestCase):
                 {uuid: model}
             ),
         )
-        self.libvirt = self.patch(domains, 'load', return_value=object())
-        self.domains = self.patch(domains, 'domains', return_value=[])
+        self.libvirt = self.patch(
+            libvirt_domains, 'load', return_value=object()
+        )
+        self.domains = self.patch(libvirt_domains, 'domains', return_value=[])
 
     def patch(self, *args, **kwargs):
         patch = mock.patch.object(*args, **kwargs)
@@ -119,7 +121,7 @@ class MeasureTestCase(testtools.TestCase):
 
     def server(self, running=True):
         path = f'/disks/{UUIDS[0]}/vdisks/volume-v'
-        server = domains.Domain(
+        server = libvirt_domains.Domain(
             'server', 'x', {}, (path,), {}, running, False, ''
         )
         self.domains.return_value = [server]
@@ -205,7 +207,7 @@ class MeasureTestCase(testtools.TestCase):
 
     def test_what_was_left_is_no_vdisk(self):
         self.libvirt.return_value = None
-        self.hold(vdisks.VDisk(lvs.SCRATCH, '', None, GIB))
+        self.hold(vdisks.VDisk(volumes.SCRATCH, '', None, GIB))
         self.assertEqual(0, self.run_measure(UUIDS[0])[0])
 
     def test_interrupted(self):

@@ -25,9 +25,9 @@ from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.cmd import screen
-from nova_diskplacer.contention import inquiry
-from nova_diskplacer.contention import snapshot
-from tests.unit.nova_diskplacer.contention import rounds
+from nova_diskplacer.monitor import status
+from nova_diskplacer.monitor import status_socket
+from tests.unit.nova_diskplacer.monitor import example
 
 
 def text(state, now=1000.0, width=None, height=None):
@@ -37,7 +37,7 @@ def text(state, now=1000.0, width=None, height=None):
 
 def changed(pairs=(), **changes):
     """Return the example with other columns of pairs, and fields."""
-    state = rounds.take()()
+    state = example.take()()
     columns = dataclasses.replace(state.pairs, **dict(pairs))
     return dataclasses.replace(state, pairs=columns, **changes)
 
@@ -48,10 +48,10 @@ def many(disks, servers):
     pairs = tuple(
         sorted((f's{n:07d}-0000', names[n % disks]) for n in range(servers))
     )
-    return rounds.take(
-        round=rounds.round_(1.0, pairs, range(servers)),
+    return example.take(
+        round=example.round_(1.0, pairs, range(servers)),
         states={
-            name: rounds.state(name, f'sd{n}', warnings=('it is slow',) * 2)
+            name: example.state(name, f'sd{n}', warnings=('it is slow',) * 2)
             for n, name in enumerate(names)
         },
         decision=None,
@@ -61,25 +61,25 @@ def many(disks, servers):
 
 class ScreenTest(base.BaseTestCase):
     def test_disks_and_servers_with_the_busiest_first(self):
-        lines = text(rounds.take()()).splitlines()
+        lines = text(example.take()()).splitlines()
         (disks,) = [n for n, line in enumerate(lines) if 'DEVICE' in line]
-        self.assertIn(rounds.HDD, lines[disks + 1])
-        self.assertIn(rounds.NVME, lines[disks + 2])
+        self.assertIn(example.HDD, lines[disks + 1])
+        self.assertIn(example.NVME, lines[disks + 2])
         (servers,) = [n for n, line in enumerate(lines) if 'BUDGET' in line]
         self.assertEqual(
-            [rounds.LONG, rounds.SMALL, rounds.SMALL, rounds.BACKUP],
+            [example.LONG, example.SMALL, example.SMALL, example.BACKUP],
             [line.split()[0] for line in lines[servers + 1 :]],
         )
 
     def test_what_is_told_of_a_disk(self):
         (row,) = [
             line.split()
-            for line in text(rounds.take()()).splitlines()
-            if line.startswith(rounds.HDD)
+            for line in text(example.take()()).splitlines()
+            if line.startswith(example.HDD)
         ]
         self.assertEqual(
             [
-                rounds.HDD, 'sda', '101.0', '50.5', '75%', '12.5', '8.0',
+                example.HDD, 'sda', '101.0', '50.5', '75%', '12.5', '8.0',
                 '67.0', '50%', 'bfq',
             ],
             row,
@@ -88,19 +88,19 @@ class ScreenTest(base.BaseTestCase):
     def test_what_is_told_of_a_server(self):
         row, *_ = [
             line.split()
-            for line in text(rounds.take()()).splitlines()
-            if line.startswith(rounds.LONG)
+            for line in text(example.take()()).splitlines()
+            if line.startswith(example.LONG)
         ]
         self.assertEqual(
             [
-                rounds.LONG, 'instance-00000001', 'sda', '100.0', '50.0',
+                example.LONG, 'instance-00000001', 'sda', '100.0', '50.0',
                 '1500', '1.0', '5', '2.97', 'seeks',
             ],
             row,
         )  # fmt: skip
 
     def test_notes_say_what_is_wrong(self):
-        shown = text(rounds.take()())
+        shown = text(example.take()())
         for note in (
             '! sda (0a4c7a40): temperature is 61 °C',
             '! nvme0n1 (77c1d2e3): weights do nothing: io.cost has no model',
@@ -111,19 +111,19 @@ class ScreenTest(base.BaseTestCase):
 
     def test_notes_name_disks_that_are_hung(self):
         note = '! sda (0a4c7a40) is hung: it does not answer'
-        self.assertNotIn(note, text(rounds.take()()))
-        self.assertIn(note, text(rounds.take(hung=[rounds.HDD])()))
+        self.assertNotIn(note, text(example.take()()))
+        self.assertIn(note, text(example.take(hung=[example.HDD])()))
 
     def test_an_agent_that_is_stuck_is_pointed_out(self):
-        state = rounds.take()()
+        state = example.take()()
         self.assertNotIn('ago', text(state, now=1002.0))
         self.assertIn('The last round is 60 s ago!', text(state, now=1060.0))
 
     def test_that_nothing_is_decided_is_said_unless_it_is_wanted(self):
         note = 'weights cannot be decided'
-        self.assertNotIn(note, text(rounds.take()()))
-        self.assertIn(note, text(rounds.take(decision=None)()))
-        self.assertNotIn(note, text(rounds.take(decision=None, mode='off')()))
+        self.assertNotIn(note, text(example.take()()))
+        self.assertIn(note, text(example.take(decision=None)()))
+        self.assertNotIn(note, text(example.take(decision=None, mode='off')()))
 
     def test_before_the_first_round(self):
         self.assertIn('not finished its first round', text(None))
@@ -190,7 +190,7 @@ class TopTest(base.BaseTestCase):
             )
 
     def serve(self, take):
-        server = inquiry.serve(self.dir, take)
+        server = status_socket.serve(self.dir, take)
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
 
@@ -199,15 +199,15 @@ class TopTest(base.BaseTestCase):
         return args.handler(self.conf, args)
 
     def test_once(self):
-        self.serve(rounds.take())
+        self.serve(example.take())
         self.assertEqual(0, self.top('--once'))
         self.assertEqual(1, self.stdout.getvalue().count('BUDGET'))
 
     def test_json_has_all_that_the_agent_knows(self):
-        self.serve(rounds.take())
+        self.serve(example.take())
         self.assertEqual(0, self.top('--once', '--format', 'json'))
         self.assertEqual(
-            rounds.take()(), snapshot.from_json(self.stdout.getvalue())
+            example.take()(), status.from_json(self.stdout.getvalue())
         )
         self.assertEqual(2, json.loads(self.stdout.getvalue())['version'])
 

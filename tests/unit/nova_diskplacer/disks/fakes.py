@@ -13,7 +13,7 @@
 """Disks that exist on paper only."""
 
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
 
 GIB = vdisks.GIB
 

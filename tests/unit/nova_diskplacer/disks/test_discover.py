@@ -24,8 +24,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import looks
-from nova_diskplacer.disks import sysfs
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.host import sysfs
 
 
 class TestCase(testtools.TestCase):

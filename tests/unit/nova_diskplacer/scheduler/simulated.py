@@ -16,7 +16,7 @@ import collections
 import dataclasses
 
 from nova_diskplacer import flavor
-from nova_diskplacer import placement
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import fleet
 from tests.unit.nova_diskplacer.scheduler import fakes
 
@@ -47,7 +47,11 @@ class Placement:
         )
 
     def room_gb(self, disk):
-        return disk.total_gb - disk.reserved_gb - self.used(disk, placement.GB)
+        return (
+            disk.total_gb
+            - disk.reserved_gb
+            - self.used(disk, placement_client.GB)
+        )
 
     def slots(self, disk, request):
         """How many vdisks of the request fit on a disk."""
@@ -55,7 +59,7 @@ class Placement:
             return 0
         slots = self.room_gb(disk) // request.vdisk_gb
         if request.vdisk_mbps:
-            free = disk.total_mbps - self.used(disk, placement.MBPS)
+            free = disk.total_mbps - self.used(disk, placement_client.MBPS)
             slots = min(slots, free // request.vdisk_mbps)
         return slots
 
@@ -63,10 +67,10 @@ class Placement:
         """Claim all or nothing; say whether it worked."""
         for name, asked in allocations.items():
             disk = self.disks[name]
-            if self.room_gb(disk) < asked.get(placement.GB, 0):
+            if self.room_gb(disk) < asked.get(placement_client.GB, 0):
                 return False
-            free = disk.total_mbps - self.used(disk, placement.MBPS)
-            if free < asked.get(placement.MBPS, 0):
+            free = disk.total_mbps - self.used(disk, placement_client.MBPS)
+            if free < asked.get(placement_client.MBPS, 0):
                 return False
         self.allocations[consumer] = allocations
         return True
@@ -98,9 +102,9 @@ class Placement:
         return {
             disk.uuid: fleet.Capacity(
                 disk.total_gb - disk.reserved_gb,
-                self.used(disk, placement.GB),
+                self.used(disk, placement_client.GB),
                 disk.total_mbps,
-                self.used(disk, placement.MBPS),
+                self.used(disk, placement_client.MBPS),
             )
             for disk in disks
         }

@@ -25,7 +25,7 @@ from nova.scheduler.filters import numa_topology_filter
 from nova_diskplacer.scheduler import claims
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import fleet as fleets
-from nova_diskplacer.scheduler import recent
+from nova_diskplacer.scheduler import pending_numa_claims
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
 from tests.unit.nova_diskplacer.scheduler import simulated
@@ -44,15 +44,15 @@ class ClaimsTestCase(unittest.TestCase):
         self.tried = []
         self.refuse = 0
         for where, name, value in (
-            (filters.listener, 'get_fleet', lambda: self.fleet),
-            (filters.bound, 'volumes', lambda *_: []),
-            (filters.capacities, 'of_host', self._look),
-            (filters.capacities, 'with_room', self.placement.with_room),
+            (filters.report_listener, 'get_fleet', lambda: self.fleet),
+            (filters.attached_volumes, 'volumes', lambda *_: []),
+            (filters.placement_queries, 'of_host', self._look),
+            (filters.placement_queries, 'with_room', self.placement.with_room),
         ):
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        self.addCleanup(recent.RECENT.clear)
+        self.addCleanup(pending_numa_claims.RECENT.clear)
         self.scheduler = schedulers.Scheduler(
             self._claim, self.placement.allocations.pop
         )
@@ -203,7 +203,9 @@ class HoldsTest(ClaimsTestCase):
             self.assertEqual(0, self.held())
             for host in self.hosts:
                 topology = host.numa_topology
-                self.assertIs(topology, recent.RECENT.topology(host))
+                self.assertIs(
+                    topology, pending_numa_claims.RECENT.topology(host)
+                )
             self.delete_all()
 
     def schedule_numa(self, *servers):

@@ -22,10 +22,10 @@ from unittest import mock
 from nova import objects
 
 from nova_diskplacer import conf
-from nova_diskplacer.scheduler import asked
-from nova_diskplacer.scheduler import bound
+from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import filter as filters
-from nova_diskplacer.scheduler import recent
+from nova_diskplacer.scheduler import pending_numa_claims
+from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import room
 from tests.unit.nova_diskplacer.scheduler import fakes
 
@@ -55,10 +55,10 @@ class FilterTestCase(unittest.TestCase):
         self.room = {}
         self.looks = []
         for where, name, value in (
-            (filters.listener, 'get_fleet', lambda: self.fleet),
-            (filters.bound, 'volumes', self._read_volumes),
-            (filters.capacities, 'with_room', self._with_room),
-            (filters.capacities, 'of_host', self._look),
+            (filters.report_listener, 'get_fleet', lambda: self.fleet),
+            (filters.attached_volumes, 'volumes', self._read_volumes),
+            (filters.placement_queries, 'with_room', self._with_room),
+            (filters.placement_queries, 'of_host', self._look),
         ):
             patch = mock.patch.object(where, name, value)
             patch.start()
@@ -179,7 +179,7 @@ class FilterTest(FilterTestCase):
                 fakes.disk(number, 1),
                 fakes.disk(number, 2),
             )
-        self.attached = [bound.Attached('v', 'host1')]
+        self.attached = [attached_volumes.Attached('v', 'host1')]
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
         self._bind(SERVER)
@@ -208,13 +208,13 @@ class FilterTest(FilterTestCase):
             self._report(
                 number, *(fakes.disk(number, index) for index in range(2))
             )
-        self.attached = [bound.Attached('v', 'host2')]
+        self.attached = [attached_volumes.Attached('v', 'host2')]
         with self.assertLogs(filters.LOG.logger, 'INFO'):
             self.assertEqual(['host2'], self._passed())
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
-        self.attached = [bound.Attached('v', 'host1')]
+        self.attached = [attached_volumes.Attached('v', 'host1')]
         with self.assertLogs(filters.LOG.logger, 'INFO'):
             self.assertEqual([], self._passed())
 
@@ -244,35 +244,37 @@ class NoVDisksAskedTest(FilterTestCase):
             self.assertIsInstance(host.allocation_candidates, list)
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
-        self.attached = [bound.Attached('v', 'host1')]
+        self.attached = [attached_volumes.Attached('v', 'host1')]
         self._bind(1, SERVER)
         self._kept(['host1'])
         del self.hosts[1]
         self._kept([])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
-        self.attached = [bound.Attached('v', None)]
+        self.attached = [attached_volumes.Attached('v', None)]
         self._bind(1, 'somebody-else')
         self._kept(['host1'])
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
-        self.attached = [bound.Attached('v', 'host1')]
+        self.attached = [attached_volumes.Attached('v', 'host1')]
         self._kept(['host1'])
 
     def test_other_volumes_keep_no_server(self):
-        self.attached = [bound.Attached('network-volume', None)]
+        self.attached = [attached_volumes.Attached('network-volume', None)]
         self._bind(1, SERVER)
         for wanted in self.flavors:
             self.assertEqual(3, len(self._passed(wanted)))
 
     def test_without_volumes_the_fleet_is_not_asked(self):
-        with mock.patch.object(filters.listener, 'get_fleet') as get_fleet:
+        with mock.patch.object(
+            filters.report_listener, 'get_fleet'
+        ) as get_fleet:
             for wanted in self.flavors:
                 self.assertEqual(3, len(self._passed(wanted)))
         get_fleet.assert_not_called()
 
     def test_a_rebuild_stays_whatever_its_flavor_says(self):
-        self.attached = [bound.Attached('v', 'host1')]
+        self.attached = [attached_volumes.Attached('v', 'host1')]
         self._bind(1, SERVER)
         for wanted in (spec(), spec(vdisks='2')):
             wanted.scheduler_hints = {'_nova_check_type': ['rebuild']}
@@ -289,8 +291,8 @@ class ProfileTest(FilterTestCase):
         conf.register_opts(conf.CONF)
         conf.CONF.set_override('profile_dirs', [directory.name], 'diskplacer')
         self.addCleanup(conf.CONF.clear_override, 'profile_dirs', 'diskplacer')
-        asked.reset()
-        self.addCleanup(asked.reset)
+        disk_request.reset()
+        self.addCleanup(disk_request.reset)
 
     def _profile(self, **settings):
         profile = {'name': 'mine', 'title': 'T', 'description': 'D'}
@@ -331,10 +333,10 @@ class ProfileTest(FilterTestCase):
             self._profile(
                 specs={'diskplacer:vdisks': vdisks, 'diskplacer:vdisk_gb': 10}
             )
-            asked.reset()
+            disk_request.reset()
             self.assertEqual(hosts, self._passed(spec(profile='mine')))
         (self.directory / 'mine.yaml').unlink()
-        asked.reset()
+        disk_request.reset()
         with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
             self.assertEqual([], self._passed(spec(profile='mine')))
         self.assertIn('diskplacer:profile=mine is not', logs.output[0])
@@ -354,7 +356,7 @@ class NumaTest(FilterTestCase):
     def setUp(self):
         super().setUp()
         self.hosts = [fakes.numa_host(number, 0, 0) for number in range(3)]
-        self.addCleanup(recent.RECENT.clear)
+        self.addCleanup(pending_numa_claims.RECENT.clear)
 
     def _asked(self, numa='required', **kwargs):
         return fakes.numa_spec(numa=numa, vdisks='2', vdisk_gb='10', **kwargs)
@@ -384,7 +386,9 @@ class NumaTest(FilterTestCase):
     def test_the_disks_are_taken_where_the_vcpus_will_be(self):
         self._nodes(0, 0, 0, 1, 1)
         self.hosts[0].numa_topology = fakes.numa_topology(2, 0)
-        with mock.patch.object(filters.capacities, 'of_host', lambda _: {}):
+        with mock.patch.object(
+            filters.placement_queries, 'of_host', lambda _: {}
+        ):
             self._passed(self._asked())
             candidate = self.hosts[0].allocation_candidates[0]
         disks = {fakes.disk_uuid(0, 2), fakes.disk_uuid(0, 3)}
@@ -399,7 +403,9 @@ class NumaTest(FilterTestCase):
         wanted.pci_requests = objects.InstancePCIRequests(
             requests=[objects.InstancePCIRequest(count=1, spec=[{}])]
         )
-        with mock.patch.object(filters.capacities, 'of_host', lambda _: {}):
+        with mock.patch.object(
+            filters.placement_queries, 'of_host', lambda _: {}
+        ):
             self._passed(wanted)
             (candidate,) = self.hosts[0].allocation_candidates
         disks = {fakes.disk_uuid(0, disk) for disk in range(2)}
@@ -412,7 +418,7 @@ class NumaTest(FilterTestCase):
         for numa, left in (('required', False), ('preferred', True)):
             self._nodes(0, 0, 0)
             with mock.patch.object(
-                filters.capacities, 'of_host', lambda _: fresh
+                filters.placement_queries, 'of_host', lambda _: fresh
             ):
                 self._passed(self._asked(numa))
                 found = self.hosts[0].allocation_candidates
@@ -453,7 +459,7 @@ class RoomTest(FilterTestCase):
                 fakes.disk(number, 0, vdisks=held),
                 fakes.disk(number, 1),
             )
-        self.attached = [bound.Attached('v', 'host1')]
+        self.attached = [attached_volumes.Attached('v', 'host1')]
         wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
         with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
             left = self.filter.filter_all(self.hosts, wanted)

@@ -30,11 +30,11 @@ from hypothesis import strategies as st
 from nova import objects
 
 from nova_diskplacer import flavor
-from nova_diskplacer import pairing
-from nova_diskplacer import placement
+from nova_diskplacer.cmd import match_claims
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import ledger
-from nova_diskplacer.disks import vdisks
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import ledger
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import fleet
@@ -87,10 +87,14 @@ class Ledger(stateful.RuleBasedStateMachine):
         self.patches = [
             mock.patch.object(where, name, value)
             for where, name, value in (
-                (filters.listener, 'get_fleet', lambda: self.fleet),
-                (filters.bound, 'volumes', lambda *_: []),
-                (filters.capacities, 'of_host', self.placement.of_host),
-                (filters.capacities, 'with_room', self.placement.with_room),
+                (filters.report_listener, 'get_fleet', lambda: self.fleet),
+                (filters.attached_volumes, 'volumes', lambda *_: []),
+                (filters.placement_queries, 'of_host', self.placement.of_host),
+                (
+                    filters.placement_queries,
+                    'with_room',
+                    self.placement.with_room,
+                ),
             )
         ]
         for patch in self.patches:
@@ -136,9 +140,9 @@ class Ledger(stateful.RuleBasedStateMachine):
                         'medium': disk.medium,
                         'total_gb': disk.total_gb,
                         'reserved_gb': disk.reserved_gb,
-                        'used_gb': used(disk, placement.GB),
+                        'used_gb': used(disk, placement_client.GB),
                         'total_mbps': disk.total_mbps,
-                        'used_mbps': used(disk, placement.MBPS),
+                        'used_mbps': used(disk, placement_client.MBPS),
                     }
                     for disk in self.by_host[host]
                 ),
@@ -168,7 +172,9 @@ class Ledger(stateful.RuleBasedStateMachine):
         disk = data.draw(st.sampled_from(list(self.placement.disks.values())))
         room = self.placement.room_gb(disk)
         if room:
-            claim = {placement.GB: data.draw(st.integers(1, -(-room // 2)))}
+            claim = {
+                placement_client.GB: data.draw(st.integers(1, -(-room // 2)))
+            }
             assert self.placement.claim(self.new_uuid(), {disk.uuid: claim})
 
     @stateful.rule(
@@ -305,7 +311,7 @@ class Ledger(stateful.RuleBasedStateMachine):
     @staticmethod
     def counts(request, claims):
         return {
-            disk: resources[placement.GB] // request.vdisk_gb
+            disk: resources[placement_client.GB] // request.vdisk_gb
             for disk, resources in claims.items()
         }
 
@@ -313,7 +319,10 @@ class Ledger(stateful.RuleBasedStateMachine):
     def no_disk_is_over_committed(self):
         for disk in self.placement.disks.values():
             assert self.placement.room_gb(disk) >= 0
-            assert self.placement.used(disk, placement.MBPS) <= disk.total_mbps
+            assert (
+                self.placement.used(disk, placement_client.MBPS)
+                <= disk.total_mbps
+            )
 
     @stateful.invariant()
     def servers_claim_what_they_asked_for(self):
@@ -327,9 +336,11 @@ class Ledger(stateful.RuleBasedStateMachine):
             counts = self.counts(request, claims)
             assert sum(counts.values()) == request.vdisks
             for disk, resources in claims.items():
-                expected = {placement.GB: counts[disk] * request.vdisk_gb}
+                expected = {
+                    placement_client.GB: counts[disk] * request.vdisk_gb
+                }
                 if request.vdisk_mbps:
-                    expected[placement.MBPS] = (
+                    expected[placement_client.MBPS] = (
                         counts[disk] * request.vdisk_mbps
                     )
                 assert resources == expected
@@ -341,7 +352,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         """The driver fills the claims, and the map has nothing to say."""
         request = self.requests[server]
         claims = {
-            disk: resources[placement.GB]
+            disk: resources[placement_client.GB]
             for disk, resources in self.placement.allocations[server].items()
         }
         per_disk = (
@@ -372,10 +383,10 @@ class Ledger(stateful.RuleBasedStateMachine):
                 disk, vdisks=(*disk.vdisks, vdisk)
             )
             actual.append(
-                pairing.Actual(name, server, chosen, request.vdisk_gb)
+                match_claims.Actual(name, server, chosen, request.vdisk_gb)
             )
-        assert {row.status for row in pairing.pair(claims, actual)} == {
-            pairing.OK
+        assert {row.status for row in match_claims.pair(claims, actual)} == {
+            match_claims.OK
         }
         for disk in disks.values():
             claim = {server: claims.get(disk.uuid, 0)}

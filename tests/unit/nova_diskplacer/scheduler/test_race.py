@@ -25,7 +25,7 @@ import numpy as np
 from nova import exception
 from nova import objects
 
-from nova_diskplacer import placement
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import filter as filters
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
@@ -114,10 +114,10 @@ class RaceTestCase(unittest.TestCase):
     def start(self, placement, get_fleet):
         self.placement = placement
         self.patch(
-            (filters.listener, 'get_fleet', get_fleet),
-            (filters.bound, 'volumes', lambda *_: []),
-            (filters.capacities, 'of_host', placement.of_host),
-            (filters.capacities, 'with_room', placement.with_room),
+            (filters.report_listener, 'get_fleet', get_fleet),
+            (filters.attached_volumes, 'volumes', lambda *_: []),
+            (filters.placement_queries, 'of_host', placement.of_host),
+            (filters.placement_queries, 'with_room', placement.with_room),
         )
 
     def report(self, fleets, hosts, disks_each, free_gb, reserved_gb=0):
@@ -181,7 +181,9 @@ class RaceTest(RaceTestCase):
         for disk in self.placement.disks.values():
             self.assertEqual(0, self.placement.room_gb(disk))
         for claims in self.placement.allocations.values():
-            self.assertEqual([{placement.GB: 100}] * 4, [*claims.values()])
+            self.assertEqual(
+                [{placement_client.GB: 100}] * 4, [*claims.values()]
+            )
         self.assertEqual(0, self._boot_at_once(1))
 
     def test_four_hosts(self):

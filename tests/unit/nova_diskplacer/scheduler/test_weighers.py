@@ -139,7 +139,7 @@ class PressureWeigherTest(unittest.TestCase):
         self.hosts = [fakes.host_state(number) for number in range(3)]
         self.asked_for_the_fleet = 0
         patch = mock.patch.object(
-            pressure_weigher.listener, 'get_fleet', self._get_fleet
+            pressure_weigher.report_listener, 'get_fleet', self._get_fleet
         )
         patch.start()
         self.addCleanup(patch.stop)
@@ -156,8 +156,12 @@ class PressureWeigherTest(unittest.TestCase):
         """Weigh what passes the filter, as Nova does, by host."""
         spec = request_spec(**extra_specs)
         with (
-            mock.patch.object(filters.listener, 'get_fleet', self._get_fleet),
-            mock.patch.object(filters.bound, 'volumes', lambda *_: []),
+            mock.patch.object(
+                filters.report_listener, 'get_fleet', self._get_fleet
+            ),
+            mock.patch.object(
+                filters.attached_volumes, 'volumes', lambda *_: []
+            ),
         ):
             passed = filters.DiskPlacementFilter().filter_all(self.hosts, spec)
         weighed = weights.HostWeightHandler().get_weighed_objects(
@@ -186,7 +190,7 @@ class PressureWeigherTest(unittest.TestCase):
     def test_without_vdisks_all_disks_count(self):
         self._report(0, *({'pressure': p} for p in (0, 40, 80)))
         self._report(1)
-        with mock.patch.object(filters.asked, 'by', lambda spec: None):
+        with mock.patch.object(filters.disk_request, 'by', lambda spec: None):
             self.assertEqual(
                 {'host0': -0.4, 'host1': 0.0, 'host2': 0.0},
                 self._weights(io_tier='gold'),
@@ -213,7 +217,7 @@ class PressureWeigherTest(unittest.TestCase):
     def test_an_expired_report(self):
         self._report(0, {'pressure': 100})
         self.fleet._clock.now += 61
-        with mock.patch.object(filters.asked, 'by', lambda spec: None):
+        with mock.patch.object(filters.disk_request, 'by', lambda spec: None):
             self.assertEqual(
                 {0.0}, set(self._weights(io_tier='gold').values())
             )

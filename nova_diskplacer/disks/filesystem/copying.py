@@ -1,0 +1,145 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Copies a vdisk's content from one disk to another."""
+
+import collections.abc
+import contextlib
+import errno
+import os
+
+from nova_diskplacer.disks.filesystem import files
+from nova_diskplacer.disks.filesystem import vdisks
+
+# What one call copies, and what is in memory at most that is on no disk yet.
+_STEP = 64 << 20
+
+_ZEROS = bytes(1 << 20)
+
+
+def copy(disk: str, name: str, target: str, start: int) -> int | None:
+    """Copy some of a vdisk to the vdisk of that name on another disk.
+
+    That one must be of the same volume and at least as large, and neither in
+    use. It keeps all of its blocks and reads as zeros where the source has
+    none. What has been copied is on the disk when this returns.
+
+    :param disk: path of the disk with the vdisk.
+    :param target: path of the other disk.
+    :param start: the byte to go on at, 0 at first.
+    :returns: the byte to go on at in the next call, None if all is copied.
+    :raises DiskError: either vdisk is missing or in use, they do not match,
+        ``start`` is beyond their end, or a disk refuses; says which.
+    """
+    with (
+        _opened(disk, name, os.O_RDONLY) as source,
+        _opened(target, name, os.O_RDWR) as copied,
+    ):
+        try:
+            files.take(source)
+            files.take(copied)
+            _check(source, copied)
+            size = os.fstat(copied).st_size
+            if not 0 <= start < size:
+                raise OSError(
+                    errno.EINVAL,
+                    f'it has {size} bytes, none is number {start}',
+                )
+            return _copy(source, copied, start)
+        except OSError as error:
+            raise vdisks.explained(
+                f'{target} as copy from {disk}', name, error
+            ) from error
+
+
+@contextlib.contextmanager
+def _opened(disk: str, name: str, flags: int) -> collections.abc.Iterator[int]:
+    path = vdisks.path(disk, name)
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise vdisks.explained(disk, name, error) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _check(source: int, target: int) -> None:
+    volume_id, _ = files.owners(source)
+    other, _ = files.owners(target)
+    if volume_id != other:
+        raise FileExistsError(errno.EEXIST, f'it belongs to volume {other!r}')
+    size, room = os.fstat(source).st_size, os.fstat(target).st_size
+    if size > room:
+        raise OSError(
+            errno.EFBIG, f'it has {room} bytes, {size} are to be copied'
+        )
+
+
+def _copy(source: int, target: int, start: int) -> int | None:
+    end = os.fstat(target).st_size
+    done, left = start, _STEP
+    for first, last in data(source, start, os.fstat(source).st_size):
+        _clear(target, done, first)
+        done = min(last, first + left)
+        _transfer(source, target, first, done)
+        left -= done - first
+        if not left:
+            break
+    else:
+        _clear(target, done, end)
+        done = end
+    os.fsync(target)
+    for descriptor in (source, target):
+        os.posix_fadvise(
+            descriptor, start, done - start, os.POSIX_FADV_DONTNEED
+        )
+    return done if done < end else None
+
+
+def data(
+    descriptor: int, start: int, stop: int
+) -> collections.abc.Iterator[tuple[int, int]]:
+    """Yield where a file has data between two offsets, as (start, stop).
+
+    :raises OSError: the disk cannot be read.
+    """
+    while start < stop:
+        try:
+            start = os.lseek(descriptor, start, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            raise
+        hole = os.lseek(descriptor, start, os.SEEK_HOLE)
+        if start < stop:
+            yield start, min(hole, stop)
+        start = hole
+
+
+def _transfer(source: int, target: int, start: int, stop: int) -> None:
+    os.lseek(target, start, os.SEEK_SET)
+    while start < stop:
+        sent = os.sendfile(target, source, start, stop - start)
+        if not sent:
+            raise OSError(errno.EIO, f'the source ended at byte {start}')
+        start += sent
+
+
+def _clear(target: int, start: int, stop: int) -> None:
+    """Write zeros where a run that did not finish has left data."""
+    for first, last in list(data(target, start, stop)):
+        for offset in range(first, last, len(_ZEROS)):
+            left = min(len(_ZEROS), last - offset)
+            if os.pwrite(target, _ZEROS[:left], offset) < left:
+                raise OSError(errno.EIO, f'short write at byte {offset}')

@@ -1,0 +1,55 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Space on a disk to write to for a while, of which nothing is left."""
+
+import collections.abc
+import contextlib
+import os
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.filesystem import files
+from nova_diskplacer.disks.lvm import volumes
+
+_MODE = 0o600
+
+
+@contextlib.contextmanager
+def space(
+    disk_root: str, uuid: str, size_bytes: int
+) -> collections.abc.Iterator[str]:
+    """Have so much space on a disk; yields the path of a file or device.
+
+    A file has no name, so that it is gone with its process. A logical volume
+    is marked as deleted from the beginning, and what a process that was
+    killed has left of it is removed by the next one.
+
+    :raises DiskError: the disk is missing, lacks the space, or refuses.
+    """
+    if discover.kind_of(disk_root, uuid) == discover.LVM:
+        volumes.remove_scratch(uuid)
+        try:
+            yield volumes.make_scratch(uuid, size_bytes)
+        finally:
+            volumes.remove_scratch(uuid)
+        return
+    path = discover.locate(disk_root, uuid)
+    with contextlib.ExitStack() as stack:
+        try:
+            directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, directory)
+            file = stack.enter_context(files.unnamed(directory, _MODE))
+            stack.callback(files.release, file)
+            files.allocate(file, size_bytes)
+        except OSError as error:
+            raise exception.DiskError(f'{path}: {error.strerror}') from error
+        yield f'/proc/{os.getpid()}/fd/{file}'

@@ -1,0 +1,188 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The request queue of a disk, in sysfs: found, read and written."""
+
+import dataclasses
+import os
+import re
+
+from nova_diskplacer import exception
+from nova_diskplacer.agent import queue_policy
+from nova_diskplacer.host import sysfs
+
+
+@dataclasses.dataclass(frozen=True)
+class Queue:
+    """What the kernel says of the queue of a whole block device.
+
+    ``device`` is the device's name. ``sequence`` tells it from all others
+    that have or had that name since the machine was booted; '' where the
+    kernel (before 5.15) does not count them. ``depth`` is how many requests
+    the device itself has room for, None if the kernel does not say.
+    ``values`` lacks settings that the queue does not have.
+    """
+
+    device: str
+    sequence: str
+    schedulers: tuple[str, ...]
+    depth: int | None
+    values: queue_policy.Values
+
+
+def serving(device: str, sys: str = sysfs.SYS) -> str:
+    """Return the name of the device whose queue serves ``device`` alone.
+
+    I/O of a partition passes the queue of its disk; that of a device made of
+    another one (dm-crypt, LVM) the queue of that one.
+
+    :param device: path of the device node of a prepared disk, or of the
+        physical volume below it.
+    :raises DiskError: there is no such queue, or it serves others as well;
+        says whom.
+    """
+    if not device:
+        raise exception.DiskError('its block device is not known')
+    path = _real(os.path.basename(device), sys)
+    part = None
+    while True:
+        if not os.path.isdir(path):
+            raise exception.DiskError(f'{path} is not there')
+        if os.path.exists(f'{path}/partition'):
+            part, path = path, os.path.dirname(path)
+            _alone(device, path, 'holders', _list(path, 'holders'))
+            continue
+        below = _list(path, 'slaves')
+        if not below:
+            break
+        if len(below) > 1:
+            raise exception.DiskError(
+                f'{device} is made of several devices: {", ".join(below)}'
+            )
+        upper, path = path, _real(below[0], sys)
+        others = set(_list(path, 'holders')) - {os.path.basename(upper)}
+        _alone(device, path, 'holders', sorted(others))
+        part = None
+    others = {
+        name
+        for name in os.listdir(path)
+        if os.path.exists(f'{path}/{name}/partition')
+    }
+    if part is not None:
+        others.discard(os.path.basename(part))
+    _alone(device, path, 'partitions', sorted(others))
+    if not os.path.isdir(f'{path}/queue'):
+        raise exception.DiskError(f'{path} has no queue')
+    if path in _below_root(sys):
+        raise exception.DiskError(f'{path} is the disk of the root filesystem')
+    return os.path.basename(path)
+
+
+def read(device: str, sys: str = sysfs.SYS) -> Queue:
+    """Return what the kernel says of a device's queue.
+
+    :param device: the device's name.
+    :raises OSError: there is no such device.
+    """
+    path = _real(device, sys)
+    os.stat(f'{path}/queue')
+    values = {}
+    for setting in queue_policy.SETTINGS:
+        text = _text(f'{path}/queue/{setting}')
+        if text is not None:
+            values[setting] = text
+    listed = values.pop(queue_policy.SCHEDULER, '')
+    chosen = re.search(r'\[(.+?)\]', listed)
+    if chosen:
+        values[queue_policy.SCHEDULER] = chosen[1]
+    depth = _text(f'{path}/mq/0/nr_tags')
+    return Queue(
+        device,
+        _text(f'{path}/diskseq') or '',
+        tuple(re.findall(r'[\w-]+', listed)) if chosen else (),
+        int(depth) if depth else None,
+        values,
+    )
+
+
+def sequence(device: str, sys: str = sysfs.SYS) -> str:
+    """Return what tells a device from those that had its name before.
+
+    :param device: the device's name.
+    :returns: '' where the kernel does not count them.
+    :raises OSError: there is no such device.
+    """
+    path = _real(device, sys)
+    os.stat(f'{path}/dev')
+    return _text(f'{path}/diskseq') or ''
+
+
+def number(device: str, sys: str = sysfs.SYS) -> str:
+    """Return the number of a device, as ``major:minor``.
+
+    :param device: the device's name.
+    :raises OSError: there is no such device.
+    """
+    with open(f'{_real(device, sys)}/dev', encoding='ascii') as stream:
+        return stream.read().strip()
+
+
+def write(device: str, setting: str, value: str, sys: str = sysfs.SYS) -> None:
+    """Change a setting of a device's queue.
+
+    :param device: the device's name.
+    :raises OSError: there is no such device, or the kernel refuses.
+    """
+    sysfs.change(device, f'{_real(device, sys)}/queue/{setting}', value)
+
+
+def _real(name: str, sys: str) -> str:
+    return os.path.realpath(f'{sys}/class/block/{name}')
+
+
+def _list(path: str, what: str) -> list[str]:
+    try:
+        return sorted(os.listdir(f'{path}/{what}'))
+    except FileNotFoundError:
+        return []
+
+
+def _alone(device: str, path: str, what: str, others: list[str]) -> None:
+    if others:
+        raise exception.DiskError(
+            f'{device} shares the queue of {os.path.basename(path)} with '
+            f'other {what} of it: {", ".join(others)}'
+        )
+
+
+def _below_root(sys: str) -> set[str]:
+    """Return the paths in sysfs of all devices that ``/`` is made of."""
+    number = os.stat('/').st_dev
+    link = f'{sys}/dev/block/{os.major(number)}:{os.minor(number)}'
+    found: set[str] = set()
+    new = {os.path.realpath(link)}
+    while new:
+        path = new.pop()
+        found.add(path)
+        if os.path.exists(f'{path}/partition'):
+            new.add(os.path.dirname(path))
+        new |= {_real(name, sys) for name in _list(path, 'slaves')} - found
+    return found
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding='ascii', errors='replace') as stream:
+            return stream.read().strip()
+    except OSError:
+        # not there, or not of this queue
+        return None

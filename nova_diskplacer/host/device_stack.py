@@ -1,0 +1,58 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The devices through which a disk is used: those made of it."""
+
+import os
+
+from nova_diskplacer.host import sysfs
+from nova_diskplacer.monitor import sample
+
+_VOLUME = 'LVM-'
+
+
+def tops(device: sample.Device, sys: str = sysfs.SYS) -> dict[str, bool]:
+    """Return the devices that requests for a disk are submitted to.
+
+    These are the disk's device, its partition, or what is made of them and of
+    which nothing else is made. A request passes one of these only, before it
+    goes down. Told is of each, by ``major:minor``, whether it is a logical
+    volume.
+
+    :raises OSError: the device is not there.
+    """
+    return _tops(os.path.realpath(f'{sys}/class/block/{device.name}'), sys)
+
+
+def _tops(path: str, sys: str) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    for name in os.listdir(path):
+        part = f'{path}/{name}'
+        if os.path.exists(f'{part}/partition'):
+            above = _tops(part, sys)
+            found.update(above)
+            if _read(f'{part}/dev') in above:
+                # Linux before 5.12 has a partition's requests there
+                found[_read(f'{path}/dev')] = False
+    for name in os.listdir(f'{path}/holders'):
+        found.update(_tops(os.path.realpath(f'{sys}/class/block/{name}'), sys))
+    if found:
+        return found
+    volume = os.path.exists(f'{path}/dm/uuid') and _read(
+        f'{path}/dm/uuid'
+    ).startswith(_VOLUME)
+    return {_read(f'{path}/dev'): volume}
+
+
+def _read(path: str) -> str:
+    with open(path, encoding='ascii') as stream:
+        return stream.read().strip()

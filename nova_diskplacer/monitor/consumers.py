@@ -1,0 +1,141 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Who is given shares of disks: servers, and cgroups that are configured."""
+
+import collections.abc
+import glob
+import os
+import re
+
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.monitor import sample
+
+# libvirt's names of a domain's cgroup: with systemd-machined, and without
+_NAMES = re.compile(
+    r'machine-qemu\\x2d(\d+)\\x2d(.*)\.scope|qemu-(\d+)-(.*)\.libvirt-qemu'
+)
+_PARTITION = re.compile(r'<partition>(.*?)</partition>')
+_DEFAULT = '/machine'
+# to which libvirt adds no suffix
+_TOP = ('machine', 'user', 'system')
+
+_Cgroups = dict[int, list[tuple[str, str]]]
+
+
+def find(
+    servers: collections.abc.Iterable[libvirt_domains.Domain],
+    patterns: collections.abc.Iterable[str],
+    hierarchy: cgroups.Hierarchy,
+) -> list[sample.Consumer]:
+    """Return all servers, and the cgroups that match, sorted by key.
+
+    A cgroup that is a server's is not taken twice. Each partition is listed
+    once, however many servers are in it.
+
+    :param patterns: shell patterns of paths below the hierarchy's root.
+    """
+    listed: dict[str, _Cgroups] = {}
+    found = {}
+    for server in servers:
+        cgroup = ''
+        if server.number is not None:
+            match = _PARTITION.search(server.xml)
+            partition = match[1] if match else _DEFAULT
+            if partition not in listed:
+                listed[partition] = _list(partition, hierarchy)
+            cgroup = _of(server.number, server.name, listed[partition])
+        found[server.uuid] = sample.Consumer(
+            key=server.uuid,
+            cgroup=cgroup,
+            domain=server.name,
+            project=server.project,
+            extra_specs=server.extra_specs,
+        )
+    taken = {consumer.cgroup for consumer in found.values()}
+    for pattern in patterns:
+        for path in glob.glob(pattern.strip('/'), root_dir=hierarchy.root):
+            if path not in taken and os.path.isdir(hierarchy.path(path)):
+                found[path] = sample.Consumer(key=path, cgroup=path)
+    return [found[key] for key in sorted(found)]
+
+
+def homes(partition: str) -> list[str]:
+    """Return the cgroups in which libvirt has the domains of a partition.
+
+    First that with systemd-machined, then that without.
+
+    :param partition: as in a domain's XML, such as ``/machine``.
+    """
+    parts = [part for part in partition.split('/') if part]
+    slices = [
+        '-'.join(map(_escaped, parts[: count + 1])) + '.slice'
+        for count in range(len(parts))
+    ]
+    plain = [
+        part
+        if '.' in part or (not count and part in _TOP)
+        else f'{part}.partition'
+        for count, part in enumerate(parts)
+    ]
+    return ['/'.join(slices), '/'.join(plain)]
+
+
+def _list(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
+    """Return name and cgroup of domains in a partition, by libvirt's ID."""
+    found: _Cgroups = {}
+    for home in homes(partition):
+        try:
+            entries = os.listdir(hierarchy.path(home))
+        except OSError:
+            # not how this host has it
+            continue
+        for entry in entries:
+            match = _NAMES.fullmatch(entry)
+            if match:
+                number, name = match[1] or match[3], match[2] or match[4]
+                found.setdefault(int(number), []).append(
+                    (_letters(_unescaped(name or '')), f'{home}/{entry}')
+                )
+    return found
+
+
+def _of(number: int, name: str, listed: '_Cgroups') -> str:
+    """Return the cgroup of a domain, '' if it has none.
+
+    Another libvirt on the machine may have given the same ID.
+    """
+    for begin, cgroup in listed.get(number, ()):
+        if _letters(name).startswith(begin):
+            return cgroup
+    return ''
+
+
+def _letters(name: str) -> str:
+    """Return what libvirt leaves of any name of a domain, unless it cuts."""
+    return re.sub(r'[^A-Za-z0-9]', '', name)
+
+
+def _unescaped(name: str) -> str:
+    return re.sub(
+        r'\\x([0-9a-f]{2})', lambda match: chr(int(match[1], 16)), name
+    )
+
+
+def _escaped(name: str) -> str:
+    """Return a part of a slice's name, as libvirt writes it."""
+    return re.sub(
+        r'[^A-Za-z0-9_.:]|^\.',
+        lambda match: f'\\x{ord(match[0]):02x}',
+        name,
+    )

@@ -1,0 +1,414 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the agent tells Prometheus.
+
+Every metric is in ``METRICS``, which the documentation is made from too. The
+figures are those of the last round, made when Prometheus asks.
+"""
+
+import collections.abc
+import dataclasses
+from importlib import metadata
+
+from prometheus_client import core
+from prometheus_client import registry
+
+from nova_diskplacer.monitor import status
+
+COUNTER = 'counter'
+GAUGE = 'gauge'
+INFO = 'info'
+
+AGENT = ('host',)
+DISK = ('host', 'disk')
+SERVER = ('host', 'server', 'project', 'disk')
+
+Samples = collections.abc.Iterable[tuple[tuple[str, ...], float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A metric; a sample is the values of ``labels``, and the figure.
+
+    The figure of an ``INFO`` is 1 always. ``name`` is what follows
+    ``diskplacer_``, without ``_total`` or ``_info``.
+    """
+
+    kind: str
+    name: str
+    unit: str
+    text: str
+    labels: tuple[str, ...]
+    samples: collections.abc.Callable[[status.Snapshot], Samples]
+
+    @property
+    def exposed(self) -> str:
+        """The name that Prometheus has for it."""
+        suffix = {COUNTER: '_total', INFO: '_info'}.get(self.kind, '')
+        return f'diskplacer_{self.name}{suffix}'
+
+
+def _agent(
+    kind: str,
+    name: str,
+    unit: str,
+    text: str,
+    figure: collections.abc.Callable[[status.Snapshot], float],
+) -> Metric:
+    def samples(state: status.Snapshot) -> Samples:
+        yield (state.host,), figure(state)
+
+    return Metric(kind, name, unit, text, AGENT, samples)
+
+
+def _disk(
+    kind: str,
+    name: str,
+    unit: str,
+    text: str,
+    figure: collections.abc.Callable[[status.Disk], float | None],
+) -> Metric:
+    def samples(state: status.Snapshot) -> Samples:
+        for disk in state.disks:
+            value = figure(disk)
+            if value is not None:
+                yield (state.host, disk.uuid), value
+
+    return Metric(kind, name, unit, text, DISK, samples)
+
+
+def _server(
+    kind: str,
+    name: str,
+    unit: str,
+    text: str,
+    column: collections.abc.Callable[
+        [status.Pairs], collections.abc.Iterable[float | None]
+    ],
+) -> Metric:
+    def samples(state: status.Snapshot) -> Samples:
+        pairs = state.pairs
+        for server, project, disk, value in zip(
+            pairs.servers,
+            pairs.projects,
+            pairs.disks,
+            column(pairs),
+            strict=True,
+        ):
+            if value is not None:
+                yield (state.host, server, project, disk), value
+
+    return Metric(kind, name, unit, text, SERVER, samples)
+
+
+def _agent_info(state: status.Snapshot) -> Samples:
+    yield (state.host, metadata.version('nova-diskplacer'), state.mode), 1
+
+
+def _disk_info(state: status.Snapshot) -> Samples:
+    for disk in state.disks:
+        rotational = '1' if disk.rotational else '0'
+        labels = (disk.uuid, disk.device, rotational, disk.controller)
+        yield (state.host, *labels), 1
+
+
+def _hung(state: status.Snapshot) -> Samples:
+    for uuid in sorted({*state.hung, *(disk.uuid for disk in state.disks)}):
+        yield (state.host, uuid), uuid in state.hung
+
+
+def _where(
+    column: collections.abc.Callable[
+        [status.Pairs], collections.abc.Iterable[object]
+    ],
+) -> collections.abc.Callable[
+    [status.Pairs], collections.abc.Iterable[float | None]
+]:
+    """Return 1 where the column holds, and no sample elsewhere."""
+    return lambda pairs: (1 if holds else None for holds in column(pairs))
+
+
+def _unwatched(state: status.Snapshot) -> Samples:
+    for uuid in state.unwatched:
+        yield (state.host, uuid), 1
+
+
+#: Every metric, in the order in which they are told.
+METRICS = (
+    Metric(
+        INFO,
+        'agent',
+        '',
+        'The version of the agent and [diskplacer_weights] mode.',
+        (*AGENT, 'version', 'mode'),
+        _agent_info,
+    ),
+    _agent(COUNTER, 'rounds', '', 'Rounds done.', lambda s: s.rounds),
+    _agent(
+        COUNTER,
+        'round_cpu_seconds',
+        'seconds',
+        'CPU time that rounds took.',
+        lambda s: s.total_cpu_seconds,
+    ),
+    _agent(
+        GAUGE,
+        'last_round_timestamp_seconds',
+        'seconds',
+        'When the last round ended, since the epoch.',
+        lambda s: s.time,
+    ),
+    _agent(
+        GAUGE,
+        'weights_decided',
+        '',
+        '1 if weights were decided in the last round, 0 if that failed or '
+        '[diskplacer_weights] mode is off.',
+        lambda s: s.deciding,
+    ),
+    _agent(
+        COUNTER,
+        'weight_changes',
+        '',
+        'Weights that were written.',
+        lambda s: s.weight_changes,
+    ),
+    Metric(
+        INFO,
+        'disk',
+        '',
+        'A disk that is watched: its device, whether it is rotational, and '
+        'the controller that honours weights there (empty: none).',
+        (*DISK, 'device', 'rotational', 'controller'),
+        _disk_info,
+    ),
+    Metric(
+        GAUGE,
+        'disk_unwatched',
+        '',
+        '1 for each disk that cannot be watched.',
+        DISK,
+        _unwatched,
+    ),
+    _disk(
+        COUNTER,
+        'disk_read_bytes',
+        'bytes',
+        'Bytes read from the disk by anybody.',
+        lambda d: d.totals.read_bytes,
+    ),
+    _disk(
+        COUNTER,
+        'disk_written_bytes',
+        'bytes',
+        'Bytes written to the disk by anybody.',
+        lambda d: d.totals.write_bytes,
+    ),
+    _disk(
+        COUNTER,
+        'disk_reads',
+        '',
+        'Read requests that the disk completed.',
+        lambda d: d.totals.reads,
+    ),
+    _disk(
+        COUNTER,
+        'disk_writes',
+        '',
+        'Write requests that the disk completed.',
+        lambda d: d.totals.writes,
+    ),
+    _disk(
+        COUNTER,
+        'disk_busy_seconds',
+        'seconds',
+        'Time in which requests were in flight. Its rate is the utilisation.',
+        lambda d: d.totals.busy_seconds,
+    ),
+    _disk(
+        COUNTER,
+        'disk_request_seconds',
+        'seconds',
+        'Time that all requests took together. Its rate is the mean number '
+        'in flight; over that of reads and writes, the mean latency.',
+        lambda d: d.totals.request_seconds,
+    ),
+    _disk(
+        GAUGE,
+        'disk_score_bytes_per_second',
+        'bytes_per_second',
+        "Fennel's throughput score: throughput over the busy share and the "
+        'number of consumers. Absent while nobody uses the disk.',
+        lambda d: d.score,
+    ),
+    _disk(
+        GAUGE,
+        'disk_flagged',
+        '',
+        '1 while servers on the disk are to be inspected for seeks.',
+        lambda d: d.flagged,
+    ),
+    _disk(
+        GAUGE,
+        'disk_pressure_ratio',
+        'ratio',
+        'Sustained pressure on the disk, 0 to 1, as the schedulers hear it.',
+        lambda d: d.pressure,
+    ),
+    _disk(
+        GAUGE,
+        'disk_temperature_celsius',
+        'celsius',
+        'Temperature of the disk, where smartctl tells it.',
+        lambda d: d.temperature,
+    ),
+    Metric(
+        GAUGE,
+        'disk_hung',
+        '',
+        '1 while the disk is hung: it does not answer and is not offered.',
+        DISK,
+        _hung,
+    ),
+    _disk(
+        GAUGE,
+        'disk_warnings',
+        '',
+        'Warnings in force for the disk.',
+        lambda d: len(d.warnings),
+    ),
+    _disk(
+        GAUGE,
+        'disk_weights_error',
+        '',
+        '1 while weights would do nothing on the disk, and none are set.',
+        lambda d: bool(d.error),
+    ),
+    _server(
+        COUNTER,
+        'server_read_bytes',
+        'bytes',
+        'Bytes that the server read from the disk.',
+        lambda p: p.total_read_bytes,
+    ),
+    _server(
+        COUNTER,
+        'server_written_bytes',
+        'bytes',
+        'Bytes that the server wrote to the disk.',
+        lambda p: p.total_write_bytes,
+    ),
+    _server(
+        COUNTER,
+        'server_reads',
+        '',
+        'Read requests of the server to the disk.',
+        lambda p: p.total_reads,
+    ),
+    _server(
+        COUNTER,
+        'server_writes',
+        '',
+        'Write requests of the server to the disk.',
+        lambda p: p.total_writes,
+    ),
+    _server(
+        GAUGE,
+        'server_class',
+        '',
+        'Class of the server on the disk; absent while nothing is decided.',
+        lambda p: p.classes,
+    ),
+    _server(
+        GAUGE,
+        'server_used_bytes',
+        'bytes',
+        'Use of the disk that the class follows from: what was read and '
+        'written, less what was forgiven.',
+        lambda p: p.used_bytes,
+    ),
+    _server(
+        GAUGE,
+        'server_weight',
+        '',
+        'I/O weight of the server on the disk; absent if none is set.',
+        lambda p: p.weights,
+    ),
+    _server(
+        GAUGE,
+        'server_weight_error',
+        '',
+        '1 for each weight that could not be set.',
+        _where(lambda p: p.errors),
+    ),
+    _server(
+        GAUGE,
+        'server_seeker',
+        '',
+        '1 for each server that is held to seek excessively on the disk.',
+        _where(lambda p: p.seekers),
+    ),
+    _server(
+        GAUGE,
+        'server_exempt',
+        '',
+        '1 for each server whose weight is never touched.',
+        _where(lambda p: p.exempt),
+    ),
+    _server(
+        GAUGE,
+        'server_budget_ratio',
+        'ratio',
+        'What the server used of the disk over its fair share, in '
+        '[diskplacer_monitor] budget_window.',
+        lambda p: p.budgets,
+    ),
+)
+
+
+class Collector(registry.Collector):
+    """Gives prometheus_client the metrics of the last round.
+
+    :param take: returns the snapshot; None: there was no round yet.
+    """
+
+    def __init__(
+        self,
+        take: collections.abc.Callable[[], status.Snapshot | None],
+    ) -> None:
+        self._take = take
+
+    def describe(self) -> collections.abc.Iterable[core.Metric]:
+        """Return the families without samples."""
+        return [_family(metric) for metric in METRICS]
+
+    def collect(self) -> collections.abc.Iterator[core.Metric]:
+        """Yield the families with theirs."""
+        state = self._take()
+        if state is None:
+            return
+        for metric in METRICS:
+            family = _family(metric)
+            for labels, value in metric.samples(state):
+                family.add_sample(
+                    metric.exposed,
+                    dict(zip(metric.labels, labels, strict=True)),
+                    value,
+                )
+            yield family
+
+
+def _family(metric: Metric) -> core.Metric:
+    return core.Metric(
+        f'diskplacer_{metric.name}', metric.text, metric.kind, metric.unit
+    )

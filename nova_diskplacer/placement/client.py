@@ -1,0 +1,371 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A thin client of Placement for the providers of disks."""
+
+import dataclasses
+import typing
+import urllib.parse
+
+from keystoneauth1 import exceptions as ks_exc
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+from nova_diskplacer import exception
+from nova_diskplacer.placement import traits
+
+GB = 'CUSTOM_VDISK_GB'
+MBPS = 'CUSTOM_VDISK_MBPS'
+
+#: Every disk's provider has it, so that all of them can be listed.
+DISK_TRAIT = 'CUSTOM_DISKPLACER'
+
+# 1.37 moves providers between trees, 1.39 asks for any of several traits.
+_MICROVERSION = '1.39'
+
+# In seconds, where [placement] timeout is not set.
+_TIMEOUT = 30
+
+Resources = dict[str, int]
+Inventories = dict[str, dict[str, typing.Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Provider:
+    """A resource provider; ``parent`` is None at the root of its tree."""
+
+    uuid: str
+    name: str
+    generation: int
+    parent: str | None
+    root: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Allocations:
+    """What a consumer has claimed, by provider.
+
+    ``project_id`` is None where it has claimed nothing. ``generation`` is
+    the consumer's.
+    """
+
+    project_id: str | None
+    resources: dict[str, Resources]
+    user_id: str | None = None
+    generation: int | None = None
+
+
+class PlacementClient:
+    """What the agent and the driver ask of Placement.
+
+    Every method raises ``PlacementError`` where Placement does not answer or
+    refuses, ``Conflict`` on a 409.
+
+    :param adapter: has ``get``, ``put``, ``post`` and ``delete`` as a
+        ``keystoneauth1.adapter.Adapter``.
+    """
+
+    def __init__(self, adapter: typing.Any) -> None:
+        self._adapter = adapter
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> 'PlacementClient':
+        """Return a client as the group ``[placement]`` describes it.
+
+        :raises DiskPlacerError: the group is not as it should be.
+        """
+        group = 'placement'
+        loading.register_auth_conf_options(conf, group)
+        loading.register_session_conf_options(conf, group)
+        loading.register_adapter_conf_options(conf, group)
+        try:
+            auth = loading.load_auth_from_conf_options(conf, group)
+            if auth is None:
+                raise exception.DiskPlacerError(
+                    f"[{group}] auth_type is not set: the service user's "
+                    'credentials for Placement are needed, as in nova.conf'
+                )
+            session = loading.load_session_from_conf_options(
+                conf, group, auth=auth
+            )
+            adapter = loading.load_adapter_from_conf_options(
+                conf, group, session=session, auth=auth
+            )
+        except (ks_exc.ClientException, cfg.Error) as error:
+            raise exception.DiskPlacerError(
+                f'[{group}] is not as it should be: {error}'
+            ) from error
+        adapter.service_type = adapter.service_type or 'placement'
+        session.timeout = session.timeout or _TIMEOUT
+        return cls(adapter)
+
+    def _call(
+        self,
+        method: str,
+        url: str,
+        body: object = None,
+        missing: bool = False,
+    ) -> typing.Any:
+        """Return the answer's body; None on a 404 where ``missing`` is so."""
+        arguments: dict[str, typing.Any] = {
+            'microversion': _MICROVERSION,
+            'raise_exc': False,
+        }
+        if body is not None:
+            arguments['json'] = body
+        try:
+            response = getattr(self._adapter, method)(url, **arguments)
+        except ks_exc.ClientException as error:
+            raise exception.PlacementAway(
+                f'Placement cannot be asked: {error}'
+            ) from error
+        status = response.status_code
+        if status == 404 and missing:
+            return None
+        if status >= 400:
+            kind = (
+                exception.Conflict
+                if status == 409
+                else exception.PlacementError
+            )
+            raise kind(
+                f'Placement: {method.upper()} {url}: {status} '
+                f'{response.text[:500]}'
+            )
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError as error:
+            raise exception.PlacementError(
+                f'Placement: {method.upper()} {url}: not JSON: '
+                f'{response.text[:500]}'
+            ) from error
+
+    def _list(self, **query: str) -> list[Provider]:
+        url = '/resource_providers?' + urllib.parse.urlencode(query)
+        found = self._call('get', url)
+        return [_provider(one) for one in found['resource_providers']]
+
+    def provider(self, uuid: str) -> Provider | None:
+        """Return a provider, None if there is none."""
+        found = self._call('get', f'/resource_providers/{uuid}', missing=True)
+        return _provider(found) if found else None
+
+    def provider_by_name(self, name: str) -> Provider | None:
+        """Return the provider of that name, None if there is none."""
+        return next(iter(self._list(name=name)), None)
+
+    def disks(self, root: str | None = None) -> list[Provider]:
+        """Return the providers of disks, all or those of one tree."""
+        query = {'required': DISK_TRAIT}
+        if root:
+            query['in_tree'] = root
+        try:
+            return self._list(**query)
+        except exception.PlacementError:
+            # refused also where no agent has made the trait yet
+            named = self._call('get', f'/traits?name=in:{DISK_TRAIT}')
+            if named['traits']:
+                raise
+            return []
+
+    def tree(self, root: str) -> list[Provider]:
+        """Return the providers of a tree that have one of our traits.
+
+        Those are its disks, disks that are about to be taken out of it, and
+        the compute node itself where it has ``traits.HOST``. The traits must
+        be there, see ``ensure_names``.
+        """
+        ours = ','.join((DISK_TRAIT, traits.FORGOTTEN, traits.HOST))
+        return self._list(required=f'in:{ours}', in_tree=root)
+
+    def forgotten(self) -> list[Provider]:
+        """Return the providers of forgotten disks, of all hosts."""
+        return self._list(required=traits.FORGOTTEN)
+
+    def used(self, root: str) -> dict[str, Resources]:
+        """Return what is used of each disk in a tree, all in one request.
+
+        Empty where none of them has a GiB to give.
+        """
+        return {
+            uuid: {name: one['used'] for name, one in resources.items()}
+            for uuid, resources in self._summaries(root).items()
+        }
+
+    def room(self, root: str) -> dict[str, int]:
+        """Return the GiB of each disk in a tree that nobody claims.
+
+        All in one request; empty where none of them has a GiB to give.
+        """
+        return {
+            uuid: resources[GB]['capacity'] - resources[GB]['used']
+            for uuid, resources in self._summaries(root).items()
+        }
+
+    def _summaries(self, root: str) -> dict[str, dict[str, Resources]]:
+        query = urllib.parse.urlencode(
+            {'resources': f'{GB}:1', 'in_tree': root, 'limit': '1'}
+        )
+        found = self._call('get', f'/allocation_candidates?{query}')
+        return {
+            uuid: summary['resources']
+            for uuid, summary in found['provider_summaries'].items()
+            if GB in summary['resources']
+        }
+
+    def ensure_names(self) -> None:
+        """Make the resource classes and the traits that disks have."""
+        for name in (GB, MBPS):
+            self._call('put', f'/resource_classes/{name}')
+        for name in (
+            DISK_TRAIT,
+            traits.HOST,
+            traits.FORGOTTEN,
+            *traits.CACHE_MODES.values(),
+        ):
+            self._call('put', f'/traits/{name}')
+
+    def create_provider(self, uuid: str, name: str, parent: str) -> None:
+        """Create a provider below ``parent``."""
+        self._call(
+            'post',
+            '/resource_providers',
+            {'uuid': uuid, 'name': name, 'parent_provider_uuid': parent},
+        )
+
+    def move_provider(self, uuid: str, name: str, parent: str | None) -> None:
+        """Have a provider below another parent, or make it a root.
+
+        :param name: the name that it has then.
+        :param parent: None makes it the root of a tree of its own.
+        """
+        self._call(
+            'put',
+            f'/resource_providers/{uuid}',
+            {'name': name, 'parent_provider_uuid': parent},
+        )
+
+    def delete_provider(self, uuid: str) -> None:
+        """Delete a provider; nothing is done if there is none."""
+        self._call('delete', f'/resource_providers/{uuid}', missing=True)
+
+    def traits(self, uuid: str) -> tuple[int, set[str]]:
+        """Return a provider's generation and traits."""
+        found = self._call('get', f'/resource_providers/{uuid}/traits')
+        return found['resource_provider_generation'], set(found['traits'])
+
+    def set_traits(self, uuid: str, generation: int, traits: set[str]) -> None:
+        """Replace a provider's traits."""
+        self._call(
+            'put',
+            f'/resource_providers/{uuid}/traits',
+            {
+                'resource_provider_generation': generation,
+                'traits': sorted(traits),
+            },
+        )
+
+    def inventories(self, uuid: str) -> tuple[int, Inventories]:
+        """Return a provider's generation and inventories by class."""
+        found = self._call('get', f'/resource_providers/{uuid}/inventories')
+        return found['resource_provider_generation'], found['inventories']
+
+    def set_inventories(
+        self, uuid: str, generation: int, inventories: Inventories
+    ) -> None:
+        """Replace a provider's inventories."""
+        self._call(
+            'put',
+            f'/resource_providers/{uuid}/inventories',
+            {
+                'resource_provider_generation': generation,
+                'inventories': inventories,
+            },
+        )
+
+    def provider_allocations(self, uuid: str) -> dict[str, Resources]:
+        """Return what each consumer has claimed of a provider, if any is."""
+        found = self._call(
+            'get', f'/resource_providers/{uuid}/allocations', missing=True
+        )
+        if found is None:
+            return {}
+        return {
+            consumer: allocation['resources']
+            for consumer, allocation in found['allocations'].items()
+        }
+
+    def allocations(self, consumer: str) -> Allocations:
+        """Return what a consumer has claimed."""
+        found = self._call('get', f'/allocations/{consumer}')
+        return Allocations(
+            found.get('project_id'),
+            {
+                provider: allocation['resources']
+                for provider, allocation in found['allocations'].items()
+            },
+            found.get('user_id'),
+            found.get('consumer_generation'),
+        )
+
+    def reshape(
+        self,
+        uuid: str,
+        generation: int,
+        inventories: Inventories,
+        server: str,
+        allocations: Allocations,
+    ) -> None:
+        """Replace a provider's inventories and a server's allocations at once.
+
+        :param generation: the provider's.
+        :param allocations: all that the server claims then, of any provider,
+            with the generation that it was read with.
+        """
+        self._call(
+            'post',
+            '/reshaper',
+            {
+                'inventories': {
+                    uuid: {
+                        'resource_provider_generation': generation,
+                        'inventories': inventories,
+                    }
+                },
+                'allocations': {
+                    server: {
+                        'allocations': {
+                            provider: {'resources': resources}
+                            for provider, resources in (
+                                allocations.resources.items()
+                            )
+                        },
+                        'project_id': allocations.project_id,
+                        'user_id': allocations.user_id,
+                        'consumer_generation': allocations.generation,
+                        'consumer_type': 'INSTANCE',
+                    }
+                },
+            },
+        )
+
+
+def _provider(found: dict[str, typing.Any]) -> Provider:
+    return Provider(
+        found['uuid'],
+        found['name'],
+        found['generation'],
+        found['parent_provider_uuid'],
+        found['root_provider_uuid'],
+    )

@@ -1,0 +1,125 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What is claimed, what is taken, and what a server may still take.
+
+All figures are in GiB. A server's claim on a disk is what its allocations in
+Placement hold there; a vdisk counts against the claim of the server that it
+was bound for, attached or not.
+"""
+
+import collections
+import collections.abc
+
+import numpy as np
+
+from nova_diskplacer import flavor
+from nova_diskplacer import mapping
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.filesystem import vdisks as vdisks_
+
+# Figures by server or by disk.
+Figures = collections.abc.Mapping[str, int]
+Disks = collections.abc.Sequence[discover.Disk]
+VDisks = collections.abc.Iterable[vdisks_.VDisk]
+
+
+def reserved_gb(vdisks: VDisks, claims: Figures) -> int:
+    """Return the GiB of a disk that vdisks take outside of any claim.
+
+    :param vdisks: the vdisks on the disk.
+    :param claims: the claim on the disk of each server, in GiB.
+    """
+    taken: dict[str | None, int] = collections.defaultdict(int)
+    for vdisk in vdisks:
+        taken[vdisk.server_id] += vdisk.size_gb
+    return sum(
+        max(0, gb - (claims.get(server, 0) if server else 0))
+        for server, gb in taken.items()
+    )
+
+
+def unfilled_gb(disk: discover.Disk, server_id: str, claim: int) -> int:
+    """Return the GiB of a server's claim on a disk that no vdisk fills."""
+    return claim - sum(
+        vdisk.size_gb for vdisk in disk.vdisks if vdisk.server_id == server_id
+    )
+
+
+def claimed_disk(
+    disks: Disks,
+    server_id: str,
+    claims: Figures,
+    held: Figures,
+    size_gb: int,
+    per_disk: int,
+) -> str | None:
+    """Choose the disk whose claim by the server a vdisk fills.
+
+    :param claims: the server's claim on each disk, in GiB.
+    :param held: how many vdisks of the server are on each disk.
+    :param per_disk: how many of them one disk may hold at the most.
+    :returns: the UUID of the disk with the fewest of the server's vdisks,
+        None if no claim leaves room for ``size_gb``.
+    """
+    fit = [
+        disk.uuid
+        for disk in disks
+        if held.get(disk.uuid, 0) < per_disk
+        and unfilled_gb(disk, server_id, claims.get(disk.uuid, 0)) >= size_gb
+    ]
+    return min(fit, key=lambda uuid: (held.get(uuid, 0), uuid), default=None)
+
+
+def policy_disk(
+    disks: Disks,
+    room: Figures,
+    held: Figures,
+    size_gb: int,
+    policy: str,
+    per_disk: int,
+) -> str | None:
+    """Choose the disk of a vdisk that has no claim, by mapping policy.
+
+    Round robin prefers the disks with the fewest of the server's vdisks and
+    consolidated those with any; the policy chooses among what is left.
+
+    :param room: GiB on each disk that nobody claims and no vdisk takes; a
+        disk that is not in it is not considered.
+    :param held: how many vdisks of the server are on each disk, or will be
+        when its claims are filled.
+    :param policy: name of a mapping.
+    :param per_disk: how many of the server's vdisks one disk may hold at the
+        most under round robin.
+    :returns: the disk's UUID, None if the policy allows none.
+    """
+    fit = [
+        disk
+        for disk in disks
+        if room.get(disk.uuid, 0) >= size_gb
+        and (policy != flavor.ROUND_ROBIN or held.get(disk.uuid, 0) < per_disk)
+    ]
+    if not fit:
+        return None
+    counts = [held.get(disk.uuid, 0) for disk in fit]
+    if policy == flavor.ROUND_ROBIN:
+        best = [count == min(counts) for count in counts]
+    else:
+        best = [count > 0 for count in counts]
+    fit = [disk for disk, good in zip(fit, best, strict=True) if good] or fit
+    # The vdisk is one slot: what tells the disks apart is the rest of them.
+    slots = np.array([[room[disk.uuid] // size_gb for disk in fit]])
+    load = np.array(
+        [[1 - room[disk.uuid] / max(disk.total_gb, 1) for disk in fit]]
+    )
+    chosen = mapping.load(policy).place(slots, load, 1, 1)
+    return fit[int(chosen[0].argmax())].uuid

@@ -1,0 +1,92 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the weighers have in common."""
+
+import abc
+import typing
+
+from nova.scheduler import utils
+from nova.scheduler import weights
+
+from nova_diskplacer import conf
+from nova_diskplacer.mapping import base
+from nova_diskplacer.scheduler import filter_order
+
+# Of a share: closer ones are the same.
+_DIGITS = 4
+
+
+def _short(multiplier: float) -> float:
+    """Return the same as an integer where it is one."""
+    return int(multiplier) if multiplier.is_integer() else multiplier
+
+
+class DiskWeigher(weights.BaseHostWeigher):
+    """Weigh hosts by shares from 0 to 1, which are taken as they are.
+
+    They are not stretched to the range of the hosts at hand, as Nova
+    stretches those of its own weighers.
+
+    :cvar option: the multiplier, in ``[diskplacer_scheduler]`` and in the
+        metadata of aggregates.
+    :cvar sign: of the multiplier, -1 where a large share is bad.
+    """
+
+    minval = 0.0
+    maxval = 1.0
+    option: typing.ClassVar[str]
+    sign: typing.ClassVar[int] = 1
+
+    def __init__(self) -> None:
+        conf.register_opts(conf.CONF)
+        filter_order.check()
+        self._configured: float = self.sign
+
+    def weight_multiplier(self, host_state: typing.Any) -> float:
+        """Return the multiplier of a host's aggregates, or the option's."""
+        if not host_state.aggregates:
+            return self._configured
+        multiplier: float = utils.get_weight_multiplier(
+            host_state, self.option, self.sign * self._configured
+        )
+        return self.sign * multiplier
+
+    def weigh_objects(
+        self, weighed_obj_list: list[typing.Any], weight_properties: typing.Any
+    ) -> list[float]:
+        """Return the hosts' shares (H,), or an empty list where all are 0.
+
+        Nova's work for each weight takes longer than ours, and for none it
+        has none. It formats them all for its debug log, whatever the level is,
+        which takes the longer the more digits they have.
+        """
+        multiplier = getattr(conf.CONF.diskplacer_scheduler, self.option)
+        self._configured = self.sign * _short(multiplier)
+        hosts = [weighed.obj for weighed in weighed_obj_list]
+        shares = self._shares(hosts, weight_properties)
+        if shares is None or not shares.any():
+            return []
+        weights_: list[float] = shares.round(_DIGITS).tolist()
+        return weights_
+
+    @abc.abstractmethod
+    def _shares(
+        self, hosts: list[typing.Any], spec: typing.Any
+    ) -> base.Floats | None:
+        """Return the hosts' shares (H,); None if the request has no say."""
+
+    def _weigh_object(
+        self, obj: typing.Any, weight_properties: typing.Any
+    ) -> float:
+        shares = self._shares([obj], weight_properties)
+        return 0.0 if shares is None else float(shares[0])

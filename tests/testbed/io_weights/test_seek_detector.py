@@ -1,0 +1,314 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A disk that seeks, and who makes it: all of one round after another.
+
+Disk 1 gives 20 MB/s and 150 requests a second, as a rotational disk would.
+"""
+
+import contextlib
+import itertools
+import math
+import os
+import subprocess
+import time
+import uuid
+
+import fixtures
+import testtools
+
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import device_stack
+from nova_diskplacer.io_weights import policy
+from nova_diskplacer.io_weights import tiers
+from nova_diskplacer.monitor import disk_monitor
+from nova_diskplacer.monitor import history
+from nova_diskplacer.monitor import io_cost_usage
+from nova_diskplacer.monitor import io_stat
+from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import seek_detector
+from tests import configured
+from tests import tracefs
+from tests.testbed import udev
+
+ROOT = '/sys/fs/cgroup'
+UUID = str(uuid.uuid4())
+
+# Rounds, or inspections, until all is as it should be: not while the machine
+# that the bed is on has stalled, or a task has not begun yet.
+PATIENCE = 60
+
+FIO = ('fio', '--name=task', '--direct=1', '--thread', '--time_based',
+       '--runtime=3600', '--output=/dev/null', '--size=256m')  # fmt: skip
+RANDOM = ('--rw=randread', '--bs=4k', '--ioengine=libaio', '--iodepth=16')
+STREAM = ('--bs=64k', '--ioengine=psync')
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f'{command}: {done.stdout}{done.stderr}'
+    return done.stdout.strip()
+
+
+def write(path, text):
+    with open(path, 'w') as stream:
+        stream.write(text)
+
+
+def device(index, rotational=True):
+    node = os.path.realpath(f'/dev/disk/by-id/virtio-disk{index}')
+    name = os.path.basename(node)
+    write(f'/sys/block/{name}/queue/rotational', str(int(rotational)))
+    with open(f'/sys/block/{name}/dev') as stream:
+        number = stream.read().strip()
+    return sample.Device(UUID, name, number, rotational, mbps=20)
+
+
+class Task(fixtures.Fixture):
+    """A command in the cgroup of a consumer."""
+
+    def __init__(self, key, *command):
+        super().__init__()
+        self.key, self.command = key, command
+
+    def _setUp(self):
+        home = f'{ROOT}/{self.key}'
+        os.makedirs(home, exist_ok=True)
+        self.addCleanup(self.remove, home)
+        self.process = subprocess.Popen(
+            ['sh', '-c', 'echo $$ > "$0"/cgroup.procs; exec "$@"', home,
+             *self.command]
+        )  # fmt: skip
+        self.addCleanup(self.process.wait)
+        self.addCleanup(self.process.kill)
+
+    def remove(self, home):
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(home)
+
+
+class SeekersTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.useFixture(tracefs.Tracefs())
+        write(f'{ROOT}/cgroup.subtree_control', '+io')
+        self.useFixture(fixtures.FakeLogger())
+        self.conf = self.useFixture(configured.Options()).conf
+        self.hierarchy = cgroups.hierarchy()
+        self.consumers = {}
+        self.begin()
+
+    def patch(self, module, name, value):
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{module.__name__}.{name}', value)
+        )
+
+    def begin(self):
+        self.accounts = io_stat.Accounts(self.hierarchy)
+        self.addCleanup(self.accounts.track, ())
+        self.history = history.History(time.monotonic())
+        self.hardware = disk_monitor.Hardware(self.conf, self.hierarchy)
+        self.inspector = seek_detector.Inspector(self.conf, self.hierarchy)
+
+    def start(self, key, *command):
+        task = self.useFixture(Task(key, *command))
+        self.consumers[key] = sample.Consumer(key, key)
+        return task
+
+    def rounds(self, disk, count):
+        """Let some rounds pass; returns the last and the states of the disk.
+
+        The first round of all has none.
+        """
+        states, found = [], {UUID: disk}
+        self.accounts.track(self.consumers.values())
+        for _ in range(count):
+            now = time.monotonic()
+            round_ = self.history.update(now, self.accounts.read(found))
+            states += self.hardware.update(now, found, round_).values()
+            time.sleep(1)
+        return round_, states
+
+    def until(self, disk, right, count=1):
+        """Let rounds pass until the last ones and their states are right."""
+        for _ in range(PATIENCE):
+            round_, states = self.rounds(disk, count)
+            if len(states) == count and right(round_, states):
+                return round_, states
+        raise AssertionError((round_, states))
+
+    def all_are_there(self, round_, states):
+        used = {
+            key for key, _ in itertools.compress(round_.pairs, ~round_.idle)
+        }
+        return used == self.consumers.keys()
+
+    def wipe(self):
+        run('wipefs', '--all', f'/dev/{device(3).name}')
+
+    def inspect(self, disk, round_):
+        found = self.inspector.inspect([disk], self.consumers.values(), round_)
+        return {key for key, _ in found}
+
+    def until_found(self, seekers, disk, round_):
+        """Inspect a disk until these are found, and never anybody else."""
+        for _ in range(PATIENCE):
+            found = self.inspect(disk, round_)
+            self.assertLessEqual(found, seekers)
+            if found == seekers:
+                return
+            time.sleep(1)
+        raise AssertionError(found)
+
+    def test_seeker_beside_a_sequential_task(self):
+        disk = device(1)
+        node = f'--filename=/dev/{disk.name}'
+        self.start('reader', *FIO, node, '--rw=read', *STREAM)
+        self.until(disk, self.all_are_there)
+        # alone, and in order: all is well
+        self.until(
+            disk,
+            lambda _, states: not any(state.flagged for state in states),
+            3,
+        )
+        self.start('seeker', *FIO, node, '--offset=1g', *RANDOM)
+        round_, _ = self.until(
+            disk,
+            lambda round_, states: (
+                self.all_are_there(round_, states)
+                and states[-1].flagged
+                and states[-1].score < 4e6
+                and states[-1].busy > 0.9
+            ),
+        )
+        self.until_found({'seeker'}, disk, round_)
+        found = self.inspector.seekers()
+        held, free = (self.decide(round_, seekers) for seekers in (found, ()))
+        lost = (free.classes - held.classes).round(3).tolist()
+        self.assertEqual([0.0, 5.0], lost)
+
+    def decide(self, round_, seekers):
+        parties = tiers.parties(self.consumers.values(), self.conf, {})
+        generator = policy.Generator(policy.rules(self.conf))
+        return generator.decide(round_, parties, seekers)
+
+    def test_sequential_tasks_only(self):
+        disk = device(1)
+        node = f'--filename=/dev/{disk.name}'
+        self.start('reader', *FIO, node, '--rw=read', *STREAM)
+        self.start('writer', *FIO, node, '--rw=write', '--offset=1g', *STREAM)
+        self.start(
+            'streams', *FIO, node, '--rw=read', '--offset=2g', '--numjobs=8',
+            '--offset_increment=512m', *STREAM,
+        )  # fmt: skip
+        # many share it: each gets little, so that it is worth a look
+        round_, _ = self.until(
+            disk,
+            lambda round_, states: (
+                self.all_are_there(round_, states) and states[-1].flagged
+            ),
+        )
+        self.assertEqual(set(), self.inspect(disk, round_))
+
+    def test_logical_volumes(self):
+        """Also what the kernel writes out later is that of the server."""
+        self.patch(seek_detector, '_CONFIRMED', 2.0)
+        disk = device(3)
+        run('vgcreate', 'group', f'/dev/{disk.name}')
+        self.addCleanup(run, 'vgremove', '--force', 'group')
+        for name in ('random', 'cached'):
+            run('lvcreate', '-y', '-L', '1g', '-n', name, 'group')
+        self.addCleanup(udev.settle)
+        tops = device_stack.tops(disk)
+        self.assertEqual({True}, set(tops.values()))
+        self.start(
+            'random', *FIO, '--filename=/dev/group/random', *RANDOM,
+            '--rate_iops=200',
+        )  # fmt: skip
+        self.start(
+            'cached', *FIO, '--filename=/dev/group/cached', '--direct=0',
+            '--rw=randrw', '--bs=4k', '--rwmixread=5', '--sync_file_range='
+            'write:8', '--rate_iops=200,200',
+        )  # fmt: skip
+        round_, _ = self.until(disk, self.all_are_there)
+        self.until_found({'random', 'cached'}, disk, round_)
+
+    def test_partition_unplugged_and_plugged_in(self):
+        self.patch(seek_detector, '_CONFIRMED', 2.0)
+        disk = device(3)
+        run(
+            'sh', '-c',
+            f'echo 2048,1G,L | sfdisk --label gpt /dev/{disk.name}',
+        )  # fmt: skip
+        self.addCleanup(self.wipe)
+        udev.settle()
+        self.start(
+            'seeker', *FIO, f'--filename=/dev/{disk.name}1', *RANDOM,
+            '--rate_iops=200',
+        )  # fmt: skip
+        round_, _ = self.until(disk, self.all_are_there)
+        self.until_found({'seeker'}, disk, round_)
+        driver = '/sys/bus/virtio/drivers/virtio_blk'
+        path = os.path.realpath(f'/sys/block/{disk.name}/device')
+        write(f'{driver}/unbind', os.path.basename(path))
+        self.assertEqual(
+            {}, self.hardware.update(time.monotonic(), {}, round_)
+        )
+        self.inspect(disk, round_)
+        write(f'{driver}/bind', os.path.basename(path))
+        udev.settle()
+        disk = device(3)
+        _, states = self.rounds(disk, 2)
+        (state,) = states
+        self.assertTrue(0 <= state.reads < 1000, state)
+
+    def test_pressure_with_io_cost(self):
+        """What io.cost holds back presses as well, though nothing waits."""
+        disk = device(0, rotational=False)
+        bps = 5_000_000
+        write(f'{ROOT}/io.cost.qos', f'{disk.number} enable=1 ctrl=user '
+              'min=100 max=100')  # fmt: skip
+        self.addCleanup(
+            write, f'{ROOT}/io.cost.qos', f'{disk.number} enable=0'
+        )
+        write(
+            f'{ROOT}/io.cost.model',
+            f'{disk.number} ctrl=user model=linear rbps={bps} wbps={bps} '
+            + ' '.join(
+                f'{kind}iops={bps // 4096}'
+                for kind in ('rseq', 'rrand', 'wseq', 'wrand')
+            ),
+        )
+        self.start(
+            'task', *FIO, f'--filename=/dev/{disk.name}', '--rw=read',
+            '--bs=64k', '--ioengine=libaio', '--iodepth=32',
+        )  # fmt: skip
+        _, states = self.until(disk, self.all_are_there)
+        for _ in range(PATIENCE // 4):
+            pressure = states[-1].pressure
+            begun, before = time.monotonic(), self.used(disk)
+            _, states = self.rounds(disk, 4)
+            share = (self.used(disk) - before) / (time.monotonic() - begun)
+            gained = (states[-1].pressure - pressure) / (1 - pressure)
+            expected = 1 - math.exp(-sum(one.seconds for one in states) / 300)
+            if (
+                0.9 < share < 1.1
+                # at a quarter of what the disk gives, and with hardly a queue
+                and states[-1].read_bytes < 0.35 * 20e6
+                and gained > 0.8 * expected
+            ):
+                return
+        self.fail(f'{share} of the time, {gained} of {expected}: {states}')
+
+    def used(self, disk):
+        """Return the seconds of a disk that io.cost has given away."""
+        return io_cost_usage.read(self.hierarchy)[disk.number]

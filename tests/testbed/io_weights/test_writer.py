@@ -1,0 +1,294 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Weights of real servers, with cgroup v2."""
+
+import json
+import os
+import pathlib
+import signal
+import time
+
+import libvirt
+import testtools
+
+from nova_diskplacer.agent import restore
+from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import io_cost
+from nova_diskplacer.io_weights import writer
+from nova_diskplacer.monitor import consumers
+from nova_diskplacer.monitor import sample
+from tests import configured
+from tests.testbed import hypervisor
+
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
+PAUSED = libvirt.VIR_DOMAIN_START_PAUSED
+# Rounds in which each weight is looked at again.
+LOOKED_AT = 30
+MODEL = io_model.Model(20_000_000, 5000, 5000, 20_000_000, 5000, 5000, 200)
+
+TUNING = """
+<blkiotune>
+  <device><path>{path}</path><weight>50</weight></device>
+</blkiotune>
+"""
+
+
+class WeightsTestCase(testtools.TestCase):
+    """Has two disks and two servers, for all tests."""
+
+    start_libvirt = staticmethod(hypervisor.start)
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        hypervisor.run('modprobe', 'bfq')
+        cls.hierarchy = cgroups.hierarchy()
+        cls.disks = {f'disk{index}': cls.device(index) for index in (2, 3)}
+        cls.start_libvirt(cls)
+        cls.one, cls.other = cls.start('one'), cls.start('other')
+
+    @classmethod
+    def device(cls, index):
+        path = os.path.realpath(f'/dev/disk/by-id/virtio-disk{index}')
+        number = os.stat(path).st_rdev
+        return sample.Device(
+            f'disk{index}',
+            os.path.basename(path),
+            f'{os.major(number)}:{os.minor(number)}',
+            rotational=True,
+        )
+
+    @classmethod
+    def define(cls, name, tuning=''):
+        domain = cls.libvirt.defineXML(hypervisor.server(name, tuning))
+        cls.addClassCleanup(
+            domain.undefineFlags, libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+        )
+        return domain
+
+    @classmethod
+    def start(cls, name):
+        domain = cls.define(name)
+        domain.createWithFlags(PAUSED)
+        cls.addClassCleanup(hypervisor.destroy, domain)
+        return domain
+
+    def setUp(self):
+        super().setUp()
+        configuration = self.useFixture(configured.Options())
+        self.conf, self.state = configuration.conf, configuration.state_dir
+        self.addCleanup(restore.restore, self.conf)
+        self.weights = writer.Weights(self.conf, self.hierarchy)
+
+    def use_bfq(self):
+        for device in self.disks.values():
+            self.schedule(device, 'bfq')
+            self.addCleanup(self.schedule, device, 'mq-deadline')
+
+    def schedule(self, device, scheduler):
+        block_queue.write(device.name, 'scheduler', scheduler)
+
+    def use_io_cost(self):
+        keeping = io_cost.IOCost(self.conf, self.hierarchy)
+        for device in self.disks.values():
+            keeping.enable(device, MODEL)
+
+    def apply(self, *wanted, rounds=1):
+        """Have servers weigh so much on disks 2 and 3, None for nothing."""
+        servers = libvirt_domains.domains(self.uri)
+        found = consumers.find(servers, [], self.hierarchy)
+        pairs = {
+            (domain.UUIDString(), disk): weight
+            for domain, of_domain in zip(
+                (self.one, self.other), wanted, strict=True
+            )
+            for disk, weight in zip(self.disks, of_domain, strict=True)
+            if weight is not None
+        }
+        honouring = {
+            disk: controllers.honoured(device, self.hierarchy, 'auto')
+            for disk, device in self.disks.items()
+        }
+        for _ in range(rounds):
+            errors = self.weights.apply(pairs, found, self.disks, honouring)
+            self.assertEqual({}, errors)
+
+    def cgroup(self, domain):
+        """Return the cgroup of a server."""
+        found = consumers.find(
+            libvirt_domains.domains(self.uri), [], self.hierarchy
+        )
+        (cgroup,) = (
+            one.cgroup for one in found if one.key == domain.UUIDString()
+        )
+        return cgroup
+
+    def in_force(self, domain, file='io.weight'):
+        """Return the weights by default and on disks 2 and 3."""
+        path = self.hierarchy.path(self.cgroup(domain), file)
+        lines = pathlib.Path(path).read_text().splitlines()
+        weights = dict(line.split() for line in lines)
+        return [
+            weights.get(number)
+            for number in ('default', *(d.number for d in self.disks.values()))
+        ]
+
+    def shown(self, domain):
+        """Return what virsh blkiotune shows."""
+        found = domain.blkioParameters(LIVE)
+        self.assertEqual('', found['device_weight'])
+        # nothing is in what libvirt keeps
+        self.assertNotIn('blkiotune', domain.XMLDesc())
+        return found['weight']
+
+
+class WeightsTest(WeightsTestCase):
+    def test_io_cost(self):
+        self.use_io_cost()
+        self.apply([10, 100], [50, None])
+        self.assertEqual(['100', '10', '100'], self.in_force(self.one))
+        self.assertEqual(['100', '50', None], self.in_force(self.other))
+        # bfq is loaded: virsh shows what it would go by
+        self.assertEqual(10, self.shown(self.one))
+        self.assertEqual(50, self.shown(self.other))
+        self.apply([20, 30], [100, 100])
+        self.assertEqual(['100', '20', '30'], self.in_force(self.one))
+        self.assertEqual(20, self.shown(self.one))
+        self.assertEqual(100, self.shown(self.other))
+        self.apply([None, None], [None, None])
+        for domain in (self.one, self.other):
+            self.assertEqual(['100', None, None], self.in_force(domain))
+            self.assertEqual(100, self.shown(domain))
+
+    def test_killed(self):
+        qos = pathlib.Path(self.hierarchy.path('', 'io.cost.qos'))
+        numbers = {device.number for device in self.disks.values()}
+
+        def enabled():
+            lines = [line.split() for line in qos.read_text().splitlines()]
+            return numbers & {
+                number for number, on, *_ in lines if on == 'enable=1'
+            }
+
+        child = os.fork()
+        if not child:
+            # it sets weights, and is gone before it can undo anything
+            try:
+                self.use_io_cost()
+                self.apply([10, 20], [30, None])
+            finally:
+                os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+        self.assertEqual(numbers, enabled())
+        self.assertEqual(['100', '10', '20'], self.in_force(self.one))
+        self.assertEqual(10, self.shown(self.one))
+        restore.restore(self.conf)
+        self.assertEqual(set(), enabled())
+        for domain in (self.one, self.other):
+            self.assertEqual(['100', None, None], self.in_force(domain))
+            self.assertEqual(100, self.shown(domain))
+
+    def test_bfq_started_and_resumed(self):
+        self.use_bfq()
+        wanted = [7, 100], [100, 100]
+        file = 'io.bfq.weight'
+        self.apply(*wanted)
+        self.assertEqual(['7', '7', '100'], self.in_force(self.one, file))
+        self.assertEqual(7, self.shown(self.one))
+        # a hard reboot
+        hypervisor.destroy(self.one)
+        self.one.createWithFlags(PAUSED)
+        self.assertEqual(['100', None, None], self.in_force(self.one, file))
+        self.apply(*wanted)
+        self.assertEqual(['7', '7', '100'], self.in_force(self.one, file))
+        (saved,) = {
+            os.path.dirname(path)
+            for one in pathlib.Path(self.state, 'weights').iterdir()
+            for path in json.loads(one.read_text())['values']
+        }
+        self.assertEqual(self.cgroup(self.one), saved)
+        # suspended, and resumed where nothing honours weights any more
+        self.one.managedSave()
+        for device in self.disks.values():
+            self.schedule(device, 'mq-deadline')
+        self.one.createWithFlags(PAUSED)
+        self.assertEqual(['100', None, None], self.in_force(self.one, file))
+        self.assertEqual(100, self.shown(self.one))
+
+    def test_why_not_by_libvirt(self):
+        """What it would keep keeps a server from being started."""
+        hypervisor.run('modprobe', 'loop')
+        path = os.path.join(self.state, 'file')
+        pathlib.Path(path).write_bytes(bytes(1 << 20))
+        hypervisor.run('losetup', '/dev/loop7', path)
+        self.addCleanup(hypervisor.run, 'losetup', '-d', '/dev/loop7')
+        # io.cost never was enabled on it
+        domain = self.define('three', TUNING.format(path='/dev/loop7'))
+        error = self.assertRaises(
+            libvirt.libvirtError, domain.createWithFlags, PAUSED
+        )
+        self.assertIn('io.weight', str(error))
+
+
+class WeightsWithSystemdTest(WeightsTestCase):
+    start_libvirt = staticmethod(hypervisor.start_with_systemd)
+
+    def reload(self):
+        """Have systemd set what it sets, as updates of packages do."""
+        self.systemd.enter('systemctl', 'daemon-reload')
+        deadline = time.monotonic() + 180
+        for domain in (self.one, self.other):
+            while self.shown(domain) != 100:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.1)
+
+    def assert_weights(self, one, other, file='io.weight'):
+        for domain, wanted in ((self.one, one), (self.other, other)):
+            self.assertEqual(wanted, self.in_force(domain, file))
+
+    def test_bfq(self):
+        self.use_bfq()
+        file = 'io.bfq.weight'
+        wanted = [7, 20], [100, 50]
+        in_force = ['7', '7', '20'], ['50', '100', '50']
+        self.apply(*wanted)
+        for domain in (self.one, self.other):
+            self.assertRegex(
+                self.cgroup(domain),
+                rf'^machine\.slice/machine-qemu\\x2d{domain.ID()}\\x2d.*\.scope$',
+            )
+        self.assert_weights(*in_force, file)
+        self.reload()
+        # the default, which BFQ then has on all disks
+        self.assert_weights(*2 * [['100', None, None]], file)
+        self.apply(*wanted, rounds=LOOKED_AT)
+        self.assert_weights(*in_force, file)
+        self.assertEqual(
+            (7, 50), (self.shown(self.one), self.shown(self.other))
+        )
+        self.weights.restore()
+        self.assert_weights(*2 * [['100', None, None]], file)
+
+    def test_io_cost(self):
+        self.use_io_cost()
+        in_force = ['100', '10', '100'], ['100', '50', None]
+        self.apply([10, 100], [50, None])
+        self.assert_weights(*in_force)
+        self.reload()
+        self.assert_weights(*in_force)
+        self.weights.restore()
+        self.assert_weights(*2 * [['100', None, None]])

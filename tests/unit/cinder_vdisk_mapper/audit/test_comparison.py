@@ -1,0 +1,645 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import dataclasses
+import unittest
+import uuid
+
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from cinder_vdisk_mapper.audit import comparison
+from nova_diskplacer import flavor
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import inventory
+from tests.unit.nova_diskplacer.disks import fakes
+
+GIB = vdisks.GIB
+
+ID, OTHER = (str(uuid.UUID(int=number)) for number in (1, 2))
+SERVER = str(uuid.UUID(int=100))
+
+
+def volume(id_=ID, disk='d1', size_gb=2, **fields):
+    """Return a volume's record."""
+    fields = {'status': 'available', **fields}
+    return comparison.Record(id_, f'volume-{id_}', disk, size_gb, **fields)
+
+
+def snapshot(id_=ID, disk='d1', size_gb=2, **fields):
+    """Return a snapshot's record."""
+    fields = {'status': 'available', **fields}
+    return comparison.Record(id_, f'snapshot-{id_}', disk, size_gb, **fields)
+
+
+def vdisk(id_=ID, kind='volume', size_gb=2, owner=None, server=None):
+    """Return a vdisk of a volume or snapshot."""
+    return vdisks.VDisk(
+        f'{kind}-{id_}', owner or id_, server, int(size_gb * GIB)
+    )
+
+
+def offer(disk, claims=None, mbps=None):
+    """Return what Placement should have of a disk.
+
+    :param claims: GiB by server.
+    :param mbps: MB/s by server.
+    """
+    claims, mbps = claims or {}, mbps or {}
+    claims = {
+        one: {
+            name: amount[one]
+            for name, amount in (
+                (placement_client.GB, claims),
+                (placement_client.MBPS, mbps),
+            )
+            if one in amount
+        }
+        for one in claims.keys() | mbps.keys()
+    }
+    figures = inventory.figures(disk, claims)
+    return comparison.Offer(inventories(figures), claims)
+
+
+def inventories(figures):
+    """Return the inventories that say so, as Placement lists them."""
+    return {
+        name: {
+            'total': total,
+            'reserved': reserved,
+            'min_unit': 1,
+            'max_unit': total,
+            'step_size': 1,
+            'allocation_ratio': 1.0,
+        }
+        for name, total, reserved in (
+            (
+                placement_client.GB,
+                figures.total_gb,
+                min(figures.reserved_gb, figures.total_gb),
+            ),
+            (placement_client.MBPS, figures.total_mbps, 0),
+        )
+    }
+
+
+def state(records=(), disks=None, offers=None, **fields):
+    """Return a state in which Placement is right."""
+    disks = {'d1': (), 'd2': ()} if disks is None else disks
+    found = tuple(
+        held
+        if isinstance(held, discover.Disk)
+        else fakes.disk(name, held=held)
+        for name, held in disks.items()
+    )
+    return comparison.State(
+        records=tuple(records),
+        disks=found,
+        offers={disk.uuid: offer(disk) for disk in found} | (offers or {}),
+        **fields,
+    )
+
+
+class AuditTestCase(unittest.TestCase):
+    def assertFound(self, expected, state):
+        """Compare (kind, disk, repair) of the findings; returns these."""
+        found = comparison.compare(state)
+        self.assertEqual(
+            expected, [(one.kind, one.disk, one.repair) for one in found]
+        )
+        for one in found:
+            # what is not repaired comes with what to do
+            self.assertNotEqual('', one.repair or one.advice, one)
+        return found
+
+
+class CompareTestCase(AuditTestCase):
+    def test_agrees(self):
+        self.assertFound(
+            [],
+            state(
+                [volume(), snapshot(OTHER), volume(SERVER, None)],
+                {'d1': [vdisk(), vdisk(OTHER, 'snapshot')], 'd2': []},
+            ),
+        )
+
+    def test_migrated_volume_is_named_by_its_second_id(self):
+        record = dataclasses.replace(volume(), vdisk=f'volume-{OTHER}')
+        self.assertFound([], state([record], {'d1': [vdisk(OTHER)]}))
+        self.assertFound([], state([record], {'d1': [vdisk(OTHER, owner=ID)]}))
+
+    def test_orphan_of_deleted_volume(self):
+        for record, held in (
+            (volume(deleted=True), vdisk()),
+            (snapshot(deleted=True), vdisk(kind='snapshot')),
+            (volume(deleted=True, here=False), vdisk()),
+        ):
+            self.assertFound(
+                [('orphan', 'd2', comparison.DELETE)],
+                state([record], {'d2': [held]}),
+            )
+
+    def test_orphan_on_read_only_disk(self):
+        disk = fakes.disk('d1', health=discover.READ_ONLY, held=[vdisk()])
+        figures = inventory.withdrawn(offer(disk).inventories, {})
+        self.assertFound(
+            [('orphan', 'd1', '')],
+            state(
+                [volume(deleted=True)],
+                {'d1': disk},
+                {'d1': comparison.Offer(inventories(figures), {})},
+            ),
+        )
+
+    def test_unknown_is_not_removed(self):
+        self.assertFound([('unknown', 'd1', '')], state([], {'d1': [vdisk()]}))
+
+    def test_volume_of_another_host(self):
+        self.assertFound(
+            [('elsewhere', 'd1', '')],
+            state([volume(here=False)], {'d1': [vdisk()]}),
+        )
+
+    def test_what_a_migrated_volume_left_behind(self):
+        # ID was migrated to OTHER's vdisk; OTHER's row took the old one's
+        # name and was deleted
+        moved = dataclasses.replace(volume(), vdisk=f'volume-{OTHER}')
+        gone = dataclasses.replace(
+            volume(OTHER, deleted=True), vdisk=f'volume-{ID}'
+        )
+        self.assertFound(
+            [('elsewhere', 'd2', '')],
+            state([moved, gone], {'d1': [vdisk(OTHER)], 'd2': [vdisk()]}),
+        )
+
+    def test_foreign_and_unmanaged_are_left_alone(self):
+        foreign = [
+            vdisks.VDisk(name, '', None, GIB)
+            for name in (
+                'backup.raw',
+                f'unmanaged-{ID}',
+                f'volume-{ID}.old',
+                'volume-1',
+                'snapshot-1',
+            )
+        ]
+        self.assertFound([], state([], {'d1': foreign}))
+
+    def test_second_copy(self):
+        self.assertFound(
+            [('second-copy', 'd2', comparison.DELETE)],
+            state([volume()], {'d1': [vdisk()], 'd2': [vdisk()]}),
+        )
+
+    def test_second_copy_of_what_is_not_whole(self):
+        for held in (vdisk(size_gb=1), vdisk(owner=OTHER)):
+            found = comparison.compare(
+                state([volume()], {'d1': [held], 'd2': [vdisk()]})
+            )
+            # not even extended: that would make it look whole
+            self.assertEqual({''}, {one.repair for one in found})
+
+    def test_not_recorded(self):
+        for disk in (None, 'd2'):
+            self.assertFound(
+                [('not-recorded', 'd1', comparison.RECORD)],
+                state([volume(disk=disk)], {'d1': [vdisk()], 'd2': []}),
+            )
+        self.assertFound(
+            [('not-recorded', 'd1', comparison.RECORD)],
+            state(
+                [snapshot(disk=None, status='error')],
+                {'d1': [vdisk(kind='snapshot')]},
+            ),
+        )
+
+    def test_not_recorded_and_not_clear(self):
+        for disks in (
+            {'d1': [vdisk()], 'd2': [vdisk()]},
+            {'d1': [vdisk(size_gb=1)]},
+        ):
+            found = comparison.compare(state([volume(disk=None)], disks))
+            self.assertEqual({''}, {one.repair for one in found})
+
+    def test_copy_while_the_recorded_disk_is_away(self):
+        for forgotten in (frozenset(), frozenset(['d9'])):
+            kind = 'disk-forgotten' if forgotten else 'disk-missing'
+            self.assertFound(
+                [(kind, 'd9', ''), ('not-recorded', 'd1', '')],
+                state(
+                    [volume(disk='d9')],
+                    {'d1': [vdisk()]},
+                    forgotten=forgotten,
+                ),
+            )
+
+    def test_lost(self):
+        for record in (volume(), snapshot()):
+            self.assertFound([('lost', 'd1', '')], state([record]))
+
+    def test_wrong_size(self):
+        self.assertFound(
+            [('wrong-size', 'd1', comparison.EXTEND)],
+            state([volume()], {'d1': [vdisk(size_gb=1.5)]}),
+        )
+        found = self.assertFound(
+            [('wrong-size', 'd1', '')],
+            state([volume()], {'d1': [vdisk(size_gb=3)]}),
+        )
+        self.assertIn('repeat it to 3 GiB', found[0].advice)
+        self.assertFound(
+            [('wrong-size', 'd1', '')],
+            state([snapshot()], {'d1': [vdisk(kind='snapshot', size_gb=1)]}),
+        )
+
+    def test_wrong_owner(self):
+        self.assertFound(
+            [('wrong-owner', 'd1', '')],
+            state([volume()], {'d1': [vdisk(owner=OTHER)]}),
+        )
+
+    def test_what_is_worked_on_is_left_alone(self):
+        for held in (
+            {'d1': [], 'd2': []},
+            {'d2': [vdisk()]},
+            {'d1': [vdisk(size_gb=1)], 'd2': [vdisk()]},
+        ):
+            record = volume(settled=False, status='creating')
+            self.assertFound([], state([record], held))
+            stuck = dataclasses.replace(record, stuck=True)
+            self.assertFound([('stuck', 'd1', '')], state([stuck], held))
+
+    def test_no_provider(self):
+        found = state()
+        self.assertFound(
+            [('no-provider', 'd1', ''), ('no-provider', 'd2', '')],
+            dataclasses.replace(found, offers={}),
+        )
+        away = discover.missing('d1', '/disks/d1')
+        self.assertFound([], comparison.State((), (away,), {}))
+
+    def test_wrong_figures(self):
+        full = fakes.disk('d1', held=[vdisk(server=SERVER)])
+        empty = fakes.disk('d1')
+        self.assertFound(
+            [('wrong-figures', 'd1', comparison.PUBLISH)],
+            state([volume()], {'d1': full}, {'d1': offer(empty)}),
+        )
+        self.assertFound(
+            [],
+            state([volume()], {'d1': full}, {'d1': offer(full, {SERVER: 2})}),
+        )
+
+    def test_missing_disk_that_is_offered(self):
+        self.assertFound(
+            [('wrong-figures', 'd1', comparison.PUBLISH)],
+            state(
+                [],
+                {'d1': discover.missing('d1', '/disks/d1')},
+                {'d1': offer(fakes.disk('d1'))},
+            ),
+        )
+
+    def test_oversold(self):
+        disk = fakes.disk('d1', total_gb=3, held=[vdisk()])
+        self.assertFound(
+            [('oversold', 'd1', '')],
+            state([volume()], {'d1': disk}, {'d1': offer(disk, {SERVER: 2})}),
+        )
+
+    def test_claim_without_server(self):
+        disk = fakes.disk('d1')
+        found = self.assertFound(
+            [('claim-without-server', 'd1', '')],
+            state(
+                [],
+                {'d1': disk},
+                {'d1': offer(disk, {SERVER: 2, OTHER: 1})},
+                nova=comparison.Nova(gone=frozenset([SERVER])),
+            ),
+        )
+        self.assertEqual(SERVER, found[0].owner)
+
+    def test_what_is_not_whole(self):
+        half = dataclasses.replace(vdisk(), whole=False)
+        self.assertFound(
+            [('not-whole', 'd1', '')], state([volume()], {'d1': [half]})
+        )
+        # a clone that is half copied is not recorded, nor does it replace
+        # the copy that is
+        self.assertFound(
+            [('not-recorded', 'd1', '')],
+            state([volume(disk=None)], {'d1': [half]}),
+        )
+        self.assertFound(
+            [('not-whole', 'd1', ''), ('second-copy', 'd2', '')],
+            state([volume()], {'d1': [half], 'd2': [vdisk()]}),
+        )
+        small = dataclasses.replace(half, size_bytes=GIB)
+        self.assertFound(
+            [('not-whole', 'd1', ''), ('wrong-size', 'd1', '')],
+            state([volume()], {'d1': [small]}),
+        )
+
+    def test_provider_without_disk(self):
+        self.assertFound(
+            [('provider-without-disk', 'd9', '')], state(strays=('d9',))
+        )
+
+
+REQUEST = flavor.VDiskRequest(vdisks=2, vdisk_gb=2, vdisk_mbps=50)
+
+
+class ServersTestCase(AuditTestCase):
+    """Servers whose flavor asks for two vdisks of 2 GiB, 50 MB/s each."""
+
+    def server(self, held, offers=None, total_gb=100, mbps=100, **request):
+        """Return a state with a server's vdisks on its disks."""
+        request = dataclasses.replace(REQUEST, **request)
+        disks = {
+            name: dataclasses.replace(
+                fakes.disk(
+                    name,
+                    total_gb,
+                    held=[vdisk(id_, server=SERVER) for id_ in ids],
+                ),
+                mbps=mbps,
+            )
+            for name, ids in held.items()
+        }
+        return state(
+            [volume(id_, disk) for disk, ids in held.items() for id_ in ids],
+            disks,
+            {
+                name: offer(disks[name], *claims)
+                for name, claims in (offers or {}).items()
+            },
+            nova=comparison.Nova(((SERVER, request),)),
+        )
+
+    def test_claimed(self):
+        both = {SERVER: 2}, {SERVER: 50}
+        for held in (
+            {'d1': [ID], 'd2': [OTHER]},
+            # not filled yet
+            {'d1': [ID], 'd2': []},
+            {'d1': [], 'd2': []},
+        ):
+            self.assertFound([], self.server(held, {'d1': both, 'd2': both}))
+
+    def test_attached_while_it_ran(self):
+        third = str(uuid.UUID(int=3))
+        both = {SERVER: 2}, {SERVER: 50}
+        self.assertFound(
+            [],
+            self.server(
+                {'d0': [ID], 'd1': [OTHER], 'd2': [third]},
+                {'d1': both, 'd2': both},
+            ),
+        )
+
+    def test_extended(self):
+        both = {SERVER: 2}, {SERVER: 50}
+        found = self.server(
+            {'d1': [ID], 'd2': [OTHER]}, {'d1': both, 'd2': both}
+        )
+        disk = found.disks[0]
+        larger = dataclasses.replace(
+            disk, vdisks=(vdisk(size_gb=7, server=SERVER),)
+        )
+        records = (volume(size_gb=7), found.records[1])
+        self.assertFound(
+            [],
+            dataclasses.replace(
+                found,
+                records=records,
+                disks=(larger, found.disks[1]),
+                offers=found.offers | {'d1': offer(larger, *both)},
+            ),
+        )
+
+    def test_forced_or_healed(self):
+        found = self.assertFound(
+            [
+                ('unclaimed', 'd1', comparison.CLAIM),
+                ('unclaimed', 'd2', comparison.CLAIM),
+            ],
+            self.server({'d1': [ID], 'd2': [OTHER]}),
+        )
+        self.assertEqual({SERVER}, {one.owner for one in found})
+        self.assertIn('2 GiB and 50 MB/s', found[0].message)
+
+    def test_only_what_lacks(self):
+        for claims, lacking in (
+            (({SERVER: 2},), '0 GiB and 50 MB/s'),
+            (({}, {SERVER: 50}), '2 GiB and 0 MB/s'),
+            (({SERVER: 1}, {SERVER: 50}), '1 GiB and 0 MB/s'),
+        ):
+            (found,) = self.assertFound(
+                [('unclaimed', 'd1', comparison.CLAIM)],
+                self.server(
+                    {'d1': [ID], 'd2': [OTHER]},
+                    {'d1': claims, 'd2': ({SERVER: 2}, {SERVER: 50})},
+                ),
+            )
+            self.assertIn(lacking, found.message)
+
+    def test_no_room(self):
+        (found,) = self.assertFound(
+            [('unclaimed', 'd1', '')],
+            self.server(
+                {'d1': [ID, OTHER]}, {'d1': ({}, {OTHER: 10})}, mbps=100
+            ),
+        )
+        self.assertIn('110 of 100 MB/s', found.advice)
+        found = self.assertFound(
+            [('oversold', 'd1', ''), ('unclaimed', 'd1', '')],
+            self.server(
+                {'d1': [ID, OTHER]}, {'d1': ({OTHER: 3},)}, total_gb=5
+            ),
+        )
+        self.assertIn('lacks 2 GiB', found[1].advice)
+
+    def test_neither_claimed_nor_there(self):
+        found = self.assertFound(
+            [('without-vdisks', '', '')], self.server({'d1': []})
+        )
+        self.assertIn('2 neither exist', found[0].message)
+        found = self.assertFound(
+            [
+                ('unclaimed', 'd1', comparison.CLAIM),
+                ('without-vdisks', '', ''),
+            ][::1],
+            self.server({'d1': [ID]}),
+        )
+
+    def test_a_disk_that_cannot_be_read_may_have_them(self):
+        found = self.server({'d1': []})
+        away = discover.missing('d2', '/disks/d2')
+        self.assertFound(
+            [], dataclasses.replace(found, disks=(*found.disks, away))
+        )
+
+
+DISKS = ('d1', 'd2', 'd3')
+IDS = tuple(str(uuid.UUID(int=number)) for number in range(1, 5))
+
+records = st.builds(
+    comparison.Record,
+    id=st.sampled_from(IDS),
+    vdisk=st.tuples(
+        st.sampled_from(('volume', 'snapshot')), st.sampled_from(IDS)
+    ).map('-'.join),
+    disk=st.sampled_from((*DISKS, 'gone', None)),
+    size_gb=st.integers(1, 3),
+    status=st.just('any'),
+    here=st.booleans(),
+    settled=st.booleans(),
+    stuck=st.booleans(),
+    deleted=st.booleans(),
+)
+held = st.lists(
+    st.builds(
+        vdisks.VDisk,
+        name=st.tuples(
+            st.sampled_from(('volume', 'snapshot', 'unmanaged')),
+            st.sampled_from(IDS),
+        ).map('-'.join),
+        volume_id=st.sampled_from(IDS),
+        server_id=st.sampled_from((None, SERVER)),
+        size_bytes=st.integers(1, 6).map(lambda half: half * GIB // 2),
+    ),
+    unique_by=lambda vdisk: vdisk.name,
+    max_size=5,
+)
+
+
+@st.composite
+def states(draw):
+    """Return anything that can be, whatever led there."""
+    disks = tuple(
+        fakes.disk(
+            name,
+            20,
+            health=draw(st.sampled_from((discover.OK, discover.READ_ONLY))),
+            held=draw(held),
+        )
+        if draw(st.integers(0, 4))
+        else discover.missing(name, f'/disks/{name}')
+        for name in DISKS
+    )
+    shown = draw(st.lists(records, max_size=6, unique_by=lambda one: one.id))
+    offers = {
+        disk.uuid: offer(draw(st.sampled_from(disks)), {SERVER: 2})
+        for disk in disks
+        if draw(st.booleans())
+    }
+    return comparison.State(tuple(shown), disks, offers)
+
+
+def repaired(state, finding):
+    """Return the state after a repair, as the disks would be."""
+    disks = {disk.uuid: disk for disk in state.disks}
+    shown, offers = list(state.records), dict(state.offers)
+    disk = disks[finding.disk]
+    if finding.repair == comparison.DELETE:
+        left = [one for one in disk.vdisks if one.name != finding.vdisk]
+        disks[disk.uuid] = dataclasses.replace(disk, vdisks=tuple(left))
+    elif finding.repair == comparison.RECORD:
+        shown = [
+            dataclasses.replace(one, disk=disk.uuid)
+            if (one.id, one.vdisk) == (finding.owner, finding.vdisk)
+            else one
+            for one in shown
+        ]
+    elif finding.repair == comparison.EXTEND:
+        size = next(
+            one.size_gb
+            for one in shown
+            if (one.id, one.vdisk) == (finding.owner, finding.vdisk)
+        )
+        larger = tuple(
+            dataclasses.replace(one, size_bytes=size * GIB)
+            if one.name == finding.vdisk
+            else one
+            for one in disk.vdisks
+        )
+        disks[disk.uuid] = dataclasses.replace(disk, vdisks=larger)
+    disk = disks[finding.disk]
+    if disk.uuid in offers:
+        before = offers[disk.uuid]
+        figures = (
+            inventory.figures(disk, before.claims)
+            if disk.health == discover.OK
+            else inventory.withdrawn(before.inventories, before.claims)
+        )
+        offers[disk.uuid] = dataclasses.replace(
+            before, inventories=inventories(figures)
+        )
+    return dataclasses.replace(
+        state,
+        records=tuple(shown),
+        disks=tuple(disks[name] for name in DISKS),
+        offers=offers,
+    )
+
+
+def copies(state):
+    """Return the vdisks by (name, disk)."""
+    return {
+        (vdisk.name, disk.uuid): vdisk
+        for disk in state.disks
+        for vdisk in disk.vdisks
+    }
+
+
+class RepairTestCase(unittest.TestCase):
+    @settings(max_examples=500)
+    @given(states())
+    def test_repairs_end_and_lose_nothing(self, before):
+        after = before
+        for _ in range(60):
+            due = [one for one in comparison.compare(after) if one.repair]
+            if not due:
+                break
+            after = repaired(after, due[0])
+        else:
+            self.fail(f'repairs do not end: {due}')
+        had, has = copies(before), copies(after)
+        for key, vdisk in had.items():
+            if key in has:
+                self.assertGreaterEqual(has[key].size_bytes, vdisk.size_bytes)
+                continue
+            # what went was nobody's, or there is another that is whole
+            name, _ = key
+            living = [
+                one
+                for one in before.records
+                if not one.deleted and one.vdisk == name
+            ]
+            for one in living:
+                left = has[name, one.disk]
+                self.assertTrue(one.settled)
+                self.assertEqual(had[name, one.disk], left)
+                self.assertIn(left.volume_id, one.ids)
+                self.assertGreaterEqual(left.size_bytes, one.size_gb * GIB)
+            if not living:
+                self.assertTrue(
+                    any(
+                        one.deleted and one.vdisk == name
+                        for one in before.records
+                    )
+                )
+            self.assertFalse(name.startswith('unmanaged'))

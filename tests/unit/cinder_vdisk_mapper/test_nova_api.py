@@ -1,0 +1,199 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What is made of Nova's answers."""
+
+from unittest import mock
+
+import testtools
+from keystoneauth1 import exceptions as ks_exc
+from novaclient import exceptions as nova_exc
+from requests import exceptions as requests_exc
+
+from cinder_vdisk_mapper import nova_api
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+from nova_diskplacer.profiles import catalogue
+
+ANSWER = {
+    'id': 'server',
+    'tenant_id': 'project',
+    'OS-EXT-SRV-ATTR:host': 'host',
+    'OS-SRV-USG:launched_at': '2026-11-22T11:00:00',
+    'flavor': {
+        'extra_specs': {'diskplacer:vdisks': '2', 'diskplacer:vdisk_gb': '10'}
+    },
+}
+
+
+class ServersTestCase(testtools.TestCase):
+    def test_parse(self):
+        request = flavor.VDiskRequest(vdisks=2, vdisk_gb=10)
+        self.assertEqual(
+            nova_api.Server('server', 'project', 'host', request),
+            nova_api.parse(ANSWER),
+        )
+        self.assertEqual(
+            nova_api.Server('server', 'project', None, None),
+            nova_api.parse(
+                {
+                    **ANSWER,
+                    'OS-EXT-SRV-ATTR:host': None,
+                    'flavor': {'extra_specs': {'hw:mem_page_size': 'any'}},
+                }
+            ),
+        )
+
+    def test_launched(self):
+        for when, launched in ((None, False), ('2026-11-22', True)):
+            found = nova_api.parse({**ANSWER, 'OS-SRV-USG:launched_at': when})
+            self.assertEqual(launched, found.launched)
+
+    def test_profile(self):
+        found = nova_api.parse(
+            {
+                **ANSWER,
+                'flavor': {'extra_specs': {'diskplacer:profile': 'batch'}},
+            }
+        )
+        self.assertEqual(
+            ('batch', 'consolidated', 1),
+            (
+                found.request.profile,
+                found.request.mapping,
+                found.request.vdisks,
+            ),
+        )
+
+    def test_profiles_that_cannot_be_read(self):
+        nova_api.profiles.cache_clear()
+        self.addCleanup(nova_api.profiles.cache_clear)
+        load = mock.patch.object(
+            catalogue,
+            'load',
+            side_effect=exception.ProfileError('own.yaml: bad'),
+        )
+        tagged = {'extra_specs': {'diskplacer:profile': 'batch'}}
+        with load:
+            error = self.assertRaises(
+                nova_api.NovaError,
+                nova_api.parse,
+                {**ANSWER, 'flavor': tagged},
+            )
+        self.assertIn('own.yaml: bad', str(error))
+
+    def test_answers_that_lack_something(self):
+        hidden = {**ANSWER, 'flavor': {'original_name': 'm1'}}
+        for answer, what in (
+            (hidden, "'extra_specs'"),
+            (
+                {
+                    key: value
+                    for key, value in ANSWER.items()
+                    if not key.startswith('OS-')
+                },
+                "'OS-EXT-SRV-ATTR:host'",
+            ),
+        ):
+            error = self.assertRaises(
+                nova_api.NovaError, nova_api.parse, answer
+            )
+            self.assertIn(f'does not show {what}', str(error))
+
+    def test_flavor_that_cannot_be_understood(self):
+        bad = {'extra_specs': {'diskplacer:vdisks': 'many'}}
+        error = self.assertRaises(
+            nova_api.NovaError, nova_api.parse, {**ANSWER, 'flavor': bad}
+        )
+        self.assertIn('the flavor of server server', str(error))
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_get(self, client):
+        get = client.return_value.servers.get
+        get.return_value.to_dict.return_value = ANSWER
+        self.assertEqual('project', nova_api.get(None, 'server').project_id)
+        self.assertEqual('2.47', client.call_args.kwargs['api_version'])
+        self.assertIs(True, client.call_args.kwargs['privileged_user'])
+        get.side_effect = nova_exc.NotFound(404)
+        self.assertIsNone(nova_api.get(None, 'server'))
+        for error in (
+            nova_exc.Unauthorized(401),
+            nova_exc.ClientException(503),
+            ks_exc.ConnectFailure(),
+            ks_exc.EndpointNotFound(),
+            requests_exc.Timeout(),
+        ):
+            get.side_effect = error
+            self.assertRaises(nova_api.NovaError, nova_api.get, None, 'server')
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_of_hosts(self, client):
+        settled = {**ANSWER, 'status': 'ACTIVE'}
+        bad = {'extra_specs': {'diskplacer:vdisks': 'many'}}
+        rows = [
+            settled,
+            {**settled, 'id': 'moving', 'OS-EXT-STS:task_state': 'migrating'},
+            {**settled, 'id': 'resized', 'status': 'VERIFY_RESIZE'},
+            {**settled, 'id': 'odd', 'flavor': bad},
+        ]
+        client.return_value.servers.list.return_value = [
+            mock.Mock(**{'to_dict.return_value': row}) for row in rows
+        ]
+        found = nova_api.of_hosts(None, ['host'])
+        self.assertEqual(
+            {
+                'server': nova_api.parse(ANSWER),
+                'moving': None,
+                'resized': None,
+                'odd': None,
+            },
+            found,
+        )
+        client.return_value.servers.list.assert_called_once_with(
+            search_opts={'all_tenants': 1, 'host': 'host'}, limit=-1
+        )
+        client.return_value.servers.list.side_effect = nova_exc.NotFound(404)
+        self.assertRaises(
+            nova_api.NovaError, nova_api.of_hosts, None, ['host']
+        )
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_living(self, client):
+        listed = client.return_value.servers.list
+        listed.return_value = [mock.Mock(id='server')]
+        migrations = client.return_value.migrations.list
+        pages = {
+            None: [mock.Mock(uuid='m1'), mock.Mock(uuid='m2')],
+            'm2': [mock.Mock(uuid='m3')],
+        }
+        migrations.side_effect = lambda host, marker: pages.get(marker, [])
+        self.assertEqual(
+            {'server', 'm1', 'm2', 'm3'}, nova_api.living(None, ['host'])
+        )
+        # its own UUID is shown by later microversions only
+        self.assertEqual('2.59', client.call_args.kwargs['api_version'])
+        # one request each, however many servers there are
+        self.assertEqual(1, listed.call_count)
+        migrations.side_effect = ks_exc.ConnectFailure()
+        self.assertRaises(nova_api.NovaError, nova_api.living, None, ['host'])
+        client.side_effect = ks_exc.EndpointNotFound()
+        self.assertRaises(nova_api.NovaError, nova_api.living, None, [])
+
+    def test_blank_volumes(self):
+        for name, server in (
+            ('1234-blank-vol', '1234'),
+            ('blank-vol', None),
+            ('1234-blank-volume', None),
+            ('', None),
+            (None, None),
+        ):
+            self.assertEqual(server, nova_api.of_blank_volume(name))

@@ -1,0 +1,318 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What is done to vdisks on the disk where they are."""
+
+import dataclasses
+
+from cinder_vdisk_mapper import binding
+from nova_diskplacer import exception
+from nova_diskplacer.placement import client as placement_client
+from tests.unit.cinder_vdisk_mapper import fakes
+from tests.unit.cinder_vdisk_mapper import test_binding
+from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
+
+wanted = test_binding.wanted
+
+
+class UpkeepTestCase(test_binding.BindingTestCase):
+    """Disk a, of 100 GiB, holds volume-1 of 10 GiB."""
+
+    def setUp(self):
+        super().setUp()
+        self.binder.bind(wanted('1', 10))
+        self.backend.content['a', 'volume-1'] = 'one'
+
+    def sizes(self):
+        """Return the GiB of each vdisk on disk a."""
+        return {
+            vdisk.name: vdisk.size_gb
+            for vdisk in self.backend.known['a'].vdisks
+        }
+
+    def assertUnchanged(self, pattern, method, *arguments):
+        """An operation is refused and leaves all as it was."""
+        before = self.backend.disks()
+        reserved = self.reserved()
+        error = self.assertRaises(
+            exception.DiskPlacerError, method, *arguments
+        )
+        self.assertRegex(str(error), pattern)
+        self.assertEqual(before, self.backend.disks())
+        if not self.placement.down:
+            self.assertEqual(reserved, self.reserved())
+
+    def refusals(self, method, *arguments):
+        """Check what refuses an operation that takes 10 GiB of disk a."""
+        self.placement.claim('other', {'a': 81})
+        self.assertUnchanged(
+            'disk a has no room to .* of 10 GiB: 9 GiB', method, *arguments
+        )
+        self.placement.claims.clear()
+
+        def claim():
+            self.placement.claim('other', {'a': 90})
+
+        self.backend.changed = claim
+        self.assertUnchanged('disk a has no room', method, *arguments)
+        self.placement.claims.clear()
+
+        def go():
+            self.placement.down = True
+
+        self.backend.changed = go
+        self.assertUnchanged('Placement is down', method, *arguments)
+        self.placement.down = False
+        self.backend.changed = lambda: None
+        method(*arguments)
+        self.assertEqual(20, self.reserved()['a'])
+        # a killed run that had not yet told Placement
+        self.placement.offered['a'][placement_client.GB]['reserved'] = 0
+        method(*arguments)
+        self.assertEqual(20, self.reserved()['a'])
+        # whatever happens, what was there stays
+        self.placement.offered['a'][placement_client.GB]['reserved'] = 0
+        self.placement.claim('other', {'a': 90})
+        before = self.backend.disks()
+        self.assertRaises(binding.BindingError, method, *arguments)
+        self.assertEqual(before, self.backend.disks())
+
+
+class SnapshotTestCase(UpkeepTestCase):
+    ARGUMENTS = 'a', 'volume-1', 'snapshot-s', 's'
+
+    def test_refusals(self):
+        self.refusals(self.binder.snapshot, *self.ARGUMENTS)
+
+    def test_snapshot(self):
+        self.binder.snapshot(*self.ARGUMENTS)
+        snapshot = self.backend.known['a'].vdisks[-1]
+        self.assertEqual(
+            ('snapshot-s', 's', None, 10),
+            (
+                snapshot.name,
+                snapshot.volume_id,
+                snapshot.server_id,
+                snapshot.size_gb,
+            ),
+        )
+        self.binder.delete('a', 'snapshot-s')
+        self.assertEqual(10, self.reserved()['a'])
+
+    def test_counts_though_the_volume_is_claimed(self):
+        self.setup(disk_fakes.disk('a'))
+        self.placement.claim('server', {'a': 10})
+        who = test_binding.server(vdisks=1, vdisk_gb=10)
+        self.binder.bind(wanted('1', 10, who))
+        self.binder.snapshot(*self.ARGUMENTS)
+        self.assertEqual(10, self.reserved()['a'])
+
+    def test_not_there(self):
+        self.assertUnchanged(
+            'vdisk volume-2 is not on disk a',
+            self.binder.snapshot,
+            'a',
+            'volume-2',
+            'snapshot-s',
+            's',
+        )
+
+
+class CloneTestCase(UpkeepTestCase):
+    def test_refusals(self):
+        self.refusals(self.binder.clone, 'a', 'volume-1', 'volume-2', '2', 10)
+
+    def test_larger(self):
+        self.binder.clone('a', 'volume-1', 'volume-2', '2', 15)
+        self.assertEqual({'volume-1': 10, 'volume-2': 15}, self.sizes())
+        self.assertEqual('one', self.backend.content['a', 'volume-2'])
+        self.assertEqual(25, self.reserved()['a'])
+
+    def test_backend_that_copies_does_so_unlocked(self):
+        clone = self.backend.clone
+
+        def copy(*arguments):
+            # reserved, and the disk can be changed meanwhile
+            self.assertEqual(20, self.reserved()['a'])
+            self.binder.snapshot('a', 'volume-1', 'snapshot-s', 's')
+
+        self.backend.allocate_clone = clone
+        self.backend.clone = copy
+        self.binder.clone('a', 'volume-1', 'volume-2', '2', 10)
+        self.assertEqual(30, self.reserved()['a'])
+
+    def test_copy_that_fails_leaves_nothing(self):
+        def fail(*arguments):
+            raise exception.DiskError('no more')
+
+        self.backend.allocate_clone = self.backend.clone
+        self.backend.clone = fail
+        self.assertUnchanged(
+            'no more', self.binder.clone, 'a', 'volume-1', 'volume-2', '2', 10
+        )
+
+
+class RevertTestCase(UpkeepTestCase):
+    def test_revert(self):
+        self.binder.snapshot('a', 'volume-1', 'snapshot-s', 's')
+        self.backend.content['a', 'volume-1'] = 'two'
+        self.binder.revert('a', 'volume-1', 'snapshot-s')
+        self.assertEqual('one', self.backend.content['a', 'volume-1'])
+        self.binder.revert('a', 'volume-1', None)
+        self.assertEqual('', self.backend.content['a', 'volume-1'])
+
+    def test_not_there(self):
+        self.assertUnchanged(
+            'snapshot-s is not on disk a',
+            self.binder.revert,
+            'a',
+            'volume-1',
+            'snapshot-s',
+        )
+        self.assertEqual('one', self.backend.content['a', 'volume-1'])
+
+
+class AdoptTestCase(UpkeepTestCase):
+    def setUp(self):
+        super().setUp()
+        # half a GiB over
+        self.backend.create('a', 'disk.raw', '', None, 5)
+        *rest, found = self.backend.known['a'].vdisks
+        found = dataclasses.replace(
+            found, size_bytes=found.size_bytes - fakes.GIB // 2
+        )
+        self.backend._set('a', (*rest, found))
+        self.backend.content['a', 'disk.raw'] = 'theirs'
+        self.binder.sync('a')
+
+    def adopt(self, size_gb=5):
+        """Take it as volume 2."""
+        self.binder.adopt('a', 'disk.raw', 'volume-2', '2', size_gb)
+
+    def test_adopt_and_release(self):
+        for _ in range(2):
+            self.adopt()
+            found = self.backend.known['a'].vdisks[-1]
+            self.assertEqual(
+                ('volume-2', '2', 5 * fakes.GIB),
+                (found.name, found.volume_id, found.size_bytes),
+            )
+            self.assertEqual('theirs', self.backend.content['a', 'volume-2'])
+            self.assertEqual(15, self.reserved()['a'])
+        for _ in range(2):
+            self.binder.release('a', 'volume-2', 'unmanaged-2')
+            found = self.backend.known['a'].vdisks[-1]
+            self.assertEqual(
+                ('unmanaged-2', ''), (found.name, found.volume_id)
+            )
+            self.assertEqual(15, self.reserved()['a'])
+
+    def test_no_room(self):
+        self.placement.claim('other', {'a': 85})
+        self.assertUnchanged(
+            'disk a has no room to take disk.raw of 5 GiB as volume-2 of 6',
+            self.adopt,
+            6,
+        )
+        self.adopt()
+
+
+class ExtendTestCase(test_binding.BindingTestCase):
+    def setUp(self):
+        super().setUp()
+        self.binder.bind(wanted('1', 10))
+
+    def size(self):
+        """Return the GiB of the only vdisk on disk a."""
+        (vdisk,) = self.backend.known['a'].vdisks
+        return vdisk.size_gb
+
+    def test_extend(self):
+        for size in (30, 30, 20):
+            self.binder.extend('a', 'volume-1', size)
+            self.assertEqual(30, self.size())
+            self.assertEqual(30, self.reserved()['a'])
+
+    def test_failure_is_undone(self):
+        def interrupt():
+            self.backend.interrupted = True
+
+        # what was there has been finished by then
+        self.backend.changed = interrupt
+        self.assertRaises(
+            exception.DiskError, self.binder.extend, 'a', 'volume-1', 30
+        )
+        self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
+        self.binder.look('a', 'volume-1')
+
+    def test_interrupted(self):
+        """The last run was killed; the size it was to have does not matter."""
+        for size in (30, 20, 40):
+            self.backend._change('a', 'volume-1', 30, False, max)
+            self.assertRaisesRegex(
+                exception.DiskError,
+                'is not whole: repeat the extension',
+                self.binder.look,
+                'a',
+                'volume-1',
+            )
+            self.binder.extend('a', 'volume-1', size)
+            self.assertEqual(max(size, 30), self.size())
+            self.assertEqual(max(size, 30), self.reserved()['a'])
+            self.binder.look('a', 'volume-1')
+
+    def test_interrupted_within_a_gib(self):
+        (vdisk,) = self.backend.known['a'].vdisks
+        for size in (11, 10, 20):
+            self.backend._set(
+                'a',
+                [
+                    dataclasses.replace(
+                        vdisk, size_bytes=vdisk.size_bytes + fakes.GIB // 4
+                    )
+                ],
+            )
+            self.binder.extend('a', 'volume-1', size)
+            (found,) = self.backend.known['a'].vdisks
+            self.assertEqual(max(size, 11) * fakes.GIB, found.size_bytes)
+
+    def test_no_room(self):
+        self.placement.claim('other', {'a': 80})
+        error = self.assertRaises(
+            binding.BindingError, self.binder.extend, 'a', 'volume-1', 21
+        )
+        self.assertIn('no room to extend', str(error))
+        self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
+        self.binder.extend('a', 'volume-1', 20)
+
+    def test_claim_that_comes_in_between_wins(self):
+        self.backend.changed = lambda: self.placement.claim('other', {'a': 90})
+        self.assertRaises(
+            binding.BindingError, self.binder.extend, 'a', 'volume-1', 11
+        )
+        self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
+
+    def test_placement_that_goes_away(self):
+        def go():
+            self.placement.down = True
+
+        self.backend.changed = go
+        self.assertRaises(
+            exception.PlacementError, self.binder.extend, 'a', 'volume-1', 11
+        )
+        self.assertEqual(10, self.size())
+
+    def test_not_there(self):
+        for disk, name in (('a', 'volume-2'), ('z', 'volume-1')):
+            self.assertRaises(
+                exception.DiskError, self.binder.extend, disk, name, 20
+            )

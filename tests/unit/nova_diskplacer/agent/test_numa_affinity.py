@@ -1,0 +1,236 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import dataclasses
+import os
+import pathlib
+import types
+
+import fixtures
+from oslo_config import cfg
+from oslotest import base
+
+from nova_diskplacer import conf as options
+from nova_diskplacer import exception
+from nova_diskplacer.agent import numa_affinity
+from nova_diskplacer.disks import discover
+from nova_diskplacer.host import cpus
+from tests.unit.nova_diskplacer.agent import guests
+
+HOST = cpus.Host(
+    frozenset(range(4)), {0: frozenset({0, 1}), 1: frozenset({2, 3})}
+)
+OTHER = '7a2b1c36-8b8e-4f7e-8d54-0a1a4c3d2e11'
+
+
+class Error(Exception):
+    def __init__(self, code):
+        super().__init__(f'error {code}')
+        self._code = code
+
+    def get_error_code(self):
+        return self._code
+
+
+class FakeLibvirt(types.SimpleNamespace):
+    """A libvirt with guests; ``uris`` are those that it was opened by."""
+
+    VIR_DOMAIN_AFFECT_LIVE = 1
+    VIR_DOMAIN_METADATA_ELEMENT = 2
+    VIR_ERR_NO_DOMAIN = 42
+    libvirtError = Error
+
+    def __init__(self, *running):
+        self.running = list(running)
+        self.uris = []
+        self.closed = 0
+
+    def open(self, uri):
+        self.uris.append(uri)
+        return self
+
+    def close(self):
+        self.closed += 1
+
+    def lookupByUUIDString(self, uuid):  # noqa: N802
+        return self._find(lambda guest: guest.uuid == uuid)
+
+    def lookupByID(self, run):  # noqa: N802
+        return self._find(lambda guest: guest.run == run)
+
+    def _find(self, wanted):
+        for guest in self.running:
+            if wanted(guest):
+                return guest
+        raise Error(self.VIR_ERR_NO_DOMAIN)
+
+
+class AffinityTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.root = self.useFixture(fixtures.TempDir()).path
+        self.guest = self.make_guest()
+        self.libvirt = FakeLibvirt(self.guest)
+        for name, value in (
+            ('libvirt_domains.load', lambda: self.libvirt),
+            ('cpus.read', lambda: HOST),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'nova_diskplacer.host.{name}', value)
+            )
+        self.conf = cfg.ConfigOpts()
+        self.conf([])
+        options.register_opts(self.conf)
+        self.nova_conf = pathlib.Path(self.root, 'nova.conf')
+        self.conf.set_override(
+            'nova_conf', [str(self.nova_conf)], 'diskplacer_agent'
+        )
+        self.written = 0
+        self.disks = [self.make_disk(0), self.make_disk(1)]
+        self.affinity = numa_affinity.Affinity(self.conf)
+
+    def make_guest(self, nodes=(1,), **kwargs):
+        paths = [f'{self.path(node)}/vdisks/volume-1' for node in nodes]
+        return guests.Guest(paths=paths, vcpus=1, **kwargs)
+
+    def path(self, node):
+        return f'{self.root}/{node}'
+
+    def make_disk(self, node):
+        return dataclasses.replace(
+            discover.missing(f'disk-{node}', self.path(node)),
+            numa_node=node,
+            health=discover.OK,
+        )
+
+    def configure(self, shared):
+        self.nova_conf.write_text(f'[compute]\ncpu_shared_set = {shared}\n')
+        self.written += 1
+        os.utime(self.nova_conf, (self.written, self.written))
+
+    def keep(self, *seen):
+        self.affinity.keep(
+            list(seen) or [guest.seen() for guest in self.libvirt.running],
+            self.disks,
+        )
+
+    def allowed(self, guest=None):
+        return set((guest or self.guest).allowed(HOST).values())
+
+    def test_kept(self):
+        self.keep()
+        self.assertEqual({HOST.nodes[1]}, self.allowed())
+        self.assertEqual(1, self.guest.mark)
+        self.assertIn(
+            f'Server {guests.UUID} is kept on CPUs 2-3 of NUMA node 1',
+            self.log.output,
+        )
+        # nothing to do: libvirt is not told anything
+        self.keep()
+        self.assertEqual(['qemu:///system'], self.libvirt.uris)
+        self.assertEqual(1, self.libvirt.closed)
+        # a hard reboot
+        self.guest.start()
+        self.keep()
+        self.assertEqual({HOST.nodes[1]}, self.allowed())
+
+    def test_undone(self):
+        self.keep()
+        self.guest.paths = self.make_guest(nodes=(0, 1)).paths
+        self.keep()
+        self.keep()
+        self.assertEqual({HOST.online}, self.allowed())
+        self.assertIsNone(self.guest.mark)
+        self.assertIn('may use CPUs 0-3 again', self.log.output)
+        self.assertEqual(
+            1, self.log.output.count('its disks are on several NUMA nodes')
+        )
+
+    def test_an_agent_that_starts_again(self):
+        self.keep()
+        self.guest.specs = {}
+        self.affinity = numa_affinity.Affinity(self.conf)
+        self.keep()
+        self.assertEqual({HOST.online}, self.allowed())
+
+    def test_shared_set(self):
+        self.configure('0,3')
+        self.keep()
+        self.assertEqual({frozenset({3})}, self.allowed())
+        self.configure('2')
+        self.keep()
+        self.assertEqual({frozenset({2})}, self.allowed())
+
+    def test_shared_set_without_the_node(self):
+        self.configure('0-1')
+        self.keep()
+        self.assertEqual({HOST.online}, self.allowed())
+        self.assertIn(
+            'NUMA node 1 has 0 CPUs that it may use', self.log.output
+        )
+
+    def test_wrong_shared_set(self):
+        self.configure('all')
+        for _ in range(2):
+            self.assertRaises(exception.DiskPlacerError, self.keep)
+        self.assertEqual({HOST.online}, self.allowed())
+        self.configure('2')
+        self.keep()
+        self.assertEqual({frozenset({2})}, self.allowed())
+
+    def test_no_servers(self):
+        self.affinity.keep([], self.disks)
+        self.assertEqual([], self.libvirt.uris)
+
+    def test_restarted_meanwhile(self):
+        seen = self.guest.seen()
+        self.guest.start()
+        self.keep(seen)
+        self.assertEqual({HOST.online}, self.allowed())
+
+    def test_gone_meanwhile(self):
+        seen = self.guest.seen()
+        self.libvirt.running.clear()
+        self.keep(seen)
+        self.assertEqual(1, self.libvirt.closed)
+
+    def test_ends_meanwhile(self):
+        def end(*args):
+            self.libvirt.running.remove(self.guest)
+            raise Error(55)
+
+        self.guest.pinEmulator = end
+        self.keep()
+        self.assertEqual(1, self.libvirt.closed)
+
+    def test_one_that_is_refused(self):
+        def refuse(*args):
+            raise Error(55)
+
+        self.guest.pinEmulator = refuse
+        other = self.make_guest(uuid=OTHER)
+        other.run = 99
+        self.libvirt.running.append(other)
+        error = self.assertRaises(exception.HypervisorError, self.keep)
+        self.assertIn(f'{guests.UUID}: error 55', str(error))
+        self.assertNotIn(OTHER, str(error))
+        self.assertEqual({HOST.nodes[1]}, self.allowed(other))
+        self.assertEqual(1, self.libvirt.closed)
+
+    def test_libvirt_does_not_answer(self):
+        def refuse(uri):
+            raise Error(38)
+
+        self.libvirt.open = refuse
+        error = self.assertRaises(exception.HypervisorError, self.keep)
+        self.assertIn('libvirt_uri=qemu:///system', str(error))

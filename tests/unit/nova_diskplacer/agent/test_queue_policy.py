@@ -1,0 +1,226 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import hypothesis
+from hypothesis import strategies as st
+from oslotest import base
+
+from nova_diskplacer.agent import queue_policy
+from nova_diskplacer.profiles import catalogue
+
+SCHEDULERS = ('none', 'mq-deadline', 'kyber', 'bfq')
+TOGETHER = ('schedulers', 'nr_requests', 'wbt_lat_usec')
+ALONE = ('read_ahead_kb', 'max_sectors_kb', 'nomerges', 'rq_affinity')
+ORIGINALS = {
+    'scheduler': 'none',
+    'nr_requests': '128',
+    'wbt_lat_usec': '2000',
+    'max_sectors_kb': '1280',
+    'read_ahead_kb': '128',
+    'nomerges': '0',
+    'rq_affinity': '1',
+}
+
+
+def make_profile(name, priority=0, medium='hdd', **queue):
+    return catalogue.Profile(
+        name, name, name, queue={medium: catalogue.Queue(**queue)},
+        priority=priority,
+    )  # fmt: skip
+
+
+numbers = st.none() | st.integers(0, 9)
+queues = st.builds(
+    catalogue.Queue,
+    schedulers=st.lists(st.sampled_from(SCHEDULERS), unique=True).map(tuple),
+    **dict.fromkeys(TOGETHER[1:] + ALONE, numbers),
+)
+profiles = st.lists(
+    st.builds(
+        catalogue.Profile,
+        name=st.sampled_from('abcdefgh'),
+        title=st.just(''),
+        description=st.just(''),
+        queue=st.dictionaries(st.sampled_from(['hdd', 'ssd']), queues),
+        priority=st.integers(0, 3),
+    ),
+    max_size=6,
+    unique_by=lambda profile: profile.name,
+)
+
+
+def rank(profile):
+    return -profile.priority, profile.name
+
+
+class MergeTest(base.BaseTestCase):
+    def test_nobody_wants_anything(self):
+        self.assertEqual(catalogue.Queue(), queue_policy.merge([], 'hdd'))
+        neutral = catalogue.Profile('neutral', '', '')
+        self.assertEqual(
+            catalogue.Queue(), queue_policy.merge([neutral], 'hdd')
+        )
+
+    def test_priority_then_name(self):
+        low = make_profile('a', 1, read_ahead_kb=1)
+        high = make_profile('z', 2, read_ahead_kb=2)
+        equal = make_profile('b', 2, read_ahead_kb=3)
+        merged = queue_policy.merge([low, high], 'hdd')
+        self.assertEqual(2, merged.read_ahead_kb)
+        merged = queue_policy.merge([low, high, equal], 'hdd')
+        self.assertEqual(3, merged.read_ahead_kb)
+
+    def test_what_the_first_leaves_open_is_the_next_one_s(self):
+        first = make_profile('a', 2, schedulers=('bfq',), nomerges=0)
+        second = make_profile(
+            'b', 1, schedulers=('none',), nr_requests=7, read_ahead_kb=4,
+            nomerges=2,
+        )  # fmt: skip
+        self.assertEqual(
+            # a depth that was meant for another scheduler is not taken
+            catalogue.Queue(schedulers=('bfq',), read_ahead_kb=4, nomerges=0),
+            queue_policy.merge([second, first], 'hdd'),
+        )
+
+    def test_a_depth_alone_keeps_others_schedulers_off(self):
+        first = make_profile('a', 2, nr_requests=9)
+        second = make_profile('b', 1, schedulers=('bfq',), wbt_lat_usec=0)
+        self.assertEqual(
+            catalogue.Queue(nr_requests=9),
+            queue_policy.merge([first, second], 'hdd'),
+        )
+
+    def test_what_is_said_of_another_medium(self):
+        profile = make_profile('a', medium='ssd', nomerges=1)
+        self.assertEqual(
+            catalogue.Queue(), queue_policy.merge([profile], 'hdd')
+        )
+
+    @hypothesis.given(profiles, st.randoms(use_true_random=False))
+    def test_order_and_number_do_not_matter(self, found, random):
+        again = found + found[: len(found) // 2]
+        random.shuffle(again)
+        self.assertEqual(
+            queue_policy.merge(found, 'hdd'), queue_policy.merge(again, 'hdd')
+        )
+
+    @hypothesis.given(profiles)
+    def test_every_value_is_that_of_the_first_that_states_it(self, found):
+        merged = queue_policy.merge(found, 'hdd')
+        ranked = [
+            profile.queue['hdd']
+            for profile in sorted(found, key=rank)
+            if 'hdd' in profile.queue
+        ]
+        for name in ALONE:
+            stated = [getattr(queue, name) for queue in ranked]
+            stated = [value for value in stated if value is not None]
+            self.assertEqual(
+                stated[0] if stated else None, getattr(merged, name)
+            )
+        together = [
+            tuple(getattr(queue, name) for name in TOGETHER)
+            for queue in ranked
+        ]
+        together = [one for one in together if one != ((), None, None)]
+        self.assertEqual(
+            together[0] if together else ((), None, None),
+            tuple(getattr(merged, name) for name in TOGETHER),
+        )
+
+    @hypothesis.given(profiles)
+    def test_the_last_in_rank_changes_nothing_that_others_state(self, found):
+        hypothesis.assume(found)
+        *others, _ = sorted(found, key=rank)
+        before = queue_policy.merge(others, 'hdd')
+        after = queue_policy.merge(found, 'hdd')
+        for name in (*TOGETHER, *ALONE):
+            value = getattr(before, name)
+            if value not in (None, ()):
+                self.assertEqual(value, getattr(after, name))
+
+
+class TargetTest(base.BaseTestCase):
+    def target(
+        self, wanted, originals=ORIGINALS, schedulers=SCHEDULERS, depth=None
+    ):
+        """Return what is to be changed."""
+        values = queue_policy.target(wanted, originals, schedulers, depth)
+        self.assertEqual(originals.keys(), values.keys())
+        return {
+            name: value
+            for name, value in values.items()
+            if value != originals[name]
+        }
+
+    def test_nothing(self):
+        self.assertEqual({}, self.target(catalogue.Queue()))
+
+    def test_the_first_scheduler_that_there_is(self):
+        wanted = catalogue.Queue(('bfq', 'kyber', 'mq-deadline'))
+        some = ('none', 'kyber', 'mq-deadline')
+        self.assertEqual(
+            {'scheduler': 'kyber'}, self.target(wanted, schedulers=some)
+        )
+        self.assertEqual(['bfq'], queue_policy.unlisted(wanted, some))
+        self.assertEqual({}, self.target(wanted, schedulers=('none',)))
+
+    def test_numbers(self):
+        self.assertEqual(
+            {'nr_requests': '64', 'read_ahead_kb': '0', 'nomerges': '2'},
+            self.target(
+                catalogue.Queue(nr_requests=64, read_ahead_kb=0, nomerges=2)
+            ),
+        )
+
+    def test_bfq_throttles_by_itself(self):
+        bfq = catalogue.Queue(('bfq',))
+        self.assertEqual(
+            {'scheduler': 'bfq', 'wbt_lat_usec': '0'}, self.target(bfq)
+        )
+        told = catalogue.Queue(('bfq',), wbt_lat_usec=9)
+        self.assertEqual('9', self.target(told)['wbt_lat_usec'])
+        # unless it did not before
+        before = {**ORIGINALS, 'scheduler': 'bfq'}
+        self.assertEqual({}, self.target(bfq, before))
+
+    def test_the_depth_that_comes_with_a_scheduler(self):
+        bfq = catalogue.Queue(('bfq',))
+        for depth, expected in ((32, '64'), (128, '256'), (1023, '256')):
+            changed = self.target(bfq, depth=depth)
+            self.assertEqual(expected, changed.get('nr_requests'), depth)
+        told = catalogue.Queue(('bfq',), nr_requests=9)
+        self.assertEqual('9', self.target(told, depth=32)['nr_requests'])
+        before = {**ORIGINALS, 'scheduler': 'bfq', 'nr_requests': '64'}
+        none = catalogue.Queue(('none',))
+        changed = self.target(none, before, depth=32)
+        self.assertEqual('32', changed['nr_requests'])
+        # it was that scheduler before, with that depth
+        self.assertEqual({}, self.target(bfq, before, depth=16))
+
+    def test_what_the_kernel_lacks(self):
+        wanted = catalogue.Queue(('bfq',), wbt_lat_usec=0, nomerges=1)
+        self.assertEqual(
+            {'nomerges': '1'}, self.target(wanted, {'nomerges': '0'})
+        )
+
+    @hypothesis.given(queues, st.sets(st.sampled_from(SCHEDULERS)))
+    def test_what_is_not_stated_is_as_it_was(self, wanted, schedulers):
+        values = queue_policy.target(wanted, ORIGINALS, schedulers, None)
+        self.assertEqual(ORIGINALS.keys(), values.keys())
+        self.assertIn(values['scheduler'], {*schedulers, 'none'})
+        for name in ALONE:
+            stated = getattr(wanted, name)
+            self.assertEqual(
+                ORIGINALS[name] if stated is None else str(stated),
+                values[name],
+            )

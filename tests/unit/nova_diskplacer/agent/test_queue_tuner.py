@@ -1,0 +1,537 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import errno
+import os
+import shutil
+import tempfile
+
+import fixtures
+import hypothesis
+from hypothesis import stateful
+from hypothesis import strategies as st
+from oslo_config import cfg
+from oslotest import base
+
+from nova_diskplacer import conf as options
+from nova_diskplacer import exception
+from nova_diskplacer.agent import queue_policy
+from nova_diskplacer.agent import queue_tuner
+from nova_diskplacer.disks import discover
+from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import saved_settings
+from nova_diskplacer.profiles import catalogue
+
+UUID = '0a4c7a40-4cb2-4a5c-8f3e-6a4bd2b5d3f1'
+OTHER = '1b5d8b51-5dc3-4b6d-9f4f-7b5ce3c6e402'
+DEFAULTS = {
+    'scheduler': 'none',
+    'nr_requests': '128',
+    'wbt_lat_usec': '2000',
+    'max_sectors_kb': '1280',
+    'read_ahead_kb': '128',
+    'nomerges': '0',
+    'rq_affinity': '1',
+}
+PROFILES = {
+    'deep': catalogue.Queue(('bfq',), nr_requests=512, read_ahead_kb=4096),
+    'plain': catalogue.Queue(('mq-deadline',), wbt_lat_usec=0),
+    'small': catalogue.Queue(max_sectors_kb=64, nomerges=2, rq_affinity=2),
+    'ahead': catalogue.Queue(read_ahead_kb=1022),
+    'nothing': catalogue.Queue(),
+    # more than the device itself has room for
+    'crowded': catalogue.Queue(('none',), nr_requests=1024),
+    'roomy': catalogue.Queue(('mq-deadline',), nr_requests=1024),
+}
+
+
+class Killed(BaseException):
+    """The agent was killed at this point."""
+
+
+class Kernel:
+    """Queues that depend on each other as those of Linux 6.18 do."""
+
+    def __init__(self):
+        self.queues = {}
+        self.sequences = {}
+        self.schedulers = ['none', 'mq-deadline', 'kyber', 'bfq']
+        self.modules = []
+        # how many requests the devices themselves have room for
+        self.depth = 128
+        self.shared = set()
+        self.writes = []
+
+    def add(self, device):
+        """Plug a device in, which is new to the kernel."""
+        self.queues[device] = dict(DEFAULTS)
+        self.sequences[device] = str(len(self.writes) + len(self.sequences))
+
+    def serving(self, device):
+        name = os.path.basename(device)
+        if name in self.shared:
+            raise exception.DiskError(f'{name} is shared')
+        return name
+
+    def read(self, device):
+        if device not in self.queues:
+            raise FileNotFoundError(errno.ENOENT, 'gone', device)
+        return block_queue.Queue(
+            device,
+            self.sequences[device],
+            tuple(self.schedulers),
+            self.depth,
+            dict(self.queues[device]),
+        )
+
+    def write(self, device, setting, value):
+        values = self.queues[device]
+        self.writes.append((device, setting, value))
+        if setting == 'scheduler':
+            if value in self.modules:
+                self.schedulers.append(value)
+                self.modules.remove(value)
+            if value not in self.schedulers:
+                raise OSError(errno.EINVAL, 'Invalid argument')
+            least = 2 * min(self.depth, 128)
+            depth = self.depth if value == 'none' else least
+            values['nr_requests'] = str(depth)
+            if value == 'bfq':
+                values['wbt_lat_usec'] = '0'
+        elif setting == 'nr_requests':
+            limit = self.depth if values['scheduler'] == 'none' else 2048
+            if int(value) > limit:
+                raise OSError(errno.EINVAL, 'Invalid argument')
+        elif setting == 'max_sectors_kb':
+            values['read_ahead_kb'] = '2560'
+        elif setting == 'read_ahead_kb':
+            value = str(int(value) // 4 * 4)
+        values[setting] = value
+
+
+def make_disk(uuid=UUID, device='/dev/sda', **values):
+    fields = {
+        'uuid': uuid,
+        'path': f'/disks/{uuid}',
+        'device': device,
+        'medium': 'hdd',
+        'model': '',
+        'numa_node': None,
+        'size_bytes': 0,
+        'free_bytes': 0,
+        'total_gb': 0,
+        'mbps': 0,
+        'health': discover.OK,
+        'vdisks': (),
+    }
+    return discover.Disk(**fields | values)
+
+
+def make_server(profile, uuid=UUID, running=True):
+    specs = {} if profile is None else {'diskplacer:profile': profile}
+    paths = (f'/disks/{uuid}/vdisks/volume-1',)
+    return libvirt_domains.Domain(
+        f'server-{profile}', 'x', specs, paths, {}, running, False, ''
+    )
+
+
+def make_profiles(directories=()):
+    return catalogue.Catalogue(
+        catalogue.Profile(name, '', '', queue={'hdd': wanted}, priority=rank)
+        for rank, (name, wanted) in enumerate(PROFILES.items())
+    )
+
+
+def make_tuner(state, mode='on'):
+    conf = cfg.ConfigOpts()
+    options.register_opts(conf)
+    conf([], default_config_files=[])
+    conf.set_override('state_dir', state, 'diskplacer_agent')
+    conf.set_override('queue_tuning', mode, 'diskplacer_agent')
+    return queue_tuner.Tuner(conf)
+
+
+class TunerTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.kernel = Kernel()
+        self.kernel.add('sda')
+        for function in ('serving', 'read', 'write'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova_diskplacer.host.block_queue.{function}',
+                    getattr(self.kernel, function),
+                )
+            )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.profiles.catalogue.load', make_profiles
+            )
+        )
+        self.state = self.useFixture(fixtures.TempDir()).path
+        self.tuner = make_tuner(self.state)
+        self.disk = make_disk()
+
+    def keep(self, *profiles, disks=None):
+        servers = [make_server(profile) for profile in profiles]
+        self.tuner.keep(servers, [self.disk] if disks is None else disks)
+
+    def changed(self, device='sda'):
+        """Return what is not as it was."""
+        return {
+            name: value
+            for name, value in self.kernel.queues[device].items()
+            if value != DEFAULTS[name]
+        }
+
+    def saved(self):
+        return os.listdir(os.path.join(self.state, 'queues'))
+
+    def test_tuned_and_restored(self):
+        self.keep('deep')
+        self.assertEqual(
+            {
+                'scheduler': 'bfq',
+                'nr_requests': '512',
+                'wbt_lat_usec': '0',
+                'read_ahead_kb': '4096',
+            },
+            self.changed(),
+        )
+        self.assertIn(f'disk {UUID}, for deep', self.log.output)
+        self.assertEqual([f'{UUID}.json'], self.saved())
+        self.keep()
+        self.assertEqual({}, self.changed())
+        self.assertEqual([], self.saved())
+
+    def test_nothing_is_written_twice(self):
+        self.keep('deep')
+        before = list(self.kernel.writes)
+        self.keep('deep')
+        self.assertEqual(before, self.kernel.writes)
+        self.keep()
+        before = list(self.kernel.writes)
+        self.keep()
+        self.assertEqual(before, self.kernel.writes)
+
+    def test_what_the_kernel_rounds_is_not_written_again(self):
+        self.keep('ahead')
+        self.assertEqual({'read_ahead_kb': '1020'}, self.changed())
+        before = list(self.kernel.writes)
+        self.keep('ahead')
+        self.assertEqual(before, self.kernel.writes)
+
+    def test_what_the_kernel_refuses_is_logged_once(self):
+        for _ in range(3):
+            self.keep('crowded')
+        self.assertEqual({}, self.changed())
+        refused = [one for one in self.kernel.writes if one[2] == '1024']
+        self.assertEqual(1, len(refused))
+        self.assertEqual(1, self.log.output.count('1024 is refused'))
+        self.keep()
+        self.assertEqual([], self.saved())
+
+    def test_what_one_scheduler_refuses_another_may_take(self):
+        self.kernel.depth = 256
+        self.kernel.queues['sda']['nr_requests'] = '256'
+        self.keep('crowded')
+        self.assertEqual({'nr_requests': '256'}, self.changed())
+        self.keep('roomy')
+        self.assertEqual('1024', self.changed()['nr_requests'])
+
+    def test_what_others_change_is_put_right(self):
+        self.keep('deep')
+        tuned = self.changed()
+        self.kernel.write('sda', 'scheduler', 'none')
+        self.kernel.write('sda', 'read_ahead_kb', '8')
+        self.keep('deep')
+        self.assertEqual(tuned, self.changed())
+
+    def test_one_server_leaves(self):
+        self.keep('deep', 'plain')
+        self.assertEqual('mq-deadline', self.changed()['scheduler'])
+        self.assertEqual('4096', self.changed()['read_ahead_kb'])
+        self.keep('plain')
+        self.assertEqual(
+            {
+                'scheduler': 'mq-deadline',
+                'nr_requests': '256',
+                'wbt_lat_usec': '0',
+            },
+            self.changed(),
+        )
+
+    def test_a_server_that_is_stopped(self):
+        self.keep('deep')
+        server = make_server('deep', running=False)
+        self.tuner.keep([server], [self.disk])
+        self.assertEqual({}, self.changed())
+
+    def test_servers_that_want_nothing(self):
+        self.keep('nothing', None)
+        self.assertEqual([], self.kernel.writes)
+        self.assertFalse(os.path.exists(os.path.join(self.state, 'queues')))
+
+    def test_a_profile_that_there_is_not(self):
+        for _ in range(2):
+            self.keep('deep', 'nonesuch')
+        self.assertEqual('bfq', self.changed()['scheduler'])
+        self.assertEqual(1, self.log.output.count('no profile nonesuch'))
+        self.assertIn('server-nonesuch', self.log.output)
+
+    def test_a_queue_that_others_share(self):
+        self.kernel.shared.add('sda')
+        for _ in range(2):
+            self.keep('deep')
+        self.assertEqual([], self.kernel.writes)
+        self.assertEqual(1, self.log.output.count('sda is shared'))
+
+    def test_a_queue_that_others_come_to_share(self):
+        self.keep('deep')
+        self.kernel.shared.add('sda')
+        self.keep('deep')
+        self.assertEqual({}, self.changed())
+
+    def test_one_disk_spoils_no_other(self):
+        self.kernel.add('sdb')
+        self.kernel.shared.add('sda')
+        disks = [self.disk, make_disk(OTHER, '/dev/sdb')]
+        servers = [make_server('deep'), make_server('deep', OTHER)]
+        self.tuner.keep(servers, disks)
+        self.assertEqual({}, self.changed())
+        self.assertEqual('bfq', self.changed('sdb')['scheduler'])
+
+    def test_originals_that_cannot_be_saved(self):
+        with open(os.path.join(self.state, 'queues'), 'w'):
+            pass
+        self.assertRaises(exception.DiskError, self.keep, 'deep')
+        self.assertEqual([], self.kernel.writes)
+
+    def test_originals_that_cannot_be_read(self):
+        self.keep('deep')
+        path = os.path.join(self.state, 'queues', f'{UUID}.json')
+        with open(path, 'w'):
+            pass
+        before = list(self.kernel.writes)
+        for _ in range(2):
+            self.keep('plain')
+            self.keep()
+        self.assertEqual(before, self.kernel.writes)
+        self.assertEqual(1, self.log.output.count('does not hold'))
+
+    def test_a_disk_is_forgotten(self):
+        self.keep('deep')
+        self.keep('deep', disks=[])
+        self.assertEqual({}, self.changed())
+        self.assertEqual([], self.saved())
+
+    def test_a_disk_is_missing(self):
+        self.keep('deep')
+        tuned = self.changed()
+        missing = discover.missing(UUID, f'/disks/{UUID}')
+        self.keep('deep', disks=[missing])
+        self.assertEqual(tuned, self.changed())
+        self.keep(disks=[missing])
+        self.assertEqual({}, self.changed())
+
+    def test_a_disk_that_was_taken_out_and_is_another_one_now(self):
+        self.keep('deep')
+        self.kernel.add('sda')
+        self.keep()
+        self.assertEqual({}, self.changed())
+        self.assertEqual([], self.saved())
+
+    def test_a_disk_comes_back_and_has_to_be_tuned_again(self):
+        self.keep('deep')
+        tuned = self.changed()
+        del self.kernel.queues['sda']
+        self.kernel.add('sdc')
+        self.kernel.write('sdc', 'rq_affinity', '2')
+        self.keep('deep', disks=[make_disk(device='/dev/sdc')])
+        self.assertEqual({**tuned, 'rq_affinity': '2'}, self.changed('sdc'))
+        self.keep(disks=[make_disk(device='/dev/sdc')])
+        self.assertEqual({'rq_affinity': '2'}, self.changed('sdc'))
+
+    def test_the_device_is_gone(self):
+        self.keep('deep')
+        del self.kernel.queues['sda']
+        self.keep(disks=[])
+        self.assertEqual([], self.saved())
+
+    def test_after_a_reboot(self):
+        self.keep('deep')
+        # the kernel has forgotten, and its devices count from the beginning
+        self.kernel.queues['sda'] = {**DEFAULTS, 'nomerges': '1'}
+        with fixtures.MonkeyPatch(
+            'nova_diskplacer.host.saved_settings.boot_id', lambda: 'another'
+        ):
+            self.tuner = make_tuner(self.state)
+        self.keep()
+        self.assertEqual({'nomerges': '1'}, self.changed())
+        self.assertEqual([], self.saved())
+
+    def test_a_scheduler_that_is_a_module(self):
+        self.kernel.schedulers.remove('bfq')
+        self.kernel.modules.append('bfq')
+        self.keep('deep')
+        self.assertEqual('bfq', self.changed()['scheduler'])
+        self.keep()
+        self.assertEqual({}, self.changed())
+
+    def test_a_scheduler_that_there_is_not(self):
+        self.kernel.schedulers.remove('bfq')
+        for _ in range(3):
+            self.keep('deep')
+        tried = [one for one in self.kernel.writes if one[2] == 'bfq']
+        self.assertEqual(1, len(tried))
+        self.assertEqual({'read_ahead_kb': '4096'}, self.changed())
+
+    def test_dry_run(self):
+        self.tuner = make_tuner(self.state, 'dry_run')
+        for _ in range(2):
+            self.keep('deep')
+        self.assertEqual([], self.kernel.writes)
+        self.assertFalse(os.path.exists(os.path.join(self.state, 'queues')))
+        said = 'Dry run: scheduler of sda would become bfq, is none'
+        self.assertEqual(1, self.log.output.count(said))
+        self.keep()
+        self.assertEqual([], self.kernel.writes)
+
+    def test_dry_run_leaves_what_was_changed_before(self):
+        self.keep('deep')
+        tuned = self.changed()
+        self.tuner = make_tuner(self.state, 'dry_run')
+        self.keep()
+        self.assertEqual(tuned, self.changed())
+        self.assertEqual([f'{UUID}.json'], self.saved())
+        self.assertIn('read_ahead_kb of sda would become 128', self.log.output)
+
+    def test_off_undoes_what_was_changed_before(self):
+        self.keep('deep')
+        self.tuner = make_tuner(self.state, 'off')
+        self.keep('deep')
+        self.assertEqual({}, self.changed())
+        self.assertEqual([], self.saved())
+
+
+class LifeOfADisk(stateful.RuleBasedStateMachine):
+    """Servers come and go, the agent is killed anywhere and starts again.
+
+    Whatever has happened, once there is a look that ends, the queue is as it
+    would be if there had been nothing else before: a function of what it was
+    at first and of the profiles that are there now.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = Kernel()
+        self.kernel.add('sda')
+        self.countdown = None
+        self.state = tempfile.mkdtemp()
+        self.patches = [
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.block_queue.serving', self.kernel.serving
+            ),
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.block_queue.read', self.kernel.read
+            ),
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.block_queue.write',
+                self.step(self.kernel.write),
+            ),
+            fixtures.MonkeyPatch('os.rename', self.step(os.rename)),
+            fixtures.MonkeyPatch('os.unlink', self.step(os.unlink)),
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.profiles.catalogue.load', make_profiles
+            ),
+            fixtures.FakeLogger(),
+        ]
+        for patch in self.patches:
+            patch.setUp()
+        self.profiles = []
+        self.tuner = make_tuner(self.state)
+
+    def teardown(self):
+        for patch in reversed(self.patches):
+            patch.cleanUp()
+        shutil.rmtree(self.state)
+
+    def step(self, function):
+        """Have a function kill the agent before or after it has worked."""
+
+        def call(*args, **kwargs):
+            self.tick()
+            result = function(*args, **kwargs)
+            self.tick()
+            return result
+
+        return call
+
+    def tick(self):
+        if self.countdown is not None:
+            self.countdown -= 1
+            if self.countdown < 0:
+                self.countdown = None
+                raise Killed
+
+    def keep(self):
+        servers = [make_server(profile) for profile in self.profiles]
+        self.tuner.keep(servers, [make_disk()])
+
+    @stateful.rule(
+        profiles=st.lists(st.sampled_from(sorted(PROFILES)), unique=True)
+    )
+    def servers_come_and_go(self, profiles):
+        self.profiles = profiles
+
+    @stateful.rule()
+    def all_leave(self):
+        self.profiles = []
+
+    @stateful.rule(steps=st.integers(0, 12))
+    def agent_is_killed(self, steps):
+        self.countdown = steps
+        try:
+            self.keep()
+        except Killed:
+            self.tuner = make_tuner(self.state)
+        self.countdown = None
+
+    @stateful.rule()
+    def look(self):
+        self.keep()
+        wanted = queue_policy.merge(
+            [make_profiles()[name] for name in self.profiles], 'hdd'
+        )
+        expected = queue_policy.target(
+            wanted, DEFAULTS, self.kernel.schedulers, self.kernel.depth
+        )
+        # as the kernel takes it
+        if expected['scheduler'] == 'none':
+            expected['nr_requests'] = '128'
+        ahead = int(expected['read_ahead_kb']) // 4 * 4
+        expected['read_ahead_kb'] = str(ahead)
+        assert expected == self.kernel.queues['sda'], (
+            self.profiles, expected, self.kernel.queues['sda']
+        )  # fmt: skip
+        saved = saved_settings.Originals(
+            os.path.join(self.state, 'queues'), 'any'
+        ).uuids()
+        assert bool(saved) == (wanted != catalogue.Queue())
+
+
+LifeOfADiskTest = LifeOfADisk.TestCase
+LifeOfADiskTest.settings = hypothesis.settings(
+    max_examples=100, stateful_step_count=20
+)

@@ -1,0 +1,113 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import queue
+import threading
+import time
+
+import fixtures
+from oslotest import base
+
+from nova_diskplacer.agent import report_sender
+
+
+class OutboxTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.sent = queue.Queue()
+        self.let = threading.Semaphore(0)
+        self.error = None
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.reports.send_report', self.send
+            )
+        )
+        self.outbox = report_sender.Outbox('transport')
+        self.outbox.start()
+
+    def send(self, transport, report):
+        self.sent.put(report)
+        self.let.acquire()
+        if self.error is not None:
+            raise self.error
+
+    def test_sends(self):
+        for report in ({'number': 1}, {'number': 2}):
+            self.outbox.put(report)
+            self.assertEqual(report, self.sent.get(timeout=120))
+            self.let.release()
+
+    def test_only_the_newest_waits(self):
+        # the first is under way and the message bus does not take it
+        self.outbox.put({'number': 1})
+        self.sent.get(timeout=120)
+        for number in range(2, 50):
+            self.outbox.put({'number': number, 'disks': []})
+        self.let.release()
+        self.assertEqual(49, self.sent.get(timeout=120)['number'])
+        self.let.release()
+        self.assertRaises(queue.Empty, self.sent.get, timeout=0.2)
+
+    def test_a_heartbeat_does_not_replace_a_report(self):
+        def report(number):
+            return {'number': number, 'disks': []}
+
+        self.outbox.put(report(1))
+        self.sent.get(timeout=120)
+        for message in (report(2), {'number': 2}, report(3), {'number': 3}):
+            self.outbox.put(message)
+        self.let.release()
+        self.assertEqual(report(3), self.sent.get(timeout=120))
+        self.let.release()
+        self.outbox.put({'number': 3})
+        self.assertEqual({'number': 3}, self.sent.get(timeout=120))
+        self.let.release()
+
+    def failed(self, report):
+        """Wait until that report, or none, is known to have failed."""
+        end = time.monotonic() + 120
+        while self.outbox._failed != report:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+
+    def test_a_report_that_failed_goes_before_its_heartbeat(self):
+        report = {'number': 1, 'disks': []}
+        self.error = RuntimeError('the bus is away')
+        self.outbox.put(report)
+        self.sent.get(timeout=120)
+        self.let.release()
+        self.failed(report)
+        self.outbox.put({'number': 1})
+        self.assertEqual(report, self.sent.get(timeout=120))
+        self.error = None
+        self.let.release()
+        self.failed(None)
+        self.outbox.put({'number': 1})
+        self.assertEqual({'number': 1}, self.sent.get(timeout=120))
+        self.let.release()
+
+    def test_goes_on_after_a_failure(self):
+        self.error = RuntimeError('the bus is away')
+        for number in range(2):
+            self.outbox.put({'number': number})
+            self.sent.get(timeout=120)
+            self.let.release()
+        self.outbox.put({'number': 3})
+        self.sent.get(timeout=120)
+        self.error = None
+        self.let.release()
+        self.outbox.put({'number': 4})
+        self.assertEqual({'number': 4}, self.sent.get(timeout=120))
+        self.let.release()
+        self.assertEqual(1, self.log.output.count('cannot be sent'))
+        self.assertEqual(1, self.log.output.count('are sent again'))

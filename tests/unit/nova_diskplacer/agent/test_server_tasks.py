@@ -1,0 +1,102 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import fixtures
+from oslo_config import cfg
+from oslotest import base
+
+from nova_diskplacer import conf as options
+from nova_diskplacer import exception
+from nova_diskplacer.agent import server_tasks
+
+
+class Keeper:
+    """Keeps nothing, and remembers of what."""
+
+    def __init__(self, conf):
+        if self.broken:
+            raise exception.ProfileError('no such luck')
+        self.seen = []
+        self.made.append(self)
+
+    def keep(self, servers, disks):
+        self.seen.append((servers, disks))
+
+
+class SteeringTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        conf = cfg.ConfigOpts()
+        options.register_opts(conf)
+        conf([], default_config_files=[])
+        self.answer = ['a server']
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.libvirt_domains.domains', self.domains
+            )
+        )
+        self.tuner = self.keeper('queue_tuner.Tuner')
+        self.affinity = self.keeper('numa_affinity.Affinity')
+        self.steering = server_tasks.Steering(conf)
+
+    def domains(self, uri):
+        self.assertEqual('qemu:///system', uri)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def keeper(self, name):
+        class Mine(Keeper):
+            broken = False
+            made = []
+
+        self.useFixture(
+            fixtures.MonkeyPatch(f'nova_diskplacer.agent.{name}', Mine)
+        )
+        return Mine
+
+    def test_all_are_kept(self):
+        self.assertIsNone(self.steering.servers)
+        self.steering.steer(['a disk'])
+        self.steering.steer(['another'])
+        self.assertEqual(['a server'], self.steering.servers)
+        for kind in (self.tuner, self.affinity):
+            (made,) = kind.made
+            self.assertEqual(
+                [
+                    (['a server'], ['a disk']),
+                    (['a server'], ['another']),
+                ],
+                made.seen,
+            )
+
+    def test_libvirt_does_not_answer(self):
+        self.steering.steer([])
+        self.answer = exception.HypervisorError('libvirt is away')
+        for _ in range(2):
+            self.steering.steer([])
+        self.assertEqual(1, len(self.tuner.made[0].seen))
+        self.assertEqual(1, self.log.output.count('libvirt is away'))
+        # those last seen
+        self.assertEqual(['a server'], self.steering.servers)
+
+    def test_one_that_cannot_be_made_is_tried_again(self):
+        self.tuner.broken = True
+        for _ in range(2):
+            self.steering.steer([])
+        self.assertEqual(1, self.log.output.count('no such luck'))
+        self.assertEqual(2, len(self.affinity.made[0].seen))
+        self.tuner.broken = False
+        self.steering.steer([])
+        self.assertEqual(1, len(self.tuner.made[0].seen))
+        self.assertIn("Disks' queues are tuned again", self.log.output)

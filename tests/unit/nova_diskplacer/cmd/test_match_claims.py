@@ -1,0 +1,182 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import collections
+
+from hypothesis import given
+from hypothesis import strategies as st
+from oslotest import base
+
+from nova_diskplacer.cmd import match_claims
+
+DISKS = st.sampled_from(['disk-a', 'disk-b', 'disk-c', 'disk-d'])
+CLAIMS = st.dictionaries(DISKS, st.integers(0, 40))
+VDISKS = st.lists(st.tuples(DISKS, st.integers(1, 20)), max_size=10)
+
+
+def actual(places):
+    """Return a vdisk for each (disk, GiB)."""
+    return [
+        match_claims.Actual(f'volume-{number}', 'server', disk, gb)
+        for number, (disk, gb) in enumerate(places)
+    ]
+
+
+def pair(claims, *places):
+    """Return the rows of (disk, GiB) vdisks, as tuples."""
+    return [
+        (row.volume_id, row.claimed_disk, row.actual_disk, row.size_gb,
+         row.status)
+        for row in match_claims.pair(claims, actual(places))
+    ]  # fmt: skip
+
+
+class PairTest(base.BaseTestCase):
+    def test_nothing(self):
+        self.assertEqual([], pair({}))
+        self.assertEqual([], pair({'a': 0}))
+
+    def test_claimed_and_there(self):
+        self.assertEqual(
+            [('volume-0', 'a', 'a', 10, 'ok')], pair({'a': 10}, ('a', 10))
+        )
+
+    def test_claimed_and_not_bound(self):
+        self.assertEqual([(None, 'a', None, 10, 'pending')], pair({'a': 10}))
+
+    def test_bound_without_a_claim(self):
+        self.assertEqual(
+            [('volume-0', None, 'a', 10, 'unclaimed')], pair({}, ('a', 10))
+        )
+
+    def test_claims_are_filled_one_by_one(self):
+        self.assertEqual(
+            [
+                ('volume-1', 'a', 'a', 10, 'ok'),
+                ('volume-0', 'b', 'b', 10, 'ok'),
+                (None, 'b', None, 10, 'pending'),
+            ],
+            pair({'a': 10, 'b': 20}, ('b', 10), ('a', 10)),
+        )
+
+    def test_elsewhere_than_claimed(self):
+        self.assertEqual(
+            [('volume-0', 'a', 'b', 10, 'mismatch')],
+            pair({'a': 10}, ('b', 10)),
+        )
+
+    def test_more_on_a_disk_than_claimed_while_another_claim_is_empty(self):
+        self.assertEqual(
+            [
+                ('volume-0', 'a', 'a', 10, 'ok'),
+                ('volume-1', 'b', 'a', 10, 'mismatch'),
+            ],
+            pair({'a': 10, 'b': 10}, ('a', 10), ('a', 10)),
+        )
+
+    def test_a_claim_is_missed_by_one_vdisk_only(self):
+        self.assertEqual(
+            [
+                ('volume-0', 'a', 'b', 10, 'mismatch'),
+                ('volume-1', None, 'b', 10, 'unclaimed'),
+            ],
+            pair({'a': 10}, ('b', 10), ('b', 10)),
+        )
+
+    def test_hot_plugged_beside_what_fills_the_claim(self):
+        # in whatever order their volumes' names are
+        self.assertEqual(
+            [
+                ('volume-1', 'a', 'a', 10, 'ok'),
+                ('volume-0', None, 'a', 4, 'unclaimed'),
+            ],
+            pair({'a': 10}, ('a', 4), ('a', 10)),
+        )
+
+    def test_too_large_for_a_claim_that_is_yet_to_be_filled(self):
+        self.assertEqual(
+            [
+                ('volume-0', None, 'b', 30, 'unclaimed'),
+                (None, 'a', None, 10, 'pending'),
+            ],
+            pair({'a': 10}, ('b', 30)),
+        )
+
+    def test_two_files_of_one_volume(self):
+        # copied by hand: one of them is too much
+        vdisk = match_claims.Actual('volume', 'server', 'a', 10)
+        rows = match_claims.pair({'a': 10}, [vdisk, vdisk])
+        self.assertEqual(['ok', 'unclaimed'], [row.status for row in rows])
+
+    @given(CLAIMS, VDISKS)
+    def test_conservation(self, claims, places):
+        vdisks = actual(places)
+        rows = match_claims.pair(claims, vdisks)
+        # each vdisk is in one row, with its own place and size
+        self.assertEqual(
+            sorted((v.volume_id, v.disk, v.size_gb) for v in vdisks),
+            sorted(
+                (row.volume_id, row.actual_disk, row.size_gb)
+                for row in rows
+                if row.volume_id is not None
+            ),
+        )
+        # each claim is in the rows, GiB by GiB
+        claimed = collections.Counter()
+        for row in rows:
+            if row.claimed_disk is not None:
+                claimed[row.claimed_disk] += row.size_gb
+        self.assertEqual(
+            {disk: gb for disk, gb in claims.items() if gb}, dict(claimed)
+        )
+
+    @given(CLAIMS, VDISKS)
+    def test_status_says_what_the_row_shows(self, claims, places):
+        for row in match_claims.pair(claims, actual(places)):
+            shown = {
+                (True, True): match_claims.PENDING,
+                (True, False): (
+                    match_claims.OK
+                    if row.claimed_disk == row.actual_disk
+                    else match_claims.MISMATCH
+                ),
+                (False, False): match_claims.UNCLAIMED,
+            }[row.claimed_disk is not None, row.actual_disk is None]
+            self.assertEqual(shown, row.status)
+
+    @given(VDISKS, VDISKS)
+    def test_no_mismatch_where_all_claims_are_filled(self, bound, plugged):
+        claims = collections.Counter()
+        for disk, gb in bound:
+            claims[disk] += gb
+        statuses = [
+            row.status
+            for row in match_claims.pair(claims, actual(bound + plugged))
+        ]
+        self.assertNotIn(match_claims.MISMATCH, statuses)
+        self.assertNotIn(match_claims.PENDING, statuses)
+
+    @given(CLAIMS, VDISKS)
+    def test_a_mismatch_could_have_been_where_it_is_claimed(
+        self, claims, places
+    ):
+        rows = match_claims.pair(claims, actual(places))
+        on_disk = collections.Counter()
+        for row in rows:
+            if row.status == match_claims.OK:
+                on_disk[row.actual_disk] += row.size_gb
+        for row in rows:
+            if row.status == match_claims.MISMATCH:
+                self.assertLessEqual(
+                    on_disk[row.claimed_disk] + row.size_gb,
+                    claims[row.claimed_disk],
+                )

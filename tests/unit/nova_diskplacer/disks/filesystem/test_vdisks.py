@@ -1,0 +1,413 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""vdisks as files; the filesystem of the temporary directory must do."""
+
+import contextlib
+import fcntl
+import os
+import resource
+import time
+from unittest import mock
+
+import fixtures
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks.filesystem import copying
+from nova_diskplacer.disks.filesystem import files
+from nova_diskplacer.disks.filesystem import reflink
+from nova_diskplacer.disks.filesystem import space
+from nova_diskplacer.disks.filesystem import vdisks
+
+MIB = 1 << 20
+
+
+class VDisksTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.disk = self.useFixture(fixtures.TempDir()).path
+        vdisks.make_directory(self.disk)
+
+    def create(self, name='volume-1', volume_id='1', server_id='s', mib=2):
+        vdisks.create(self.disk, name, volume_id, server_id, mib * MIB)
+
+    def let_fail(self):
+        """Have a file that grows beyond 32 MiB fail; fills no disk."""
+        self.useFixture(fixtures.MonkeyPatch(f'{files.__name__}._STEP', MIB))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        limit = resource.setrlimit
+        limit(resource.RLIMIT_FSIZE, (32 * MIB, hard))
+        self.addCleanup(limit, resource.RLIMIT_FSIZE, (soft, hard))
+
+    def test_create(self):
+        self.create()
+        self.create('volume-2', '2', None)
+        self.assertEqual(
+            (
+                vdisks.VDisk('volume-1', '1', 's', 2 * MIB),
+                vdisks.VDisk('volume-2', '2', None, 2 * MIB),
+            ),
+            vdisks.scan(self.disk),
+        )
+        status = os.stat(vdisks.path(self.disk, 'volume-1'))
+        self.assertGreaterEqual(status.st_blocks * 512, 2 * MIB)
+        self.assertEqual(0o600, status.st_mode & 0o777)
+
+    def test_create_again(self):
+        self.create()
+        inode = os.stat(vdisks.path(self.disk, 'volume-1')).st_ino
+        self.create()
+        self.assertEqual(
+            inode, os.stat(vdisks.path(self.disk, 'volume-1')).st_ino
+        )
+        error = self.assertRaises(
+            exception.DiskError, self.create, volume_id='2'
+        )
+        self.assertIn("belongs to volume '1'", str(error))
+
+    def test_killed_at_any_step_leaves_nothing(self):
+        for step in ('posix_fallocate', 'setxattr', 'link'):
+            with mock.patch.object(os, step, side_effect=KeyboardInterrupt):
+                self.assertRaises(KeyboardInterrupt, self.create)
+            self.assertEqual((), vdisks.scan(self.disk))
+        self.create()
+
+    def test_no_space(self):
+        self.let_fail()
+        error = self.assertRaises(exception.DiskError, self.create, mib=40)
+        self.assertIn('vdisk volume-1 on ' + self.disk, str(error))
+        self.assertEqual((), vdisks.scan(self.disk))
+
+    def test_extend(self):
+        self.create()
+        path = vdisks.path(self.disk, 'volume-1')
+        with open(path, 'r+b') as stream:
+            stream.write(b'kept')
+        vdisks.extend(self.disk, 'volume-1', 40 * MIB)
+        vdisks.extend(self.disk, 'volume-1', 3 * MIB)
+        (vdisk,) = vdisks.scan(self.disk)
+        self.assertEqual(('s', 40 * MIB), (vdisk.server_id, vdisk.size_bytes))
+        self.assertGreaterEqual(os.stat(path).st_blocks * 512, 40 * MIB)
+        with open(path, 'rb') as stream:
+            self.assertEqual(b'kept\0', stream.read(5))
+
+    def test_extend_allocates_what_a_copy_has_left_out(self):
+        self.create()
+        path = vdisks.path(self.disk, 'volume-1')
+        with open(path, 'wb') as stream:
+            stream.truncate(3 * MIB)
+        vdisks.extend(self.disk, 'volume-1', 3 * MIB)
+        self.assertGreaterEqual(os.stat(path).st_blocks * 512, 3 * MIB)
+
+    def test_extend_that_fails_changes_nothing(self):
+        self.create()
+        self.let_fail()
+        self.assertRaises(
+            exception.DiskError,
+            vdisks.extend,
+            self.disk,
+            'volume-1',
+            40 * MIB,
+        )
+        self.assertEqual(2 * MIB, vdisks.scan(self.disk)[0].size_bytes)
+        self.assertRaises(
+            exception.DiskError, vdisks.extend, self.disk, 'volume-2', MIB
+        )
+
+    def test_shrink(self):
+        self.create(mib=4)
+        for _ in range(2):
+            vdisks.shrink(self.disk, 'volume-1', 2 * MIB)
+            self.assertEqual(2 * MIB, vdisks.scan(self.disk)[0].size_bytes)
+
+    def test_sizes_that_make_no_sense(self):
+        self.create()
+        for size, reason in (
+            (0, 'cannot have a size of 0 bytes'),
+            (-MIB, f'cannot have a size of {-MIB} bytes'),
+            (1 << 60, f'cannot be shrunk to {1 << 60}'),
+        ):
+            error = self.assertRaises(
+                exception.DiskError,
+                vdisks.shrink,
+                self.disk,
+                'volume-1',
+                size,
+            )
+            self.assertIn(reason, str(error))
+        for size in (0, -1):
+            for work, *arguments in (
+                (vdisks.create, 'volume-2', '2', None),
+                (vdisks.extend, 'volume-1'),
+            ):
+                self.assertRaises(
+                    exception.DiskError, work, self.disk, *arguments, size
+                )
+        (vdisk,) = vdisks.scan(self.disk)
+        self.assertEqual(2 * MIB, vdisk.size_bytes)
+
+    def test_one_in_use_stays_as_it_is(self):
+        self.create()
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{files.__name__}._PATIENCE', 0.1)
+        )
+        path = vdisks.path(self.disk, 'volume-1')
+        for mode in ('rb', 'r+b'):
+            with open(path, mode):
+                for work, *arguments in (
+                    (vdisks.delete,),
+                    (vdisks.shrink, MIB),
+                    (reflink.clear,),
+                ):
+                    error = self.assertRaises(
+                        exception.DiskError,
+                        work,
+                        self.disk,
+                        'volume-1',
+                        *arguments,
+                    )
+                    self.assertIn('it is in use', str(error))
+        (vdisk,) = vdisks.scan(self.disk)
+        self.assertEqual(2 * MIB, vdisk.size_bytes)
+        self.assertEqual(['volume-1'], os.listdir(os.path.dirname(path)))
+        vdisks.delete(self.disk, 'volume-1')
+
+    def test_copy_of_what_is_in_use(self):
+        """What is written while it is copied would be lost."""
+        self.create()
+        other = self.useFixture(fixtures.TempDir()).path
+        vdisks.make_directory(other)
+        vdisks.create(other, 'volume-1', '1', None, 2 * MIB)
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{files.__name__}._PATIENCE', 0.1)
+        )
+        copy = self.disk, 'volume-1', other
+        for disk in (self.disk, other):
+            with open(vdisks.path(disk, 'volume-1'), 'rb'):
+                error = self.assertRaises(
+                    exception.DiskError, copying.copy, *copy, 0
+                )
+                self.assertIn('it is in use', str(error))
+        for start in (-1, 2 * MIB):
+            error = self.assertRaises(
+                exception.DiskError, copying.copy, *copy, start
+            )
+            self.assertIn(f'none is number {start}', str(error))
+        self.assertIsNone(copying.copy(*copy, 0))
+
+    def test_who_looks_for_a_moment_is_waited_for(self):
+        self.create()
+        stream = open(vdisks.path(self.disk, 'volume-1'), 'rb')
+        self.addCleanup(stream.close)
+
+        def look_away(seconds):
+            stream.close()
+
+        with mock.patch.object(time, 'sleep', look_away):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual((), vdisks.scan(self.disk))
+
+    def test_who_opens_one_that_is_being_deleted_does_not_kill(self):
+        """The kernel tells the process by a signal, SIGIO if not told so."""
+        self.create()
+        release = files.release
+
+        def while_it_is_held(descriptor):
+            # without waiting: the lease is broken, and that is told
+            self.assertRaises(
+                BlockingIOError,
+                os.open,
+                f'/proc/self/fd/{descriptor}',
+                os.O_RDONLY | os.O_NONBLOCK,
+            )
+            release(descriptor)
+
+        with mock.patch.object(files, 'release', while_it_is_held):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual((), vdisks.scan(self.disk))
+
+    def test_delete(self):
+        self.create()
+        for _ in range(2):
+            vdisks.delete(self.disk, 'volume-1')
+            self.assertEqual((), vdisks.scan(self.disk))
+
+    def test_disk_away(self):
+        os.rmdir(os.path.join(self.disk, 'vdisks'))
+        self.assertRaises(exception.DiskError, self.create)
+        self.assertRaises(
+            exception.DiskError, vdisks.delete, self.disk, 'volume-1'
+        )
+
+    def test_files_of_others_count(self):
+        with open(vdisks.path(self.disk, 'stray'), 'wb') as stream:
+            stream.truncate(MIB)
+        os.symlink('stray', vdisks.path(self.disk, 'link'))
+        self.assertEqual(
+            (vdisks.VDisk('stray', '', None, MIB),), vdisks.scan(self.disk)
+        )
+
+    def test_links_are_not_followed(self):
+        """Whoever may write to a disk could lead root elsewhere by one."""
+        self.create()
+        outside = vdisks.path(
+            self.useFixture(fixtures.TempDir()).path, 'secret'
+        )
+        os.mkdir(os.path.dirname(outside))
+        with open(outside, 'wb') as stream:
+            stream.write(b'secret' * 1000)
+        for attribute in (files.VOLUME, files.SERVER):
+            os.setxattr(outside, attribute, b'1')
+        os.symlink(outside, vdisks.path(self.disk, 'link'))
+        other = self.useFixture(fixtures.TempDir()).path
+        vdisks.make_directory(other)
+        vdisks.create(other, 'link', '1', None, 2 * MIB)
+        before = os.stat(outside)
+        for work, *arguments in (
+            (vdisks.extend, self.disk, 'link', MIB),
+            (vdisks.shrink, self.disk, 'link', 1),
+            (vdisks.delete, self.disk, 'link'),
+            (vdisks.rename, self.disk, 'link', 'volume-2', '2'),
+            (reflink.snapshot, self.disk, 'link', 'snapshot-1', 's'),
+            (reflink.clone, self.disk, 'link', 'volume-2', '2', MIB),
+            (reflink.revert, self.disk, 'volume-1', 'link'),
+            (reflink.clear, self.disk, 'link'),
+            (copying.copy, self.disk, 'link', other, 0),
+            (copying.copy, other, 'link', self.disk, 0),
+        ):
+            error = self.assertRaises(exception.DiskError, work, *arguments)
+            self.assertIn('symbolic links', str(error))
+        after = os.stat(outside)
+        self.assertEqual(
+            (before.st_size, before.st_mtime_ns, before.st_ctime_ns),
+            (after.st_size, after.st_mtime_ns, after.st_ctime_ns),
+        )
+
+    def is_locked(self, mode):
+        """Tell whether another process would have to wait for the disk."""
+        directory = os.open(os.path.join(self.disk, 'vdisks'), os.O_RDONLY)
+        try:
+            fcntl.flock(directory, mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(directory)
+        return False
+
+    def looking(self, look):
+        """Return what opens a vdisk as ``files.unused``, and looks."""
+        unused = files.unused
+
+        def opened(*arguments):
+            look()
+            return unused(*arguments)
+
+        return opened
+
+    def test_changes_hold_the_disk(self):
+        found = []
+
+        def look(*arguments):
+            found.append(self.is_locked(fcntl.LOCK_SH))
+
+        with mock.patch.object(files, 'give', look):
+            self.create()
+        with mock.patch.object(files, 'allocate', look):
+            vdisks.extend(self.disk, 'volume-1', 3 * MIB)
+        with mock.patch.object(files, 'unused', self.looking(look)):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual([True] * 3, found)
+        self.assertFalse(self.is_locked(fcntl.LOCK_EX))
+
+    def test_others_come_in_while_a_vdisk_is_being_freed(self):
+        self.create(mib=40)
+        directory = f'{self.disk}/vdisks'
+        truncate = os.ftruncate
+
+        def look(descriptor, size):
+            self.assertFalse(self.is_locked(fcntl.LOCK_EX))
+            self.assertEqual((), vdisks.scan(self.disk))
+            # blocks that are not free yet count as a vdisk's
+            self.assertEqual(40 * MIB, space.allocated_bytes(directory))
+            open(f'{directory}/.unfinished.x', 'w').close()
+            # what another change removes is not what somebody works on
+            self.create('volume-2', '2')
+            self.assertEqual(
+                ['.unfinished.volume-1', 'volume-2'],
+                sorted(os.listdir(directory)),
+            )
+            truncate(descriptor, size)
+            self.assertEqual(2 * MIB, space.allocated_bytes(directory))
+
+        with mock.patch.object(os, 'ftruncate', side_effect=look) as called:
+            vdisks.delete(self.disk, 'volume-1')
+        called.assert_called_once()
+        self.assertEqual(['volume-2'], os.listdir(directory))
+
+    def test_one_of_the_same_name_is_deleted_meanwhile(self):
+        self.create()
+
+        def again(descriptor, size):
+            with mock.patch.object(os, 'ftruncate'):
+                self.create(volume_id='2')
+                vdisks.delete(self.disk, 'volume-1')
+
+        with mock.patch.object(os, 'ftruncate', side_effect=again):
+            vdisks.delete(self.disk, 'volume-1')
+        self.assertEqual([], os.listdir(f'{self.disk}/vdisks'))
+
+    def test_looks_go_on_while_blocks_are_shared(self):
+        self.create()
+        found = []
+
+        def clone(new, request, source):
+            found.append(self.is_locked(fcntl.LOCK_SH))
+            found.append(self.is_locked(fcntl.LOCK_EX))
+
+        with mock.patch.object(fcntl, 'ioctl', clone):
+            reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
+        self.assertEqual([False, True], found)
+
+    def test_made_by_another_while_blocks_are_shared(self):
+        self.create()
+
+        def clone(new, request, source):
+            with open(f'{self.disk}/vdisks/snapshot-1', 'wb') as stream:
+                files.give(stream.fileno(), 's', None)
+
+        with mock.patch.object(fcntl, 'ioctl', clone):
+            reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
+        self.assertEqual(0, os.path.getsize(f'{self.disk}/vdisks/snapshot-1'))
+
+    def test_a_look_that_waits_for_a_change_says_so(self):
+        waited = []
+
+        def waiting():
+            waited.append(True)
+            held.close()
+
+        held = contextlib.ExitStack()
+        held.enter_context(vdisks.locked(self.disk, fcntl.LOCK_EX))
+        with vdisks.locked(self.disk, fcntl.LOCK_SH, waiting):
+            self.assertEqual([True], waited)
+
+    def test_looks_hold_changes_only(self):
+        with vdisks.locked(self.disk, fcntl.LOCK_SH):
+            self.assertTrue(self.is_locked(fcntl.LOCK_EX))
+            self.assertFalse(self.is_locked(fcntl.LOCK_SH))
+
+    def test_filesystem_that_lacks_something(self):
+        with mock.patch.object(os, 'setxattr', side_effect=OSError(95, 'no')):
+            self.assertRaises(
+                exception.DiskError, vdisks.make_directory, self.disk
+            )

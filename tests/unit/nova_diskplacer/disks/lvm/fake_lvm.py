@@ -1,0 +1,302 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""A volume group in memory, and the commands and device I/O on it.
+
+What each extent of the disk holds is a word: ``ZERO``, or what a test has
+written there. Extents keep it when their volume is removed, as a disk does.
+"""
+
+import json
+import os
+from unittest import mock
+
+import fixtures
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import groups
+
+UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+GROUP = f'diskplacer-{UUID}'
+DEVICE = '/dev/null'
+
+GIB = 1 << 30
+EXTENT = GIB // 4
+ZERO = 'zero'
+
+
+class Killed(BaseException):
+    """The process was killed at this point."""
+
+
+class Volume:
+    """A logical volume; ``frozen`` is what a snapshot shows."""
+
+    def __init__(self, number, tags, extents, origin='', frozen=None):
+        self.uuid = f'uuid-{number}'
+        self.tags = set(tags)
+        self.extents = extents
+        self.origin = origin
+        self.frozen = frozen
+        self.active = True
+
+
+class FakeLVM(fixtures.Fixture):
+    """A thick group, ``GROUP``, of so many GiB.
+
+    ``open`` holds the names of volumes that somebody has open. ``step`` is
+    called before each change of the metadata and of the content.
+    """
+
+    def __init__(self, size_gb=20, content='old'):
+        super().__init__()
+        self.content = [content] * (size_gb * GIB // EXTENT)
+        self.volumes = {}
+        self.open = set()
+        self.tags = {
+            groups.TAG,
+            f'{groups.UUID}={UUID}',
+            f'{groups.MEDIUM}=hdd',
+            f'{groups.MBPS}=150',
+        }
+        self.seqno = 1
+        self.made = 0
+        self.step = lambda what: None
+
+    def _setUp(self):
+        self.root = self.useFixture(fixtures.TempDir()).path
+        os.symlink('/dev/' + GROUP, os.path.join(self.root, UUID))
+        locks = self.useFixture(fixtures.TempDir()).path
+        for name, value in (
+            ('disks.lvm.groups.run', self.run),
+            ('disks.lvm.groups.wrapper', ()),
+            ('disks.lvm.groups._groups', groups.Groups(groups.report)),
+            ('host.locks.DIRECTORY', locks),
+            ('disks.lvm.blockcopy.zero', self.zero),
+            ('disks.lvm.blockcopy.copy', self.copy),
+            ('disks.lvm.blockcopy.clear', self.clear),
+            ('disks.lvm.blockcopy.flush', lambda path: None),
+            ('disks.lvm.blockcopy.writes', lambda path: ('0', '0')),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch('nova_diskplacer.' + name, value)
+            )
+
+    def killed_at(self, count):
+        """Have the process killed before its step ``count``, from 0 on."""
+        left = [count]
+
+        def step(what):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed(what)
+
+        return mock.patch.object(self, 'step', step)
+
+    def read(self, vdisk):
+        """Return what a vdisk shows, a word for each extent."""
+        volume = self.volumes[groups.volume_name(vdisk)]
+        if volume.frozen is not None:
+            return list(volume.frozen)
+        return [self.content[extent] for extent in volume.extents]
+
+    def write(self, vdisk, word, first=0, last=None):
+        """Write a word all over a vdisk, or some of its extents."""
+        volume = self.volumes[groups.volume_name(vdisk)]
+        for extent in volume.extents[first:last]:
+            self.content[extent] = word
+
+    def free(self):
+        """Return the extents that no volume has."""
+        held = {
+            one for volume in self.volumes.values() for one in volume.extents
+        }
+        return [n for n in range(len(self.content)) if n not in held]
+
+    # commands of LVM
+
+    def run(self, *command):
+        """Do as a command of LVM; see ``lvm.run``."""
+        name, *rest = command
+        if name == 'lvm':
+            return self.report()
+        if name == 'lvs':
+            return 'open' if rest[-1].split('/')[1] in self.open else ''
+        if name != 'udevadm':
+            options, words = _parsed(rest)
+            getattr(self, '_' + name)(options, *words)
+        return ''
+
+    def report(self):
+        """Return LVM's report about the group."""
+        group = {
+            'vg_name': GROUP,
+            'vg_tags': ','.join(sorted(self.tags)),
+            'vg_size': len(self.content) * EXTENT,
+            'vg_free': len(self.free()) * EXTENT,
+            'vg_permissions': 'writeable',
+            'vg_partial': '',
+            'vg_exported': '',
+            'vg_seqno': self.seqno,
+        }
+        listed = [
+            {
+                'lv_name': name,
+                'lv_uuid': volume.uuid,
+                'lv_tags': ','.join(sorted(volume.tags)),
+                'lv_size': len(volume.extents) * EXTENT,
+                'lv_layout': 'linear',
+                'origin': volume.origin,
+                'origin_size': len(volume.frozen or ()) * EXTENT,
+                'pool_lv': '',
+            }
+            for name, volume in self.volumes.items()
+        ]
+        one = {'vg': [group], 'lv': listed, 'pv': [{'pv_name': DEVICE}]}
+        return json.dumps({'report': [one]})
+
+    def _lvcreate(self, options, where):
+        frozen, origin = None, ''
+        if 'snapshot' in options:
+            origin = where.split('/')[1]
+            frozen = self.read(origin)
+            count = len(frozen)
+        else:
+            count = int(options['size'][0].rstrip('b')) // EXTENT
+        name = options['name'][0]
+        if name in self.volumes:
+            raise exception.DiskError(f'{name} exists')
+        self._commit('lvcreate')
+        self.made += 1
+        self.volumes[name] = Volume(
+            self.made,
+            options.get('addtag', ()),
+            self._taken(count),
+            origin,
+            frozen,
+        )
+
+    def _lvextend(self, options, path):
+        volume = self._volume(path)
+        wanted = int(options['size'][0].rstrip('b')) // EXTENT
+        self._commit('lvextend')
+        volume.extents += self._taken(wanted - len(volume.extents))
+
+    def _lvreduce(self, options, path):
+        volume = self._volume(path)
+        wanted = int(options['size'][0].rstrip('b')) // EXTENT
+        self._commit('lvreduce')
+        del volume.extents[wanted:]
+
+    def _lvchange(self, options, path):
+        volume = self._volume(path)
+        if 'activate' in options:
+            wanted = options['activate'][0] == 'y'
+            if not wanted:
+                self._check_closed(path)
+            volume.active = wanted
+            return
+        self._commit('lvchange')
+        volume.tags -= set(options.get('deltag', ()))
+        volume.tags |= set(options.get('addtag', ()))
+
+    def _lvrename(self, options, group, old, new):
+        self._volume(f'{group}/{old}')
+        self._commit('lvrename')
+        self.volumes[new] = self.volumes.pop(old)
+
+    def _lvremove(self, options, path):
+        self._volume(path)
+        self._check_closed(path)
+        self._commit('lvremove')
+        del self.volumes[path.split('/')[1]]
+
+    def _lvconvert(self, options, path):
+        volume = self._volume(path)
+        self._commit('lvconvert')
+        # it has copies of what has changed: here, of all
+        for extent, word in zip(volume.extents, volume.frozen, strict=True):
+            self.content[extent] = word
+        volume.frozen, volume.origin = None, ''
+
+    def _vgchange(self, options, group):
+        self._commit('vgchange')
+        self.tags -= set(options.get('deltag', ()))
+        self.tags |= set(options.get('addtag', ()))
+
+    def _commit(self, what):
+        self.step(what)
+        self.seqno += 1
+
+    def _volume(self, path):
+        try:
+            return self.volumes[path.split('/')[1]]
+        except KeyError:
+            raise exception.DiskError(f'no {path}') from None
+
+    def _check_closed(self, path):
+        if path.split('/')[1] in self.open:
+            raise exception.DiskError(f'{path} in use')
+
+    def _taken(self, count):
+        free = self.free()
+        if count > len(free):
+            raise exception.DiskError('insufficient free space')
+        return free[:count]
+
+    # I/O on devices
+
+    def zero(self, target, start=0, end=None):
+        """See ``raw.zero``."""
+        extents = self._device(target).extents
+        end = len(extents) * EXTENT if end is None else end
+        self._fill(extents, [ZERO] * len(extents), start, end)
+
+    def clear(self, target, start, end):
+        """See ``raw.clear``."""
+        self.zero(target, start, end)
+
+    def copy(self, source, target, size, compare=False):
+        """See ``raw.copy``."""
+        found = self.read(os.path.basename(source).removeprefix('_'))
+        self._fill(self._device(target).extents, found, 0, size)
+
+    def _fill(self, extents, words, start, end):
+        for number in range(start // EXTENT, end // EXTENT):
+            self.step('write')
+            self.content[extents[number]] = words[number]
+
+    def _device(self, path):
+        volume = self._volume(f'{GROUP}/{os.path.basename(path)}')
+        if not volume.active:
+            raise exception.DiskError(f'{path} is not there')
+        return volume
+
+
+def _parsed(words):
+    """Return the options of a command, as lists of values, and the rest."""
+    options, rest = {}, []
+    words = list(words)
+    while words:
+        word = words.pop(0)
+        name, _, value = word.removeprefix('--').partition('=')
+        if not word.startswith('--'):
+            rest.append(word)
+        elif value:
+            options.setdefault(name, []).append(value)
+        elif name in _FLAGS:
+            options[name] = []
+        else:
+            options.setdefault(name, []).append(words.pop(0))
+    return options, rest
+
+
+_FLAGS = ('yes', 'force', 'snapshot', 'splitsnapshot', 'ignoreactivationskip')

@@ -1,0 +1,362 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What is done to vdisks in a volume group, which is in memory."""
+
+import fixtures
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import copies
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import volumes
+from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
+
+GIB = fake_lvm.GIB
+UUID = fake_lvm.UUID
+ZERO = fake_lvm.ZERO
+PART = 4  # extents of a GiB
+
+
+class LVMTestCase(testtools.TestCase):
+    content = 'old'
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.lvm = self.useFixture(fake_lvm.FakeLVM(content=self.content))
+
+    def group(self):
+        return groups.require(UUID)
+
+    def create(self, name='volume-1', volume_id='1', size_gb=1):
+        volumes.create(UUID, name, volume_id, None, size_gb * GIB)
+
+    def whole(self):
+        """Return the names of the vdisks that may be used."""
+        return [one.name for one in self.group().vdisks if one.whole]
+
+    def kill(self, work):
+        """Have work killed before each step in turn; yields the number."""
+        for count in range(99):
+            try:
+                with self.lvm.killed_at(count):
+                    work()
+            except fake_lvm.Killed:
+                yield count
+            else:
+                self.assertGreater(count, 1)
+                return
+        raise AssertionError('it never ends')
+
+
+class DirtyTestCase(LVMTestCase):
+    """What is free holds what others have written."""
+
+    def assertNothingOfOthers(self):
+        for name in self.whole():
+            self.assertNotIn('old', self.lvm.read(name))
+
+    def test_create(self):
+        for _ in self.kill(self.create):
+            self.assertNothingOfOthers()
+        self.assertEqual(['volume-1'], self.whole())
+        self.assertNothingOfOthers()
+
+    def test_extend(self):
+        self.create()
+        self.lvm.write('volume-1', 'own')
+
+        def extend():
+            volumes.extend(UUID, 'volume-1', 3 * GIB)
+
+        for _ in self.kill(extend):
+            self.assertNothingOfOthers()
+        # the size that is asked for does not matter
+        self.assertEqual(['volume-1'], self.whole())
+        self.assertEqual(
+            ['own'] * PART + [ZERO] * 2 * PART, self.lvm.read('volume-1')
+        )
+
+    def test_shorter_extension_finishes_what_was_interrupted(self):
+        self.create()
+        with (
+            self.lvm.killed_at(3),
+            testtools.ExpectedException(fake_lvm.Killed),
+        ):
+            volumes.extend(UUID, 'volume-1', 3 * GIB)
+        self.assertEqual([], self.whole())
+        volumes.extend(UUID, 'volume-1', 2 * GIB)
+        self.assertEqual(['volume-1'], self.whole())
+        self.assertNothingOfOthers()
+
+    def test_shrink_ends_what_was_interrupted(self):
+        self.create()
+        with (
+            self.lvm.killed_at(3),
+            testtools.ExpectedException(fake_lvm.Killed),
+        ):
+            volumes.extend(UUID, 'volume-1', 3 * GIB)
+        volumes.shrink(UUID, 'volume-1', GIB)
+        self.assertEqual(['volume-1'], self.whole())
+        self.assertNothingOfOthers()
+
+    def test_extended_while_it_is_zeroed(self):
+        self.create()
+        zero = self.lvm.zero
+
+        def extend_first(*arguments):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'nova_diskplacer.disks.lvm.blockcopy.zero', zero
+                )
+            )
+            zero(*arguments)
+            # another process, killed before it zeroes its part
+            with (
+                self.lvm.killed_at(1),
+                testtools.ExpectedException(fake_lvm.Killed),
+            ):
+                volumes.extend(UUID, 'volume-1', 4 * GIB)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.lvm.blockcopy.zero', extend_first
+            )
+        )
+        volumes.extend(UUID, 'volume-1', 2 * GIB)
+        self.assertEqual([], self.whole())
+        volumes.extend(UUID, 'volume-1', 2 * GIB)
+        self.assertNothingOfOthers()
+        self.assertEqual(['volume-1'], self.whole())
+
+    def test_clone(self):
+        self.create()
+        self.lvm.write('volume-1', 'own')
+
+        def clone():
+            copies.clone(UUID, 'volume-1', 'volume-2', '2', 2 * GIB)
+
+        for _ in self.kill(clone):
+            self.assertNothingOfOthers()
+            self.assertNotIn('volume-2', self.whole())
+        self.assertEqual(
+            ['own'] * PART + [ZERO] * PART, self.lvm.read('volume-2')
+        )
+        self.assertIn('volume-2', self.whole())
+
+    def test_what_is_not_whole_is_not_used(self):
+        self.create()
+        copies.snapshot(UUID, 'volume-1', 'snapshot-1', 's')
+        for tag in (
+            groups.INCOMPLETE,
+            groups.DELETED,
+            f'{groups.DIRTY_FROM}=0',
+        ):
+            self.create('volume-2', '2')
+            self.lvm.volumes['volume-2'].tags.add(tag)
+            for work, *arguments in (
+                (copies.snapshot, 'volume-2', 'snapshot-2', '2s'),
+                (copies.clone, 'volume-2', 'volume-3', '3', GIB),
+                (copies.revert, 'volume-1', 'volume-2'),
+                (copies.revert, 'volume-2', 'snapshot-1'),
+                (copies.clear, 'volume-2'),
+                (copies.copy, 'volume-2', UUID),
+            ):
+                error = self.assertRaises(
+                    exception.DiskError, work, UUID, *arguments
+                )
+                self.assertIn('vdisk volume-2 in diskplacer-', str(error))
+            volumes.delete(UUID, 'volume-2')
+
+    def test_an_incomplete_clone_is_no_volume(self):
+        self.create()
+        copies.allocate_clone(UUID, 'volume-1', 'volume-2', '2', GIB)
+        for work, *arguments in (
+            (volumes.create, 'volume-2', '2', None, GIB),
+            (volumes.extend, 'volume-2', 2 * GIB),
+        ):
+            error = self.assertRaises(
+                exception.DiskError, work, UUID, *arguments
+            )
+            self.assertIn('is a clone that is not complete', str(error))
+        copies.clone(UUID, 'volume-1', 'volume-2', '2', GIB)
+        self.create('volume-2', '2')
+
+    def test_the_first_of_several_marks_counts(self):
+        self.create(size_gb=2)
+        self.lvm.write('volume-1', 'old')
+        self.lvm.volumes['volume-1'].tags |= {
+            f'{groups.DIRTY_FROM}={GIB}',
+            f'{groups.DIRTY_FROM}=0',
+        }
+        self.assertEqual([], self.whole())
+        volumes.extend(UUID, 'volume-1', 2 * GIB)
+        self.assertEqual(['volume-1'], self.whole())
+        self.assertNothingOfOthers()
+
+    def test_shrink(self):
+        self.create(size_gb=2)
+        for size, reason in (
+            (-GIB, f'cannot have a size of {-GIB} bytes'),
+            (0, 'cannot have a size of 0 bytes'),
+            (3 * GIB, f'cannot be shrunk to {3 * GIB}'),
+        ):
+            error = self.assertRaises(
+                exception.DiskError, volumes.shrink, UUID, 'volume-1', size
+            )
+            self.assertIn(reason, str(error))
+        self.lvm.open.add('volume-1')
+        self.assertRaises(
+            exception.DiskError, volumes.shrink, UUID, 'volume-1', GIB
+        )
+        self.lvm.open.clear()
+        volumes.shrink(UUID, 'volume-1', GIB)
+        self.assertEqual(GIB, self.group().find('volume-1').size_bytes)
+
+    def test_what_is_in_use_stays_as_it_is(self):
+        self.create()
+        copies.snapshot(UUID, 'volume-1', 'snapshot-1', 's')
+        self.lvm.write('volume-1', 'own')
+        self.lvm.open.add('volume-1')
+        for work, *arguments in (
+            (copies.revert, 'volume-1', 'snapshot-1'),
+            (copies.clear, 'volume-1'),
+            (copies.copy, 'volume-1', UUID),
+            (volumes.delete, 'volume-1'),
+        ):
+            self.assertRaises(exception.DiskError, work, UUID, *arguments)
+        self.assertEqual(['own'] * PART, self.lvm.read('volume-1'))
+
+
+class ZeroedTestCase(LVMTestCase):
+    """What is free reads as zeros, and is known to."""
+
+    content = ZERO
+
+    def setUp(self):
+        super().setUp()
+        steps.mark_zeroed(UUID)
+
+    def by_hand(self, *command):
+        """Run a command of LVM as an administrator does."""
+        self.lvm.run(*command)
+
+    def leave(self):
+        """Have a volume with a secret removed by hand."""
+        self.create('volume-9', '9')
+        self.lvm.write('volume-9', 'secret')
+        self.by_hand('lvremove', '--yes', fake_lvm.GROUP + '/volume-9')
+
+    def assertZeroes(self):
+        """The next vdisk takes over what was left, and reads as zeros."""
+        self.create('volume-5', '5', 2)
+        self.assertEqual([ZERO] * 2 * PART, self.lvm.read('volume-5'))
+
+    def test_life_without_zeroing(self):
+        def all_of_it():
+            self.create()
+            self.lvm.write('volume-1', 'own')
+            volumes.extend(UUID, 'volume-1', 2 * GIB)
+            copies.snapshot(UUID, 'volume-1', 'snapshot-1', 's')
+            copies.clone(UUID, 'snapshot-1', 'volume-2', '2', 3 * GIB)
+            copies.revert(UUID, 'volume-1', 'snapshot-1')
+            volumes.rename(UUID, 'volume-2', 'unmanaged-2', '')
+            volumes.delete(UUID, 'snapshot-1')
+            volumes.shrink(UUID, 'unmanaged-2', 2 * GIB)
+            volumes.make_scratch(UUID, GIB)
+            self.lvm.write(volumes.SCRATCH, 'measured')
+            volumes.remove_scratch(UUID)
+
+        all_of_it()
+        self.assertTrue(self.group().zeroed)
+        for name in ('volume-1', 'unmanaged-2'):
+            volumes.delete(UUID, name)
+        self.assertTrue(self.group().zeroed)
+        self.assertEqual({ZERO}, set(self.lvm.content))
+        zeroed = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.lvm.blockcopy.zero', zeroed.append
+            )
+        )
+        self.create()
+        self.assertEqual([], zeroed)
+        self.assertEqual('', self.log.output)
+
+    def test_volume_removed_by_hand(self):
+        self.leave()
+        self.assertZeroes()
+        self.assertIn('was changed by somebody else', self.log.output)
+
+    def test_volume_made_and_removed_by_hand(self):
+        self.by_hand(
+            'lvcreate', '--name', 'theirs', '--size', f'{GIB}b', 'group'
+        )
+        self.lvm.write('theirs', 'secret')
+        self.by_hand('lvremove', '--yes', fake_lvm.GROUP + '/theirs')
+        self.assertZeroes()
+
+    def test_extension_after_a_removal_by_hand(self):
+        self.create()
+        self.leave()
+        volumes.extend(UUID, 'volume-1', 2 * GIB)
+        self.assertEqual([ZERO] * 2 * PART, self.lvm.read('volume-1'))
+
+    def test_volume_removed_by_hand_during_a_change(self):
+        self.create('volume-9', '9')
+        self.lvm.write('volume-9', 'secret')
+
+        def step(what):
+            self.lvm.step = lambda what: None
+            path = fake_lvm.GROUP + '/volume-9'
+            self.by_hand('lvremove', '--yes', path)
+
+        self.lvm.step = step
+        self.create()
+        self.assertZeroes()
+        self.assertFalse(self.group().zeroed)
+
+    def test_what_is_cut_off(self):
+        self.create(size_gb=2)
+        self.lvm.write('volume-1', 'own')
+        volumes.shrink(UUID, 'volume-1', GIB)
+        self.assertEqual(['own'] * PART, self.lvm.read('volume-1'))
+        self.assertZeroes()
+
+    def test_removed_without_being_wiped(self):
+        self.create()
+        self.lvm.write('volume-1', 'secret')
+        volumes.condemn(UUID, 'volume-1')
+        volumes.remove(UUID, 'volume-1', wiped=False)
+        self.assertZeroes()
+
+    def test_killed_at_any_step(self):
+        """Whatever dies where, nobody sees a byte of others."""
+
+        def all_of_it():
+            self.create()
+            self.lvm.write('volume-1', 'own')
+            volumes.extend(UUID, 'volume-1', 2 * GIB)
+            volumes.delete(UUID, 'volume-1')
+
+        for _ in self.kill(all_of_it):
+            self.create('volume-2', '2', 2)
+            self.assertEqual([ZERO] * 2 * PART, self.lvm.read('volume-2'))
+            for name in ('volume-1', 'volume-2'):
+                volumes.delete(UUID, name)
+
+    def test_mark_without_a_number(self):
+        self.lvm.tags = {
+            one for one in self.lvm.tags if not one.startswith(groups.ZEROED)
+        } | {groups.ZEROED}
+        self.assertFalse(self.group().zeroed)

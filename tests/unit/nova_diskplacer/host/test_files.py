@@ -1,0 +1,56 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+from unittest import mock
+
+import fixtures
+import testtools
+
+from nova_diskplacer.host import files
+
+
+class ReplaceTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.path = os.path.join(directory, 'file')
+
+    def read(self):
+        with open(self.path, encoding='utf-8') as stream:
+            return stream.read()
+
+    def test_replace(self):
+        for text in ('one', 'ü'):
+            for durable in (True, False):
+                files.replace(self.path, text, durable=durable)
+                self.assertEqual(text, self.read())
+        self.assertEqual(['file'], os.listdir(os.path.dirname(self.path)))
+
+    def test_durable(self):
+        """What is renamed is on the disk, and then the name too."""
+        with mock.patch.object(os, 'fsync') as flushed:
+            files.replace(self.path, 'one', durable=False)
+            self.assertEqual(0, flushed.call_count)
+            with mock.patch.object(os, 'rename', flushed.rename):
+                files.replace(self.path, 'two', durable=True)
+        self.assertEqual(
+            ['', 'rename', ''], [call[0] for call in flushed.mock_calls]
+        )
+
+    def test_as_it_was(self):
+        files.replace(self.path, 'one', durable=True)
+        with mock.patch.object(os, 'fsync', side_effect=OSError(28, 'full')):
+            self.assertRaises(
+                OSError, files.replace, self.path, 'two', durable=True
+            )
+        self.assertEqual('one', self.read())

@@ -1,0 +1,256 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+import sys
+import types
+from unittest import mock
+
+import fixtures
+from oslotest import base
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.host import libvirt_domains
+
+DISK = '0a4c7a40-4cb2-4a5c-8f3e-6a4bd2b5d3f1'
+OTHER = '1b5d8b51-5dc3-4b6d-9f4f-7b5ce3c6e402'
+GROUP = '2c6e9c62-6ed4-4c7e-8f50-8c6df4d7f513'
+
+EMPTY = """
+<domain type='kvm'>
+  <name>mine</name>
+  <uuid>9d7fd1ab-27b3-4d1c-9a67-8e1b8a5b1f01</uuid>
+</domain>
+"""
+
+
+def make_xml(
+    uuid='5f0c0f36-8b8e-4f7e-8d54-0a1a4c3d2e10',
+    specs=None,
+    paths=(),
+    cpu='',
+    extra='',
+):
+    """Return what libvirt says of a server, in the form of Nova 34."""
+    disks = ''.join(
+        f"""
+    <disk type='file' device='disk'>
+      <driver name='qemu' type='raw' cache='none' io='native'/>
+      <source file='{path}'/>
+      <target dev='vdb' bus='virtio'/>
+    </disk>"""
+        for path in paths
+    )
+    specs = ''.join(
+        f'<nova:extraSpec name="{name}">{value}</nova:extraSpec>'
+        for name, value in (specs or {}).items()
+    )
+    return f"""
+<domain type='kvm' id='3'>
+  <name>instance-00000001</name>
+  <uuid>{uuid}</uuid>
+  <metadata>
+    <nova:instance
+        xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">
+      <nova:package version="34.0.0"/>
+      <nova:flavor name="m1" id="7">
+        <nova:vcpus>1</nova:vcpus>
+        <nova:extraSpecs>{specs}</nova:extraSpecs>
+      </nova:flavor>
+    </nova:instance>
+  </metadata>
+  <vcpu placement='static'>1</vcpu>
+  {cpu}
+  <devices>{disks}{extra}
+  </devices>
+</domain>
+"""
+
+
+class ParseTest(base.BaseTestCase):
+    def test_a_server(self):
+        text = make_xml(
+            specs={'diskplacer:profile': 'hadoop', 'hw:x': 'a b'},
+            paths=['/disks/x/vdisks/volume-1'],
+        )
+        server = libvirt_domains.parse(text, True)
+        self.assertEqual('5f0c0f36-8b8e-4f7e-8d54-0a1a4c3d2e10', server.uuid)
+        self.assertEqual('instance-00000001', server.name)
+        self.assertEqual(
+            {'diskplacer:profile': 'hadoop', 'hw:x': 'a b'},
+            server.extra_specs,
+        )
+        self.assertEqual(('/disks/x/vdisks/volume-1',), server.vdisks)
+        self.assertEqual({'/disks/x/vdisks/volume-1': 'none'}, server.caches)
+        self.assertTrue(server.running)
+        self.assertFalse(server.pinned_by_nova)
+        self.assertEqual(text, server.xml)
+
+    def test_block_devices_and_drives_without_a_medium(self):
+        server = libvirt_domains.parse(
+            make_xml(
+                extra="""
+    <disk type='block' device='disk'>
+      <driver name='qemu' type='raw'/>
+      <source dev='/dev/diskplacer-x/volume-2'/>
+    </disk>
+    <disk type='block' device='disk'>
+      <driver name='qemu' type='raw' cache='none'/>
+      <source dev='/dev/diskplacer-x/volume-3'/>
+      <shareable/>
+    </disk>
+    <disk type='file' device='cdrom'><target dev='sda' bus='sata'/></disk>
+    <disk type='network' device='disk'>
+      <source protocol='rbd' name='pool/x'/>
+    </disk>"""
+            ),
+            False,
+        )
+        self.assertEqual(
+            ('/dev/diskplacer-x/volume-2', '/dev/diskplacer-x/volume-3'),
+            server.vdisks,
+        )
+        self.assertEqual({}, server.caches)
+
+    def test_nova_pins_what_has_nodes_of_its_own(self):
+        numa = "<cpu><numa><cell id='0' cpus='0' memory='9'/></numa></cpu>"
+        pins = "<cputune><vcpupin vcpu='0' cpuset='1'/></cputune>"
+        self.assertTrue(
+            libvirt_domains.parse(
+                make_xml(cpu=pins + numa), True
+            ).pinned_by_nova
+        )
+        # anybody may have pinned it since
+        self.assertFalse(
+            libvirt_domains.parse(make_xml(cpu=pins), True).pinned_by_nova
+        )
+
+    def test_a_nova_that_does_not_tell_extra_specs(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        libvirt_domains._warn_of_old_nova.cache_clear()
+        text = make_xml().replace('nova:extraSpecs', 'nova:else')
+        for _ in range(2):
+            self.assertEqual({}, libvirt_domains.parse(text, True).extra_specs)
+        self.assertEqual(1, log.output.count('extra specs'))
+
+    def test_what_is_not_nova_s(self):
+        self.assertIsNone(libvirt_domains.parse(EMPTY, True))
+
+
+class OnDisksTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.root = self.useFixture(fixtures.TempDir()).path
+
+    def disk(self, uuid):
+        return discover.missing(uuid, os.path.join(self.root, uuid))
+
+    def server(self, *paths):
+        return libvirt_domains.parse(make_xml(paths=paths), True)
+
+    def test_files(self):
+        real = self.useFixture(fixtures.TempDir()).path
+        os.makedirs(os.path.join(real, 'vdisks'))
+        os.symlink(real, os.path.join(self.root, DISK))
+        os.makedirs(os.path.join(self.root, OTHER, 'vdisks'))
+        one = self.server(
+            f'{self.root}/{DISK}/vdisks/volume-1',
+            f'{real}/vdisks/volume-2',
+            '/var/lib/nova/instances/1/disk',
+        )
+        two = self.server(f'{self.root}/{DISK}/not-a-vdisk')
+        disks = [self.disk(DISK), self.disk(OTHER)]
+        self.assertEqual(
+            {DISK: [one]}, libvirt_domains.on_disks([one, two], disks)
+        )
+
+    def test_logical_volumes(self):
+        os.symlink(f'/dev/diskplacer-{GROUP}', f'{self.root}/{GROUP}')
+        one = self.server(f'/dev/diskplacer-{GROUP}/volume-1')
+        two = self.server(f'/dev/diskplacer-{OTHER}/volume-1')
+        self.assertEqual(
+            {GROUP: [one]},
+            libvirt_domains.on_disks([one, two], [self.disk(GROUP)]),
+        )
+
+
+class Error(Exception):
+    def __init__(self, code):
+        super().__init__('no such luck')
+        self._code = code
+
+    def get_error_code(self):
+        return self._code
+
+
+class FakeLibvirt(types.SimpleNamespace):
+    VIR_ERR_NO_DOMAIN = 42
+    libvirtError = Error
+
+
+class DomainsTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.libvirt = FakeLibvirt(
+            registerErrorHandler=mock.Mock(), openReadOnly=mock.Mock()
+        )
+        self.use(self.libvirt)
+
+    def use(self, module):
+        libvirt_domains.load.cache_clear()
+        self.addCleanup(libvirt_domains.load.cache_clear)
+        # in place: what is imported already is looked up in the dict itself
+        patch = mock.patch.dict(sys.modules, {'libvirt': module})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def list(self, *answers):
+        found = []
+        for answer in answers:
+            domain = mock.Mock()
+            domain.XMLDesc.side_effect = [answer]
+            domain.isActive.return_value = 1
+            found.append(domain)
+        connection = self.libvirt.openReadOnly.return_value
+        connection.listAllDomains.return_value = found
+        return libvirt_domains.domains('test:///')
+
+    def test_sorted_and_nova_s_alone(self):
+        found = self.list(make_xml('b'), EMPTY, make_xml('a'))
+        self.assertEqual(['a', 'b'], [server.uuid for server in found])
+        self.libvirt.openReadOnly.assert_called_once_with('test:///')
+        self.libvirt.openReadOnly.return_value.close.assert_called_once_with()
+
+    def test_one_that_goes_meanwhile(self):
+        found = self.list(Error(42), make_xml('a'))
+        self.assertEqual(['a'], [server.uuid for server in found])
+
+    def test_one_that_cannot_be_described(self):
+        error = self.assertRaises(
+            exception.HypervisorError, self.list, make_xml('a'), Error(1)
+        )
+        self.assertIn('libvirt_uri=test:///', str(error))
+        self.libvirt.openReadOnly.return_value.close.assert_called_once_with()
+
+    def test_libvirt_does_not_answer(self):
+        self.libvirt.openReadOnly.side_effect = Error(38)
+        self.assertRaises(
+            exception.HypervisorError, libvirt_domains.domains, 'x'
+        )
+
+    def test_no_libvirt(self):
+        self.use(None)
+        self.assertEqual([], libvirt_domains.domains('x'))
+        self.assertEqual([], libvirt_domains.domains('x'))
+        self.assertEqual(1, self.log.output.count('no libvirt-python'))

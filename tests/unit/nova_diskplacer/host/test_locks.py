@@ -1,0 +1,75 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+import stat
+import threading
+
+import fixtures
+import testtools
+
+from nova_diskplacer.host import locks
+
+
+class LocksTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        parent = self.useFixture(fixtures.TempDir()).path
+        self.path = os.path.join(parent, 'locks')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.locks.DIRECTORY', self.path
+            )
+        )
+
+    def refused(self, name):
+        try:
+            with locks.hold(name, wait=False):
+                return False
+        except BlockingIOError:
+            return True
+
+    def test_held(self):
+        with locks.hold('one', wait=True):
+            self.assertTrue(self.refused('one'))
+            self.assertFalse(self.refused('other'))
+        self.assertFalse(self.refused('one'))
+
+    def test_released_by_an_error(self):
+        def fail():
+            with locks.hold('one', wait=False):
+                raise KeyError
+
+        self.assertRaises(KeyError, fail)
+        self.assertFalse(self.refused('one'))
+
+    def test_waits(self):
+        order = []
+
+        def second():
+            with locks.hold('one', wait=True):
+                order.append('second')
+
+        with locks.hold('one', wait=True):
+            other = threading.Thread(target=second)
+            other.start()
+            other.join(0.1)
+            self.assertTrue(other.is_alive())
+            order.append('first')
+        other.join()
+        self.assertEqual(['first', 'second'], order)
+
+    def test_nobody_else_may_open_it(self):
+        with locks.hold('one', wait=True):
+            pass
+        for path, wanted in ((self.path, 0o700), (f'{self.path}/one', 0o600)):
+            self.assertEqual(wanted, stat.S_IMODE(os.stat(path).st_mode))

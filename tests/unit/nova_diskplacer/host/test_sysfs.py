@@ -1,0 +1,158 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a made-up /sys says."""
+
+import os
+import threading
+
+import fixtures
+import testtools
+
+from nova_diskplacer.host import sysfs
+
+
+class SysfsTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.sys = self.useFixture(fixtures.TempDir()).path
+
+    def add(self, number, path, **files):
+        """Add a device; ``files`` are relative, with __ for /."""
+        directory = os.path.join(self.sys, 'devices', path)
+        self.write(directory, **files)
+        os.makedirs(os.path.join(self.sys, 'dev/block'), exist_ok=True)
+        os.symlink(directory, os.path.join(self.sys, 'dev/block', number))
+
+    def write(self, directory, **files):
+        """Write files into a directory."""
+        os.makedirs(directory, exist_ok=True)
+        for name, text in files.items():
+            file = os.path.join(directory, name.replace('__', '/'))
+            os.makedirs(os.path.dirname(file), exist_ok=True)
+            with open(file, 'w') as stream:
+                stream.write(text + '\n')
+
+    def look(self, number):
+        major, minor = number.split(':')
+        return sysfs.of_number(os.makedev(int(major), int(minor)), self.sys)
+
+    def test_scsi_partition(self):
+        pci = 'pci0000:00/0000:00:1f.2'
+        self.write(os.path.join(self.sys, 'devices', pci), numa_node='1')
+        disk = f'{pci}/ata1/host0/target0:0:0/0:0:0:0/block/sda'
+        self.add(
+            '8:0', disk, queue__rotational='1', device__model='ST2000NM  '
+        )
+        self.add('8:1', f'{disk}/sda1', partition='1')
+        whole = sysfs.Block('/dev/sda', 'ST2000NM', True, 1)
+        self.assertEqual(whole, self.look('8:0'))
+        self.assertEqual('hdd', whole.medium)
+        self.assertEqual(
+            sysfs.Block('/dev/sda1', 'ST2000NM', True, 1), self.look('8:1')
+        )
+
+    def test_nvme(self):
+        self.add(
+            '259:0',
+            'pci0000:80/0000:80:01.0/nvme/nvme0/nvme0n1',
+            queue__rotational='0',
+            device__model='Fast',
+        )
+        self.write(
+            os.path.join(self.sys, 'devices/pci0000:80/0000:80:01.0'),
+            numa_node='0',
+        )
+        block = self.look('259:0')
+        self.assertEqual(sysfs.Block('/dev/nvme0n1', 'Fast', False, 0), block)
+        self.assertEqual('ssd', block.medium)
+
+    def test_no_node(self):
+        self.add('7:0', 'virtual/block/loop0', queue__rotational='1')
+        self.assertEqual(
+            sysfs.Block('/dev/loop0', '', True, None), self.look('7:0')
+        )
+        self.add('8:16', 'pci/sdb', numa_node='-1', queue__rotational='0')
+        self.assertIsNone(self.look('8:16').numa_node)
+
+    def test_no_device(self):
+        block = self.look('0:42')
+        self.assertEqual(sysfs.Block(), block)
+        self.assertIsNone(block.medium)
+
+
+class ChangeTestCase(testtools.TestCase):
+    """A device hangs: the kernel makes whoever changes its queue wait."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.disks.looks.LATE', 0.01)
+        )
+        self.written = []
+        self.answers = threading.Event()
+        self.addCleanup(self.answers.set)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.sysfs.write', self.write
+            )
+        )
+
+    def write(self, path, text):
+        if path == 'hanging':
+            self.answers.wait()
+        self.written.append((path, text))
+
+    def test_others_are_changed(self):
+        for _ in range(3):
+            self.assertRaises(
+                TimeoutError, sysfs.change, 'sda', 'hanging', '1'
+            )
+        # one write waits, and no other about that device is begun
+        self.assertRaises(TimeoutError, sysfs.change, 'sda', 'other', '1')
+        self.assertEqual([], self.written)
+        self.until('sdb', 'other', '2')
+        self.answers.set()
+        self.until('sda', 'other', '3')
+        self.assertEqual(
+            [('other', '2'), ('hanging', '1'), ('other', '3')], self.written
+        )
+
+    def until(self, device, path, text):
+        """Change it as soon as that takes no longer than it may."""
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.disks.looks.LATE', 60)
+        )
+        for _ in range(1000):
+            try:
+                sysfs.change(device, path, text)
+            except TimeoutError:
+                sysfs._pending[device].wait(60)
+            else:
+                return
+        self.fail('it is not changed')
+
+    def test_errors(self):
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.disks.looks.LATE', 60)
+        )
+
+        def refuse(path, text):
+            raise PermissionError(path)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.host.sysfs.write', refuse)
+        )
+        for _ in range(2):
+            self.assertRaises(
+                PermissionError, sysfs.change, 'sda', 'path', '1'
+            )

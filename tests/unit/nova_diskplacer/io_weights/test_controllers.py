@@ -1,0 +1,164 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+
+import fixtures
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.monitor import sample
+
+SDA = sample.Device('uuid-a', 'sda', '8:0', rotational=True)
+SCHEDULERS = {
+    'bfq': 'none mq-deadline [bfq]\n',
+    'mq-deadline': 'none [mq-deadline]\n',
+    'none': 'none\n',
+}
+ENABLED = (
+    '8:16 enable=1 ctrl=user rpct=0.00 min=100.00 max=100.00\n'
+    '8:0 enable=1 ctrl=user rpct=0.00 min=100.00 max=100.00\n'
+)
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, 'w') as stream:
+        stream.write(text)
+
+
+class ControllersTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.path = self.useFixture(fixtures.TempDir()).path
+        self.v1 = cgroups.Hierarchy(1, f'{self.path}/cgroup')
+        self.v2 = cgroups.Hierarchy(2, f'{self.path}/cgroup')
+
+    def block(self, scheduler, name='sda', number='8:0', slice_idle=8):
+        path = f'{self.path}/class/block/{name}'
+        write(f'{path}/queue/scheduler', SCHEDULERS[scheduler])
+        write(f'{path}/dev', f'{number}\n')
+        write(f'{path}/size', '2048\n')
+        if scheduler == 'bfq':
+            write(f'{path}/queue/iosched/slice_idle', f'{slice_idle}\n')
+
+    def qos(self, text=ENABLED):
+        write(f'{self.path}/cgroup/io.cost.qos', text)
+
+    def honoured(self, hierarchy, choice='auto'):
+        return controllers.honoured(SDA, hierarchy, choice, self.path)
+
+    def refused(self, *args):
+        error = self.assertRaises(
+            exception.ContentionError, self.honoured, *args
+        )
+        return str(error)
+
+
+class TestHonoured(ControllersTestCase):
+    def test_bfq(self):
+        self.block('bfq')
+        self.qos()
+        for choice in ('auto', 'bfq'):
+            self.assertEqual(
+                controllers.Controller(
+                    'bfq', 1, 100, 'blkio.bfq.weight_device'
+                ),
+                self.honoured(self.v1, choice),
+            )
+            self.assertEqual(
+                controllers.Controller('bfq', 1, 100, 'io.bfq.weight'),
+                self.honoured(self.v2, choice),
+            )
+
+    def test_bfq_that_does_not_wait(self):
+        self.block('bfq', slice_idle=0)
+        self.qos()
+        for hierarchy in (self.v1, self.v2):
+            for choice in ('auto', 'bfq'):
+                error = self.refused(hierarchy, choice)
+                self.assertIn('sda is bfq with slice_idle 0', error)
+                self.assertIn(
+                    'set /sys/block/sda/queue/iosched/slice_idle to 8', error
+                )
+        # io.cost does not need it
+        self.assertEqual('io.cost', self.honoured(self.v2, 'io.cost').name)
+        self.block('bfq', slice_idle=1)
+        self.assertEqual('bfq', self.honoured(self.v2).name)
+
+    def test_io_cost(self):
+        self.qos()
+        found = controllers.Controller('io.cost', 1, 100, 'io.weight')
+        for scheduler in ('mq-deadline', 'none'):
+            self.block(scheduler)
+            self.assertEqual(found, self.honoured(self.v2))
+        self.block('bfq')
+        self.assertEqual(found, self.honoured(self.v2, 'io.cost'))
+
+    def test_scheduler_is_not_bfq(self):
+        self.qos()
+        for scheduler in ('mq-deadline', 'none'):
+            self.block(scheduler)
+            for hierarchy in (self.v1, self.v2):
+                error = self.refused(hierarchy, 'bfq')
+                self.assertIn(f'scheduler of sda is {scheduler}', error)
+                self.assertIn('choose bfq', error)
+
+    def test_v1_has_no_io_cost(self):
+        self.block('mq-deadline')
+        for choice in ('auto', 'io.cost'):
+            self.assertIn('no io.cost', self.refused(self.v1, choice))
+        self.block('bfq')
+        self.assertIn('no io.cost', self.refused(self.v1, 'io.cost'))
+
+    def test_kernel_without_io_cost(self):
+        self.block('none')
+        error = self.refused(self.v2)
+        self.assertIn('CONFIG_BLK_CGROUP_IOCOST', error)
+        self.assertIn(f'{self.path}/cgroup/io.cost.qos is not there', error)
+
+    def test_io_cost_is_not_enabled(self):
+        self.block('mq-deadline')
+        off = ENABLED.replace('8:0 enable=1', '8:0 enable=0')
+        for text in ('', '\n', off, '8:1 enable=1\n'):
+            self.qos(text)
+            for choice in ('auto', 'io.cost'):
+                error = self.refused(self.v2, choice)
+                self.assertIn('not enabled for sda', error)
+                self.assertIn('disk measure uuid-a', error)
+
+    def test_device_is_gone(self):
+        self.assertIn('queue/scheduler', self.refused(self.v2))
+
+
+class TestDevices(ControllersTestCase):
+    def devices(self, file, hierarchy):
+        return controllers.devices(file, hierarchy, self.path)
+
+    def test_bfq(self):
+        self.block('bfq')
+        self.block('bfq', 'sdb', '8:16')
+        self.block('none', 'sdc', '8:32')
+        self.block('bfq', 'loop0', '7:0')
+        write(f'{self.path}/class/block/loop0/size', '0\n')
+        write(f'{self.path}/class/block/sda1/dev', '8:1\n')
+        for file, hierarchy in (
+            ('io.bfq.weight', self.v2),
+            ('blkio.bfq.weight_device', self.v1),
+        ):
+            self.assertEqual({'8:0', '8:16'}, self.devices(file, hierarchy))
+
+    def test_io_cost(self):
+        self.qos(ENABLED + '8:32 enable=0\n\n')
+        self.assertEqual({'8:0', '8:16'}, self.devices('io.weight', self.v2))

@@ -1,0 +1,374 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the kernel's own files show is in tests/functional/io_weights."""
+
+import json
+import os
+import pathlib
+
+import fixtures
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import weight_file
+from nova_diskplacer.io_weights import writer
+from nova_diskplacer.monitor import sample
+from tests import configured
+
+A = sample.Device('uuid-a', 'sda', '8:0', rotational=True)
+B = sample.Device('uuid-b', 'sdb', '8:16', rotational=True)
+BFQ = controllers.Controller('bfq', 1, 100, 'io.bfq.weight')
+IO_COST = controllers.Controller('io.cost', 1, 100, 'io.weight')
+DEFAULT = 'default'
+
+
+class Kernel(fixtures.Fixture):
+    """Cgroups whose files with weights work as the kernel's do.
+
+    ``weights`` has what is in each file, by cgroup, file and device.
+    """
+
+    def _setUp(self):
+        self.path = self.useFixture(fixtures.TempDir()).path
+        self.hierarchy = cgroups.Hierarchy(2, f'{self.path}/cgroup')
+        self.weights = {}
+        self.refusing = set()
+        self.written = []
+        for device, sequence in ((A, '7'), (B, '8')):
+            self.plug(device, sequence)
+        patch = fixtures.MockPatchObject
+        self.useFixture(patch(weight_file, 'read', self.read))
+        self.useFixture(patch(weight_file, 'write', self.write))
+        self.enable(A, B)
+
+    def plug(self, device, sequence):
+        path = pathlib.Path(self.path, 'class/block', device.name)
+        path.mkdir(parents=True, exist_ok=True)
+        path.joinpath('dev').write_text(f'{device.number}\n')
+        path.joinpath('size').write_text('2048\n')
+        path.joinpath('diskseq').write_text(f'{sequence}\n')
+
+    def enable(self, *devices):
+        root = pathlib.Path(self.hierarchy.root)
+        root.mkdir(exist_ok=True)
+        root.joinpath('io.cost.qos').write_text(
+            ''.join(f'{device.number} enable=1\n' for device in devices)
+        )
+
+    def add(self, cgroup, *files):
+        for file in files:
+            path = pathlib.Path(self.hierarchy.path(cgroup, file))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            self.weights[str(path)] = {DEFAULT: '100'}
+
+    def remove(self, cgroup):
+        home = pathlib.Path(self.hierarchy.path(cgroup))
+        for path in home.iterdir():
+            path.unlink()
+            del self.weights[str(path)]
+        home.rmdir()
+
+    def of(self, cgroup, file='io.weight'):
+        return self.weights[self.hierarchy.path(cgroup, file)]
+
+    def read(self, path, number):
+        if path not in self.weights:
+            raise FileNotFoundError(2, 'No such file or directory')
+        return self.weights[path].get(number, DEFAULT)
+
+    def write(self, path, number, value):
+        if path not in self.weights:
+            raise FileNotFoundError(2, 'No such file or directory')
+        if path in self.refusing:
+            raise PermissionError(1, 'Operation not permitted')
+        self.written.append((path, number, value))
+        if number == DEFAULT and path.endswith('bfq.weight'):
+            self.weights[path].clear()
+        if value == DEFAULT:
+            self.weights[path].pop(number, None)
+        else:
+            self.weights[path][number] = value
+
+
+class WeightsTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.kernel = self.useFixture(Kernel())
+        configuration = self.useFixture(configured.Options())
+        self.conf, self.state = configuration.conf, configuration.state_dir
+        self.weights = self.agent()
+        self.devices = {A.uuid: A, B.uuid: B}
+        self.controllers = {A.uuid: IO_COST, B.uuid: IO_COST}
+        self.consumers = {}
+
+    def agent(self):
+        return writer.Weights(
+            self.conf, self.kernel.hierarchy, self.kernel.path
+        )
+
+    def add(self, key, cgroup=None, domain='', files=('io.weight',)):
+        self.kernel.add(cgroup or key, *files)
+        self.consumers[key] = sample.Consumer(key, cgroup or key, domain)
+
+    def apply(self, wanted, rounds=1):
+        for _ in range(rounds):
+            errors = self.weights.apply(
+                wanted,
+                self.consumers.values(),
+                self.devices,
+                self.controllers,
+            )
+        return errors
+
+    def saved(self):
+        """Return the originals that are saved, by disk."""
+        directory = pathlib.Path(self.state, 'weights')
+        return {
+            path.stem: json.loads(path.read_text())['values']
+            for path in directory.glob('*.json')
+        }
+
+
+class TestWeights(WeightsTestCase):
+    def test_only_changes_are_written(self):
+        for key in ('one', 'two', 'three'):
+            self.add(key)
+        wanted = {
+            ('one', A.uuid): 10,
+            ('one', B.uuid): 100,
+            ('two', A.uuid): 20,
+            ('three', A.uuid): 100,
+        }
+        self.assertEqual({}, self.apply(wanted))
+        self.assertEqual(
+            {DEFAULT: '100', '8:0': '10', '8:16': '100'},
+            self.kernel.of('one'),
+        )
+        self.assertEqual({DEFAULT: '100'}, self.kernel.of('three'))
+        self.kernel.written.clear()
+        self.assertEqual({}, self.apply(wanted, 40))
+        self.assertEqual([], self.kernel.written)
+        self.apply({**wanted, ('two', A.uuid): 30})
+        self.assertEqual(
+            [(self.kernel.hierarchy.path('two', 'io.weight'), '8:0', '30')],
+            self.kernel.written,
+        )
+
+    def test_saved_before_it_is_changed(self):
+        self.add('one')
+        self.kernel.of('one')['8:0'] = '300'
+        path = self.kernel.hierarchy.path('one', 'io.weight')
+        self.kernel.refusing.add(path)
+        errors = self.apply({('one', A.uuid): 10})
+        self.assertIn('does not become 10', errors['one', A.uuid])
+        self.assertEqual({A.uuid: {'one/io.weight': '300'}}, self.saved())
+        self.kernel.refusing.clear()
+        self.assertEqual({}, self.apply({('one', A.uuid): 10}))
+        self.assertEqual({A.uuid: {'one/io.weight': '300'}}, self.saved())
+        self.weights.restore()
+        self.assertEqual('300', self.kernel.of('one')['8:0'])
+        self.assertEqual({}, self.saved())
+
+    def test_what_cannot_be_saved_is_not_changed(self):
+        self.add('one')
+        pathlib.Path(self.state, 'weights').write_text('')
+        self.assertRaises(
+            exception.DiskError, self.apply, {('one', A.uuid): 10}
+        )
+        self.assertEqual([], self.kernel.written)
+
+    def test_disk_whose_originals_are_not_known(self):
+        self.add('one')
+        os.mkdir(f'{self.state}/weights')
+        pathlib.Path(self.state, 'weights', 'uuid-a.json').write_text('{')
+        wanted = {('one', A.uuid): 10, ('one', B.uuid): 20}
+        for _ in range(3):
+            errors = self.apply(wanted)
+            self.assertEqual([('one', A.uuid)], list(errors))
+        self.assertEqual('20', self.kernel.of('one')['8:16'])
+        self.assertNotIn('8:0', self.kernel.of('one'))
+        self.assertEqual(1, self.log.output.count('uuid-a stay'))
+        error = self.assertRaises(
+            exception.ContentionError, self.weights.restore
+        )
+        self.assertIn('uuid-a.json', str(error))
+        self.assertNotIn('8:16', self.kernel.of('one'))
+
+    def test_hard_reboot(self):
+        self.add('server', 'machine/qemu-1-a')
+        wanted = {('server', A.uuid): 10}
+        self.apply(wanted)
+        self.kernel.remove('machine/qemu-1-a')
+        self.add('server', 'machine/qemu-2-a')
+        self.assertEqual({}, self.apply(wanted))
+        self.assertEqual('10', self.kernel.of('machine/qemu-2-a')['8:0'])
+        self.assertEqual(
+            {A.uuid: {'machine/qemu-2-a/io.weight': DEFAULT}}, self.saved()
+        )
+
+    def test_departed_and_not_running(self):
+        self.add('one')
+        self.add('two')
+        wanted = {('one', A.uuid): 10, ('two', A.uuid): 10}
+        self.apply(wanted)
+        self.kernel.remove('one')
+        self.consumers['one'] = sample.Consumer('one', '')
+        self.assertEqual({}, self.apply(wanted))
+        self.assertEqual({A.uuid: {'two/io.weight': DEFAULT}}, self.saved())
+        del self.consumers['two']
+        self.assertEqual({}, self.apply({}))
+        self.assertEqual({}, self.saved())
+        self.assertEqual({DEFAULT: '100'}, self.kernel.of('two'))
+
+    def test_another_agent_takes_over(self):
+        self.add('one')
+        self.add('two')
+        self.apply({('one', A.uuid): 10, ('two', B.uuid): 20})
+        self.weights = self.agent()
+        self.assertEqual({}, self.apply({('one', A.uuid): 30}))
+        self.assertEqual('30', self.kernel.of('one')['8:0'])
+        self.assertEqual({DEFAULT: '100'}, self.kernel.of('two'))
+        self.weights = self.agent()
+        self.weights.restore()
+        self.assertEqual({DEFAULT: '100'}, self.kernel.of('one'))
+
+    def test_disk_in_another_slot(self):
+        self.add('one')
+        self.apply({('one', A.uuid): 10})
+        self.kernel.plug(A, '9')
+        del self.kernel.of('one')['8:0']
+        moved = sample.Device(A.uuid, 'sdc', '8:32', rotational=True)
+        self.kernel.plug(moved, '10')
+        self.devices[A.uuid] = moved
+        self.assertEqual({}, self.apply({('one', A.uuid): 10}))
+        # sda is another disk now, of which nothing was changed
+        self.assertEqual({DEFAULT: '100', '8:32': '10'}, self.kernel.of('one'))
+
+    def test_other_disk_in_its_place_is_left_alone(self):
+        self.add('one')
+        self.apply({('one', A.uuid): 10})
+        self.kernel.plug(A, '9')
+        self.kernel.of('one')['8:0'] = '55'
+        self.weights.restore()
+        self.assertEqual('55', self.kernel.of('one')['8:0'])
+        self.assertEqual({}, self.saved())
+
+    def test_controller_changes(self):
+        self.add('one', files=('io.weight', 'io.bfq.weight'))
+        self.apply({('one', A.uuid): 10})
+        self.controllers[A.uuid] = BFQ
+        self.assertEqual({}, self.apply({('one', A.uuid): 10}))
+        self.assertEqual({DEFAULT: '100'}, self.kernel.of('one'))
+        self.assertEqual('10', self.kernel.of('one', 'io.bfq.weight')['8:0'])
+
+    def test_nothing_honours_weights(self):
+        self.add('one')
+        self.apply({('one', A.uuid): 10})
+        del self.controllers[A.uuid]
+        errors = self.apply({('one', A.uuid): 10})
+        self.assertIn('nothing honours', errors['one', A.uuid])
+        self.assertEqual({DEFAULT: '100'}, self.kernel.of('one'))
+
+    def test_cgroup_without_the_file(self):
+        self.add('one', files=('io.bfq.weight',))
+        for _ in range(3):
+            errors = self.apply({('one', A.uuid): 10})
+            self.assertIn('one/io.weight is not there', errors['one', A.uuid])
+        self.assertEqual(1, self.log.output.count('is not there'))
+
+    def test_put_back(self):
+        self.add('one')
+        for foreign in ('60', DEFAULT):
+            self.apply({('one', A.uuid): 10})
+            self.kernel.of('one')['8:0'] = foreign
+            self.apply({('one', A.uuid): 10}, 30)
+            self.assertEqual('10', self.kernel.of('one')['8:0'])
+        self.assertEqual(1, self.log.output.count('puts it back'))
+
+
+class TestShown(WeightsTestCase):
+    """The weight that virsh shows, which is the one by default."""
+
+    def setUp(self):
+        super().setUp()
+        self.add('server', domain='instance-1')
+        self.add('other')
+
+    def shown(self, wanted, rounds=5):
+        wanted = {('server', uuid): one for uuid, one in wanted.items()}
+        self.assertEqual({}, self.apply(wanted, rounds))
+        return self.kernel.of('server')[DEFAULT]
+
+    def test_lowest(self):
+        self.assertEqual('30', self.shown({A.uuid: 40, B.uuid: 30}))
+        self.assertEqual(
+            {DEFAULT: '30', '8:0': '40', '8:16': '30'},
+            self.kernel.of('server'),
+        )
+        self.assertEqual('20', self.shown({A.uuid: 20, B.uuid: 30}, 1))
+        self.assertEqual('30', self.shown({A.uuid: 100, B.uuid: 30}, 1))
+        self.assertEqual('100', self.kernel.of('server')['8:0'])
+        self.assertEqual('100', self.shown({A.uuid: 100, B.uuid: 100}, 1))
+
+    def test_only_of_servers(self):
+        self.apply({('other', A.uuid): 40}, 10)
+        self.assertEqual('100', self.kernel.of('other')[DEFAULT])
+
+    def test_not_where_it_weighs_on_another_disk(self):
+        self.kernel.enable(
+            A, B, sample.Device('root', 'sdz', '8:400', rotational=False)
+        )
+        self.assertEqual('100', self.shown({A.uuid: 40}, 20))
+        self.kernel.enable(A, B)
+        self.assertEqual('40', self.shown({A.uuid: 40}, 5))
+        # one disk's weights cannot be set any more
+        del self.controllers[B.uuid]
+        self.assertEqual('100', self.shown({A.uuid: 40}, 5))
+
+    def test_given_back(self):
+        self.kernel.of('server')[DEFAULT] = '150'
+        self.assertEqual('40', self.shown({A.uuid: 40}))
+        self.weights = self.agent()
+        self.weights.restore()
+        self.assertEqual({DEFAULT: '150'}, self.kernel.of('server'))
+        self.assertEqual({}, self.saved())
+
+    def test_bfq_takes_it_for_every_disk(self):
+        for device in (A, B):
+            self.controllers[device.uuid] = BFQ
+            path = pathlib.Path(
+                self.kernel.path, 'class/block', device.name, 'queue'
+            )
+            path.mkdir()
+            path.joinpath('scheduler').write_text('none [bfq]\n')
+        self.add('server', domain='instance-1', files=('io.bfq.weight',))
+        of = self.kernel.of('server', 'io.bfq.weight')
+        of['8:16'] = '250'
+        wanted = {('server', A.uuid): 40, ('server', B.uuid): 80}
+        for weight in (40, 20, 30):
+            wanted['server', A.uuid] = weight
+            self.assertEqual({}, self.apply(wanted, 5))
+            self.assertEqual(
+                {DEFAULT: str(weight), '8:0': str(weight), '8:16': '80'}, of
+            )
+        # as by virsh blkiotune --weight
+        of.clear()
+        of[DEFAULT] = '70'
+        self.apply(wanted, 30)
+        self.assertEqual({DEFAULT: '30', '8:0': '30', '8:16': '80'}, of)
+        self.weights.restore()
+        self.assertEqual({DEFAULT: '100', '8:16': '250'}, of)

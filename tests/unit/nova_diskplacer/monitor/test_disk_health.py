@@ -1,0 +1,307 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import itertools
+import json
+import os
+import stat
+import threading
+
+import fixtures
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.monitor import disk_health
+from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import smart
+from tests import configured
+
+# as smartctl has them, with what is not looked at left out
+ATA = {
+    'smartctl': {'exit_status': 216},
+    'serial_number': 'MSK1',
+    'smart_status': {'passed': False},
+    'ata_smart_attributes': {
+        'table': [
+            {'id': 1, 'name': 'Raw_Read_Error_Rate', 'raw': {'value': 77}},
+            {'id': 5, 'name': 'Reallocated_Sector_Ct', 'raw': {'value': 1975}},
+            {'id': 188, 'name': 'Timeout', 'raw': {'value': 0x300000002}},
+        ]
+    },
+    'temperature': {'current': 25},
+}
+NVME = {
+    'smartctl': {'exit_status': 0},
+    'serial_number': 'S46',
+    'smart_status': {'passed': True, 'nvme': {'value': 0}},
+    'nvme_smart_health_information_log': {
+        'critical_warning': 0,
+        'temperature': 35,
+        'media_errors': 7,
+    },
+    'temperature': {'current': 35},
+}
+SAS = {
+    'smartctl': {'exit_status': 0},
+    'serial_number': 'Z1Z',
+    'smart_status': {'passed': True},
+    'temperature': {'current': 34, 'drive_trip': 68},
+    'scsi_grown_defect_list': 56,
+    'scsi_error_counter_log': {
+        'read': {'total_errors_corrected': 300, 'total_uncorrected_errors': 3},
+        'write': {'total_errors_corrected': 0, 'total_uncorrected_errors': 0},
+    },
+}
+REFUSED = {
+    'smartctl': {
+        'exit_status': 2,
+        'messages': [
+            {
+                'string': 'Smartctl open device: /dev/sda failed: '
+                'Permission denied',
+                'severity': 'error',
+            }
+        ],
+    }
+}
+
+
+class FakeSmartctl(fixtures.Fixture):
+    """A smartctl that says what it is told to say."""
+
+    def _setUp(self):
+        self.path = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(fixtures.EnvironmentVariable('PATH', self.path))
+        self.says(NVME)
+
+    def says(self, fields, status=0):
+        text = fields if isinstance(fields, str) else json.dumps(fields)
+        with open(f'{self.path}/smartctl', 'w') as stream:
+            stream.write(f"#!/bin/sh\nprintf '%s' '{text}'\nexit {status}\n")
+        os.chmod(f'{self.path}/smartctl', stat.S_IRWXU)
+
+
+class SmartTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.smartctl = self.useFixture(FakeSmartctl())
+
+    def test_ata(self):
+        self.smartctl.says(ATA, 216)
+        self.assertEqual(
+            smart.Report(
+                'MSK1',
+                False,
+                25,
+                {
+                    'Reallocated_Sector_Ct (SMART 5)': 1975,
+                    'Timeout (SMART 188)': 2,
+                },
+            ),
+            smart.read('sda'),
+        )
+
+    def test_nvme(self):
+        self.assertEqual(
+            smart.Report('S46', True, 35, {'media errors': 7}),
+            smart.read('nvme0n1'),
+        )
+
+    def test_sas(self):
+        self.smartctl.says(SAS)
+        self.assertEqual(
+            {
+                'grown defects': 56,
+                'uncorrected read errors': 3,
+                'uncorrected write errors': 0,
+            },
+            smart.read('sda').errors,
+        )
+
+    def test_little_said(self):
+        self.assertEqual(smart.Report('', True, None, {}), smart.parse({}))
+
+    def test_nothing_said(self):
+        """As of a SATA disk without CAP_SYS_RAWIO."""
+        device = {'name': '/dev/sda', 'type': 'scsi', 'protocol': 'SCSI'}
+        self.smartctl.says({'smartctl': {'exit_status': 0}, 'device': device})
+        error = self.assertRaises(exception.DiskError, smart.read, 'sda')
+        self.assertIn('takes CAP_SYS_RAWIO', str(error))
+
+    def test_asleep(self):
+        self.smartctl.says({'smartctl': {'exit_status': 2}}, 2)
+        self.assertIsNone(smart.read('sda'))
+
+    def test_refused(self):
+        self.smartctl.says(REFUSED, 2)
+        error = self.assertRaises(exception.DiskError, smart.read, 'sda')
+        self.assertIn('SMART of sda cannot be read', str(error))
+        self.assertIn('Permission denied', str(error))
+
+    def test_too_old(self):
+        self.smartctl.says('=======> UNRECOGNIZED OPTION: json', 1)
+        error = self.assertRaises(exception.DiskError, smart.read, 'sda')
+        self.assertIn('smartctl 7.0 or newer is needed', str(error))
+
+    def test_not_installed(self):
+        os.unlink(f'{self.smartctl.path}/smartctl')
+        error = self.assertRaises(exception.DiskError, smart.read, 'sda')
+        self.assertIn('smartctl: No such file', str(error))
+
+    def test_of_kernel(self):
+        sys = self.useFixture(fixtures.TempDir()).path
+        self.assertEqual({}, smart.of_kernel('sda', sys).errors)
+        os.makedirs(f'{sys}/class/block/sda/device')
+        with open(f'{sys}/class/block/sda/device/ioerr_cnt', 'w') as stream:
+            stream.write('0x1f\n')
+        self.assertEqual(
+            {'failed requests': 31}, smart.of_kernel('sda', sys).errors
+        )
+
+
+class HealthTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.smartctl = self.useFixture(FakeSmartctl())
+        self.conf = self.useFixture(configured.Options()).conf
+        self.devices = {
+            uuid: sample.Device(uuid, 'none', '9:9', rotational=False)
+            for uuid in ('one', 'two')
+        }
+        self.health = disk_health.Health(self.conf)
+
+    def look(self, **changes):
+        log = NVME['nvme_smart_health_information_log']
+        fields = NVME | {
+            'temperature': {'current': changes.get('degrees', 35)},
+            'smart_status': {'passed': changes.get('passed', True)},
+            'serial_number': changes.get('serial', 'S46'),
+            'nvme_smart_health_information_log': log
+            | {'media_errors': changes.get('errors', 7)},
+        }
+        self.smartctl.says(fields)
+        self.health.look(self.devices)
+        return self.health.warnings()
+
+    def test_well(self):
+        self.assertEqual({}, self.look())
+        self.assertEqual({'one': 35, 'two': 35}, self.health.temperatures())
+        self.assertEqual('', self.log.output)
+
+    def test_one_that_hangs(self):
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.monitor.smart.TIMEOUT', 0.5)
+        )
+        answers = threading.Event()
+        self.addCleanup(answers.set)
+        asked = []
+
+        def read(name):
+            asked.append(name)
+            if name == 'hanging':
+                answers.wait()
+            return smart.Report(name, True, 40, {})
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.monitor.smart.read', read)
+        )
+        self.devices['one'] = sample.Device('one', 'hanging', '8:0', True)
+        for _ in range(2):
+            self.health.look(self.devices)
+            self.assertEqual(40, self.health.temperatures()['two'])
+        self.assertNotIn('one', self.health.temperatures())
+        self.assertEqual(1, asked.count('hanging'))
+        self.assertEqual(
+            1, self.log.output.count('SMART of hanging: it does not answer')
+        )
+        answers.set()
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.monitor.smart.TIMEOUT', 60)
+        )
+        self.health.look(self.devices)
+        self.assertEqual({'one': 40, 'two': 40}, self.health.temperatures())
+
+    def test_hot(self):
+        for degrees, warns in ((59, 0), (60, 1), (58, 1), (63, 1), (56, 0)):
+            warnings = self.look(degrees=degrees).get('one', ())
+            self.assertEqual(warns, len(warnings), degrees)
+        self.assertIn(
+            'none has 60 °C, of which [diskplacer_monitor] '
+            'warn_temperature=60 warns',
+            self.log.output,
+        )
+        self.assertEqual(2, self.log.output.count('°C'))
+        self.assertEqual(2, self.log.output.count('temperature is as it'))
+
+    def test_never_hot(self):
+        self.conf.set_override('warn_temperature', 0, 'diskplacer_monitor')
+        self.health = disk_health.Health(self.conf)
+        self.assertEqual({}, self.look(degrees=99))
+
+    def test_failing(self):
+        self.assertEqual(
+            ('none says that it is failing',), self.look(passed=False)['one']
+        )
+        self.assertEqual({}, self.look())
+
+    def test_errors_grow(self):
+        self.look()
+        self.assertEqual(
+            ('errors of none have grown: media errors from 7 to 9',),
+            self.look(errors=9)['one'],
+        )
+        # more of them, no more noise; also in another process
+        self.assertIn('from 7 to 12', self.look(errors=12)['one'][0])
+        self.assertEqual(2, self.log.output.count('have grown'))
+        self.health = disk_health.Health(self.conf)
+        self.assertIn('from 7 to 12', self.look(errors=12)['one'][0])
+
+    def test_grown_while_nobody_looked(self):
+        self.look()
+        self.health = disk_health.Health(self.conf)
+        self.assertIn('from 7 to 8', self.look(errors=8)['one'][0])
+
+    def test_another_disk(self):
+        self.look()
+        self.assertEqual({}, self.look(serial='S47', errors=99))
+
+    def test_errors_of_long_ago(self):
+        clock = itertools.count(0, 50000)
+        self.useFixture(
+            fixtures.MonkeyPatch('time.time', lambda: float(next(clock) // 2))
+        )
+        self.look()
+        self.assertIn('one', self.look(errors=9))
+        self.look(errors=9)
+        self.assertEqual({}, self.look(errors=9))
+
+    def test_says_nothing(self):
+        self.look(degrees=70)
+        self.smartctl.says(REFUSED, 2)
+        self.health.look(self.devices)
+        self.health.look(self.devices)
+        self.assertEqual({}, self.health.temperatures())
+        self.assertEqual(2, self.log.output.count('cannot be read'))
+
+    def test_asleep(self):
+        """It was hot when it fell asleep."""
+        self.look(degrees=70)
+        self.smartctl.says({'smartctl': {'exit_status': 2}}, 2)
+        self.health.look(self.devices)
+        self.assertIn('one', self.health.warnings())
+
+    def test_unplugged(self):
+        self.look(degrees=70)
+        del self.devices['one']
+        self.assertEqual(['two'], list(self.look(degrees=70)))
+        self.assertEqual(['two'], list(self.health.temperatures()))

@@ -1,0 +1,247 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import dataclasses
+
+import fixtures
+import numpy
+import testtools
+
+from nova_diskplacer.monitor import disk_health
+from nova_diskplacer.monitor import disk_monitor
+from nova_diskplacer.monitor import diskstats
+from nova_diskplacer.monitor import io_cost_usage
+from nova_diskplacer.monitor import sample
+from tests import configured
+
+MB = 10**6
+HDD = sample.Device('hdd', 'none', '8:0', rotational=True, mbps=100)
+SSD = sample.Device('ssd', 'none', '8:16', rotational=False, mbps=400)
+NOTHING = diskstats.Counters(0, 0, 0, 0, 0.0, 0.0)
+
+
+def work(mbps, busy=1.0, waited=1.0):
+    return diskstats.Counters(
+        round(mbps * 10), 0, round(mbps * MB), 0, busy, waited
+    )
+
+
+def round_of(*active):
+    """Return a round in which these pairs were active, and others not."""
+    pairs = tuple(
+        (key, uuid) for key in ('a', 'b', 'c') for uuid in ('hdd', 'ssd')
+    )
+    none = numpy.zeros(len(pairs), numpy.int64)
+    idle = numpy.array([pair not in active for pair in pairs])
+    return sample.Round(1.0, pairs, none, none, none, none, idle)
+
+
+class HardwareTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.conf = self.useFixture(configured.Options()).conf
+        self.configure(
+            'diskplacer_agent',
+            state_dir=self.useFixture(fixtures.TempDir()).path,
+        )
+        self.counters = {'8:0': NOTHING, '8:16': NOTHING}
+        self.patch(
+            diskstats,
+            'read',
+            lambda numbers: {
+                number: counters
+                for number, counters in self.counters.items()
+                if number in numbers
+            },
+        )
+        self.used = {}
+        self.patch(io_cost_usage, 'read', lambda hierarchy: self.used.copy())
+        self.now = 0.0
+        self.devices = {'hdd': HDD, 'ssd': SSD}
+        self.hardware = disk_monitor.Hardware(self.conf)
+        self.assertEqual({}, self.update())
+
+    def patch(self, module, name, value):
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{module.__name__}.{name}', value)
+        )
+
+    def configure(self, group, **values):
+        for name, value in values.items():
+            self.conf.set_override(name, value, group)
+
+    def update(self, *active, seconds=1.0, **done):
+        for uuid, more in done.items():
+            number = self.devices[uuid].number
+            before = dataclasses.astuple(self.counters[number])
+            both = zip(before, dataclasses.astuple(more), strict=True)
+            self.counters[number] = diskstats.Counters(*map(sum, both))
+        self.now += seconds
+        return self.hardware.update(self.now, self.devices, round_of(*active))
+
+    def test_state(self):
+        done = diskstats.Counters(30, 10, 6 * MB, 2 * MB, 1.0, 4.0)
+        states = self.update(seconds=2.0, hdd=done)
+        self.assertEqual(
+            sample.DiskState(
+                device=HDD,
+                seconds=2.0,
+                read_bytes=3 * MB,
+                write_bytes=MB,
+                reads=15,
+                writes=5,
+                busy=0.5,
+                queue=2.0,
+                latency=0.1,
+                score=None,
+                flagged=False,
+                pressure=states['hdd'].pressure,
+            ),
+            states['hdd'],
+        )
+        self.assertIsNone(states['ssd'].latency)
+
+    def test_score(self):
+        state = self.update(('a', 'hdd'), hdd=work(50, busy=0.5))['hdd']
+        self.assertAlmostEqual(100 * MB, state.score)
+        pairs = (('a', 'hdd'), ('b', 'hdd'), ('b', 'ssd'))
+        state = self.update(*pairs, hdd=work(50, busy=0.5))['hdd']
+        self.assertAlmostEqual(50 * MB, state.score)
+        # nobody, or nothing
+        self.assertIsNone(self.update(hdd=work(50))['hdd'].score)
+        self.assertIsNone(self.update(('a', 'hdd'))['hdd'].score)
+
+    def test_pairs_change(self):
+        self.update(('a', 'hdd'), hdd=work(50))
+        none = numpy.zeros(1, numpy.int64)
+        self.counters['8:0'] = work(90, busy=2.0)
+        state = self.hardware.update(
+            self.now + 1,
+            self.devices,
+            sample.Round(
+                1.0, (('z', 'hdd'),), none, none, none, none, none == 1
+            ),
+        )
+        self.assertAlmostEqual(40 * MB, state['hdd'].score)
+
+    def test_flagged(self):
+        """The example of P4 §IV-B: 20 of 100 MB/s, at full use."""
+        both = (('a', 'hdd'), ('b', 'hdd'), ('a', 'ssd'))
+        self.assertFalse(self.update(*both, hdd=work(90))['hdd'].flagged)
+        self.assertTrue(self.update(*both, hdd=work(30))['hdd'].flagged)
+        self.assertTrue(self.update(*both, hdd=work(1))['hdd'].flagged)
+        # hardly used, or not rotational
+        state = self.update(*both, hdd=work(0.1, busy=0.1))['hdd']
+        self.assertFalse(state.flagged)
+        self.assertFalse(self.update(*both, ssd=work(1))['ssd'].flagged)
+
+    def test_never_flagged(self):
+        self.configure('diskplacer_monitor', inspection_threshold=0.0)
+        state = self.update(('a', 'hdd'), hdd=work(0.1))['hdd']
+        self.assertFalse(state.flagged)
+
+    def test_pressure(self):
+        self.configure('diskplacer_monitor', pressure_window=100)
+        for _ in range(100):
+            states = self.update(hdd=work(1), ssd=work(100, waited=1.0))
+        # after one time constant
+        self.assertAlmostEqual(0.632, states['hdd'].pressure, 3)
+        self.assertAlmostEqual(0.632 / 4, states['ssd'].pressure, 3)
+        states = self.update(seconds=100.0)
+        self.assertAlmostEqual(0.632 * 0.368, states['hdd'].pressure, 3)
+
+    def test_unplugged(self):
+        self.configure('diskplacer_monitor', warn_queue=1, pressure_window=10)
+        for _ in range(50):
+            states = self.update(hdd=work(50, waited=9.0))
+        self.assertEqual(1, len(states['hdd'].warnings))
+        del self.devices['hdd']
+        self.assertEqual(['ssd'], list(self.update()))
+        # as another device, with counters of its own
+        self.devices['hdd'] = dataclasses.replace(HDD, number='8:32')
+        self.counters['8:32'] = work(1)
+        self.assertEqual(['ssd'], list(self.update()))
+        state = self.update(hdd=work(10))['hdd']
+        self.assertEqual(10 * MB, state.read_bytes)
+        self.assertLess(state.pressure, 0.2)
+        self.assertEqual((), state.warnings)
+        # listed, but gone from the kernel
+        del self.counters['8:32']
+        self.assertEqual(['ssd'], list(self.update()))
+
+    def test_counters_jump_back(self):
+        for _ in range(9):
+            before = self.update(hdd=work(50))['hdd']
+        self.counters['8:0'] = work(1)
+        self.assertEqual(['ssd'], list(self.update()))
+        state = self.update(hdd=work(10))['hdd']
+        self.assertEqual(10 * MB, state.read_bytes)
+        self.assertGreater(state.pressure, before.pressure)
+
+    def test_measured(self):
+        """It is known to give more now."""
+        for _ in range(9):
+            before = self.update(ssd=work(400))['ssd']
+        self.devices['ssd'] = dataclasses.replace(SSD, mbps=800)
+        after = self.update(ssd=work(400))['ssd']
+        self.assertEqual(800, after.device.mbps)
+        self.assertGreater(after.pressure, before.pressure)
+
+    def test_clock_stands_still(self):
+        self.update(hdd=work(50))
+        self.assertEqual({}, self.update(seconds=0.0))
+
+    def test_io_cost(self):
+        self.configure('diskplacer_monitor', pressure_window=10)
+        self.used['8:0'] = 1000.0
+        self.update()
+        for _ in range(99):
+            self.used['8:0'] += 0.8
+            state = self.update(hdd=work(1, busy=0.1))['hdd']
+        self.assertAlmostEqual(0.8, state.pressure, 3)
+        # it was off for a while, and counts from the beginning
+        self.used['8:0'] = 0.0
+        self.assertLess(self.update()['hdd'].pressure, 0.8)
+
+    def test_slower_than_it_was(self):
+        for _ in range(1000):
+            self.update(('a', 'hdd'), hdd=work(90))
+        for _ in range(4000):
+            state = self.update(('a', 'hdd'), hdd=work(20))['hdd']
+        self.assertIn('in the last hour it gave ', state.warnings[0])
+        self.assertIn('warn_performance=0.5', state.warnings[0])
+        self.assertEqual(1, self.log.output.count('it used to give'))
+
+    def test_known_after_a_restart(self):
+        for _ in range(1000):
+            self.update(hdd=work(90))
+        self.hardware = disk_monitor.Hardware(self.conf)
+        self.update()
+        for _ in range(4000):
+            state = self.update(hdd=work(20))['hdd']
+        self.assertIn('in the last hour it gave', state.warnings[0])
+
+    def test_health(self):
+        watched = disk_health.Health(self.conf)
+        watched.temperatures = lambda: {'hdd': 41}
+        watched.warnings = lambda: {'ssd': ('w',)}
+        self.hardware = disk_monitor.Hardware(self.conf, None, watched)
+        self.update()
+        states = self.update()
+        self.assertEqual(
+            [(41, ()), (None, ('w',))],
+            [
+                (states[uuid].temperature, states[uuid].warnings)
+                for uuid in ('hdd', 'ssd')
+            ],
+        )

@@ -1,0 +1,67 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+
+import fixtures
+import testtools
+
+from nova_diskplacer.monitor import diskstats
+
+STATS = """\
+   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0
+   8       0 sda 100 5 2000 400 50 6 1000 600 3 700 9000 1 2 3 4 5 6
+   8       1 sda1 90 5 1900 300 50 6 1000 600 0 650 900
+ 259       0 nvme0n1 1 0 8 1 0 0 0 0 0 1 1 0 0 0 0 0 0
+"""
+
+
+class DiskstatsTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.path = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'diskstats'
+        )
+        with open(self.path, 'w') as stream:
+            stream.write(STATS)
+
+    def test_asked_for_only(self):
+        found = diskstats.read({'8:0', '259:0', '9:9'}, self.path)
+        self.assertEqual({'8:0', '259:0'}, found.keys())
+        self.assertEqual(
+            diskstats.Counters(100, 50, 1_024_000, 512_000, 0.7, 1.0),
+            found['8:0'],
+        )
+
+    def test_real(self):
+        before = self.numbers()
+        found = diskstats.read(before).keys()
+        # others may have come or gone meanwhile
+        stayed = before & self.numbers()
+        self.assertNotEqual(set(), stayed)
+        self.assertEqual(set(), stayed - found)
+
+    def numbers(self):
+        with open('/proc/diskstats') as stream:
+            return {':'.join(line.split()[:2]) for line in stream}
+
+    def test_since(self):
+        before = diskstats.Counters(10, 5, 1000, 500, 1.0, 2.0)
+        after = diskstats.Counters(11, 7, 2000, 500, 1.5, 4.0)
+        self.assertEqual(
+            diskstats.Counters(1, 2, 1000, 0, 0.5, 2.0), after.since(before)
+        )
+
+    def test_another_device(self):
+        before = diskstats.Counters(10, 5, 1000, 500, 1.0, 2.0)
+        after = diskstats.Counters(11, 4, 2000, 500, 1.5, 4.0)
+        self.assertIsNone(after.since(before))

@@ -1,0 +1,192 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import sys
+import types
+from unittest import mock
+
+import numpy
+from oslotest import base
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.monitor import guest_stats
+from nova_diskplacer.monitor import io_stat
+
+DISK = '/disks/d'
+VDISK = f'{DISK}/vdisks/volume-1'
+ROOT = '/var/lib/nova/instances/a/disk'
+
+
+class Error(Exception):
+    pass
+
+
+def make_stats(*disks):
+    """Return what libvirt tells of a domain: (path, counters) of each."""
+    stats = {'block.count': len(disks)}
+    names = (
+        'rd.bytes',
+        'wr.bytes',
+        'rd.reqs',
+        'wr.reqs',
+        'fl.reqs',
+        'rd.times',
+        'wr.times',
+        'fl.times',
+    )
+    for index, (path, *counters) in enumerate(disks):
+        stats[f'block.{index}.name'] = f'vd{index}'
+        if path:
+            stats[f'block.{index}.path'] = path
+        for name, value in zip(names, counters, strict=True):
+            stats[f'block.{index}.{name}'] = value
+    return stats
+
+
+def make_accounts(**read):
+    """Return counters of servers on the disk: bytes read."""
+    return io_stat.Counters(
+        tuple((server, 'd') for server in sorted(read)),
+        numpy.array([(read[one], 0, 1, 1) for one in sorted(read)]).reshape(
+            -1, 4
+        ),
+        numpy.zeros(len(read), bool),
+    )
+
+
+class BlockStatsTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.connection = mock.Mock()
+        module = types.SimpleNamespace(
+            VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE=1,
+            VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT=2,
+            VIR_DOMAIN_STATS_BLOCK=32,
+            libvirtError=Error,
+            registerErrorHandler=mock.Mock(),
+            openReadOnly=mock.Mock(return_value=self.connection),
+        )
+        libvirt_domains.load.cache_clear()
+        self.addCleanup(libvirt_domains.load.cache_clear)
+        patch = mock.patch.dict(sys.modules, {'libvirt': module})
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.stats = guest_stats.BlockStats('test:///')
+        self.disks = [
+            discover.Disk(
+                'd', DISK, '/dev/sda', '', '', None, 0, 0, 0, 0, 'ok', ()
+            )
+        ]
+
+    def tell(self, **domains_):
+        """Have libvirt tell of domains, by UUID."""
+        found = []
+        for uuid, disks in domains_.items():
+            domain = mock.Mock()
+            domain.UUIDString.return_value = uuid
+            found.append((domain, make_stats(*disks)))
+        self.connection.getAllDomainStats.return_value = found
+
+    def look(self, now, accounts=None):
+        servers = [
+            libvirt_domains.Domain(
+                uuid, uuid, {}, (VDISK,), {}, True, False, ''
+            )
+            for uuid in 'ab'
+        ]
+        return self.stats.look(
+            now, servers, self.disks, accounts or make_accounts()
+        )
+
+    def test_uses(self):
+        second = 10**9
+        self.tell(
+            a=[
+                (VDISK, 100, 200, 10, 20, 5, second, 2 * second, 3 * second),
+                ('', 1, 1, 1, 1, 1, 1, 1, 1),
+                (ROOT, 0, 0, 0, 0, 0, 0, 0, 0),
+            ]
+        )
+        self.assertEqual({}, self.look(10.0).uses)
+        self.tell(
+            a=[
+                (
+                    VDISK,
+                    300,
+                    200,
+                    20,
+                    20,
+                    9,
+                    6 * second,
+                    2 * second,
+                    5 * second,
+                ),
+                ('', 2, 2, 2, 2, 2, 2, 2, 2),
+                (ROOT, 0, 0, 0, 0, 0, 0, 0, 0),
+            ]
+        )
+        uses = self.look(12.0).uses
+        self.assertEqual(['a'], list(uses))
+        use, elsewhere = uses['a']
+        self.assertEqual((ROOT, ''), (elsewhere.path, elsewhere.disk))
+        self.assertIsNone(elsewhere.read_seconds)
+        self.assertEqual(
+            guest_stats.Use(VDISK, 'd', 100, 0, 5, 0, 2, 0.5, None, 0.5), use
+        )
+        self.connection.getAllDomainStats.assert_called_with(32, 3)
+        self.assertEqual(2, self.connection.close.call_count)
+
+    def test_a_server_that_was_started_again(self):
+        self.tell(a=[(VDISK, 100, 0, 1, 0, 0, 1, 0, 0)])
+        self.look(1.0)
+        self.tell(
+            a=[(VDISK, 90, 0, 1, 0, 0, 1, 0, 0)],
+            b=[(VDISK, 90, 0, 1, 0, 0, 1, 0, 0)],
+        )
+        self.assertEqual({}, self.look(2.0).uses)
+        self.assertEqual(['a', 'b'], sorted(self.look(3.0).uses))
+
+    def test_what_accounts_do_not_have(self):
+        none = (0, 0, 0, 0, 0, 0, 0, 0)
+        self.tell(a=[(VDISK, *none)], b=[(VDISK, *none)])
+        self.look(1.0, make_accounts(a=1000, b=5000))
+        self.tell(
+            a=[(VDISK, 600, 400, 1, 1, 0, 0, 0, 0)],
+            b=[(VDISK, 500, 0, 1, 0, 0, 0, 0, 0), (ROOT, *none)],
+        )
+        look = self.look(11.0, make_accounts(a=1300, b=5500))
+        self.assertEqual({('a', 'd'): 70.0}, look.unseen)
+        self.tell(a=[(VDISK, 700, 400, 1, 1, 0, 0, 0, 0)])
+        # its cgroup is another one, or it has none
+        look = self.look(21.0, make_accounts(a=40))
+        self.assertEqual({('a', 'd'): 10.0}, look.unseen)
+        self.tell(a=[(VDISK, 800, 400, 1, 1, 0, 0, 0, 0)])
+        self.assertEqual({('a', 'd'): 10.0}, self.look(31.0).unseen)
+
+    def test_what_is_lost_in_rounding(self):
+        use = guest_stats.Use(VDISK, 'd', 0.1, 0.2, 1, 1, 0, 0.1, None, 0.5)
+        self.assertGreater(use.read_bytes + use.write_bytes, 0.3)
+        self.assertEqual(
+            {}, guest_stats.unseen({'a': [use]}, {('a', 'd'): 0.3})
+        )
+
+    def test_libvirt_refuses(self):
+        self.connection.getAllDomainStats.side_effect = Error('no')
+        error = self.assertRaises(exception.HypervisorError, self.look, 1.0)
+        self.assertIn('libvirt_uri=test:///', str(error))
+        self.connection.close.assert_called_once_with()
+
+    def test_no_libvirt(self):
+        with mock.patch.object(libvirt_domains, 'load', return_value=None):
+            self.assertEqual({}, self.look(1.0).uses)

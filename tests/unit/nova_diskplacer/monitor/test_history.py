@@ -1,0 +1,158 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import statistics
+
+import numpy
+import testtools
+from hypothesis import given
+from hypothesis import strategies
+
+from nova_diskplacer.monitor import history
+from nova_diskplacer.monitor import io_stat
+
+X, Y, Z = ('x', 'a'), ('y', 'a'), ('z', 'a')
+COUNT = strategies.integers(0, 10**9)
+# seconds, what was done in them (None: nothing)
+INTERVALS = strategies.lists(
+    strategies.tuples(
+        strategies.floats(0.1, 10),
+        strategies.none() | strategies.tuples(COUNT, COUNT, COUNT, COUNT),
+    ),
+    max_size=20,
+)
+
+
+def make_counters(pairs, *rows, first=()):
+    """Return counters; those of the pairs in ``first`` are new."""
+    return io_stat.Counters(
+        pairs,
+        numpy.array(rows, numpy.int64).reshape(len(pairs), 4),
+        numpy.array([pair in first for pair in pairs], bool),
+    )
+
+
+class HistoryTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.history = history.History(100.0)
+        self.now = 100.0
+
+    def update(self, pairs, *rows, first=(), seconds=1.0):
+        self.now += seconds
+        counters = make_counters(pairs, *rows, first=first)
+        found = self.history.update(self.now, counters)
+        self.assertIs(pairs, found.pairs)
+        self.assertAlmostEqual(seconds, found.seconds)
+        return [
+            values.tolist()
+            for values in (
+                found.read_bytes,
+                found.write_bytes,
+                found.reads,
+                found.writes,
+                found.idle,
+            )
+        ]
+
+    def test_what_was_done(self):
+        pairs = (X, Y)
+        self.update(pairs, (9, 9, 9, 9), (1, 1, 1, 1), first=pairs)
+        self.assertEqual(
+            [[1, 0], [2, 0], [3, 0], [4, 0], [False, True]],
+            self.update(pairs, (10, 11, 12, 13), (1, 1, 1, 1)),
+        )
+
+    def test_the_first_look_tells_nothing(self):
+        self.assertEqual(
+            [[0], [0], [0], [0], [True]],
+            self.update((X,), (9, 9, 9, 9), first=[X]),
+        )
+        self.assertEqual([0], self.history.summary().active.tolist())
+
+    def test_a_pair_that_comes(self):
+        self.update((Y,), (9, 9, 9, 9), first=[Y])
+        found = self.update((X, Y), (5, 6, 7, 8), (10, 9, 9, 9))
+        self.assertEqual([[5, 1], [6, 0], [7, 0], [8, 0]], found[:4])
+        self.assertEqual([False, False], found[4])
+
+    def test_a_pair_that_goes_is_forgotten(self):
+        pairs = (X, Y, Z)
+        self.update(pairs, *[(9, 9, 9, 9)] * 3, first=pairs)
+        self.update(pairs, *[(99, 9, 9, 9)] * 3)
+        pairs = (X, Z)
+        found = self.update(pairs, *[(100, 9, 9, 9)] * 2)
+        self.assertEqual([1, 1], found[0])
+        summary = self.history.summary()
+        self.assertEqual(pairs, summary.pairs)
+        self.assertEqual([2, 2], summary.active.tolist())
+        pairs = (X, Y, Z)
+        self.update(pairs, *[(100, 9, 9, 9)] * 3)
+        self.assertEqual([2, 1, 2], self.history.summary().active.tolist())
+
+    def test_counters_that_fall_have_begun_anew(self):
+        pairs = (X,)
+        self.update(pairs, (1000, 1000, 50, 50), first=pairs)
+        found = self.update(pairs, (30, 0, 3, 0))
+        self.assertEqual([[30], [0], [3], [0], [False]], found)
+
+    def test_idle(self):
+        pairs = (X, Y)
+        self.update(pairs, (0, 0, 0, 0), (0, 0, 0, 0), seconds=2)
+        # a request without data, such as a flush, is something
+        self.update(pairs, (0, 0, 0, 1), (0, 0, 0, 0), seconds=3)
+        summary = self.history.summary()
+        self.assertEqual([0, 5], summary.idle_seconds.tolist())
+        self.update(pairs, (0, 0, 0, 1), (8, 0, 1, 0), seconds=4)
+        summary = self.history.summary()
+        self.assertEqual([4, 0], summary.idle_seconds.tolist())
+
+    @given(INTERVALS)
+    def test_summary(self, intervals):
+        one = history.History(0.0)
+        values, now = numpy.zeros(4, numpy.int64), 0.0
+        pairs = (X,)
+        for seconds, done in intervals:
+            now += seconds
+            if done is not None:
+                values = values + done
+            one.update(now, make_counters(pairs, values))
+        found = one.summary()
+        for column in (0, 1):
+            rates = [
+                done[column] / seconds
+                for seconds, done in intervals
+                if done is not None and any(done)
+            ]
+            if not intervals:
+                self.assertEqual((), found.pairs)
+                continue
+            self.assertEqual(len(rates), found.active[0])
+            rates = rates or [0.0]
+            for wanted, figures in (
+                (min(rates), found.minimum),
+                (max(rates), found.maximum),
+                (statistics.fmean(rates), found.mean),
+                (statistics.pstdev(rates), found.deviation),
+            ):
+                numpy.testing.assert_allclose(
+                    figures[0, column], wanted, rtol=1e-6, atol=0.1
+                )
+
+    def test_a_summary_does_not_change(self):
+        pairs = (X,)
+        self.update(pairs, (1, 1, 1, 1))
+        before = self.history.summary()
+        mean = before.mean.tolist()
+        self.update(pairs, (100, 100, 2, 2))
+        self.assertEqual(mean, before.mean.tolist())
+        self.assertEqual([1], before.active.tolist())

@@ -1,0 +1,360 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import contextlib
+import errno
+import os
+import resource
+from unittest import mock
+
+import fixtures
+from oslotest import base
+
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.monitor import cgroup_v1
+from nova_diskplacer.monitor import io_stat
+from nova_diskplacer.monitor import sample
+
+FILES = {
+    1: (
+        'blkio.throttle.io_service_bytes_recursive',
+        'blkio.throttle.io_serviced_recursive',
+    ),
+    2: ('io.stat',),
+}
+LIMIT = cgroup_v1.LIMIT
+
+
+def make_device(uuid, number):
+    return sample.Device(uuid, f'sd{uuid}', number, True)
+
+
+def make_devices(**numbers):
+    return {uuid: make_device(uuid, one) for uuid, one in numbers.items()}
+
+
+DEVICES = make_devices(a='8:0', b='8:16')
+
+
+class AccountsTestCase(base.BaseTestCase):
+    version = 2
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.root = self.useFixture(fixtures.TempDir()).path
+        if self.version == 1:
+            self.write(LIMIT, '')
+        self.gone = set()
+        pread = os.pread
+
+        def read(file, size, offset):
+            path = os.readlink(f'/proc/self/fd/{file}')
+            if os.path.dirname(path) in self.gone:
+                raise OSError(errno.ENODEV, 'No such device')
+            return pread(file, size, offset)
+
+        patch = mock.patch.object(os, 'pread', read)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.accounts = io_stat.Accounts(
+            cgroups.Hierarchy(self.version, self.root)
+        )
+
+    def opened(self):
+        """Return the files of cgroups that are open."""
+        found = []
+        for entry in os.listdir('/proc/self/fd'):
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(f'/proc/self/fd/{entry}'))
+        return [path for path in found if path.startswith(self.root)]
+
+    def write(self, name, text):
+        with open(os.path.join(self.root, name), 'w') as stream:
+            stream.write(text)
+
+    def account(self, cgroup, **devices):
+        """Have a cgroup's files say what it did: (rb, wb, r, w)."""
+        os.makedirs(os.path.join(self.root, cgroup), exist_ok=True)
+        numbers = {'a': '8:0', 'b': '8:16', 'c': '253:1'}
+        texts = ['', '']
+        for name, (*size, reads, writes) in devices.items():
+            number = numbers[name]
+            if self.version == 2:
+                texts[0] += (
+                    f'{number} rbytes={size[0]} wbytes={size[1]} '
+                    f'rios={reads} wios={writes} dbytes=0 dios=0\n'
+                )
+                continue
+            for index, done in enumerate((size, (reads, writes))):
+                texts[index] += (
+                    f'{number} Read {done[0]}\n{number} Write {done[1]}\n'
+                    f'{number} Sync 0\n{number} Async 0\n'
+                    f'{number} Discard 0\n{number} Total {sum(done)}\n'
+                )
+        for file, text in zip(FILES[self.version], texts, strict=False):
+            total = 'Total 5\n' if self.version == 1 else ''
+            self.write(f'{cgroup}/{file}', text + total)
+
+    def track(self, *cgroups_, **others):
+        cgroups_ = {cgroup: cgroup for cgroup in cgroups_} | others
+        self.accounts.track(
+            [
+                sample.Consumer(key=key, cgroup=cgroup)
+                for key, cgroup in cgroups_.items()
+            ]
+        )
+
+    def read(self, devices=DEVICES):
+        counters = self.accounts.read(devices)
+        self.assertEqual((len(counters.pairs), 4), counters.values.shape)
+        return counters
+
+    def assertRead(self, wanted, counters):  # noqa: N802
+        found = dict(
+            zip(counters.pairs, counters.values.tolist(), strict=True)
+        )
+        self.assertEqual(
+            {pair: list(values) for pair, values in wanted.items()}, found
+        )
+        self.assertEqual(sorted(found), list(counters.pairs))
+
+
+class AccountsTest(AccountsTestCase):
+    def test_pairs(self):
+        self.account('y', b=(5, 6, 7, 8), c=(9, 9, 9, 9), a=(1, 2, 3, 4))
+        self.account('x', b=(10, 20, 30, 40))
+        self.account('z')
+        self.track('y', 'x', 'z')
+        self.assertRead(
+            {
+                ('x', 'b'): (10, 20, 30, 40),
+                ('y', 'a'): (1, 2, 3, 4),
+                ('y', 'b'): (5, 6, 7, 8),
+            },
+            self.read(),
+        )
+
+    def test_nobody(self):
+        self.assertRead({}, self.read())
+        self.track(off='')
+        self.assertRead({}, self.read({}))
+        self.assertEqual({}, self.accounts.problems)
+
+    def test_the_same_object_while_no_pair_comes_or_goes(self):
+        self.account('x', a=(1, 2, 3, 4))
+        self.account('y', a=(1, 2, 3, 4))
+        self.track('x', 'y')
+        before = self.read().pairs
+        self.account('x', a=(100, 2, 3, 4))
+        self.assertIs(before, self.read().pairs)
+        self.assertIs(before, self.read(dict(DEVICES)).pairs)
+        self.account('x', a=(100, 2, 3, 4), c=(1, 1, 1, 1))
+        self.assertIs(before, self.read().pairs)
+        self.account('x', a=(100, 2, 3, 4), b=(1, 1, 1, 1))
+        self.assertRead(
+            {
+                ('x', 'a'): (100, 2, 3, 4),
+                ('x', 'b'): (1, 1, 1, 1),
+                ('y', 'a'): (1, 2, 3, 4),
+            },
+            self.read(),
+        )
+
+    def test_what_is_seen_for_the_first_time(self):
+        self.account('x', a=(1, 2, 3, 4), b=(1, 2, 3, 4))
+        self.track('x')
+        only = {'a': DEVICES['a']}
+        self.assertEqual([True], self.read(only).first.tolist())
+        self.assertEqual([False], self.read(only).first.tolist())
+        # a disk that was prepared since may have been used for long
+        self.assertEqual([False, True], self.read().first.tolist())
+        self.assertEqual([False, False], self.read().first.tolist())
+        self.account('y', a=(1, 2, 3, 4))
+        self.account('z')
+        self.track('x', 'y', 'z')
+        self.assertEqual([False, False, True], self.read().first.tolist())
+        # the first use of a disk that was watched before
+        self.account('z', a=(1, 2, 3, 4))
+        self.assertEqual([False] * 4, self.read().first.tolist())
+
+    def test_a_server_that_has_another_cgroup(self):
+        self.account('x1', a=(1, 2, 3, 4))
+        self.account('x2', a=(5, 2, 3, 4))
+        self.track(x='x1')
+        before = self.read()
+        self.track(x='x2')
+        after = self.read()
+        self.assertRead({('x', 'a'): (5, 2, 3, 4)}, after)
+        self.assertIs(before.pairs, after.pairs)
+        self.assertEqual([True], after.first.tolist())
+
+    def test_a_device_that_comes_back_as_another(self):
+        self.account('x', a=(1, 2, 3, 4), b=(5, 6, 7, 8))
+        self.track('x')
+        self.assertRead(
+            {('x', 'a'): (1, 2, 3, 4)}, self.read(make_devices(a='8:0'))
+        )
+        counters = self.read(make_devices(a='8:16'))
+        self.assertRead({('x', 'a'): (5, 6, 7, 8)}, counters)
+        self.assertEqual([True], counters.first.tolist())
+        self.assertRead({}, self.read({}))
+
+    def test_those_that_go(self):
+        for name in 'xyz':
+            self.account(name, a=(1, 2, 3, 4))
+        self.track('x', 'y', 'z')
+        self.read()
+        self.assertNotEqual([], self.opened())
+        self.gone.add(os.path.join(self.root, 'y'))
+        self.assertEqual([('x', 'a'), ('z', 'a')], list(self.read().pairs))
+        self.assertIn('No such device', self.accounts.problems['y'])
+        self.track('z')
+        self.assertEqual([('z', 'a')], list(self.read().pairs))
+        self.assertEqual({}, self.accounts.problems)
+        # made again, with the same name
+        self.gone.clear()
+        self.track('y', 'z')
+        counters = self.read()
+        self.assertEqual([('y', 'a'), ('z', 'a')], list(counters.pairs))
+        self.assertEqual([True, False], counters.first.tolist())
+        del self.accounts
+        self.assertEqual([], self.opened())
+
+    def test_one_that_cannot_be_read(self):
+        os.mkdir(os.path.join(self.root, 'x'))
+        if self.version == 1:
+            self.write(f'x/{FILES[1][0]}', 'Total 0\n')
+        self.track('x')
+        self.assertRead({}, self.read())
+        self.assertIn(f'{self.root}/x/', self.accounts.problems['x'])
+        self.assertIn('No such file', self.accounts.problems['x'])
+        for _ in range(30):
+            self.read()
+        self.assertEqual(1, self.log.output.count('I/O of x is not counted'))
+        self.assertEqual([], self.opened())
+        self.account('x', a=(1, 2, 3, 4))
+        self.track('x')
+        self.assertRead({('x', 'a'): (1, 2, 3, 4)}, self.read())
+        self.assertEqual({}, self.accounts.problems)
+
+    def test_one_that_comes_back_unnoticed(self):
+        self.account('x', a=(1, 2, 3, 4))
+        self.track('x')
+        self.read()
+        self.gone.add(os.path.join(self.root, 'x'))
+        self.assertRead({}, self.read())
+        self.gone.clear()
+        for _ in range(10):
+            counters = self.read()
+            if counters.pairs:
+                break
+        self.assertRead({('x', 'a'): (1, 2, 3, 4)}, counters)
+        self.assertEqual([True], counters.first.tolist())
+        self.assertEqual({}, self.accounts.problems)
+
+    def test_many_devices(self):
+        self.account('x', a=(1, 2, 3, 4))
+        path = os.path.join(self.root, 'x', FILES[self.version][0])
+        with open(path) as stream:
+            text = stream.read().split('Total 5\n')[0]
+        lines = ''.join(
+            text.replace('8:0', f'9:{minor}') for minor in range(50)
+        )
+        for file in FILES[self.version]:
+            self.write(f'x/{file}', lines + text)
+        self.track('x')
+        self.assertEqual(1, self.read().values[0, 0])
+
+    def test_more_files_than_a_process_may_have(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limits = []
+        for one, wanted in (((64, 4096), 512), ((64, 100), 100)):
+            with (
+                mock.patch.object(resource, 'getrlimit', return_value=one),
+                mock.patch.object(resource, 'setrlimit') as set_limit,
+            ):
+                self.track()
+            limits.append((wanted, one[1]))
+            set_limit.assert_called_once_with(
+                resource.RLIMIT_NOFILE, limits[-1]
+            )
+        self.assertEqual(
+            (soft, hard), resource.getrlimit(resource.RLIMIT_NOFILE)
+        )
+
+
+class AccountsV1Test(AccountsTest):
+    version = 1
+
+    def limits(self):
+        with open(os.path.join(self.root, LIMIT)) as stream:
+            return stream.read()
+
+    def test_devices_are_counted_on(self):
+        self.read({'a': DEVICES['a']})
+        self.assertEqual('8:0 0', self.limits())
+
+    def test_devices_are_counted_on_after_all(self):
+        self.read()
+        self.write(LIMIT, '8:0 1\n')
+        for _ in range(10):
+            self.read()
+        self.assertEqual('8:16 0', self.limits())
+
+    def test_a_limit_is_left_as_it_is(self):
+        self.write(LIMIT, '8:0 1048576\n')
+        self.read({'a': DEVICES['a']})
+        self.assertEqual('8:0 1048576\n', self.limits())
+
+    def test_devices_cannot_be_counted_on(self):
+        os.unlink(os.path.join(self.root, LIMIT))
+        for _ in range(3):
+            self.read(dict(DEVICES))
+        self.assertEqual(2, self.log.output.count('may not be counted'))
+        self.assertIn('disk a', self.log.output)
+
+    def test_a_device_that_is_used_between_two_files(self):
+        self.account('x', a=(1, 2, 3, 4), b=(5, 6, 7, 8))
+        size = os.path.join(self.root, 'x', FILES[1][0])
+        with open(size) as stream:
+            text = stream.read()
+        self.account('x', b=(5, 6, 7, 8))
+        self.write(f'x/{FILES[1][0]}', text)
+        self.track('x')
+        self.assertRead(
+            {('x', 'a'): (1, 2, 0, 0), ('x', 'b'): (5, 6, 7, 8)}, self.read()
+        )
+
+    def test_requests_are_read_seldom(self):
+        self.account('x', a=(0, 0, 100, 1000))
+        self.track('x')
+        self.read()
+        self.account('x', a=(10, 0, 120, 1030))
+        found = [self.read().values[0].tolist() for _ in range(30)]
+        self.assertEqual({(10, 0)}, {tuple(row[:2]) for row in found})
+        self.assertEqual([[100, 1000]] * 9, [row[2:] for row in found[:9]])
+        self.assertEqual(
+            [[100 + 2 * step, 1000 + 3 * step] for step in range(1, 11)],
+            [row[2:] for row in found[9:19]],
+        )
+        self.assertEqual([[120, 1030]] * 11, [row[2:] for row in found[19:]])
+
+    def test_requests_that_begin_anew(self):
+        self.account('x', a=(0, 0, 100, 1000))
+        self.track('x')
+        for _ in range(15):
+            self.read()
+        self.account('x', a=(0, 0, 10, 2000))
+        found = [self.read().values[0, 2:].tolist() for _ in range(30)]
+        self.assertEqual([10, 2000], found[-1])
+        self.assertEqual({100, 10}, {row[0] for row in found})

@@ -1,0 +1,239 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import contextlib
+import random
+import re
+import socket
+import urllib.request
+
+import fixtures
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
+from oslotest import base
+from prometheus_client import parser
+from prometheus_client.openmetrics import parser as strict_parser
+
+from nova_diskplacer import conf as options
+from nova_diskplacer.agent import io_exporters
+from nova_diskplacer.monitor import metrics
+from nova_diskplacer.monitor import status_socket
+from tests.unit.nova_diskplacer.monitor import example
+
+OPENMETRICS = 'application/openmetrics-text; version=1.0.0'
+
+# What https://prometheus.io/docs/practices/naming/ calls base units.
+UNITS = {'', 'bytes', 'bytes_per_second', 'celsius', 'ratio', 'seconds'}
+
+
+def free_port():
+    """Return a port below those that outgoing connections are given."""
+    while True:
+        port = random.randint(10000, 19999)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(('127.0.0.1', port))
+            return port
+
+
+class ServedTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.dir = self.useFixture(fixtures.TempDir()).path
+        self.port = free_port()
+        self.conf = cfg.ConfigOpts()
+        # takes back what is overridden: groups of options share it
+        self.overridden = self.useFixture(config_fixture.Config(self.conf))
+        options.register_opts(self.conf)
+        self.conf([], project='nova', default_config_files=[])
+        self.override('metrics_port', self.port)
+        self.override('state_dir', self.dir, 'diskplacer_agent')
+
+    def override(self, name, value, group='diskplacer_monitor'):
+        self.overridden.config(group=group, **{name: value})
+
+    def serve(self, take):
+        server = io_exporters.serve_metrics(self.conf, take)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+
+    def get(self, accept='*/*', host='127.0.0.1'):
+        request = urllib.request.Request(  # noqa: S310
+            f'http://{host}:{self.port}/metrics', headers={'Accept': accept}
+        )
+        with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310
+            return answer.read().decode()
+
+    def families(self):
+        return {
+            family.name: family
+            for family in parser.text_string_to_metric_families(self.get())
+        }
+
+    def samples(self):
+        return {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in self.families().values()
+            for sample in family.samples
+        }
+
+
+class MetricsTest(ServedTest):
+    def test_every_metric_is_there_with_its_labels_and_help(self):
+        self.serve(example.take())
+        families = self.families()
+        for metric in metrics.METRICS:
+            exposed = metric.exposed
+            name = exposed.removesuffix('_total')
+            self.assertEqual(metric.text, families[name].documentation)
+            self.assertEqual(
+                {metrics.INFO: 'gauge'}.get(metric.kind, metric.kind),
+                families[name].type,
+            )
+            self.assertNotEqual([], families[name].samples)
+            for sample in families[name].samples:
+                self.assertEqual(exposed, sample.name)
+                self.assertEqual(set(metric.labels), set(sample.labels))
+
+    def test_openmetrics_is_as_the_strict_parser_wants_it(self):
+        self.serve(example.take())
+        text = self.get(accept=OPENMETRICS)
+        self.assertTrue(text.endswith('# EOF\n'))
+        names = {
+            family.name
+            for family in strict_parser.text_string_to_metric_families(text)
+        }
+        for metric in metrics.METRICS:
+            self.assertIn(f'diskplacer_{metric.name}', names)
+
+    def test_figures_are_those_of_the_round(self):
+        self.serve(example.take())
+        samples = self.samples()
+        on_disk = (('disk', example.HDD), ('host', 'compute-3'))
+        for name, value in {
+            'disk_read_bytes_total': 202e6,
+            'disk_busy_seconds_total': 1.5,
+            'disk_request_seconds_total': 25,
+            'disk_score_bytes_per_second': 67e6,
+            'disk_pressure_ratio': 0.5,
+            'disk_temperature_celsius': 61,
+            'disk_warnings': 1,
+            'disk_weights_error': 0,
+        }.items():
+            self.assertEqual(value, samples[f'diskplacer_{name}', *on_disk])
+        pair = (*on_disk, ('project', 'alpha'), ('server', example.LONG))
+        for name, value in {
+            'server_read_bytes_total': 200e6,
+            'server_written_bytes_total': 100e6,
+            'server_class': 1,
+            'server_weight': 5,
+            'server_used_bytes': 3e9,
+            'server_seeker': 1,
+            'server_budget_ratio': 2.97,
+        }.items():
+            self.assertEqual(value, samples[f'diskplacer_{name}', *pair])
+
+    def test_what_is_not_known_is_absent(self):
+        self.serve(example.take(decision=None, budgets=None))
+        families = self.families()
+        for name in ('class', 'weight', 'budget_ratio', 'used_bytes'):
+            self.assertEqual([], families[f'diskplacer_server_{name}'].samples)
+        (score,) = families['diskplacer_disk_score_bytes_per_second'].samples
+        self.assertEqual(example.HDD, score.labels['disk'])
+
+    def test_before_the_first_round_only_the_process_is_told_of(self):
+        self.serve(lambda: None)
+        names = set(self.families())
+        self.assertIn('process_cpu_seconds', names)
+        self.assertEqual(
+            set(), {name for name in names if name.startswith('diskplacer')}
+        )
+
+    def test_labels_may_hold_anything(self):
+        odd = 'x.slice/a"b\\c\nd.service'
+        self.serve(
+            example.take(round=example.round_(pairs=((odd, example.HDD),) * 4))
+        )
+        (sample, *_) = self.families()['diskplacer_server_reads'].samples
+        self.assertEqual(odd, sample.labels['server'])
+
+    def test_a_client_that_stays_silent_is_given_up(self):
+        self.serve(example.take())
+        with (
+            # whoever is not silent may be as slow as that
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.agent.io_exporters._Patience.timeout', 0.05
+            ),
+            socket.create_connection(('127.0.0.1', self.port)) as silent,
+        ):
+            silent.settimeout(120)
+            self.assertEqual(b'', silent.recv(1))
+        self.assertIn('diskplacer_rounds_total', self.get())
+
+    def test_ipv6(self):
+        self.override('metrics_host', '::1')
+        self.serve(example.take())
+        self.assertIn('diskplacer_rounds_total', self.get(host='[::1]'))
+
+
+class NamesTest(base.BaseTestCase):
+    def test_names_follow_the_conventions(self):
+        for metric in metrics.METRICS:
+            name = metric.exposed
+            self.assertTrue(re.fullmatch('[a-z]+(_[a-z]+)+', name), name)
+            self.assertIn(metric.unit, UNITS)
+            self.assertTrue(metric.name.endswith(metric.unit), name)
+            self.assertEqual(
+                metric.kind == metrics.COUNTER, name.endswith('_total'), name
+            )
+
+    def test_names_are_unique(self):
+        names = [metric.exposed for metric in metrics.METRICS]
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_series_are_bounded(self):
+        """Each is of a host, of a disk, or of a server on a disk."""
+        bounded = {metrics.AGENT, metrics.DISK, metrics.SERVER}
+        for metric in metrics.METRICS:
+            # what an info tells more is one value at a time for each
+            whose = metric.labels
+            if metric.kind == metrics.INFO:
+                whose = metrics.DISK if 'disk' in whose else metrics.AGENT
+                self.assertEqual(whose, metric.labels[: len(whose)])
+            self.assertIn(whose, bounded)
+
+
+class ServeTest(ServedTest):
+    def test_a_port_in_use_is_a_warning(self):
+        with socket.socket() as other:
+            other.bind(('127.0.0.1', self.port))
+            other.listen()
+            io_exporters.serve(self.conf, example.take())
+        (line,) = self.log.output.splitlines()
+        self.assertIn(f'127.0.0.1 port {self.port}', line)
+        self.assertIn('[diskplacer_monitor]', line)
+        self.assertIn('in use', line)
+        # the rest works
+        self.assertEqual(example.take()(), status_socket.ask(self.dir))
+
+    def test_no_socket_is_a_warning(self):
+        self.override('state_dir', '/proc/no/such', 'diskplacer_agent')
+        io_exporters.serve(self.conf, example.take())
+        (line,) = self.log.output.splitlines()
+        self.assertIn('[diskplacer_agent] state_dir', line)
+        self.assertIn('diskplacer_rounds_total', self.get())
+
+    def test_no_metrics_may_be_wanted(self):
+        self.override('metrics_port', 0)
+        self.assertIsNone(
+            io_exporters.serve_metrics(self.conf, example.take())
+        )

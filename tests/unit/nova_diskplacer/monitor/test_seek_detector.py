@@ -1,0 +1,229 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+
+import fixtures
+import numpy
+import testtools
+from oslo_config import cfg
+
+from nova_diskplacer import conf as options
+from nova_diskplacer import exception
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import device_stack
+from nova_diskplacer.host import tracefs
+from nova_diskplacer.monitor import sample as samples
+from nova_diskplacer.monitor import seek_detector
+from tests import configured
+from tests.unit.nova_diskplacer.monitor import submitted
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+DISK = samples.Device('disk', 'sda', '8:0', rotational=True)
+
+
+class InspectorTest(testtools.TestCase):
+    """With requests as told, and a clock that goes on with each portion."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.conf = self.useFixture(configured.Options()).conf
+        self.now = 1000.0
+        self.samples = []
+        self.requests = {}
+        self.tops = {'8:0': False}
+        self.patch(tracefs.Tracer, 'clean', lambda tracer: None)
+        self.patch(tracefs.Tracer, 'sample', self.sample)
+        self.patch(seek_detector.time, 'monotonic', lambda: self.now)
+        self.patch(seek_detector._Owners, '_find', self.owner)
+        self.patch(device_stack, 'tops', lambda device: self.tops)
+        self.inspector = seek_detector.Inspector(
+            self.conf, cgroups.Hierarchy(2, '/nowhere')
+        )
+        self.consumers = [
+            samples.Consumer(key, f'group/{key}') for key in ('a', 'b')
+        ]
+
+    def patch(self, target, name, value):
+        self.addCleanup(setattr, target, name, getattr(target, name))
+        setattr(target, name, value)
+
+    def owner(self, process):
+        return {1: 'a', 2: 'b'}.get(process)
+
+    def sample(self, devices, seconds):
+        """Yield the requests of each process at once, every second."""
+        self.samples.append((devices, self.now))
+        ends = self.now + seconds
+        while self.now < ends:
+            self.now += 1.0
+            yield [
+                tracefs.Request(device, process, start, length)
+                for (process, device), requests in self.requests.items()
+                for start, length in requests
+            ]
+
+    def inspect(self, *flagged, keys=('a', 'b'), after=100.0):
+        self.now += after
+        none = numpy.zeros(len(keys), numpy.int64)
+        found = self.inspector.inspect(
+            flagged,
+            self.consumers,
+            samples.Round(
+                1.0,
+                tuple((key, 'disk') for key in keys),
+                none, none, none, none, none == 1,
+            ),
+        )  # fmt: skip
+        return {key for key, _ in found}
+
+    def test_found_and_confirmed(self):
+        self.requests = {
+            (1, '8:0'): submitted.scattered(50),
+            (2, '8:0'): submitted.stream(0, 50, 64 * KIB),
+        }
+        begun = self.now
+        self.assertEqual({'a'}, self.inspect(DISK, after=0))
+        self.assertEqual(4.0, self.now - begun)
+        self.assertEqual({('a', 'disk')}, self.inspector.seekers())
+        # what is known takes no longer than it must
+        begun = self.now
+        self.assertEqual({'a'}, self.inspect(DISK, after=5))
+        self.assertEqual(6.0, self.now - begun)
+        self.assertEqual(1, self.log.output.count('a seeks excessively'))
+
+    def test_many_streams(self):
+        """In the first second they look like a seeker."""
+        self.requests[1, '8:0'] = [
+            (number * GIB, 128 * KIB) for number in range(40)
+        ]
+
+        def sample(tracer, devices, seconds):
+            for portion in self.sample(devices, seconds):
+                yield portion
+                for place, (start, length) in enumerate(
+                    self.requests[1, '8:0']
+                ):
+                    self.requests[1, '8:0'][place] = (start + length, length)
+
+        self.patch(tracefs.Tracer, 'sample', sample)
+        begun = self.now
+        self.assertEqual(set(), self.inspect(DISK, after=0))
+        self.assertEqual(2.0, self.now - begun)
+
+    def test_nothing_flagged(self):
+        self.assertEqual(set(), self.inspect())
+        self.assertEqual([], self.samples)
+
+    def test_pace(self):
+        self.requests = {(1, '8:0'): submitted.stream(0, 50, 64 * KIB)}
+        for after, count in ((1, 1), (1, 1), (1, 1), (2.1, 2)):
+            self.inspect(DISK, after=after)
+            self.assertEqual(count, len(self.samples))
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
+        self.inspect(DISK)
+        self.samples.clear()
+        # not flagged any more: the penalty helps
+        for after, count in ((9, 0), (9, 0), (9, 1)):
+            self.assertEqual({'a'}, self.inspect(after=after))
+            self.assertEqual(count, len(self.samples))
+
+    def test_sequential_now(self):
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
+        self.assertEqual({'a'}, self.inspect(DISK))
+        # held down, it is slow to show it
+        self.requests = {(1, '8:0'): submitted.stream(0, 4, 64 * KIB)}
+        self.assertEqual(set(), self.inspect())
+        self.assertIn('a seeks no more on disk disk', self.log.output)
+
+    def test_idle(self):
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
+        self.assertEqual({'a'}, self.inspect(DISK))
+        self.requests = {}
+        self.assertEqual({'a'}, self.inspect(after=35))
+        self.assertEqual(set(), self.inspect(after=35))
+        self.samples.clear()
+        self.assertEqual(set(), self.inspect())
+        self.assertEqual([], self.samples)
+
+    def test_departed(self):
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
+        self.assertEqual({'a'}, self.inspect(DISK))
+        self.assertEqual(set(), self.inspect(DISK, keys=('b',), after=1))
+        # also while it is traced
+        self.assertEqual(set(), self.inspect(DISK, keys=('b',)))
+
+    def test_disk_gone(self):
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
+        self.assertEqual({'a'}, self.inspect(DISK))
+
+        def gone(device):
+            raise FileNotFoundError
+
+        self.patch(device_stack, 'tops', gone)
+        self.assertEqual(set(), self.inspect(after=70))
+
+    def test_does_not_trace(self):
+        def sample(tracer, devices, seconds):
+            raise exception.ContentionError('no')
+            yield
+
+        self.requests = {(1, '8:0'): submitted.scattered(50)}
+        self.assertEqual({'a'}, self.inspect(DISK))
+        self.patch(tracefs.Tracer, 'sample', sample)
+        self.assertRaises(exception.ContentionError, self.inspect, DISK)
+
+    def test_written_out_later(self):
+        """By the kernel, for whoever alone has the volume as a vdisk."""
+        self.tops = {'253:0': True, '253:1': True}
+        self.requests = {
+            (1, '253:0'): submitted.stream(0, 5, 4 * KIB),
+            (9, '253:0'): submitted.scattered(50),
+            (9, '253:1'): submitted.scattered(50),
+            (2, '253:1'): submitted.stream(0, 5, 4 * KIB),
+            (1, '253:1'): submitted.stream(0, 5, 4 * KIB),
+        }
+        self.assertEqual({'a'}, self.inspect(DISK))
+        self.tops = {'253:0': False, '253:1': False}
+        self.assertEqual(set(), self.inspect(DISK))
+
+
+class OwnersTest(testtools.TestCase):
+    def test_of_this_process(self):
+        with open('/proc/self/cgroup') as lines:
+            paths = {
+                line.split(':')[1]: line.strip().split(':', 2)[2]
+                for line in lines
+            }
+        for version, controller in ((1, 'blkio'), (2, '')):
+            home = paths.get(controller, '/').strip('/')
+            if home:
+                owners = seek_detector._Owners(
+                    [samples.Consumer('me', home)], version
+                )
+                self.assertEqual('me', owners.of(os.getpid()))
+        owners = seek_detector._Owners([], 2)
+        self.assertIsNone(owners.of(1 << 30))
+
+    def test_instance(self):
+        conf = cfg.ConfigOpts()
+        conf([], default_config_files=[])
+        options.register_opts(conf)
+        self.addCleanup(conf.reset)
+        self.assertEqual(
+            'diskplacer-run-diskplacer', seek_detector.instance(conf)
+        )
+        conf.set_override('state_dir', '/run/b/', 'diskplacer_agent')
+        self.assertEqual('diskplacer-run-b', seek_detector.instance(conf))

@@ -1,0 +1,285 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import dataclasses
+
+from hypothesis import given
+from hypothesis import strategies as st
+from oslotest import base
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.placement import inventory
+from nova_diskplacer.placement.client import GB
+from nova_diskplacer.placement.client import MBPS
+
+GIB = vdisks.GIB
+
+SERVERS = ['server-1', 'server-2', 'server-3']
+
+
+def disk(*owned, **values):
+    """Return a disk of 100 GiB with a vdisk for each (owner, GiB)."""
+    return dataclasses.replace(
+        discover.Disk(
+            uuid='disk',
+            path='/disks/disk',
+            device='sdb',
+            medium='hdd',
+            model='',
+            numa_node=None,
+            size_bytes=101 * GIB,
+            free_bytes=0,
+            total_gb=100,
+            mbps=150,
+            health=discover.OK,
+            vdisks=tuple(
+                vdisks.VDisk(f'volume-{n}', str(n), owner, gb * GIB)
+                for n, (owner, gb) in enumerate(owned)
+            ),
+        ),
+        **values,
+    )
+
+
+def total(owned, server):
+    return sum(gb for owner, gb in owned if owner == server)
+
+
+class FiguresTest(base.BaseTestCase):
+    def test_an_empty_disk(self):
+        self.assertEqual(
+            inventory.Figures(100, 0, 0, 150, 0), inventory.figures(disk(), {})
+        )
+
+    def test_claims_are_not_reserved(self):
+        found = inventory.figures(
+            disk(('server-1', 30)), {'server-1': {GB: 30, MBPS: 50}}
+        )
+        self.assertEqual(inventory.Figures(100, 0, 30, 150, 50), found)
+        self.assertEqual(70, found.room_gb)
+
+    def test_what_no_claim_covers_is_reserved(self):
+        found = inventory.figures(
+            disk(
+                ('server-1', 30), ('server-1', 5), ('server-2', 7), (None, 2)
+            ),
+            {'server-1': {GB: 30}, 'server-3': {GB: 20}},
+        )
+        self.assertEqual(5 + 7 + 2, found.reserved_gb)
+        self.assertEqual(50, found.used_gb)
+        self.assertEqual(36, found.room_gb)
+
+    def test_a_disk_without_a_whole_gib_offers_nothing(self):
+        # an inventory of 0 is not possible
+        found = inventory.figures(disk(total_gb=0), {})
+        self.assertEqual((1, 1), (found.total_gb, found.reserved_gb))
+
+    def test_oversold(self):
+        found = inventory.figures(disk((None, 60)), {'server-1': {GB: 60}})
+        self.assertEqual(-20, found.room_gb)
+
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from([None, *SERVERS, 'stranger']),
+                st.integers(1, 30),
+            ),
+            max_size=8,
+        ),
+        st.dictionaries(st.sampled_from(SERVERS), st.integers(0, 60)),
+    )
+    def test_room_is_what_neither_claim_nor_vdisk_takes(self, owned, claims):
+        found = inventory.figures(
+            disk(*owned), {server: {GB: gb} for server, gb in claims.items()}
+        )
+        # each server takes what it claims, or what it has if that is more
+        taken = total(owned, None) + sum(
+            max(total(owned, server), claims.get(server, 0))
+            for server in [*SERVERS, 'stranger']
+        )
+        self.assertEqual(100 - taken, found.room_gb)
+        self.assertEqual(sum(claims.values()), found.used_gb)
+        self.assertGreaterEqual(found.reserved_gb, 0)
+        self.assertLessEqual(found.reserved_gb, sum(gb for _, gb in owned))
+
+
+class WithdrawnTest(base.BaseTestCase):
+    def test_all_is_reserved(self):
+        self.assertEqual(
+            inventory.Figures(100, 100, 30, 150, 20),
+            inventory.withdrawn(
+                {GB: {'total': 100, 'reserved': 5}, MBPS: {'total': 150}},
+                {'server-1': {GB: 30, MBPS: 20}},
+            ),
+        )
+
+    def test_never_published(self):
+        self.assertEqual(
+            inventory.Figures(1, 1, 0, 1, 0), inventory.withdrawn({}, {})
+        )
+
+
+class Provider:
+    """A client that knows one provider.
+
+    ``rivals`` are called, one for each writing, just before it.
+    """
+
+    def __init__(self, *rivals):
+        self.generation = 1
+        self.held = {}
+        self.claims = {}
+        self.rivals = list(rivals)
+        self.writes = 0
+
+    def inventories(self, uuid):
+        return self.generation, dict(self.held)
+
+    def provider_allocations(self, uuid):
+        return dict(self.claims)
+
+    def set_inventories(self, uuid, generation, inventories):
+        if self.rivals:
+            self.rivals.pop(0)()
+        if generation != self.generation:
+            raise exception.Conflict('generation')
+        self.writes += 1
+        self.generation += 1
+        self.held = inventories
+
+    def claim(self, server, gb):
+        self.claims[server] = {GB: gb}
+        self.generation += 1
+
+    @property
+    def gb(self):
+        return self.held[GB]['total'], self.held[GB]['reserved']
+
+
+class SyncDiskTest(base.BaseTestCase):
+    def sync(self, provider, found):
+        return inventory.sync_disk(provider, 'disk', lambda: found)
+
+    def test_publishes(self):
+        provider = Provider()
+        found = self.sync(provider, disk((None, 10)))
+        self.assertEqual(inventory.Figures(100, 10, 0, 150, 0), found)
+        self.assertEqual(
+            {
+                GB: {
+                    'total': 100,
+                    'reserved': 10,
+                    'min_unit': 1,
+                    'max_unit': 100,
+                    'step_size': 1,
+                    'allocation_ratio': 1.0,
+                },
+                MBPS: {
+                    'total': 150,
+                    'reserved': 0,
+                    'min_unit': 1,
+                    'max_unit': 150,
+                    'step_size': 1,
+                    'allocation_ratio': 1.0,
+                },
+            },
+            provider.held,
+        )
+
+    def test_writes_nothing_that_is_there_already(self):
+        provider = Provider()
+        self.sync(provider, disk())
+        self.assertEqual(1, provider.writes)
+        self.sync(provider, disk())
+        self.assertEqual(1, provider.writes)
+
+    def test_corrects_what_somebody_changed(self):
+        provider = Provider()
+        self.sync(provider, disk())
+        provider.held[GB]['allocation_ratio'] = 16.0
+        self.sync(provider, disk())
+        self.assertEqual(1.0, provider.held[GB]['allocation_ratio'])
+
+    def test_removes_what_somebody_added(self):
+        provider = Provider()
+        provider.held['DISK_GB'] = {'total': 100}
+        self.sync(provider, disk())
+        self.assertEqual({GB, MBPS}, provider.held.keys())
+
+    def test_sees_a_claim_that_comes_while_it_writes(self):
+        provider = Provider()
+        provider.rivals.append(lambda: provider.claim('server-1', 30))
+        found = self.sync(provider, disk(('server-1', 30)))
+        self.assertEqual((0, 30), (found.reserved_gb, found.used_gb))
+        self.assertEqual((100, 0), provider.gb)
+
+    def test_sees_a_claim_that_comes_while_there_is_nothing_to_write(self):
+        provider = Provider()
+        self.sync(provider, disk())
+        read = provider.provider_allocations
+
+        def rival(uuid):
+            claims = read(uuid)
+            if not provider.claims:
+                provider.claim('server-1', 30)
+            return claims
+
+        provider.provider_allocations = rival
+        self.assertEqual(30, self.sync(provider, disk()).used_gb)
+
+    def test_looks_at_the_disk_after_the_provider_was_read(self):
+        provider = Provider()
+        looks = []
+
+        def look():
+            # the driver has just bound a vdisk and said so
+            if not looks:
+                self.sync(provider, disk((None, 10)))
+            looks.append(provider.generation)
+            return disk((None, 10)) if len(looks) > 1 else disk()
+
+        inventory.sync_disk(provider, 'disk', look)
+        self.assertEqual(2, len(looks))
+        self.assertEqual((100, 10), provider.gb)
+
+    def test_gives_up_on_endless_conflicts(self):
+        provider = Provider()
+        provider.rivals.extend([lambda: provider.claim('server-1', 1)] * 1000)
+        error = self.assertRaises(
+            exception.Conflict, self.sync, provider, disk()
+        )
+        self.assertIn('disk', str(error))
+        self.assertEqual(0, provider.writes)
+
+    def test_more_reserved_than_there_is(self):
+        # Placement refuses a reserve above the total
+        provider = Provider()
+        found = self.sync(provider, disk((None, 90), total_gb=80))
+        self.assertEqual((80, 80), provider.gb)
+        self.assertEqual(-10, found.room_gb)
+
+    def test_unhealthy_disks_are_not_offered_but_keep_their_size(self):
+        provider = Provider()
+        self.sync(provider, disk(('server-1', 10)))
+        provider.claim('server-1', 10)
+        for health in (discover.READ_ONLY, discover.MISSING):
+            gone = discover.missing('disk', '/disks/disk')
+            found = self.sync(
+                provider, dataclasses.replace(gone, health=health)
+            )
+            self.assertEqual((100, 100), provider.gb)
+            self.assertEqual(150, provider.held[MBPS]['total'])
+            self.assertEqual(10, found.used_gb)
+        self.sync(provider, disk(('server-1', 10)))
+        self.assertEqual((100, 0), provider.gb)

@@ -1,0 +1,116 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tests of what was given away a moment ago."""
+
+import datetime
+import unittest
+
+from nova import objects
+
+from nova_diskplacer.scheduler import claims
+from nova_diskplacer.scheduler import pending_numa_claims
+from tests.unit.nova_diskplacer.scheduler import fakes
+
+
+class RecentTest(unittest.TestCase):
+    def setUp(self):
+        objects.register_all()
+        self.clock = fakes.Clock()
+        self.recent = pending_numa_claims.Recent(self.clock)
+        self.host = self._state(0)
+
+    def _fitted(self, cell, **changes):
+        fields = {'cpuset': {0, 1}, 'pcpuset': set(), 'memory': 1024}
+        cells = [objects.InstanceNUMACell(id=cell, **{**fields, **changes})]
+        return objects.InstanceNUMATopology(cells=cells)
+
+    def _state(self, second):
+        """Return the host's state as of a second of its own clock."""
+        host = fakes.numa_host(0, 0, 0)
+        host.updated = datetime.datetime(2001, 1, 1, 0, 0, second)
+        return host
+
+    def _used(self, host=None):
+        cells = self.recent.topology(host or self.host).cells
+        return [cell.cpu_usage for cell in cells]
+
+    def test_it_counts(self):
+        self.assertEqual([0, 0], self._used())
+        self.recent.add(self.host, self._fitted(0))
+        self.recent.add(self.host, self._fitted(1))
+        self.recent.add(self.host, self._fitted(1))
+        self.assertEqual([2, 4], self._used())
+        other = fakes.numa_host(1, 0, 0)
+        self.assertIs(other.numa_topology, self.recent.topology(other))
+        cells = self.host.numa_topology.cells
+        self.assertEqual([0, 0], [cell.cpu_usage for cell in cells])
+
+    def test_until_it_is_old(self):
+        self.recent.add(self.host, self._fitted(0))
+        self.clock.now += claims.SECONDS - 1
+        self.recent.add(self.host, self._fitted(1))
+        self.clock.now += 2
+        self.assertEqual([0, 2], self._used())
+
+    def test_until_the_host_says_something_newer(self):
+        # years behind this machine's clock
+        self.recent.add(self._state(1), self._fitted(0))
+        self.assertEqual([2, 0], self._used(self._state(1)))
+        self.assertEqual([0, 0], self._used(self._state(2)))
+        # a request that has read the host's state earlier
+        self.assertEqual([2, 0], self._used(self._state(0)))
+
+    def test_until_nova_counts_it_in(self):
+        self.recent.add(self.host, self._fitted(0))
+        self.host.num_instances += 1
+        # by the clock of this machine
+        self.host.updated = datetime.datetime(2026, 1, 1)
+        self.assertEqual([0, 0], self._used())
+        # the next server of the same request
+        self.recent.add(self.host, self._fitted(1))
+        self.assertEqual([0, 2], self._used())
+        # other requests see neither yet
+        self.assertEqual([2, 2], self._used(self._state(0)))
+        self.assertEqual([0, 0], self._used(self._state(1)))
+
+    def test_a_host_that_has_never_reported(self):
+        self.host.updated = None
+        self.recent.add(self.host, self._fitted(0))
+        new = self._state(0)
+        self.assertEqual([0, 0], self._used(new))
+        new.updated = None
+        self.assertEqual([2, 0], self._used(new))
+
+    def test_until_it_is_removed(self):
+        given = self.recent.add(self.host, self._fitted(0))
+        self.recent.add(self.host, self._fitted(0))
+        self.recent.remove(given)
+        self.assertEqual([2, 0], self._used())
+
+    def test_until_its_cpus_are_taken(self):
+        cell = self.host.numa_topology.cells[0]
+        cell.pcpuset, cell.siblings = {0, 1, 2, 3}, [{0}, {1}, {2}, {3}]
+        for taken, want in ((set(), {0, 1}), ({1, 2}, {1, 2})):
+            cell.pinned_cpus = taken
+            self.recent.clear()
+            fitted = self._fitted(
+                0, cpuset=set(), pcpuset={0, 1}, cpu_policy='dedicated'
+            )
+            fitted.cells[0].pin_vcpus((0, 0), (1, 1))
+            self.recent.add(self.host, fitted)
+            found = self.recent.topology(self.host).cells[0]
+            self.assertEqual(want, found.pinned_cpus)
+
+    def test_what_fits_nowhere_takes_nothing(self):
+        self.recent.add(self.host, None)
+        self.assertEqual([0, 0], self._used())

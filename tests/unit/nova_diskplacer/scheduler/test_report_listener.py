@@ -1,0 +1,82 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tests of what first requests wait for."""
+
+import threading
+import unittest
+from unittest import mock
+
+from nova_diskplacer.scheduler import report_listener
+from tests.unit.nova_diskplacer.scheduler import fakes
+
+
+class FleetListenerTest(unittest.TestCase):
+    def setUp(self):
+        patch = mock.patch.object(report_listener, 'reports')
+        self.reports = patch.start()
+        self.addCleanup(patch.stop)
+
+    def _fleet(self, expected):
+        """Return the fleet as the first request of a worker gets it."""
+        listener = report_listener.FleetListener(
+            None, fakes.make_fleet(), expected, timeout=3600.0
+        )
+        listener.start()
+        self.take = self.reports.ReportListener.call_args.args[1]
+        got = []
+        request = threading.Thread(
+            target=lambda: got.append(listener.fleet()), daemon=True
+        )
+        request.start()
+        return request, got
+
+    def test_waits_until_all_hosts_with_disks_have_reported(self):
+        request, got = self._fleet(lambda: {fakes.host_uuid(0)})
+        self.take(fakes.report(1, fakes.disk(1, 0)))
+        self.assertEqual([], got)
+        self.take(fakes.report(0, fakes.disk(0, 0)))
+        request.join(120)
+        self.assertEqual(2, len(got[0]))
+
+    def test_asks_for_a_report_that_it_does_not_have(self):
+        request, got = self._fleet(lambda: {fakes.host_uuid(0)})
+        confirm = self.reports.ReportListener.call_args.kwargs['heartbeat']
+
+        def heartbeat(digest):
+            confirm(
+                {
+                    'host': 'host0',
+                    'provider': fakes.host_uuid(0),
+                    'digest': digest,
+                }
+            )
+
+        # answers to the call for all reports are on their way
+        heartbeat('one')
+        report = fakes.report(0, fakes.disk(0, 0))
+        self.take({**report, 'digest': 'one'})
+        request.join(120)
+        heartbeat('one')
+        self.reports.renew_report.assert_not_called()
+        heartbeat('two')
+        self.reports.renew_report.assert_called_once_with(None, 'host0')
+
+    def test_nobody_waits_where_placement_answers_nonsense(self):
+        def nonsense():
+            raise ValueError('no JSON')
+
+        with self.assertLogs(report_listener.LOG.logger, 'ERROR') as logs:
+            request, got = self._fleet(nonsense)
+            request.join(120)
+        self.assertEqual(1, len(got))
+        self.assertEqual(1, len(logs.output))
