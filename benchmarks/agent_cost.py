@@ -52,11 +52,11 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import consumers
 from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import interpolated_counters
 from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sample
 
 BLOCK = 4096
 BFQ = 'bfq'
@@ -294,7 +294,7 @@ def descriptors():
 def measure(host, agent, count):
     """Return the costs in ms of each kind, a figure for each round."""
     devices = {
-        disk.uuid: sample.Device(
+        disk.uuid: Device(
             disk.uuid,
             os.path.basename(disk.device),
             _number(disk.device),

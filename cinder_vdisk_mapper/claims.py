@@ -23,12 +23,12 @@ import collections.abc
 import dataclasses
 
 from nova_diskplacer import flavor
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
 from nova_diskplacer.placement.client import Resources
 
-Held = collections.abc.Iterable[tuple[str, vdisks.VDisk]]
+Held = collections.abc.Iterable[tuple[str, VDisk]]
 Claims = collections.abc.Mapping[str, Resources]
 
 

@@ -32,7 +32,7 @@ from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 
 CONF = cfg.CONF
 
@@ -146,13 +146,13 @@ class Manage(core.Core):
             entries.append({**entry, 'source_reference': source})
         return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
 
-    def _vdisks(self) -> list[tuple[discover.Disk, vdisks.VDisk]]:
+    def _vdisks(self) -> list[tuple[discover.Disk, VDisk]]:
         return [
             (disk, vdisk) for disk in self.disks() for vdisk in disk.vdisks
         ]
 
     @staticmethod
-    def _managed(held: list[tuple[discover.Disk, vdisks.VDisk]]) -> set[str]:
+    def _managed(held: list[tuple[discover.Disk, VDisk]]) -> set[str]:
         """Return the names of the vdisks that are Cinder's already."""
         return records.managed(
             cinder_context.get_admin_context(),
@@ -161,7 +161,7 @@ class Manage(core.Core):
 
     def _checked(
         self, reference: dict[str, Any], ours: str
-    ) -> tuple[discover.Disk, vdisks.VDisk]:
+    ) -> tuple[discover.Disk, VDisk]:
         """Return the vdisk that a reference names, if it may be managed.
 
         :param ours: what it will be called, or is if a run was killed.
@@ -203,7 +203,7 @@ class Manage(core.Core):
 
     def _checked_snapshot(
         self, snapshot: Any, reference: dict[str, Any]
-    ) -> tuple[discover.Disk, vdisks.VDisk]:
+    ) -> tuple[discover.Disk, VDisk]:
         disk, vdisk = self._checked(reference, naming.snapshot(snapshot))
         volume = snapshot.volume
         if disk.uuid != volume.provider_location:
@@ -221,7 +221,7 @@ class Manage(core.Core):
         return disk, vdisk
 
     def _adopt(
-        self, disk: discover.Disk, vdisk: vdisks.VDisk, name: str, id_: str
+        self, disk: discover.Disk, vdisk: VDisk, name: str, id_: str
     ) -> dict[str, Any]:
         with errors.explained():
             self.binder.adopt(disk.uuid, vdisk.name, name, id_, vdisk.size_gb)
@@ -268,7 +268,7 @@ def _reference(disk: discover.Disk, name: str) -> dict[str, str]:
 
 
 def _entry(
-    disk: discover.Disk, vdisk: vdisks.VDisk, cinder_id: str | None
+    disk: discover.Disk, vdisk: VDisk, cinder_id: str | None
 ) -> dict[str, Any]:
     return {
         'reference': _reference(disk, vdisk.name),

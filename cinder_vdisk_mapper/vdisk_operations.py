@@ -18,7 +18,7 @@ import dataclasses
 from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 
 
 class Upkeep(vdisk_reservation.Room):
@@ -81,7 +81,7 @@ class Upkeep(vdisk_reservation.Room):
         with vdisk_reservation.lock(f'disk-{disk}'):
             self._add(
                 self.backend.disk(disk),
-                vdisks.VDisk(name, volume_id, None, size_gb << 30),
+                VDisk(name, volume_id, None, size_gb << 30),
                 lambda: self.backend.create(
                     disk, name, volume_id, None, size_gb
                 ),
@@ -100,7 +100,7 @@ class Upkeep(vdisk_reservation.Room):
             current, vdisk = self.look(disk, name)
             self._add(
                 current,
-                vdisks.VDisk(snapshot, snapshot_id, None, vdisk.size_bytes),
+                VDisk(snapshot, snapshot_id, None, vdisk.size_bytes),
                 lambda: self.backend.snapshot(
                     disk, name, snapshot, snapshot_id
                 ),
@@ -122,7 +122,7 @@ class Upkeep(vdisk_reservation.Room):
             current, _ = self.look(disk, source)
             self._add(
                 current,
-                vdisks.VDisk(name, volume_id, None, size_gb << 30),
+                VDisk(name, volume_id, None, size_gb << 30),
                 lambda: self.backend.allocate_clone(*copy),
             )
         try:
@@ -174,7 +174,7 @@ class Upkeep(vdisk_reservation.Room):
                     f'vdisk {here} on disk {disk} belongs to '
                     f'{before.volume_id!r}'
                 )
-            after = vdisks.VDisk(new_name, volume_id, None, size_gb << 30)
+            after = VDisk(new_name, volume_id, None, size_gb << 30)
             free = self._room_with(current, before, after)
             refusal = _refusal(
                 disk,
@@ -206,7 +206,7 @@ class Upkeep(vdisk_reservation.Room):
             current = self.backend.disk(disk)
             for vdisk in current.vdisks:
                 if vdisk.name == name and vdisk.server_id:
-                    after = vdisks.VDisk(new_name, '', None, vdisk.size_bytes)
+                    after = VDisk(new_name, '', None, vdisk.size_bytes)
                     free = self._room_with(current, vdisk, after)
                     if free < 0:
                         raise _refusal(
@@ -221,7 +221,7 @@ class Upkeep(vdisk_reservation.Room):
     def _add(
         self,
         current: discover.Disk,
-        new: vdisks.VDisk,
+        new: VDisk,
         make: collections.abc.Callable[[], None],
     ) -> None:
         """Make a vdisk on a disk, if the disk has the room."""
@@ -240,7 +240,7 @@ class Upkeep(vdisk_reservation.Room):
         self.change(disk, make, undo, refusal)
 
     def _room_with(
-        self, disk: discover.Disk, before: vdisks.VDisk, after: vdisks.VDisk
+        self, disk: discover.Disk, before: VDisk, after: VDisk
     ) -> int:
         """Return the GiB that nobody would take if one vdisk were another."""
         held = tuple(

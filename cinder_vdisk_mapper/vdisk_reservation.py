@@ -21,7 +21,7 @@ from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 
@@ -52,7 +52,7 @@ class Room:
         self.backend = backend
         self.placement = placement
 
-    def look(self, disk: str, name: str) -> tuple[discover.Disk, vdisks.VDisk]:
+    def look(self, disk: str, name: str) -> tuple[discover.Disk, VDisk]:
         """Return a disk and the vdisk of that name on it, which is whole.
 
         :raises DiskError: the disk does not hold it, or is not there, or the
@@ -66,7 +66,7 @@ class Room:
             )
         return current, vdisk
 
-    def find(self, disk: str, name: str) -> tuple[discover.Disk, vdisks.VDisk]:
+    def find(self, disk: str, name: str) -> tuple[discover.Disk, VDisk]:
         """Return a disk and the vdisk of that name on it, whole or not.
 
         :raises DiskError: the disk does not hold it, or is not there.

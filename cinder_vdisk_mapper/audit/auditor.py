@@ -39,7 +39,7 @@ from cinder_vdisk_mapper.audit import comparison
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 
@@ -203,7 +203,7 @@ class Host:
         after = dataclasses.replace(
             disk,
             vdisks=tuple(
-                dataclasses.replace(one, size_bytes=size_gb * vdisks.GIB)
+                dataclasses.replace(one, size_bytes=size_gb * GIB)
                 if one.name == finding.vdisk
                 else one
                 for one in disk.vdisks

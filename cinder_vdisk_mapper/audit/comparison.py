@@ -24,7 +24,8 @@ import re
 from cinder_vdisk_mapper import claims as claims_
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 
@@ -131,7 +132,7 @@ class Finding:
 
 
 Findings = collections.abc.Iterator[Finding]
-Copies = dict[str, tuple[discover.Disk, vdisks.VDisk]]
+Copies = dict[str, tuple[discover.Disk, VDisk]]
 
 
 def compare(state: State) -> list[Finding]:
@@ -166,9 +167,7 @@ def _vdisks(state: State) -> Findings:
                 yield from _vdisk(disk, vdisk, by_id[owner])
 
 
-def _vdisk(
-    disk: discover.Disk, vdisk: vdisks.VDisk, known: list[Record]
-) -> Findings:
+def _vdisk(disk: discover.Disk, vdisk: VDisk, known: list[Record]) -> Findings:
     """Compare a vdisk with the records that may own it."""
     owner = vdisk.name.partition('-')[2]
     named = [one for one in known if one.vdisk == vdisk.name]
@@ -362,9 +361,9 @@ def _away(state: State, record: Record) -> Finding:
 
 
 def _size(
-    record: Record, disk: discover.Disk, vdisk: vdisks.VDisk, only: bool
+    record: Record, disk: discover.Disk, vdisk: VDisk, only: bool
 ) -> Findings:
-    size = record.size_gb * vdisks.GIB
+    size = record.size_gb * GIB
     if vdisk.size_bytes == size:
         return
     smaller = vdisk.size_bytes < size
@@ -393,12 +392,12 @@ def _size(
     )
 
 
-def _whole(record: Record, disk: discover.Disk, vdisk: vdisks.VDisk) -> bool:
+def _whole(record: Record, disk: discover.Disk, vdisk: VDisk) -> bool:
     return (
         disk.health == discover.OK
         and vdisk.whole
         and vdisk.volume_id in record.ids
-        and vdisk.size_bytes >= record.size_gb * vdisks.GIB
+        and vdisk.size_bytes >= record.size_gb * GIB
     )
 
 
@@ -484,7 +483,7 @@ def unclaimed(
             yield from claims_.lacks(request, held, _claims(state, server))[0]
 
 
-def _held(state: State) -> dict[str, list[tuple[str, vdisks.VDisk]]]:
+def _held(state: State) -> dict[str, list[tuple[str, VDisk]]]:
     """Return the disks and vdisks of each server."""
     held = collections.defaultdict(list)
     for disk in state.disks:
@@ -509,7 +508,7 @@ def _server(
     state: State,
     server: str,
     request: flavor.VDiskRequest,
-    held: list[tuple[str, vdisks.VDisk]],
+    held: list[tuple[str, VDisk]],
 ) -> Findings:
     """Compare what a server has and asks for with what it claims."""
     found, nowhere = claims_.lacks(request, held, _claims(state, server))

@@ -19,7 +19,7 @@ import os
 from typing import Any
 
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 
 
 class Backend(abc.ABC):
@@ -220,5 +220,5 @@ def as_disk(fields: tuple[Any, ...]) -> discover.Disk:
     """Return the disk of these fields, as a helper process returned them."""
     disk = discover.Disk(*fields)
     rows: collections.abc.Iterable[Any] = disk.vdisks
-    held = tuple(vdisks.VDisk(*row) for row in rows)
+    held = tuple(VDisk(*row) for row in rows)
     return dataclasses.replace(disk, vdisks=held)

@@ -16,6 +16,7 @@ from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
 
 
 class FilesystemBackend(base.Backend):
@@ -49,14 +50,14 @@ class FilesystemBackend(base.Backend):
             name,
             volume_id,
             server_id,
-            size_gb * vdisks.GIB,
+            size_gb * GIB,
         )
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
-        privsep.extend(self.disk_root, disk, name, size_gb * vdisks.GIB)
+        privsep.extend(self.disk_root, disk, name, size_gb * GIB)
 
     def shrink(self, disk: str, name: str, size_gb: int) -> None:
-        privsep.shrink(self.disk_root, disk, name, size_gb * vdisks.GIB)
+        privsep.shrink(self.disk_root, disk, name, size_gb * GIB)
 
     def delete(self, disk: str, name: str) -> None:
         privsep.delete(self.disk_root, disk, name)
@@ -86,7 +87,7 @@ class FilesystemBackend(base.Backend):
             source,
             name,
             volume_id,
-            size_gb * vdisks.GIB,
+            size_gb * GIB,
         )
 
     def revert(self, disk: str, name: str, snapshot: str) -> None:

@@ -24,8 +24,8 @@ from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.vdisk import GIB
 
 CONF = cfg.CONF
 
@@ -55,15 +55,13 @@ class LVMBackend(base.Backend):
         server_id: str | None,
         size_gb: int,
     ) -> None:
-        privsep_lvm.create(
-            disk, name, volume_id, server_id, size_gb * vdisks.GIB
-        )
+        privsep_lvm.create(disk, name, volume_id, server_id, size_gb * GIB)
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
-        privsep_lvm.extend(disk, name, size_gb * vdisks.GIB)
+        privsep_lvm.extend(disk, name, size_gb * GIB)
 
     def shrink(self, disk: str, name: str, size_gb: int) -> None:
-        privsep_lvm.shrink(disk, name, size_gb * vdisks.GIB)
+        privsep_lvm.shrink(disk, name, size_gb * GIB)
 
     def delete(self, disk: str, name: str) -> None:
         condemned = privsep_lvm.condemn(disk, name)
@@ -84,7 +82,7 @@ class LVMBackend(base.Backend):
         size_gb: int,
     ) -> None:
         privsep_lvm.allocate_clone(
-            disk, source, name, volume_id, size_gb * vdisks.GIB
+            disk, source, name, volume_id, size_gb * GIB
         )
 
     def clone(
@@ -95,7 +93,7 @@ class LVMBackend(base.Backend):
         volume_id: str,
         size_gb: int,
     ) -> None:
-        privsep_lvm.clone(disk, source, name, volume_id, size_gb * vdisks.GIB)
+        privsep_lvm.clone(disk, source, name, volume_id, size_gb * GIB)
 
     def revert(self, disk: str, name: str, snapshot: str) -> None:
         privsep_lvm.revert(disk, name, snapshot)

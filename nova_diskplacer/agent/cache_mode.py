@@ -23,6 +23,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.host import libvirt_domains
 from nova_diskplacer.host import nova_conf
@@ -78,7 +79,7 @@ class CacheModes:
             for disk in disks
         }
         shown: dict[str, set[str]] = {FILE: set(), BLOCK: set()}
-        for server, path, disk in libvirt_domains.placed(servers, disks):
+        for server, path, disk in usage.placed(servers, disks):
             source, mode = sources[disk], server.caches.get(path)
             if mode is not None:
                 shown[source].add(mode)

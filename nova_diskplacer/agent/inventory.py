@@ -22,7 +22,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import looks
+from nova_diskplacer.host import jobs
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 from nova_diskplacer.placement import traits
@@ -324,7 +324,7 @@ class Reconciler:
 
 def _look_again(disk: discover.Disk) -> discover.Disk:
     root = os.path.dirname(disk.path)
-    seen = discover.inspect(root, disk.uuid, patience=looks.LATE)
+    seen = discover.inspect(root, disk.uuid, patience=jobs.LATE)
     if seen.late:
         # what is not newer than the provider must not be written to it
         raise exception.Conflict(f'disk {disk.uuid} does not answer in time')

@@ -25,6 +25,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.agent import numa_pinning
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import usage
 from nova_diskplacer.host import cpus
 from nova_diskplacer.host import libvirt_domains
 from nova_diskplacer.host import nova_conf
@@ -78,7 +79,7 @@ class Affinity:
         host = cpus.read()
         used: dict[str, list[discover.Disk]] = {}
         by_uuid = {disk.uuid: disk for disk in disks}
-        for uuid, there in libvirt_domains.on_disks(servers, disks).items():
+        for uuid, there in usage.on_disks(servers, disks).items():
             for server in there:
                 used.setdefault(server.uuid, []).append(by_uuid[uuid])
         found = []

@@ -29,17 +29,10 @@ How many servers have a profile, and in which order they came, does not matter.
 import collections.abc
 from typing import Any
 
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.profiles import catalogue
 
-SCHEDULER = 'scheduler'
-_REQUESTS = 'nr_requests'
-_WBT = 'wbt_lat_usec'
-_TOGETHER = ('schedulers', _REQUESTS, _WBT)
-_ALONE = ('max_sectors_kb', 'read_ahead_kb', 'nomerges', 'rq_affinity')
-
-# Attributes of a queue in sysfs, in the order to write them: a new scheduler
-# resets those after it, and a new max_sectors_kb resets read_ahead_kb.
-SETTINGS = (SCHEDULER, _REQUESTS, _WBT, *_ALONE)
+_TOGETHER = ('schedulers', block_queue.REQUESTS, block_queue.WBT)
 
 NONE = 'none'
 
@@ -50,8 +43,6 @@ _NO_WBT = 'bfq'
 # if that is less: with fewer there would be nothing to sort.
 _DEPTH = 128
 
-Values = collections.abc.Mapping[str, str]
-
 
 def merge(
     profiles: collections.abc.Iterable[catalogue.Profile], medium: str
@@ -60,7 +51,7 @@ def merge(
     ranked = sorted(profiles, key=lambda one: (-one.priority, one.name))
     queues = [one.queue[medium] for one in ranked if medium in one.queue]
     wanted: dict[str, Any] = {}
-    for group in (_TOGETHER, *((name,) for name in _ALONE)):
+    for group in (_TOGETHER, *((name,) for name in block_queue.ALONE)):
         for queue in queues:
             values = {name: getattr(queue, name) for name in group}
             if any(value not in (None, ()) for value in values.values()):
@@ -71,7 +62,7 @@ def merge(
 
 def target(
     wanted: catalogue.Queue,
-    originals: Values,
+    originals: block_queue.Values,
     schedulers: collections.abc.Container[str],
     depth: int | None,
 ) -> dict[str, str]:
@@ -84,18 +75,25 @@ def target(
     """
     values = dict(originals)
     for scheduler in wanted.schedulers:
-        if SCHEDULER in originals and scheduler in schedulers:
-            values[SCHEDULER] = scheduler
+        if block_queue.SCHEDULER in originals and scheduler in schedulers:
+            values[block_queue.SCHEDULER] = scheduler
             break
-    if values.get(SCHEDULER) != originals.get(SCHEDULER):
-        if _WBT in values and values[SCHEDULER] == _NO_WBT:
-            values[_WBT] = '0'
-        if _REQUESTS in values and depth is not None:
+    if values.get(block_queue.SCHEDULER) != originals.get(
+        block_queue.SCHEDULER
+    ):
+        if (
+            block_queue.WBT in values
+            and values[block_queue.SCHEDULER] == _NO_WBT
+        ):
+            values[block_queue.WBT] = '0'
+        if block_queue.REQUESTS in values and depth is not None:
             given = (
-                depth if values[SCHEDULER] == NONE else 2 * min(depth, _DEPTH)
+                depth
+                if values[block_queue.SCHEDULER] == NONE
+                else 2 * min(depth, _DEPTH)
             )
-            values[_REQUESTS] = str(given)
-    for name in SETTINGS[1:]:
+            values[block_queue.REQUESTS] = str(given)
+    for name in block_queue.SETTINGS[1:]:
         value = getattr(wanted, name)
         if value is not None and name in originals:
             values[name] = str(value)

@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import usage
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_domains
 from nova_diskplacer.host import saved_settings
@@ -75,7 +76,7 @@ class Tuner:
         :raises DiskError: the saved originals cannot be read.
         """
         running = [server for server in servers if server.running]
-        by_disk = libvirt_domains.on_disks(running, disks)
+        by_disk = usage.on_disks(running, disks)
         saved = set(self._originals.uuids())
         for disk in disks:
             saved.discard(disk.uuid)
@@ -213,15 +214,13 @@ class Tuner:
         self, seen: block_queue.Queue, wanted: catalogue.Queue
     ) -> block_queue.Queue:
         """Try schedulers that the kernel may have as modules, once each."""
-        if queue_policy.SCHEDULER not in seen.values:
+        if block_queue.SCHEDULER not in seen.values:
             return seen
         for name in queue_policy.unlisted(wanted, seen.schedulers):
             if name not in self._tried:
                 self._tried.add(name)
                 try:
-                    block_queue.write(
-                        seen.device, queue_policy.SCHEDULER, name
-                    )
+                    block_queue.write(seen.device, block_queue.SCHEDULER, name)
                 except OSError as error:
                     LOG.info(
                         'The kernel has no I/O scheduler %s (%s).', name, error
@@ -233,7 +232,7 @@ class Tuner:
     def _bring(
         self,
         seen: block_queue.Queue,
-        wanted: queue_policy.Values,
+        wanted: block_queue.Values,
         reason: str,
     ) -> bool:
         """Make a queue's values the wanted ones; returns whether they are.
@@ -245,7 +244,7 @@ class Tuner:
         outcomes = self._outcomes.setdefault(key, {})
         for _ in range(_PASSES):
             changed = False
-            for name in queue_policy.SETTINGS:
+            for name in block_queue.SETTINGS:
                 if name not in wanted or name not in seen.values:
                     continue
                 now, value = seen.values[name], wanted[name]
@@ -260,7 +259,7 @@ class Tuner:
                     continue
                 changed = True
                 seen = self._write(seen, name, value, reason)
-                if name == queue_policy.SCHEDULER:
+                if name == block_queue.SCHEDULER:
                     # another one may take what this one has refused
                     outcomes.clear()
                 outcomes[name, value] = seen.values.get(name)

@@ -28,13 +28,14 @@ from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import measure
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks import looks
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import fstab
+from nova_diskplacer.host import jobs
 
 #: Entry points that add commands, given argparse's subparsers.
 COMMANDS = 'nova_diskplacer.cmd.disk'
@@ -232,9 +233,9 @@ def _discover(disk_root: str) -> list[discover.Disk]:
 
 def _model(disk_root: str, uuid: str) -> io_model.Model | None:
     """Return the model of a disk, None if it is not known."""
-    job = looks.Job(lambda: io_model.load(disk_root, uuid))
+    job = jobs.Job(lambda: io_model.load(disk_root, uuid))
     try:
-        return job.result() if job.wait(looks.LATE) else None
+        return job.result() if job.wait(jobs.LATE) else None
     except exception.DiskError:
         return None
 
@@ -309,7 +310,7 @@ def _fields(disk: discover.Disk) -> dict[str, Any]:
     }
 
 
-def _vdisk_fields(vdisk: vdisks.VDisk) -> dict[str, Any]:
+def _vdisk_fields(vdisk: VDisk) -> dict[str, Any]:
     return {
         **dataclasses.asdict(vdisk),
         'size_gb': vdisk.size_gb,
@@ -317,7 +318,7 @@ def _vdisk_fields(vdisk: vdisks.VDisk) -> dict[str, Any]:
     }
 
 
-def _kind(vdisk: vdisks.VDisk) -> str:
+def _kind(vdisk: VDisk) -> str:
     if not vdisk.volume_id:
         return 'unmanaged'
     return 'snapshot' if vdisk.is_snapshot else 'volume'

@@ -29,6 +29,7 @@ from oslo_config import cfg
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
@@ -161,7 +162,7 @@ def check_unused(uri: str, disks: list[discover.Disk]) -> None:
     running = [
         server for server in libvirt_domains.domains(uri) if server.running
     ]
-    for uuid, servers in libvirt_domains.on_disks(running, held).items():
+    for uuid, servers in usage.on_disks(running, held).items():
         names = ', '.join(server.uuid for server in servers)
         raise exception.DiskError(
             f'disk {uuid} has vdisks of running servers, {names}: they would '

@@ -35,7 +35,10 @@ from nova_diskplacer.disks import looks
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks as vdisks_
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
+from nova_diskplacer.host import jobs
 from nova_diskplacer.host import sysfs
 
 LOG = logging.getLogger(__name__)
@@ -96,23 +99,21 @@ class Disk:
     total_gb: int
     mbps: int
     health: str
-    vdisks: tuple[vdisks_.VDisk, ...]
+    vdisks: tuple[VDisk, ...]
     late: bool = False
 
     @property
     def free_gb(self) -> int:
         """GiB that new vdisks may fill when all others are filled."""
         taken = sum(vdisk.size_gb for vdisk in self.vdisks)
-        return max(
-            0, min(self.free_bytes // vdisks_.GIB, self.total_gb - taken)
-        )
+        return max(0, min(self.free_bytes // GIB, self.total_gb - taken))
 
 
 def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
     """Return the disks under ``disk_root``, sorted by UUID.
 
     A disk that cannot be read is listed as missing; it spoils no other. One
-    that does not answer within ``looks.LATE`` seconds is listed as it was
+    that does not answer within ``jobs.LATE`` seconds is listed as it was
     seen last, and from ``looks.HUNG`` seconds on, or if it was never seen, as
     hung.
 
@@ -128,7 +129,7 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
         if _is_uuid(name) and kind in (None, kind_of(disk_root, name))
     ]
     begun = [(name, look, look.begin()) for name, look in asked]
-    ends = time.monotonic() + looks.LATE
+    ends = time.monotonic() + jobs.LATE
     return [
         _seen(look)
         if look.ended(number, max(0.0, ends - time.monotonic()))
@@ -149,13 +150,13 @@ def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
     What is returned is newer than the call, unless the disk is hung or late.
 
     :param patience: seconds to wait for its answer, after which the disk is
-        late: at most ``looks.LATE``, or as long as it takes.
+        late: at most ``jobs.LATE``, or as long as it takes.
     :raises DiskError: ``uuid`` is not the canonical form of a UUID.
     """
     look = _look(disk_root, uuid)
     number = look.begin()
-    while not look.ended(number, min(looks.LATE, patience)):
-        if patience <= looks.LATE or look.waiting >= looks.HUNG:
+    while not look.ended(number, min(jobs.LATE, patience)):
+        if patience <= jobs.LATE or look.waiting >= looks.HUNG:
             return _unanswered(disk_root, uuid, look)
     return _seen(look)
 

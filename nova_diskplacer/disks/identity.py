@@ -23,6 +23,7 @@ import uuid as uuidlib
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.host import files
+from nova_diskplacer.host import sysfs
 
 FILE = '.diskplacer.json'
 VERSION = 1
@@ -81,3 +82,10 @@ def write(disk: str, identity: Identity) -> None:
     fields = {'version': VERSION, **dataclasses.asdict(identity)}
     path = os.path.join(disk, FILE)
     files.replace(path, json.dumps(fields) + '\n', durable=True)
+
+
+def medium(block: sysfs.Block) -> str | None:
+    """Return the medium of a device, hdd or ssd; None if it is not known."""
+    if not block.device:
+        return None
+    return flavor.HDD if block.rotational else flavor.SSD

@@ -28,9 +28,7 @@ from typing import Generic
 from typing import TypeVar
 
 from nova_diskplacer import exception
-
-#: Seconds after which nobody waits any longer who looks at other disks too.
-LATE = 1.0
+from nova_diskplacer.host import jobs
 
 #: Seconds without an answer after which a disk is held to hang. A disk that
 #: repeats a failed read by itself for as long as disks for servers do has
@@ -38,35 +36,6 @@ LATE = 1.0
 HUNG = 10.0
 
 _Result = TypeVar('_Result')
-
-
-class Job(Generic[_Result]):
-    """Does something in a thread of its own, which is begun at once."""
-
-    def __init__(self, work: collections.abc.Callable[[], _Result]) -> None:
-        self._work = work
-        self._done = threading.Event()
-        self._result: _Result
-        self._error: BaseException | None = None
-        # one that hangs must not keep the process from ending
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait until it is done; False if it is not by then."""
-        return self._done.wait(seconds)
-
-    def result(self) -> _Result:
-        """Return the result of what is done, or raise what it raised."""
-        if self._error is not None:
-            raise self._error
-        return self._result
-
-    def _run(self) -> None:
-        try:
-            self._result = self._work()
-        except BaseException as error:  # noqa: BLE001 result() raises it
-            self._error = error
-        self._done.set()
 
 
 class Look(Generic[_Result]):
@@ -163,10 +132,10 @@ def work_on(
     """
     number = look.begin()
     _refuse_hung(look, what)
-    while not look.ended(number, LATE):
+    while not look.ended(number, jobs.LATE):
         _refuse_hung(look, what)
-    job = Job(work)
-    while not job.wait(LATE):
+    job = jobs.Job(work)
+    while not job.wait(jobs.LATE):
         look.begin()
         _refuse_hung(look, what)
     return job.result()

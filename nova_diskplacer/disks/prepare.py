@@ -184,7 +184,11 @@ def _identify(
 ) -> None:
     known = identity.read(path)
     if medium is None:
-        medium = known.medium if known else sysfs.of_filesystem(path).medium
+        medium = (
+            known.medium
+            if known
+            else identity.medium(sysfs.of_filesystem(path))
+        )
     if medium is None:
         raise exception.DiskError(
             f'{path} has no block device of its own that tells its medium: '

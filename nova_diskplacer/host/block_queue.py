@@ -12,13 +12,25 @@
 
 """The request queue of a disk, in sysfs: found, read and written."""
 
+import collections.abc
 import dataclasses
 import os
 import re
 
 from nova_diskplacer import exception
-from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.host import sysfs
+
+SCHEDULER = 'scheduler'
+REQUESTS = 'nr_requests'
+WBT = 'wbt_lat_usec'
+#: settings that depend on no other
+ALONE = ('max_sectors_kb', 'read_ahead_kb', 'nomerges', 'rq_affinity')
+
+# Attributes of a queue in sysfs, in the order to write them: a new scheduler
+# resets those after it, and a new max_sectors_kb resets read_ahead_kb.
+SETTINGS = (SCHEDULER, REQUESTS, WBT, *ALONE)
+
+Values = collections.abc.Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +48,7 @@ class Queue:
     sequence: str
     schedulers: tuple[str, ...]
     depth: int | None
-    values: queue_policy.Values
+    values: Values
 
 
 def serving(device: str, sys: str = sysfs.SYS) -> str:
@@ -96,14 +108,14 @@ def read(device: str, sys: str = sysfs.SYS) -> Queue:
     path = _real(device, sys)
     os.stat(f'{path}/queue')
     values = {}
-    for setting in queue_policy.SETTINGS:
+    for setting in SETTINGS:
         text = _text(f'{path}/queue/{setting}')
         if text is not None:
             values[setting] = text
-    listed = values.pop(queue_policy.SCHEDULER, '')
+    listed = values.pop(SCHEDULER, '')
     chosen = re.search(r'\[(.+?)\]', listed)
     if chosen:
-        values[queue_policy.SCHEDULER] = chosen[1]
+        values[SCHEDULER] = chosen[1]
     depth = _text(f'{path}/mq/0/nr_tags')
     return Queue(
         device,

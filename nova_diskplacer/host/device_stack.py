@@ -15,12 +15,12 @@
 import os
 
 from nova_diskplacer.host import sysfs
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.host.devices import Device
 
 _VOLUME = 'LVM-'
 
 
-def tops(device: sample.Device, sys: str = sysfs.SYS) -> dict[str, bool]:
+def tops(device: Device, sys: str = sysfs.SYS) -> dict[str, bool]:
     """Return the devices that requests for a disk are submitted to.
 
     These are the disk's device, its partition, or what is made of them and of

@@ -10,40 +10,22 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The block devices below prepared disks, as the kernel accounts for them."""
+"""The block device of a prepared disk."""
 
-import collections.abc
-import os
-
-from nova_diskplacer import exception
-from nova_diskplacer.disks import discover
-from nova_diskplacer.host import block_queue
-from nova_diskplacer.host import sysfs
-from nova_diskplacer.monitor import sample
+import dataclasses
 
 
-def find(
-    disks: collections.abc.Iterable[discover.Disk], sys: str = sysfs.SYS
-) -> tuple[dict[str, sample.Device], dict[str, str]]:
-    """Return the device of each disk that has one, and why others have none.
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """The block device whose queue serves a prepared disk alone.
 
-    Both are by the disk's UUID.
+    ``uuid`` is the disk's, ``name`` the device's (``sda``), ``number`` is
+    ``major:minor``. ``mbps`` is what the disk is known to give, in MB/s
+    (10^6 bytes), 0 if that is not known.
     """
-    found, missing = {}, {}
-    for disk in disks:
-        if disk.health in discover.UNSEEN and not disk.device:
-            missing[disk.uuid] = f'the disk is {disk.health}'
-            continue
-        try:
-            found[disk.uuid] = _device(disk, sys)
-        except (exception.DiskError, OSError) as error:
-            missing[disk.uuid] = str(error)
-    return found, missing
 
-
-def _device(disk: discover.Disk, sys: str) -> sample.Device:
-    name = block_queue.serving(disk.device, sys)
-    number = block_queue.number(name, sys)
-    major, minor = number.split(':')
-    block = sysfs.of_number(os.makedev(int(major), int(minor)), sys)
-    return sample.Device(disk.uuid, name, number, block.rotational, disk.mbps)
+    uuid: str
+    name: str
+    number: str
+    rotational: bool
+    mbps: int = 0

@@ -19,16 +19,12 @@ domain, so that no API has to be asked.
 import collections.abc
 import dataclasses
 import functools
-import os
 import xml.etree.ElementTree  # noqa: S405
 from typing import Any
 
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
-from nova_diskplacer.disks.lvm import groups
 
 LOG = logging.getLogger(__name__)
 
@@ -145,49 +141,6 @@ def parse(text: str, running: bool) -> Domain | None:
         number=int(number) if number else None,
         project='' if owner is None else owner.get('uuid', ''),
     )
-
-
-def placed(
-    servers: collections.abc.Iterable[Domain],
-    disks: collections.abc.Iterable[discover.Disk],
-) -> collections.abc.Iterator[tuple[Domain, str, str]]:
-    """Yield each vdisk that a server has: server, path, UUID of its disk."""
-    homes = {}
-    for disk in disks:
-        # the entry of a disk with LVM links to where udev lists its volumes
-        inside = '' if groups.is_entry(disk.path) else vdisks.DIRECTORY
-        home = os.path.join(os.path.realpath(disk.path), inside)
-        homes[os.path.normpath(home)] = disk.uuid
-    for server in servers:
-        for path in server.vdisks:
-            home = _home(path)
-            if home in homes:
-                yield server, path, homes[home]
-
-
-def _home(path: str) -> str:
-    """Return the real path of the directory of a vdisk.
-
-    The directory itself is not looked at: it is on a disk, which may hang,
-    and what leads to it is not.
-    """
-    parent, name = os.path.split(os.path.dirname(path))
-    return os.path.join(os.path.realpath(parent), name)
-
-
-def on_disks(
-    servers: collections.abc.Iterable[Domain],
-    disks: collections.abc.Iterable[discover.Disk],
-) -> dict[str, list[Domain]]:
-    """Return the servers that have vdisks on each disk, by its UUID.
-
-    A disk without any is left out. A server is there once for a disk,
-    however many vdisks it has on it.
-    """
-    found: dict[str, dict[str, Domain]] = {}
-    for server, _, disk in placed(servers, disks):
-        found.setdefault(disk, {})[server.uuid] = server
-    return {disk: list(by_uuid.values()) for disk, by_uuid in found.items()}
 
 
 @functools.cache

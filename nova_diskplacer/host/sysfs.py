@@ -16,13 +16,12 @@ import dataclasses
 import errno
 import os
 
-from nova_diskplacer import flavor
-from nova_diskplacer.disks import looks
+from nova_diskplacer.host import jobs
 
 SYS = '/sys'
 
 # Writes that have not ended, by what they are about.
-_pending: dict[str, looks.Job[None]] = {}
+_pending: dict[str, jobs.Job[None]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,13 +33,6 @@ class Block:
     rotational: bool = False
     numa_node: int | None = None
     read_only: bool = False
-
-    @property
-    def medium(self) -> str | None:
-        """The medium, hdd or ssd; None if the device is not known."""
-        if not self.device:
-            return None
-        return flavor.HDD if self.rotational else flavor.SSD
 
 
 def of_filesystem(path: str, sys: str = SYS) -> Block:
@@ -109,8 +101,8 @@ def change(device: str, path: str, text: str) -> None:
         raise TimeoutError(
             errno.ETIMEDOUT, f'the device hangs, and {path} is left alone'
         )
-    _pending[device] = job = looks.Job(lambda: write(path, text))
-    if not job.wait(looks.LATE):
+    _pending[device] = job = jobs.Job(lambda: write(path, text))
+    if not job.wait(jobs.LATE):
         raise TimeoutError(errno.ETIMEDOUT, f'{path}: the device hangs')
     _pending.pop(device, None)
     job.result()

@@ -23,11 +23,11 @@ from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import sysfs
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import weight_file
-from nova_diskplacer.monitor import sample
 
 # For all devices without a weight of their own, as if they were a disk.
-REST = sample.Device(weight_file.DEFAULT, '', weight_file.DEFAULT, False)
+REST = Device(weight_file.DEFAULT, '', weight_file.DEFAULT, False)
 
 # The cgroup, the disk, or what honoured weights on it has gone: so have they.
 _GONE = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP)
@@ -80,7 +80,7 @@ class Changes:
             self._originals.uuids(), key=lambda uuid: (uuid != REST.uuid, uuid)
         )
 
-    def look(self, device: sample.Device) -> None:
+    def look(self, device: Device) -> None:
         """See what is changed on a disk, which must be done before all else.
 
         :raises DiskError: what was there before is not known.

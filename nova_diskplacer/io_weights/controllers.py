@@ -22,7 +22,7 @@ import os
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import sysfs
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.host.devices import Device
 
 BFQ = 'bfq'
 IO_COST = 'io.cost'
@@ -60,7 +60,7 @@ BY_IO_COST = Controller(IO_COST, _LOWEST, _DEFAULT, _IO_WEIGHT)
 
 
 def honoured(
-    device: sample.Device,
+    device: Device,
     hierarchy: cgroups.Hierarchy,
     choice: str,
     sys: str = sysfs.SYS,
@@ -96,7 +96,7 @@ def honoured(
     return BY_IO_COST
 
 
-def chosen(device: sample.Device, choice: str, sys: str = sysfs.SYS) -> str:
+def chosen(device: Device, choice: str, sys: str = sysfs.SYS) -> str:
     """Return the name of the controller that is to honour weights on a disk.
 
     :param choice: ``[diskplacer_weights] controller``.
@@ -150,7 +150,7 @@ def _with_io_cost(hierarchy: cgroups.Hierarchy) -> set[str]:
 
 
 def _check_io_cost(
-    device: sample.Device, hierarchy: cgroups.Hierarchy, scheduler: str
+    device: Device, hierarchy: cgroups.Hierarchy, scheduler: str
 ) -> None:
     try:
         enabled = _with_io_cost(hierarchy)
@@ -169,7 +169,7 @@ def _check_io_cost(
         )
 
 
-def _lacks(device: sample.Device, scheduler: str) -> str:
+def _lacks(device: Device, scheduler: str) -> str:
     return f'the I/O scheduler of {device.name} is {scheduler}, not bfq,'
 
 

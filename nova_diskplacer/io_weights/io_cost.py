@@ -30,6 +30,7 @@ from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import sysfs
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import io_cost_model
 from nova_diskplacer.monitor import sample
 
@@ -72,7 +73,7 @@ class IOCost:
         self._counts: dict[str, int] = {}
         self._told: set[str] = set()
 
-    def enable(self, device: sample.Device, model: io_model.Model) -> None:
+    def enable(self, device: Device, model: io_model.Model) -> None:
         """Have io.cost share a disk, by its model as corrected; repeatable.
 
         :raises ContentionError: the kernel has no io.cost, or refuses.
@@ -191,7 +192,7 @@ class IOCost:
             )
         return self._hierarchy.root
 
-    def _save(self, root: str, device: sample.Device) -> None:
+    def _save(self, root: str, device: Device) -> None:
         """Save what is there, unless what is there is ours."""
         original = self._originals.load(device.uuid)
         if (

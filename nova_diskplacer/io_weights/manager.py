@@ -23,6 +23,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import looks
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import jobs
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers as controllers_
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import policy
@@ -145,9 +147,7 @@ class Weighing:
             if weight and not left_alone
         }
 
-    def _ask(
-        self, devices: collections.abc.Mapping[str, sample.Device]
-    ) -> None:
+    def _ask(self, devices: collections.abc.Mapping[str, Device]) -> None:
         """Find out what honours weights on disks; enable it if need be."""
         if self._on:
             self._io_cost.keep(devices)
@@ -163,7 +163,7 @@ class Weighing:
                 LOG.error('I/O weights do nothing on disk %s: %s', uuid, why)
         self._controllers, self._refusals = found, refusals
 
-    def _controller(self, device: sample.Device) -> controllers_.Controller:
+    def _controller(self, device: Device) -> controllers_.Controller:
         choice = self._conf.diskplacer_weights.controller
         name = controllers_.chosen(device, choice)
         if name == controllers_.BFQ or self._hierarchy.version == 1:
@@ -188,6 +188,6 @@ class Weighing:
                 ),
             )
             # of a disk that hangs what was read before is good enough
-            if look.ended(look.begin(), looks.LATE):
+            if look.ended(look.begin(), jobs.LATE):
                 self._models[uuid] = look.seen
         return self._models.get(uuid)

@@ -29,6 +29,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import sysfs
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import changes
 from nova_diskplacer.io_weights import controllers as honouring
 from nova_diskplacer.monitor import sample
@@ -79,7 +80,7 @@ class Weights:
         self,
         wanted: collections.abc.Mapping[sample.Pair, int],
         consumers: collections.abc.Iterable[sample.Consumer],
-        devices: collections.abc.Mapping[str, sample.Device],
+        devices: collections.abc.Mapping[str, Device],
         controllers: collections.abc.Mapping[str, honouring.Controller],
     ) -> dict[sample.Pair, str]:
         """Have these weights in force and no others; repeatable.
@@ -154,7 +155,7 @@ class Weights:
 
     def _begin(
         self,
-        device: sample.Device,
+        device: Device,
         targets: _Targets,
         lowered: collections.abc.Collection[str],
         errors: _Errors,
@@ -235,7 +236,7 @@ class Weights:
     def _unused(
         self,
         consumers: collections.abc.Iterable[sample.Consumer],
-        devices: collections.abc.Mapping[str, sample.Device],
+        devices: collections.abc.Mapping[str, Device],
         controllers: collections.abc.Mapping[str, honouring.Controller],
     ) -> str | None:
         """Return the file of the weight that virsh shows of a domain.
@@ -279,7 +280,7 @@ def _where(uuid: str) -> str:
 def _targets(
     wanted: collections.abc.Mapping[sample.Pair, int],
     consumers: collections.abc.Iterable[sample.Consumer],
-    devices: collections.abc.Mapping[str, sample.Device],
+    devices: collections.abc.Mapping[str, Device],
     controllers: collections.abc.Mapping[str, honouring.Controller],
     errors: dict[sample.Pair, str],
 ) -> dict[str, _Targets]:

@@ -17,7 +17,7 @@ import collections.abc
 from oslo_log import log as logging
 
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.host.devices import Device
 
 LOG = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Counting:
         self._needed = hierarchy.version == 1
         self._complaints: dict[str, str] = {}
 
-    def keep(self, devices: collections.abc.Iterable[sample.Device]) -> None:
+    def keep(self, devices: collections.abc.Iterable[Device]) -> None:
         """Have what is done on these devices counted; repeatable.
 
         A device where that fails is logged once and spoils no other.
@@ -57,7 +57,7 @@ class Counting:
                         said,
                     )
 
-    def _keep(self, device: sample.Device) -> None:
+    def _keep(self, device: Device) -> None:
         """Give the root a limit of 0, which is none, unless it has one."""
         with open(self._path, encoding='ascii') as stream:
             limited = {line.split()[0] for line in stream}

@@ -22,8 +22,8 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.disks import looks
 from nova_diskplacer.host import json_store
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_warnings
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import smart
 
 LOG = logging.getLogger(__name__)
@@ -60,9 +60,7 @@ class Health:
         self._silent: dict[str, str] = {}
         self._looks: dict[str, looks.Look[_Answer]] = {}
 
-    def look(
-        self, devices: collections.abc.Mapping[str, sample.Device]
-    ) -> None:
+    def look(self, devices: collections.abc.Mapping[str, Device]) -> None:
         """Ask all disks at once, which takes as long as the slowest of them.
 
         One that hangs is asked no second time before it has answered.
@@ -90,7 +88,7 @@ class Health:
     def _look(self, name: str) -> looks.Look[_Answer]:
         return self._looks.setdefault(name, looks.Look(lambda: _ask(name)))
 
-    def _take(self, device: sample.Device, answer: _Answer) -> None:
+    def _take(self, device: Device, answer: _Answer) -> None:
         """Judge a disk by its answer, or by what the kernel has counted."""
         if isinstance(answer, str):
             self._tell(device.uuid, answer)
@@ -120,9 +118,7 @@ class Health:
             self._silent[uuid] = text
             LOG.info('%s', text)
 
-    def _judge(
-        self, device: sample.Device, report: smart.Report, now: float
-    ) -> None:
+    def _judge(self, device: Device, report: smart.Report, now: float) -> None:
         uuid, name, most = device.uuid, device.name, self._hottest
         degrees = report.temperature
         if degrees is None:

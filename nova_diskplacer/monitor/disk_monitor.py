@@ -24,6 +24,7 @@ from oslo_config import cfg
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import json_store
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import baseline
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_warnings
@@ -48,7 +49,7 @@ _ENDS = 0.9
 class _Disk:
     """What is kept of a disk from one look to the next."""
 
-    device: sample.Device
+    device: Device
     depth: int | None
     known: baseline.Performance
     counters: diskstats.Counters
@@ -88,7 +89,7 @@ class Hardware:
     def update(
         self,
         now: float,
-        devices: collections.abc.Mapping[str, sample.Device],
+        devices: collections.abc.Mapping[str, Device],
         round_: sample.Round,
     ) -> dict[str, sample.DiskState]:
         """Return the state of each disk, by its UUID.
@@ -131,7 +132,7 @@ class Hardware:
 
     def _meet(
         self,
-        device: sample.Device,
+        device: Device,
         counters: diskstats.Counters,
         cost: float | None,
         now: float,
@@ -217,7 +218,7 @@ class Hardware:
                 stays=now * _ENDS < least,
             )
 
-    def _recall(self, device: sample.Device) -> baseline.Performance:
+    def _recall(self, device: Device) -> baseline.Performance:
         fields = self._store.load(device.uuid)
         try:
             return baseline.from_fields(fields)
@@ -232,7 +233,7 @@ class Hardware:
         self._notices.forget(uuid)
 
 
-def _same(disk: _Disk, device: sample.Device) -> bool:
+def _same(disk: _Disk, device: Device) -> bool:
     return disk.device.number == device.number
 
 
@@ -270,7 +271,7 @@ class _Users:
         return dict(zip(self._uuids, counts.tolist(), strict=True))
 
 
-def _depth(device: sample.Device) -> int | None:
+def _depth(device: Device) -> int | None:
     try:
         return block_queue.read(device.name).depth
     except OSError:

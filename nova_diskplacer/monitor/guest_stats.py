@@ -23,6 +23,7 @@ from typing import Any
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import usage
 from nova_diskplacer.host import libvirt_domains
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import sample
@@ -107,7 +108,7 @@ class BlockStats:
         """
         homes = {
             (server.uuid, path): disk
-            for server, path, disk in libvirt_domains.placed(servers, disks)
+            for server, path, disk in usage.placed(servers, disks)
         }
         counted = read(self._uri)
         totals = accounts.values[:, :2].sum(axis=1).tolist()

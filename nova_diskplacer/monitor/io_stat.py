@@ -24,6 +24,7 @@ import numpy
 from oslo_log import log as logging
 
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import interpolated_counters
 from nova_diskplacer.monitor import io_files
@@ -79,7 +80,7 @@ class Accounts:
         # by key and cgroup, a descriptor for each form
         self._open: dict[tuple[str, str], list[int]] = {}
         weakref.finalize(self, _close_all, self._open)
-        self._devices: collections.abc.Mapping[str, sample.Device] = {}
+        self._devices: collections.abc.Mapping[str, Device] = {}
         # by key or UUID: not read before
         self._new: set[str] = set()
         # of the last read: whose the lines were, None if that changed since,
@@ -103,9 +104,7 @@ class Accounts:
         _make_room(len(self._forms) * len(self._wanted))
         self._begin()
 
-    def read(
-        self, devices: collections.abc.Mapping[str, sample.Device]
-    ) -> Counters:
+    def read(self, devices: collections.abc.Mapping[str, Device]) -> Counters:
         """Return what the tracked consumers have done on devices, by UUID.
 
         Cgroups that have gone are left out, until they are there again.
@@ -212,9 +211,7 @@ class Accounts:
                 dropped = True
         return dropped
 
-    def _watch(
-        self, devices: collections.abc.Mapping[str, sample.Device]
-    ) -> None:
+    def _watch(self, devices: collections.abc.Mapping[str, Device]) -> None:
         for uuid, device in devices.items():
             if self._devices.get(uuid) != device:
                 self._new.add(uuid)

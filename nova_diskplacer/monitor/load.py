@@ -14,8 +14,8 @@
 
 import math
 
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import diskstats
-from nova_diskplacer.monitor import sample
 
 
 def score(
@@ -33,7 +33,7 @@ def score(
 
 
 def saturation(
-    device: sample.Device,
+    device: Device,
     depth: int | None,
     done: diskstats.Counters,
     seconds: float,

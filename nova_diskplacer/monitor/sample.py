@@ -22,27 +22,13 @@ import dataclasses
 import numpy
 import numpy.typing
 
+from nova_diskplacer.host.devices import Device
+
 Pair = tuple[str, str]
 
 Integers = numpy.typing.NDArray[numpy.int64]
 Floats = numpy.typing.NDArray[numpy.float64]
 Booleans = numpy.typing.NDArray[numpy.bool_]
-
-
-@dataclasses.dataclass(frozen=True)
-class Device:
-    """The block device whose queue serves a prepared disk alone.
-
-    ``uuid`` is the disk's, ``name`` the device's (``sda``), ``number`` is
-    ``major:minor``. ``mbps`` is what the disk is known to give, in MB/s
-    (10^6 bytes), 0 if that is not known.
-    """
-
-    uuid: str
-    name: str
-    number: str
-    rotational: bool
-    mbps: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

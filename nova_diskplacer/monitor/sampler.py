@@ -19,9 +19,10 @@ from oslo_config import cfg
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import devices as devices_
 from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import consumers as consumers_
+from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import history
@@ -43,7 +44,7 @@ class Sight:
 
     round: sample.Round
     states: collections.abc.Mapping[str, sample.DiskState]
-    devices: collections.abc.Mapping[str, sample.Device]
+    devices: collections.abc.Mapping[str, Device]
     unwatched: collections.abc.Mapping[str, str]
     consumers: collections.abc.Mapping[str, sample.Consumer]
     counters: io_stat.Counters
@@ -69,7 +70,7 @@ class Watch:
         self._hardware = disk_monitor.Hardware(conf, self._hierarchy, known)
         self._round = 0
         self._known: object = None
-        self._devices: dict[str, sample.Device] = {}
+        self._devices: dict[str, Device] = {}
         self._unwatched: dict[str, str] = {}
         self._listed: object = None
         self._consumers: dict[str, sample.Consumer] = {}
@@ -110,7 +111,7 @@ class Watch:
         if known == self._known and self._round % _ROUNDS:
             return
         self._known = known
-        found, self._unwatched = devices_.find(disks)
+        found, self._unwatched = disk_devices.find(disks)
         if found != self._devices:
             self._devices = found
 

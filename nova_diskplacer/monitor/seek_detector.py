@@ -31,6 +31,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import device_stack
 from nova_diskplacer.host import tracefs
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import access_patterns
 from nova_diskplacer.monitor import sample as samples
 
@@ -65,7 +66,7 @@ class Inspector:
         self._held: dict[samples.Pair, float] = {}
         self._seekers: frozenset[samples.Pair] = frozenset()
         # the disks inspected of late, and when
-        self._looked: dict[samples.Device, float] = {}
+        self._looked: dict[Device, float] = {}
         with contextlib.suppress(exception.ContentionError):
             # what it cannot remove it says when it traces
             self._tracer.clean()
@@ -76,7 +77,7 @@ class Inspector:
 
     def inspect(
         self,
-        flagged: collections.abc.Collection[samples.Device],
+        flagged: collections.abc.Collection[Device],
         consumers: collections.abc.Iterable[samples.Consumer],
         round_: samples.Round,
     ) -> frozenset[samples.Pair]:
@@ -109,9 +110,9 @@ class Inspector:
 
     def _due(
         self,
-        flagged: collections.abc.Collection[samples.Device],
+        flagged: collections.abc.Collection[Device],
         now: float,
-    ) -> list[samples.Device]:
+    ) -> list[Device]:
         held = {uuid for _, uuid in self._held}
         self._looked = {
             device: at
@@ -127,7 +128,7 @@ class Inspector:
 
     def _sample(
         self,
-        due: list[samples.Device],
+        due: list[Device],
         consumers: collections.abc.Iterable[samples.Consumer],
     ) -> '_Sample':
         """Trace until there is no doubt, or for as long as it may take."""
@@ -237,7 +238,7 @@ class _Sample:
     """What was asked of disks, by whom."""
 
     def __init__(
-        self, disks: collections.abc.Iterable[samples.Device], owners: _Owners
+        self, disks: collections.abc.Iterable[Device], owners: _Owners
     ) -> None:
         self._owners = owners
         self._tops: dict[str, dict[str, bool]] = {}

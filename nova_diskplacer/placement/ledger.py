@@ -25,12 +25,12 @@ import numpy as np
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks as vdisks_
+from nova_diskplacer.disks.vdisk import VDisk
 
 # Figures by server or by disk.
 Figures = collections.abc.Mapping[str, int]
 Disks = collections.abc.Sequence[discover.Disk]
-VDisks = collections.abc.Iterable[vdisks_.VDisk]
+VDisks = collections.abc.Iterable[VDisk]
 
 
 def reserved_gb(vdisks: VDisks, claims: Figures) -> int:

@@ -25,7 +25,7 @@ import errno
 import os
 import stat
 
-GIB = 1 << 30
+from nova_diskplacer.disks.vdisk import GIB
 
 # What the filesystem may need for itself while vdisks are allocated.
 _SLACK = 64 << 20

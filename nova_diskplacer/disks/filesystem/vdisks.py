@@ -23,7 +23,6 @@ done, too, where the last step was that of a run that was killed.
 
 import collections.abc
 import contextlib
-import dataclasses
 import errno
 import fcntl
 import os
@@ -31,6 +30,8 @@ import time
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.filesystem import files
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.disks.vdisk import is_snapshot
 
 DIRECTORY = 'vdisks'
 
@@ -42,40 +43,8 @@ SNAPSHOT_MODE = 0o400
 # Prefix of what is no vdisk yet; no vdisk's name begins so.
 UNFINISHED = '.unfinished.'
 
-GIB = 1 << 30
-
 # Seconds between two attempts to take a directory that somebody else holds.
 _PAUSE = 0.02
-
-
-@dataclasses.dataclass(frozen=True)
-class VDisk:
-    """A vdisk; ``server_id`` is the server that it was bound for.
-
-    ``whole`` is False while it may hold bytes of others, lacks some of its
-    own, or is being deleted: nobody may use it then.
-    """
-
-    name: str
-    volume_id: str
-    server_id: str | None
-    size_bytes: int
-    whole: bool = True
-
-    @property
-    def size_gb(self) -> int:
-        """Size in GiB, rounded up."""
-        return -(-self.size_bytes // GIB)
-
-    @property
-    def is_snapshot(self) -> bool:
-        """Whether it is a Cinder snapshot; ``volume_id`` is then its id."""
-        return is_snapshot(self.name)
-
-
-def is_snapshot(name: str) -> bool:
-    """Tell whether a vdisk of this name is a Cinder snapshot."""
-    return name.startswith('snapshot-')
 
 
 def path(disk: str, name: str) -> str:

@@ -33,8 +33,9 @@ from typing import TypeVar
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import looks
-from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import devices as lvm_devices
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 
 TAG = 'diskplacer'
 UUID = 'diskplacer.uuid'
@@ -143,9 +144,9 @@ class Volume:
         return ''
 
     @property
-    def vdisk(self) -> vdisks.VDisk:
+    def vdisk(self) -> VDisk:
         """The vdisk that the volume is."""
-        return vdisks.VDisk(
+        return VDisk(
             self.name[1:] if self.name.startswith('_snapshot') else self.name,
             self.tag(VOLUME),
             self.tag(SERVER) or None,
@@ -223,10 +224,10 @@ class Group:
         """GiB that vdisks may fill, those that are there included."""
         held = sum(volume.size_bytes for volume in self.volumes)
         others = max(0, self.size_bytes - self.free_bytes - held)
-        return max(0, self.size_bytes - others - SLACK) // vdisks.GIB
+        return max(0, self.size_bytes - others - SLACK) // GIB
 
     @property
-    def vdisks(self) -> tuple[vdisks.VDisk, ...]:
+    def vdisks(self) -> tuple[VDisk, ...]:
         """The vdisks in it, sorted by name."""
         found = (volume.vdisk for volume in self.volumes)
         return tuple(sorted(found, key=lambda vdisk: vdisk.name))

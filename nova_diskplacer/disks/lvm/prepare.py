@@ -189,7 +189,7 @@ def _let_in(device: str) -> None:
 
 def _create(device: str, medium: str | None, mbps: int | None) -> str:
     if medium is None:
-        medium = sysfs.of_device(device).medium
+        medium = identity.medium(sysfs.of_device(device))
     if medium is None:
         raise exception.DiskError(
             f'{device} does not tell its medium: give --medium'

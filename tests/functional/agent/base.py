@@ -36,11 +36,11 @@ from nova_diskplacer import conf as options
 from nova_diskplacer import reports
 from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 
 NODE = 'compute-1.example.org'
-GIB = vdisks.GIB
 
 # Seconds until something must have happened, on a busy machine.
 PATIENCE = 200
@@ -203,7 +203,7 @@ class Disks(fixtures.Fixture):
         self.change(
             uuid_,
             vdisks=tuple(
-                vdisks.VDisk(
+                VDisk(
                     f'volume-{number}',
                     str(uuid.uuid4()),
                     owner,

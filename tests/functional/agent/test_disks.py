@@ -18,6 +18,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
 from tests import loops
 from tests.functional.agent import base
 
@@ -68,7 +69,7 @@ class DisksTest(base.AgentTestCase):
         self.wait_for(lambda: self.health(disk.uuid) == 'ok')
         self.assertEqual((4, 0), self.placement.inventory(disk.uuid))
 
-        vdisks.create(disk.path, 'volume-1', '1', None, vdisks.GIB)
+        vdisks.create(disk.path, 'volume-1', '1', None, GIB)
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 1))
         vdisk = {
             'volume_id': '1',

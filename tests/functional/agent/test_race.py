@@ -19,7 +19,7 @@ import uuid
 from nova_diskplacer import exception
 from nova_diskplacer.agent import inventory as agent_inventory
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 from tests.functional.agent import base
@@ -62,9 +62,7 @@ class RaceTest(base.TestCase):
 
     def vdisk(self, server):
         volume = str(uuid.uuid4())
-        return vdisks.VDisk(
-            f'volume-{volume}', volume, server, SIZE_GB * base.GIB
-        )
+        return VDisk(f'volume-{volume}', volume, server, SIZE_GB * base.GIB)
 
     def bind_claimed(self, disk):
         """Claim a disk for a server and bind its vdisk; False if full."""

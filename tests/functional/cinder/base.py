@@ -44,6 +44,7 @@ from nova_diskplacer.agent import inventory
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.placement import client as placement_client
 from tests import loops
 from tests.functional.cinder import stubs
@@ -90,7 +91,7 @@ class Host:
     def fill(self, uuid, size_gb):
         """Have somebody else's vdisk take GiB of a disk."""
         path = os.path.join(self.root, uuid)
-        vdisks.create(path, 'theirs', '', None, size_gb * vdisks.GIB)
+        vdisks.create(path, 'theirs', '', None, size_gb * GIB)
 
     def reserved(self):
         """Return the reserved GiB of each disk in Placement."""

@@ -20,6 +20,7 @@ from cinder.volume import driver
 
 from cinder_vdisk_mapper import conf
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
 from tests.functional.cinder import base
 from tests.functional.cinder import test_snapshots
 
@@ -147,11 +148,11 @@ class HostTestCase(MigrationTestCase):
         where = self.where(volume)
         name = f'volume-{volume["id"]}'
         root = os.path.join(self.host.root, self.ssd)
-        vdisks.create(root, name, volume['id'], None, vdisks.GIB)
+        vdisks.create(root, name, volume['id'], None, GIB)
         self.volume[0].stop()
         self.volume[0] = self.start_backend('vdisk')
         self.assertEqual([where], self.disks_of(volume))
-        vdisks.create(root, name, volume['id'], None, vdisks.GIB)
+        vdisks.create(root, name, volume['id'], None, GIB)
         self.delete(volume)
         self.assertEqual({}, self.held())
 

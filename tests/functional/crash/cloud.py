@@ -58,13 +58,12 @@ from sqlalchemy import pool  # noqa: E402
 from cinder_vdisk_mapper.audit import auditor  # noqa: E402
 from nova_diskplacer.agent import inventory as agent_inventory  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
-from nova_diskplacer.disks.filesystem import vdisks  # noqa: E402
+from nova_diskplacer.disks.vdisk import GIB  # noqa: E402
 from nova_diskplacer.placement import client as placement_client  # noqa: E402
 from nova_diskplacer.placement import inventory  # noqa: E402
 from tests.functional.cinder import stubs  # noqa: E402
 from tests.functional.crash import commands  # noqa: E402
 
-GIB = vdisks.GIB
 MEDIA = ('hdd', 'ssd')
 PROJECT = str(uuid.UUID(int=1))
 USER = str(uuid.UUID(int=2))

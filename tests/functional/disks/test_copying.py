@@ -18,6 +18,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.filesystem import copying
 from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 from tests.functional.disks import base
 
 MIB = base.MIB
@@ -118,7 +119,7 @@ class RenameTestCase(base.VDiskTestCase):
 
     def assertManaged(self, name='volume-1', volume_id='1', mode=0o600):
         self.assertEqual(
-            (vdisks.VDisk(name, volume_id, None, 5),), vdisks.scan(self.disk)
+            (VDisk(name, volume_id, None, 5),), vdisks.scan(self.disk)
         )
         self.assertEqual(b'stray', self.content(name))
         status = os.stat(self.path(name))
@@ -142,7 +143,7 @@ class RenameTestCase(base.VDiskTestCase):
         self.create(mib=1)
         self.rename('volume-1', 'volume-2', '2')
         self.assertEqual(
-            (vdisks.VDisk('volume-2', '2', None, MIB),),
+            (VDisk('volume-2', '2', None, MIB),),
             vdisks.scan(self.disk),
         )
 

@@ -32,9 +32,8 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
 from tests import loops
-
-GIB = vdisks.GIB
 
 
 class Killed(BaseException):

@@ -22,6 +22,7 @@ from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 from tests import loops
 from tests.functional.disks import base
 
@@ -43,7 +44,7 @@ class SnapshotTestCase(base.VDiskTestCase):
         self.assertEqual(b'a' * 8 * MIB, self.content('snapshot-1'))
         self.assertEqual(b'b' * 8 * MIB, self.content())
         self.assertEqual(
-            vdisks.VDisk('snapshot-1', '1s', None, 8 * MIB),
+            VDisk('snapshot-1', '1s', None, 8 * MIB),
             vdisks.scan(self.disk)[0],
         )
         vdisks.delete(self.disk, 'snapshot-1')
@@ -160,7 +161,7 @@ class CloneTestCase(base.VDiskTestCase):
         )
         self.assertAllocated('volume-2')
         self.assertEqual(
-            vdisks.VDisk('volume-2', '2', None, 50 * MIB),
+            VDisk('volume-2', '2', None, 50 * MIB),
             vdisks.scan(self.disk)[1],
         )
 

@@ -23,6 +23,7 @@ import fixtures
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks import vdisk
 from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
@@ -37,7 +38,7 @@ BLOCK = 4096
 class SpaceTestCase(base.VDiskTestCase):
     def setUp(self):
         super().setUp()
-        for module in (space, vdisks):
+        for module in (discover, space, vdisk):
             patch = mock.patch.object(module, 'GIB', UNIT)
             patch.start()
             self.addCleanup(patch.stop)

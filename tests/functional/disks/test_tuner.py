@@ -108,7 +108,7 @@ class TunerTest(testtools.TestCase):
         return device
 
     def put_back(self, device, values):
-        for name in queue_policy.SETTINGS:
+        for name in block_queue.SETTINGS:
             if settings_of(device)[name] != values[name]:
                 block_queue.write(os.path.basename(device), name, values[name])
 

@@ -33,6 +33,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.agent import restore
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import sample
@@ -71,7 +72,7 @@ def configured(state_dir):
 def device_of(path):
     name = os.path.basename(path)
     number = pathlib.Path(f'/sys/block/{name}/dev').read_text().strip()
-    return sample.Device(UUID, name, number, rotational=False)
+    return Device(UUID, name, number, rotational=False)
 
 
 def consumer_of(cgroup):

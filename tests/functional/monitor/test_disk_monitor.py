@@ -21,6 +21,7 @@ import numpy
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import sample
@@ -36,7 +37,7 @@ ROUND = sample.Round(
 
 def device_of(node):
     number = os.stat(node).st_rdev
-    return sample.Device(
+    return Device(
         'disk',
         os.path.basename(node),
         f'{os.major(number)}:{os.minor(number)}',

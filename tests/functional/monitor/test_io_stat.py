@@ -27,6 +27,7 @@ import testtools
 from nova_diskplacer import exception
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import interpolated_counters
 from nova_diskplacer.monitor import io_stat
@@ -48,7 +49,7 @@ def accounted():
 def device_of(uuid, path):
     name = os.path.basename(path)
     with open(f'/sys/class/block/{name}/dev') as stream:
-        return sample.Device(uuid, name, stream.read().strip(), False)
+        return Device(uuid, name, stream.read().strip(), False)
 
 
 def opened(*made):

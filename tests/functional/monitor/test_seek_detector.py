@@ -26,6 +26,7 @@ import testtools
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import tracefs as host_tracefs
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import seek_detector
 from tests import configured
@@ -83,7 +84,7 @@ class SeekersTest(testtools.TestCase):
         loop = self.useFixture(loops.LoopDevice(size_gb=256))
         self.node = loop.device
         number = os.stat(self.node).st_rdev
-        self.disk = sample.Device(
+        self.disk = Device(
             'disk',
             os.path.basename(self.node),
             f'{os.major(number)}:{os.minor(number)}',

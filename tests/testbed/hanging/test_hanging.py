@@ -38,6 +38,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import looks
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.host import jobs
 from nova_diskplacer.monitor import metrics
 from tests import configured
 from tests.testbed import udev
@@ -151,7 +152,7 @@ class HangingTestCase(base.LVMTestCase):
         # whatever fails: nothing that uses the device ends while it hangs
         self.addCleanup(base.run, 'dmsetup', 'resume', NAME)
         base.run('dmsetup', 'suspend', '--noflush', '--nolockfs', NAME)
-        stuck = looks.Job(lambda: self.create(self.hanging, 'volume-stuck'))
+        stuck = jobs.Job(lambda: self.create(self.hanging, 'volume-stuck'))
         # at once: nobody has noticed yet
         times = [self.change_the_healthy_one('volume-1')]
         self.assertEqual('ok', self.healths()[self.healthy])
@@ -166,7 +167,7 @@ class HangingTestCase(base.LVMTestCase):
         )
         # no call keeps a thread of the helper
         calls = [
-            looks.Job(lambda: self.create(self.hanging, 'volume-more'))
+            jobs.Job(lambda: self.create(self.hanging, 'volume-more'))
             for _ in range(CALLS)
         ]
         times.append(self.change_the_healthy_one('volume-3'))
@@ -212,7 +213,7 @@ class HangingTestCase(base.LVMTestCase):
             self.backend.delete(self.healthy, name)
             return self.backend.disk(self.healthy).vdisks
 
-        job = looks.Job(change)
+        job = jobs.Job(change)
         self.assertTrue(job.wait(PATIENCE), f'{name} waits')
         self.assertEqual((), job.result())
         return time.monotonic() - began
@@ -227,7 +228,7 @@ class HangingTestCase(base.LVMTestCase):
         def work():
             disks = service.find(self.root)
             seen = inventory.settled(
-                discover.inspect(self.root, self.healthy, patience=looks.LATE)
+                discover.inspect(self.root, self.healthy, patience=jobs.LATE)
             )
             agent = io_loop.Rounds(self.conf, lambda: [], lambda: disks)
             agent.round()
@@ -242,7 +243,7 @@ class HangingTestCase(base.LVMTestCase):
 
         ends = time.monotonic() + PATIENCE
         while True:
-            job = looks.Job(work)
+            job = jobs.Job(work)
             self.assertTrue(job.wait(PATIENCE), 'the agent waits')
             disks, seen, figures = job.result()
             found = {disk.uuid: disk.health for disk in disks}
@@ -272,7 +273,7 @@ class HangingTestCase(base.LVMTestCase):
             text=True,
         )
         self.listing.append(process)
-        line = looks.Job(process.stdout.readline)
+        line = jobs.Job(process.stdout.readline)
         self.assertTrue(line.wait(PATIENCE), 'the command waits')
         self.assertEqual(healths, json.loads(line.result()))
 

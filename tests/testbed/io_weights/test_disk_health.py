@@ -20,8 +20,8 @@ import sys
 import fixtures
 import testtools
 
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import smart
 from tests import configured
 from tests import systemd
@@ -55,7 +55,7 @@ def device(bus):
         if disk.bus == bus
     )
     number = os.stat(link).st_rdev
-    return sample.Device(
+    return Device(
         bus,
         os.path.basename(os.path.realpath(link)),
         f'{os.major(number)}:{os.minor(number)}',

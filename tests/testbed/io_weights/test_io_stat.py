@@ -23,9 +23,9 @@ import testtools
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import devices
 from nova_diskplacer.host import libvirt_domains
 from nova_diskplacer.monitor import consumers
+from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import sample
@@ -71,7 +71,7 @@ class AccountingTestCase(testtools.TestCase):
         self.accounts = io_stat.Accounts(self.hierarchy)
 
     def devices(self, *disks):
-        found, missing = devices.find(disks)
+        found, missing = disk_devices.find(disks)
         self.assertEqual({}, missing)
         return found
 

@@ -38,8 +38,8 @@ from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.measure import tempspace
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import devices
 from nova_diskplacer.io_weights import io_cost
+from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import sample
 from tests import configured
@@ -226,7 +226,7 @@ class MeasureTest(testtools.TestCase):
 
     def _check_control(self, disk, model):
         hierarchy = cgroups.hierarchy()
-        found, missing = devices.find([disk])
+        found, missing = disk_devices.find([disk])
         self.assertEqual({}, missing)
         device = found[disk.uuid]
         with open(f'{hierarchy.root}/io.cost.qos') as stream:

@@ -28,6 +28,7 @@ import testtools
 
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import device_stack
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.monitor import disk_monitor
@@ -70,7 +71,7 @@ def device(index, rotational=True):
     write(f'/sys/block/{name}/queue/rotational', str(int(rotational)))
     with open(f'/sys/block/{name}/dev') as stream:
         number = stream.read().strip()
-    return sample.Device(UUID, name, number, rotational, mbps=20)
+    return Device(UUID, name, number, rotational, mbps=20)
 
 
 class Task(fixtures.Fixture):

@@ -26,11 +26,11 @@ from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import consumers
-from nova_diskplacer.monitor import sample
 from tests import configured
 from tests.testbed import hypervisor
 
@@ -65,7 +65,7 @@ class WeightsTestCase(testtools.TestCase):
     def device(cls, index):
         path = os.path.realpath(f'/dev/disk/by-id/virtio-disk{index}')
         number = os.stat(path).st_rdev
-        return sample.Device(
+        return Device(
             f'disk{index}',
             os.path.basename(path),
             f'{os.major(number)}:{os.minor(number)}',

@@ -17,11 +17,11 @@ import threading
 from unittest import mock
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.disks.vdisk import VDisk
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -297,7 +297,7 @@ class VolumesTestCase(base.LVMTestCase):
         def rename():
             volumes.rename(self.uuid, 'volume-2', 'unmanaged-2', '')
             self.assertIn(
-                vdisks.VDisk('unmanaged-2', '', None, 2 * SIZE),
+                VDisk('unmanaged-2', '', None, 2 * SIZE),
                 self.group().vdisks,
             )
 

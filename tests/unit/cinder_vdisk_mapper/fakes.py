@@ -17,11 +17,11 @@ import dataclasses
 
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from tests.unit.nova_diskplacer.disks import fakes
 
-GIB = vdisks.GIB
 PROJECT = 'project'
 
 
@@ -101,7 +101,7 @@ class Backend(base.Backend):
         self._set(
             disk,
             [
-                vdisks.VDisk(new_name, volume_id, None, vdisk.size_bytes)
+                VDisk(new_name, volume_id, None, vdisk.size_bytes)
                 if vdisk.name == name
                 else vdisk
                 for vdisk in self.known[disk].vdisks
@@ -122,7 +122,7 @@ class Backend(base.Backend):
                 if vdisk.volume_id != volume_id:
                     raise exception.DiskError(f'{name} is not yours')
                 return False
-        new = vdisks.VDisk(name, volume_id, server_id, size_gb * GIB)
+        new = VDisk(name, volume_id, server_id, size_gb * GIB)
         self._set(disk, (*held, new))
         self.changed()
         return True

@@ -19,7 +19,7 @@ from cinder.privsep import format_inspector
 from cinder.volume import volume_types
 
 from cinder_vdisk_mapper import records
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 from tests.unit.cinder_vdisk_mapper import test_driver
 from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
@@ -104,9 +104,7 @@ class VolumeTestCase(ManageTestCase):
 
     def test_whole_gib(self):
         reference = self.put()
-        self.driver.backend._set(
-            'a', [vdisks.VDisk('old', '', None, 10 * GIB - 512)]
-        )
+        self.driver.backend._set('a', [VDisk('old', '', None, 10 * GIB - 512)])
         self.assertEqual(
             10, self.driver.manage_existing_get_size(self.volume, reference)
         )

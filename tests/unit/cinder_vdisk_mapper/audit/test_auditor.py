@@ -26,13 +26,13 @@ from cinder_vdisk_mapper.audit import auditor
 from cinder_vdisk_mapper.audit import comparison
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
-GIB = vdisks.GIB
 SERVER = str(uuid.UUID(int=1000000))
 
 
@@ -147,7 +147,7 @@ class AuditorTestCase(testtools.TestCase):
             )
             for n in range(2 * number)
         ]
-        held = [vdisks.VDisk(one.vdisk, one.id, None, GIB) for one in records]
+        held = [VDisk(one.vdisk, one.id, None, GIB) for one in records]
         return self.host(records, {'d1': held[:number], 'd2': held[number:]})
 
     def effort(self, number):
@@ -179,13 +179,13 @@ class LockTestCase(AuditorTestCase):
         record = comparison.Record(
             id_, f'volume-{id_}', disk, 2, 'available', **fields
         )
-        return record, vdisks.VDisk(record.vdisk, id_, None, 2 * GIB)
+        return record, VDisk(record.vdisk, id_, None, 2 * GIB)
 
     def test_what_is_decided_under_the_lock(self):
         """All but the deletion of orphans is looked at and done locked."""
         unrecorded, there = self.volume(1, None)
         small, _ = self.volume(2)
-        short = vdisks.VDisk(small.vdisk, small.id, None, GIB)
+        short = VDisk(small.vdisk, small.id, None, GIB)
         twice, copy = self.volume(3)
         gone, orphan = self.volume(4, deleted=True)
         host = self.host(

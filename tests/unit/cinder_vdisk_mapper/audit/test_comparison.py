@@ -21,12 +21,11 @@ from hypothesis import strategies as st
 from cinder_vdisk_mapper.audit import comparison
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 from tests.unit.nova_diskplacer.disks import fakes
-
-GIB = vdisks.GIB
 
 ID, OTHER = (str(uuid.UUID(int=number)) for number in (1, 2))
 SERVER = str(uuid.UUID(int=100))
@@ -46,9 +45,7 @@ def snapshot(id_=ID, disk='d1', size_gb=2, **fields):
 
 def vdisk(id_=ID, kind='volume', size_gb=2, owner=None, server=None):
     """Return a vdisk of a volume or snapshot."""
-    return vdisks.VDisk(
-        f'{kind}-{id_}', owner or id_, server, int(size_gb * GIB)
-    )
+    return VDisk(f'{kind}-{id_}', owner or id_, server, int(size_gb * GIB))
 
 
 def offer(disk, claims=None, mbps=None):
@@ -186,7 +183,7 @@ class CompareTestCase(AuditTestCase):
 
     def test_foreign_and_unmanaged_are_left_alone(self):
         foreign = [
-            vdisks.VDisk(name, '', None, GIB)
+            VDisk(name, '', None, GIB)
             for name in (
                 'backup.raw',
                 f'unmanaged-{ID}',
@@ -512,7 +509,7 @@ records = st.builds(
 )
 held = st.lists(
     st.builds(
-        vdisks.VDisk,
+        VDisk,
         name=st.tuples(
             st.sampled_from(('volume', 'snapshot', 'unmanaged')),
             st.sampled_from(IDS),

@@ -26,8 +26,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import vdisks
-
-GIB = vdisks.GIB
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 
 
 class FilesystemTestCase(testtools.TestCase):
@@ -59,9 +59,7 @@ class FilesystemTestCase(testtools.TestCase):
 
     def test_life(self):
         self.backend.create(self.uuid, 'volume-1', '1', 'server', 1)
-        self.assertEqual(
-            (vdisks.VDisk('volume-1', '1', 'server', GIB),), self.held()
-        )
+        self.assertEqual((VDisk('volume-1', '1', 'server', GIB),), self.held())
         (listed,) = self.backend.disks()
         disk = self.backend.disk(self.uuid)
         # what is free changes while others write

@@ -20,7 +20,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.agent import inventory as agent_inventory
 from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import inventory
 
 FIGURES = inventory.Figures(100, 10, 20, 150, 30)
@@ -50,7 +50,7 @@ class AsSeenTest(base.BaseTestCase):
         now = make_disk(
             'a',
             health=discover.READ_ONLY,
-            vdisks=(vdisks.VDisk('volume-1', '1', None, 1 << 30),),
+            vdisks=(VDisk('volume-1', '1', None, 1 << 30),),
         )
         self.assertEqual(
             [agent_inventory.Offer(now, FIGURES)],

@@ -18,7 +18,7 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
-from nova_diskplacer.disks import looks
+from nova_diskplacer.host import jobs
 
 
 class ApartTestCase(testtools.TestCase):
@@ -34,7 +34,7 @@ class ApartTestCase(testtools.TestCase):
 
     def test_what_hangs_there_is_not_waited_for(self):
         def work():
-            looks.Job(threading.Event().wait)
+            jobs.Job(threading.Event().wait)
             return 5
 
         self.assertEqual(5, common.apart(work))

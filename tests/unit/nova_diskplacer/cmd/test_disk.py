@@ -33,6 +33,7 @@ from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.disks.vdisk import VDisk
 from tests.unit.nova_diskplacer.disks import fakes
 
 UUIDS = [
@@ -166,9 +167,9 @@ class DiskTestCase(testtools.TestCase):
         self.disks[0] = dataclasses.replace(
             self.disks[0],
             vdisks=(
-                vdisks.VDisk('snapshot-p', 'p', None, 1 << 30),
-                vdisks.VDisk('stray', '', None, 1 << 30),
-                vdisks.VDisk('volume-v', 'v', 's', 1 << 30),
+                VDisk('snapshot-p', 'p', None, 1 << 30),
+                VDisk('stray', '', None, 1 << 30),
+                VDisk('volume-v', 'v', 's', 1 << 30),
             ),
         )
         _, output = self.run_disk('show', UUIDS[0], '--format', 'json')

@@ -25,11 +25,11 @@ from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import measure
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.measure import tempspace
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import libvirt_domains
 from tests.unit.nova_diskplacer.disks import fakes
 
@@ -207,7 +207,7 @@ class MeasureTestCase(testtools.TestCase):
 
     def test_what_was_left_is_no_vdisk(self):
         self.libvirt.return_value = None
-        self.hold(vdisks.VDisk(volumes.SCRATCH, '', None, GIB))
+        self.hold(VDisk(volumes.SCRATCH, '', None, GIB))
         self.assertEqual(0, self.run_measure(UUIDS[0])[0])
 
     def test_interrupted(self):

@@ -13,16 +13,13 @@
 """Disks that exist on paper only."""
 
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
-
-GIB = vdisks.GIB
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 
 
 def vdisk(volume_id, server_id, size_gb):
     """Return a vdisk of a volume."""
-    return vdisks.VDisk(
-        f'volume-{volume_id}', volume_id, server_id, size_gb * GIB
-    )
+    return VDisk(f'volume-{volume_id}', volume_id, server_id, size_gb * GIB)
 
 
 def disk(uuid, total_gb=100, medium='hdd', health=discover.OK, held=()):

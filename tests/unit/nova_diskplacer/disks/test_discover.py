@@ -23,8 +23,9 @@ import testtools
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks import looks
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import jobs
 from nova_diskplacer.host import sysfs
 
 
@@ -83,9 +84,7 @@ class DiscoverTestCase(TestCase):
         )
         self.assertEqual('ok', disk.health)
         self.assertEqual(status.f_blocks * status.f_frsize, disk.size_bytes)
-        self.assertEqual(
-            (vdisks.VDisk('volume-1', '1', 's', 4096),), disk.vdisks
-        )
+        self.assertEqual((VDisk('volume-1', '1', 's', 4096),), disk.vdisks)
 
     def test_link_to_a_directory(self):
         elsewhere = os.path.join(self.root, 'srv')
@@ -189,10 +188,11 @@ class HungTestCase(TestCase):
         )
 
     def patience(self, **seconds):
+        modules = {'late': 'host.jobs', 'hung': 'disks.looks'}
         for name, value in seconds.items():
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'nova_diskplacer.disks.looks.{name.upper()}', value
+                    f'nova_diskplacer.{modules[name]}.{name.upper()}', value
                 )
             )
 
@@ -269,7 +269,7 @@ class HungTestCase(TestCase):
         self.assertTrue(self.entered.acquire(timeout=60))
         path = f'{self.root}/{self.hanging}'
         vdisks.create(path, 'later', '1', None, 4096)
-        answer = looks.Job(self.inspect)
+        answer = jobs.Job(self.inspect)
         self.answers.set()
         self.assertTrue(answer.wait(60))
         self.assertEqual(
@@ -298,9 +298,7 @@ class HungTestCase(TestCase):
             done.set()
 
         self.healths()
-        job = looks.Job(
-            lambda: discover.work_on(self.root, self.hanging, work)
-        )
+        job = jobs.Job(lambda: discover.work_on(self.root, self.hanging, work))
         self.assertTrue(begun.wait(60))
         self.hang()
         self.patience(hung=0)

@@ -20,6 +20,7 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
+from nova_diskplacer.host import sysfs
 
 UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 
@@ -72,3 +73,13 @@ class IdentityTestCase(testtools.TestCase):
         """Write an identity file."""
         with open(os.path.join(self.disk, identity.FILE), 'w') as stream:
             stream.write(text)
+
+
+class MediumTest(testtools.TestCase):
+    def test_medium(self):
+        for medium, block in (
+            ('hdd', sysfs.Block('/dev/sda', rotational=True)),
+            ('ssd', sysfs.Block('/dev/nvme0n1')),
+            (None, sysfs.Block()),
+        ):
+            self.assertEqual(medium, identity.medium(block))

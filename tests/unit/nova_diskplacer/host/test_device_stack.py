@@ -16,9 +16,9 @@ import fixtures
 import testtools
 
 from nova_diskplacer.host import device_stack
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.host.devices import Device
 
-DISK = sample.Device('uuid', 'sda', '8:0', rotational=True)
+DISK = Device('uuid', 'sda', '8:0', rotational=True)
 
 
 class StackTest(testtools.TestCase):

@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-import os
 import sys
 import types
 from unittest import mock
@@ -19,12 +18,7 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import discover
 from nova_diskplacer.host import libvirt_domains
-
-DISK = '0a4c7a40-4cb2-4a5c-8f3e-6a4bd2b5d3f1'
-OTHER = '1b5d8b51-5dc3-4b6d-9f4f-7b5ce3c6e402'
-GROUP = '2c6e9c62-6ed4-4c7e-8f50-8c6df4d7f513'
 
 EMPTY = """
 <domain type='kvm'>
@@ -145,43 +139,6 @@ class ParseTest(base.BaseTestCase):
 
     def test_what_is_not_nova_s(self):
         self.assertIsNone(libvirt_domains.parse(EMPTY, True))
-
-
-class OnDisksTest(base.BaseTestCase):
-    def setUp(self):
-        super().setUp()
-        self.root = self.useFixture(fixtures.TempDir()).path
-
-    def disk(self, uuid):
-        return discover.missing(uuid, os.path.join(self.root, uuid))
-
-    def server(self, *paths):
-        return libvirt_domains.parse(make_xml(paths=paths), True)
-
-    def test_files(self):
-        real = self.useFixture(fixtures.TempDir()).path
-        os.makedirs(os.path.join(real, 'vdisks'))
-        os.symlink(real, os.path.join(self.root, DISK))
-        os.makedirs(os.path.join(self.root, OTHER, 'vdisks'))
-        one = self.server(
-            f'{self.root}/{DISK}/vdisks/volume-1',
-            f'{real}/vdisks/volume-2',
-            '/var/lib/nova/instances/1/disk',
-        )
-        two = self.server(f'{self.root}/{DISK}/not-a-vdisk')
-        disks = [self.disk(DISK), self.disk(OTHER)]
-        self.assertEqual(
-            {DISK: [one]}, libvirt_domains.on_disks([one, two], disks)
-        )
-
-    def test_logical_volumes(self):
-        os.symlink(f'/dev/diskplacer-{GROUP}', f'{self.root}/{GROUP}')
-        one = self.server(f'/dev/diskplacer-{GROUP}/volume-1')
-        two = self.server(f'/dev/diskplacer-{OTHER}/volume-1')
-        self.assertEqual(
-            {GROUP: [one]},
-            libvirt_domains.on_disks([one, two], [self.disk(GROUP)]),
-        )
 
 
 class Error(Exception):

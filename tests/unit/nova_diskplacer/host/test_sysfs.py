@@ -56,7 +56,6 @@ class SysfsTestCase(testtools.TestCase):
         self.add('8:1', f'{disk}/sda1', partition='1')
         whole = sysfs.Block('/dev/sda', 'ST2000NM', True, 1)
         self.assertEqual(whole, self.look('8:0'))
-        self.assertEqual('hdd', whole.medium)
         self.assertEqual(
             sysfs.Block('/dev/sda1', 'ST2000NM', True, 1), self.look('8:1')
         )
@@ -74,7 +73,6 @@ class SysfsTestCase(testtools.TestCase):
         )
         block = self.look('259:0')
         self.assertEqual(sysfs.Block('/dev/nvme0n1', 'Fast', False, 0), block)
-        self.assertEqual('ssd', block.medium)
 
     def test_no_node(self):
         self.add('7:0', 'virtual/block/loop0', queue__rotational='1')
@@ -87,7 +85,6 @@ class SysfsTestCase(testtools.TestCase):
     def test_no_device(self):
         block = self.look('0:42')
         self.assertEqual(sysfs.Block(), block)
-        self.assertIsNone(block.medium)
 
 
 class ChangeTestCase(testtools.TestCase):
@@ -96,7 +93,7 @@ class ChangeTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.disks.looks.LATE', 0.01)
+            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.LATE', 0.01)
         )
         self.written = []
         self.answers = threading.Event()
@@ -130,7 +127,7 @@ class ChangeTestCase(testtools.TestCase):
     def until(self, device, path, text):
         """Change it as soon as that takes no longer than it may."""
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.disks.looks.LATE', 60)
+            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.LATE', 60)
         )
         for _ in range(1000):
             try:
@@ -143,7 +140,7 @@ class ChangeTestCase(testtools.TestCase):
 
     def test_errors(self):
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.disks.looks.LATE', 60)
+            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.LATE', 60)
         )
 
         def refuse(path, text):

@@ -17,10 +17,10 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
-from nova_diskplacer.monitor import sample
 
-SDA = sample.Device('uuid-a', 'sda', '8:0', rotational=True)
+SDA = Device('uuid-a', 'sda', '8:0', rotational=True)
 SCHEDULERS = {
     'bfq': 'none mq-deadline [bfq]\n',
     'mq-deadline': 'none [mq-deadline]\n',

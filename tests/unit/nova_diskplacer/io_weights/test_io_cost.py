@@ -22,13 +22,14 @@ from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import saved_settings
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.monitor import sample
 from tests import configured
 
 MB = 10**6
 MODEL = io_model.Model(20 * MB, 4000, 3000, 10 * MB, 2000, 1000, latency=400)
-DEVICE = sample.Device('uuid', 'sdx', '8:0', False)
+DEVICE = Device('uuid', 'sdx', '8:0', False)
 OTHER = '8:16 enable=1 ctrl=user rlat=1'
 OWN_QOS = 'enable=1 ctrl=user rpct=95.00 rlat=9 min=50.00 max=150.00'
 OWN_MODEL = 'ctrl=user model=linear rbps=9 rseqiops=8 rrandiops=7'

@@ -15,6 +15,7 @@ import dataclasses
 import testtools
 
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import io_cost_model
 from nova_diskplacer.monitor import sample
 
@@ -44,7 +45,7 @@ class FitTestCase(testtools.TestCase):
         seconds=1.0,
     ):
         """Look at equal rounds; returns in which the model was changed."""
-        device = sample.Device('uuid', 'sdx', '8:0', False)
+        device = Device('uuid', 'sdx', '8:0', False)
         state = sample.DiskState(
             device, seconds, bytes_, 0.0, bytes_ / size, 0.0, busy, queue,
             0.02, None, False, 0.0,

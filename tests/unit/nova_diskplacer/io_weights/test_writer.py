@@ -21,14 +21,15 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import weight_file
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import sample
 from tests import configured
 
-A = sample.Device('uuid-a', 'sda', '8:0', rotational=True)
-B = sample.Device('uuid-b', 'sdb', '8:16', rotational=True)
+A = Device('uuid-a', 'sda', '8:0', rotational=True)
+B = Device('uuid-b', 'sdb', '8:16', rotational=True)
 BFQ = controllers.Controller('bfq', 1, 100, 'io.bfq.weight')
 IO_COST = controllers.Controller('io.cost', 1, 100, 'io.weight')
 DEFAULT = 'default'
@@ -251,7 +252,7 @@ class TestWeights(WeightsTestCase):
         self.apply({('one', A.uuid): 10})
         self.kernel.plug(A, '9')
         del self.kernel.of('one')['8:0']
-        moved = sample.Device(A.uuid, 'sdc', '8:32', rotational=True)
+        moved = Device(A.uuid, 'sdc', '8:32', rotational=True)
         self.kernel.plug(moved, '10')
         self.devices[A.uuid] = moved
         self.assertEqual({}, self.apply({('one', A.uuid): 10}))
@@ -330,7 +331,7 @@ class TestShown(WeightsTestCase):
 
     def test_not_where_it_weighs_on_another_disk(self):
         self.kernel.enable(
-            A, B, sample.Device('root', 'sdz', '8:400', rotational=False)
+            A, B, Device('root', 'sdz', '8:400', rotational=False)
         )
         self.assertEqual('100', self.shown({A.uuid: 40}, 20))
         self.kernel.enable(A, B)

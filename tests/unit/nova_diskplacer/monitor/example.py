@@ -17,6 +17,7 @@ import dataclasses
 import numpy
 
 from nova_diskplacer.agent import io_status
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import policy
@@ -62,7 +63,7 @@ def round_(seconds=2.0, pairs=PAIRS, bytes_=(200_000_000, 2_000_000, 0, 0)):
 def state(uuid=HDD, name='sda', number='8:0', **changes):
     return sample.DiskState(
         **{
-            'device': sample.Device(uuid, name, number, name == 'sda'),
+            'device': Device(uuid, name, number, name == 'sda'),
             'seconds': 2.0,
             'read_bytes': 101e6,
             'write_bytes': 50.5e6,

@@ -20,8 +20,8 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import smart
 from tests import configured
 
@@ -175,7 +175,7 @@ class HealthTest(testtools.TestCase):
         self.smartctl = self.useFixture(FakeSmartctl())
         self.conf = self.useFixture(configured.Options()).conf
         self.devices = {
-            uuid: sample.Device(uuid, 'none', '9:9', rotational=False)
+            uuid: Device(uuid, 'none', '9:9', rotational=False)
             for uuid in ('one', 'two')
         }
         self.health = disk_health.Health(self.conf)
@@ -215,7 +215,7 @@ class HealthTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('nova_diskplacer.monitor.smart.read', read)
         )
-        self.devices['one'] = sample.Device('one', 'hanging', '8:0', True)
+        self.devices['one'] = Device('one', 'hanging', '8:0', True)
         for _ in range(2):
             self.health.look(self.devices)
             self.assertEqual(40, self.health.temperatures()['two'])

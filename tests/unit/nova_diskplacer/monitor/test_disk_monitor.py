@@ -16,6 +16,7 @@ import fixtures
 import numpy
 import testtools
 
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import diskstats
@@ -24,8 +25,8 @@ from nova_diskplacer.monitor import sample
 from tests import configured
 
 MB = 10**6
-HDD = sample.Device('hdd', 'none', '8:0', rotational=True, mbps=100)
-SSD = sample.Device('ssd', 'none', '8:16', rotational=False, mbps=400)
+HDD = Device('hdd', 'none', '8:0', rotational=True, mbps=100)
+SSD = Device('ssd', 'none', '8:16', rotational=False, mbps=400)
 NOTHING = diskstats.Counters(0, 0, 0, 0, 0.0, 0.0)
 
 

@@ -20,6 +20,7 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import sample
@@ -35,7 +36,7 @@ LIMIT = cgroup_v1.LIMIT
 
 
 def make_device(uuid, number):
-    return sample.Device(uuid, f'sd{uuid}', number, True)
+    return Device(uuid, f'sd{uuid}', number, True)
 
 
 def make_devices(**numbers):

@@ -14,13 +14,13 @@ import dataclasses
 
 import testtools
 
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import load
-from nova_diskplacer.monitor import sample
 
 MB = 10**6
-HDD = sample.Device('hdd', 'sda', '8:0', rotational=True, mbps=100)
-SSD = sample.Device('ssd', 'sdb', '8:16', rotational=False, mbps=400)
+HDD = Device('hdd', 'sda', '8:0', rotational=True, mbps=100)
+SSD = Device('ssd', 'sdb', '8:16', rotational=False, mbps=400)
 
 
 def work(mbps, busy=1.0, waited=1.0):

@@ -22,6 +22,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import device_stack
 from nova_diskplacer.host import tracefs
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import sample as samples
 from nova_diskplacer.monitor import seek_detector
 from tests import configured
@@ -30,7 +31,7 @@ from tests.unit.nova_diskplacer.monitor import submitted
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
-DISK = samples.Device('disk', 'sda', '8:0', rotational=True)
+DISK = Device('disk', 'sda', '8:0', rotational=True)
 
 
 class InspectorTest(testtools.TestCase):

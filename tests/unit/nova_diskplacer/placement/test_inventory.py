@@ -18,12 +18,11 @@ from oslotest import base
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import inventory
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
-
-GIB = vdisks.GIB
 
 SERVERS = ['server-1', 'server-2', 'server-3']
 
@@ -44,7 +43,7 @@ def disk(*owned, **values):
             mbps=150,
             health=discover.OK,
             vdisks=tuple(
-                vdisks.VDisk(f'volume-{n}', str(n), owner, gb * GIB)
+                VDisk(f'volume-{n}', str(n), owner, gb * GIB)
                 for n, (owner, gb) in enumerate(owned)
             ),
         ),

@@ -32,7 +32,8 @@ from nova import objects
 from nova_diskplacer import flavor
 from nova_diskplacer.cmd import match_claims
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
 from nova_diskplacer.scheduler import candidates
@@ -376,9 +377,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             assert chosen is not None
             disk = disks[chosen]
             name = f'volume-{number}'
-            vdisk = vdisks.VDisk(
-                name, name, server, request.vdisk_gb * vdisks.GIB
-            )
+            vdisk = VDisk(name, name, server, request.vdisk_gb * GIB)
             disks[chosen] = dataclasses.replace(
                 disk, vdisks=(*disk.vdisks, vdisk)
             )
@@ -402,8 +401,8 @@ def real_disk(disk):
         medium=disk.medium,
         model='',
         numa_node=None,
-        size_bytes=disk.total_gb * vdisks.GIB,
-        free_bytes=disk.total_gb * vdisks.GIB,
+        size_bytes=disk.total_gb * GIB,
+        free_bytes=disk.total_gb * GIB,
         total_gb=disk.total_gb,
         mbps=disk.total_mbps,
         health='ok',

@@ -28,6 +28,7 @@ from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.vdisk import VDisk
 
 MIB = 1 << 20
 
@@ -54,8 +55,8 @@ class VDisksTestCase(testtools.TestCase):
         self.create('volume-2', '2', None)
         self.assertEqual(
             (
-                vdisks.VDisk('volume-1', '1', 's', 2 * MIB),
-                vdisks.VDisk('volume-2', '2', None, 2 * MIB),
+                VDisk('volume-1', '1', 's', 2 * MIB),
+                VDisk('volume-2', '2', None, 2 * MIB),
             ),
             vdisks.scan(self.disk),
         )
@@ -254,7 +255,7 @@ class VDisksTestCase(testtools.TestCase):
             stream.truncate(MIB)
         os.symlink('stray', vdisks.path(self.disk, 'link'))
         self.assertEqual(
-            (vdisks.VDisk('stray', '', None, MIB),), vdisks.scan(self.disk)
+            (VDisk('stray', '', None, MIB),), vdisks.scan(self.disk)
         )
 
     def test_links_are_not_followed(self):

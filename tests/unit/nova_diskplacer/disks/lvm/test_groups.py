@@ -23,12 +23,12 @@ import testtools
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks import looks
-from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import devices as lvm_devices
 from nova_diskplacer.disks.lvm import groups as lvm_groups
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import jobs
 
-GIB = vdisks.GIB
 UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 NAME = f'diskplacer-{UUID}'
 TAGS = (
@@ -120,9 +120,9 @@ class ParseTestCase(testtools.TestCase):
         )
         self.assertEqual(
             (
-                vdisks.VDisk('snapshot-2', '2', None, 2 * GIB),
-                vdisks.VDisk('somebody', '', None, GIB),
-                vdisks.VDisk('volume-1', '1', 's', 2 * GIB),
+                VDisk('snapshot-2', '2', None, 2 * GIB),
+                VDisk('somebody', '', None, GIB),
+                VDisk('volume-1', '1', 's', 2 * GIB),
             ),
             found.vdisks,
         )
@@ -280,7 +280,7 @@ class GroupsTestCase(testtools.TestCase):
             going_on.wait()
 
         self.during = hang
-        job = looks.Job(lambda: self.sizes(1))
+        job = jobs.Job(lambda: self.sizes(1))
         self.assertTrue(hanging.wait(60))
         self.during = lambda: None
         self.assertIsNone(self.groups.get('other'))

@@ -13,8 +13,8 @@
 from oslotest import base
 
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import devices
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.host.devices import Device
+from nova_diskplacer.monitor import disk_devices
 from tests.unit.nova_diskplacer.host import test_block_queue
 
 
@@ -35,7 +35,7 @@ class DevicesTest(base.BaseTestCase):
         self.sysfs.link(number, name)
 
     def find(self, *disks):
-        return devices.find(disks, self.sysfs.path)
+        return disk_devices.find(disks, self.sysfs.path)
 
     def test_devices(self):
         self.device('sdy', '65:128', '1')
@@ -46,8 +46,8 @@ class DevicesTest(base.BaseTestCase):
         self.assertEqual({}, missing)
         self.assertEqual(
             {
-                'hdd': sample.Device('hdd', 'sdy', '65:128', True),
-                'ssd': sample.Device('ssd', 'nvme9n1', '259:700', False),
+                'hdd': Device('hdd', 'sdy', '65:128', True),
+                'ssd': Device('ssd', 'nvme9n1', '259:700', False),
             },
             found,
         )

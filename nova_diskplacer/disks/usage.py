@@ -1,0 +1,64 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The vdisks on prepared disks that servers of this host have."""
+
+import collections.abc
+import os
+
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.host.libvirt_domains import Domain
+
+
+def placed(
+    servers: collections.abc.Iterable[Domain],
+    disks: collections.abc.Iterable[discover.Disk],
+) -> collections.abc.Iterator[tuple[Domain, str, str]]:
+    """Yield each vdisk that a server has: server, path, UUID of its disk."""
+    homes = {}
+    for disk in disks:
+        # the entry of a disk with LVM links to where udev lists its volumes
+        inside = '' if groups.is_entry(disk.path) else vdisks.DIRECTORY
+        home = os.path.join(os.path.realpath(disk.path), inside)
+        homes[os.path.normpath(home)] = disk.uuid
+    for server in servers:
+        for path in server.vdisks:
+            home = _home(path)
+            if home in homes:
+                yield server, path, homes[home]
+
+
+def _home(path: str) -> str:
+    """Return the real path of the directory of a vdisk.
+
+    The directory itself is not looked at: it is on a disk, which may hang,
+    and what leads to it is not.
+    """
+    parent, name = os.path.split(os.path.dirname(path))
+    return os.path.join(os.path.realpath(parent), name)
+
+
+def on_disks(
+    servers: collections.abc.Iterable[Domain],
+    disks: collections.abc.Iterable[discover.Disk],
+) -> dict[str, list[Domain]]:
+    """Return the servers that have vdisks on each disk, by its UUID.
+
+    A disk without any is left out. A server is there once for a disk,
+    however many vdisks it has on it.
+    """
+    found: dict[str, dict[str, Domain]] = {}
+    for server, _, disk in placed(servers, disks):
+        found.setdefault(disk, {})[server.uuid] = server
+    return {disk: list(by_uuid.values()) for disk, by_uuid in found.items()}

@@ -1,0 +1,47 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A vdisk, whatever a disk keeps it in."""
+
+import dataclasses
+
+GIB = 1 << 30
+
+
+@dataclasses.dataclass(frozen=True)
+class VDisk:
+    """A vdisk; ``server_id`` is the server that it was bound for.
+
+    ``whole`` is False while it may hold bytes of others, lacks some of its
+    own, or is being deleted: nobody may use it then.
+    """
+
+    name: str
+    volume_id: str
+    server_id: str | None
+    size_bytes: int
+    whole: bool = True
+
+    @property
+    def size_gb(self) -> int:
+        """Size in GiB, rounded up."""
+        return -(-self.size_bytes // GIB)
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it is a Cinder snapshot; ``volume_id`` is then its id."""
+        return is_snapshot(self.name)
+
+
+def is_snapshot(name: str) -> bool:
+    """Tell whether a vdisk of this name is a Cinder snapshot."""
+    return name.startswith('snapshot-')
