@@ -58,7 +58,7 @@ class Records:
 
     :param context: an administrator's.
     :param backends: the backends of this host, as ``host@backend``.
-    :param stuck_after: see :class:`audit.Record`; in seconds.
+    :param stuck_after: see :class:`comparison.Record`; in seconds.
     """
 
     def __init__(

@@ -105,6 +105,7 @@ stage_pep8() {
     check 'ruff format' ruff format --check .
     check 'hacking' flake8
     check 'mypy' mypy
+    check 'import-linter' lint-imports --no-cache
     check 'bashate' tools/bashate.sh
 }
 

@@ -49,9 +49,9 @@ class Counters:
     ``pairs`` is sorted, and the same object as at the last read while no pair
     has come or gone. ``values`` has the shape (R, 4): bytes read, bytes
     written, reads, writes. Where requests are in a file of their own, with
-    cgroup v1, they come later by up to ``spread.READS`` reads. ``first`` (R,)
-    is true at the first look at a cgroup or a disk: how old the figures are
-    is not known.
+    cgroup v1, they come later by up to ``interpolated_counters.READS`` reads.
+    ``first`` (R,) is true at the first look at a cgroup or a disk: how old
+    the figures are is not known.
     """
 
     pairs: tuple[sample.Pair, ...]

@@ -124,7 +124,7 @@ class FakeLVM(fixtures.Fixture):
     # commands of LVM
 
     def run(self, *command):
-        """Do as a command of LVM; see ``lvm.run``."""
+        """Do as a command of LVM; see ``groups.run``."""
         name, *rest = command
         if name == 'lvm':
             return self.report()
@@ -255,17 +255,17 @@ class FakeLVM(fixtures.Fixture):
     # I/O on devices
 
     def zero(self, target, start=0, end=None):
-        """See ``raw.zero``."""
+        """See ``blockcopy.zero``."""
         extents = self._device(target).extents
         end = len(extents) * EXTENT if end is None else end
         self._fill(extents, [ZERO] * len(extents), start, end)
 
     def clear(self, target, start, end):
-        """See ``raw.clear``."""
+        """See ``blockcopy.clear``."""
         self.zero(target, start, end)
 
     def copy(self, source, target, size, compare=False):
-        """See ``raw.copy``."""
+        """See ``blockcopy.copy``."""
         found = self.read(os.path.basename(source).removeprefix('_'))
         self._fill(self._device(target).extents, found, 0, size)
 
