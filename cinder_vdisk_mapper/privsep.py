@@ -10,14 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the driver does as root, in a helper process of its own.
+"""Root's helper process of the filesystem backend.
 
 libvirt may give a vdisk's file to the user that QEMU runs as; reading whose
 vdisk it is, extending it or deleting it then takes root.
 
-The helper trusts its caller with vdisks and with nothing else: it is told
-UUIDs and names, never paths, and works on nothing but prepared disks in a
-directory that only root can change.
+The helper process carries out the operations of an allow-list and nothing
+else. It takes UUIDs and names, never paths, and works only on prepared disks
+in a directory that only root can change.
 
 Its capabilities:
 
@@ -34,10 +34,12 @@ CAP_CHOWN
 import collections.abc
 import contextlib
 import dataclasses
+import functools
+import inspect
 import os
 import stat
+import typing
 from typing import Any
-from typing import TypeVar
 
 from oslo_config import cfg
 from oslo_privsep import capabilities
@@ -49,8 +51,8 @@ from nova_diskplacer.disks.filesystem import copying
 from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import vdisks
 
-# Calls that the helper has at once: those about a disk that has begun to hang
-# take a thread each until it is known to hang.
+# Concurrent calls of a helper process: each call about a disk that begins to
+# hang takes a thread until the disk is known to hang.
 THREADS = 64
 
 context = priv_context.PrivContext(
@@ -65,44 +67,84 @@ context = priv_context.PrivContext(
 )
 cfg.CONF.set_default('thread_pool_size', THREADS, group=context.cfg_section)
 
+_Function = typing.TypeVar(
+    '_Function', bound=collections.abc.Callable[..., Any]
+)
 
-_Function = TypeVar('_Function', bound=collections.abc.Callable[..., Any])
-_Result = TypeVar('_Result')
-
-
-def as_root(function: _Function) -> _Function:
-    """Have a function run in the helper process."""
-    wrapped: _Function = context.entrypoint(function)
-    return wrapped
+#: It takes the arguments of the caller and, as ``root``, the disk root.
+Operation = collections.abc.Callable[..., Any]
 
 
-def setup() -> None:
-    """Do without the helper process in a process that is root already."""
+def entry_point(of: Any) -> collections.abc.Callable[[_Function], _Function]:
+    """Make a function the one that the helper process of a context calls."""
+    decorator: collections.abc.Callable[[_Function], _Function]
+    decorator = of.entrypoint
+    return decorator
+
+
+def skip_helper_as_root(of: Any) -> None:
+    """Call without the helper process where this process is root's."""
     if os.geteuid() == 0:
-        context.set_client_mode(False)
+        of.set_client_mode(False)
 
 
-def trusted(disk_root: str) -> str:
+def call(
+    operations: collections.abc.Mapping[str, Operation],
+    disk_root: str,
+    name: str,
+    arguments: collections.abc.Sequence[Any],
+) -> Any:
+    """Call an operation of an allow-list.
+
+    :raises DiskError: the list lacks the operation, the arguments are not of
+        the types that it declares, or others than root can change
+        ``disk_root``.
+    """
+    operation = operations.get(name)
+    if operation is None:
+        raise exception.DiskError(f'{name!r} is not an allowed operation')
+    given = disk_root, *arguments
+    declared = str, *declared_types(operation)
+    if len(given) != len(declared) or not all(map(_is_a, given, declared)):
+        raise exception.DiskError(f'operation {name} does not take {given}')
+    return operation(*arguments, root=check_root_owned(disk_root))
+
+
+def declared_types(operation: Operation) -> list[Any]:
+    """Return the annotations of the arguments that an operation takes."""
+    return [
+        parameter.annotation
+        for parameter in inspect.signature(operation).parameters.values()
+        if parameter.kind is not parameter.KEYWORD_ONLY
+    ]
+
+
+def _is_a(value: object, declared: Any) -> bool:
+    """Tell whether a value is of exactly a declared type; a bool is no int."""
+    return type(value) in (typing.get_args(declared) or (declared,))
+
+
+def check_root_owned(disk_root: str) -> str:
     """Return the real path of a directory that its caller cannot change.
 
-    :raises DiskError: somebody else than root could change what is in it or
-        put another directory in its place.
+    :raises DiskError: another user than root could change its entries or
+        replace it by another directory.
     """
     path = os.path.realpath(disk_root)
     part = path
     while True:
-        # what is not there cannot be made by who cannot change its parent
+        # nobody can make a missing entry who cannot change its parent
         with contextlib.suppress(FileNotFoundError):
-            _check(disk_root, part, os.stat(part), part == path)
+            _check_mode(disk_root, part, os.stat(part), part == path)
         if part == '/':
             return path
         part = os.path.dirname(part)
 
 
-def _check(
+def _check_mode(
     disk_root: str, part: str, status: os.stat_result, itself: bool
 ) -> None:
-    # in a sticky directory nobody can replace what is root's
+    # in a sticky directory nobody can replace root's entries
     closed = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or (
         not itself and status.st_mode & stat.S_ISVTX
     )
@@ -113,134 +155,84 @@ def _check(
         )
 
 
-def _on_disk(
-    disk_root: str,
-    uuid: str,
-    work: collections.abc.Callable[..., _Result],
-    *arguments: Any,
-) -> _Result:
-    """Call ``work`` with the path of a disk, unless and until it hangs."""
-    root = trusted(disk_root)
-    return discover.work_on(
-        root, uuid, lambda: work(discover.locate(root, uuid), *arguments)
-    )
+def list_disks(kind: str) -> Operation:
+    """Return the operation that lists the disks of a kind.
 
-
-@as_root
-def inspect(disk_root: str, uuid: str) -> tuple[Any, ...]:
-    """Return the fields of a ``Disk``."""
-    return dataclasses.astuple(discover.inspect(trusted(disk_root), uuid))
-
-
-@as_root
-def find(disk_root: str) -> list[tuple[Any, ...]]:
-    """Return the fields of each filesystem under ``disk_root``."""
-    disks = discover.discover(trusted(disk_root), discover.FILESYSTEM)
-    return [dataclasses.astuple(disk) for disk in disks]
-
-
-@as_root
-def create(
-    disk_root: str,
-    uuid: str,
-    name: str,
-    volume_id: str,
-    server_id: str | None,
-    size_bytes: int,
-) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.vdisks.create`."""
-    _on_disk(
-        disk_root, uuid, vdisks.create, name, volume_id, server_id, size_bytes
-    )
-
-
-@as_root
-def extend(disk_root: str, uuid: str, name: str, size_bytes: int) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.vdisks.extend`."""
-    _on_disk(disk_root, uuid, vdisks.extend, name, size_bytes)
-
-
-@as_root
-def shrink(disk_root: str, uuid: str, name: str, size_bytes: int) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.vdisks.shrink`."""
-    _on_disk(disk_root, uuid, vdisks.shrink, name, size_bytes)
-
-
-@as_root
-def delete(disk_root: str, uuid: str, name: str) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.vdisks.delete`."""
-    _on_disk(disk_root, uuid, vdisks.delete, name)
-
-
-@as_root
-def sweep(disk_root: str, uuid: str) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.vdisks.sweep`."""
-    _on_disk(disk_root, uuid, vdisks.sweep)
-
-
-@as_root
-def written(disk_root: str, uuid: str, name: str) -> bool:
-    """See :func:`nova_diskplacer.disks.filesystem.vdisks.written`."""
-    return _on_disk(disk_root, uuid, vdisks.written, name)
-
-
-@as_root
-def rename(
-    disk_root: str, uuid: str, name: str, new_name: str, volume_id: str
-) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.vdisks.rename`."""
-    _on_disk(disk_root, uuid, vdisks.rename, name, new_name, volume_id)
-
-
-@as_root
-def snapshot(
-    disk_root: str, uuid: str, name: str, snapshot: str, snapshot_id: str
-) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.reflink.snapshot`."""
-    _on_disk(disk_root, uuid, reflink.snapshot, name, snapshot, snapshot_id)
-
-
-@as_root
-def clone(
-    disk_root: str,
-    uuid: str,
-    source: str,
-    name: str,
-    volume_id: str,
-    size_bytes: int,
-) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.reflink.clone`."""
-    _on_disk(
-        disk_root, uuid, reflink.clone, source, name, volume_id, size_bytes
-    )
-
-
-@as_root
-def revert(disk_root: str, uuid: str, name: str, snapshot: str) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.reflink.revert`."""
-    _on_disk(disk_root, uuid, reflink.revert, name, snapshot)
-
-
-@as_root
-def clear(disk_root: str, uuid: str, name: str) -> None:
-    """See :func:`nova_diskplacer.disks.filesystem.reflink.clear`."""
-    _on_disk(disk_root, uuid, reflink.clear, name)
-
-
-@as_root
-def copy(
-    disk_root: str, uuid: str, name: str, target: str, start: int
-) -> int | None:
-    """See :func:`nova_diskplacer.disks.filesystem.copying.copy`.
-
-    It is called for one part after the other: the helper has few threads,
-    and goes on with a call whose caller was killed.
+    :param kind: FILESYSTEM or LVM of ``discover``.
     """
 
-    def to(target_disk: str, disk: str) -> int | None:
-        return copying.copy(disk, name, target_disk, start)
+    def disks(*, root: str) -> list[tuple[Any, ...]]:
+        found = discover.discover(root, kind)
+        return [dataclasses.astuple(disk) for disk in found]
 
-    def between(disk: str) -> int | None:
-        return _on_disk(disk_root, target, to, disk)
+    return disks
 
-    return _on_disk(disk_root, uuid, between)
+
+def inspect_disk(uuid: str, *, root: str) -> tuple[Any, ...]:
+    """Return the fields of a ``discover.Disk``."""
+    return dataclasses.astuple(discover.inspect(root, uuid))
+
+
+def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:
+    """Return an operation that takes a disk's UUID in place of its path.
+
+    It is refused for a disk that hangs.
+    """
+
+    @functools.wraps(function)
+    def operation(uuid: str, *arguments: Any, root: str) -> Any:
+        return discover.work_on(
+            root,
+            uuid,
+            lambda: function(discover.locate(root, uuid), *arguments),
+        )
+
+    return operation
+
+
+def _copy(
+    uuid: str, name: str, target: str, start: int, *, root: str
+) -> int | None:
+    """Copy one part of a vdisk, as :func:`copying.copy`.
+
+    The helper process has few threads and finishes the calls of a caller
+    that was killed, so no call copies all.
+    """
+
+    @_on_disk
+    def to_target(path: str, source: str) -> int | None:
+        return copying.copy(source, name, path, start)
+
+    @_on_disk
+    def from_source(path: str) -> Any:
+        return to_target(target, path, root=root)
+
+    next_start: int | None = from_source(uuid, root=root)
+    return next_start
+
+
+OPERATIONS: dict[str, Operation] = {
+    'disks': list_disks(discover.FILESYSTEM),
+    'disk': inspect_disk,
+    'create': _on_disk(vdisks.create),
+    'extend': _on_disk(vdisks.extend),
+    'shrink': _on_disk(vdisks.shrink),
+    'delete': _on_disk(vdisks.delete),
+    'sweep': _on_disk(vdisks.sweep),
+    'written': _on_disk(vdisks.written),
+    'rename': _on_disk(vdisks.rename),
+    'snapshot': _on_disk(reflink.snapshot),
+    'clone': _on_disk(reflink.clone),
+    'revert': _on_disk(reflink.revert),
+    'clear': _on_disk(reflink.clear),
+    'copy': _copy,
+}
+
+
+@entry_point(context)
+def run(disk_root: str, operation: str, *arguments: Any) -> Any:
+    """Run an operation in the helper process.
+
+    :raises DiskError: see :func:`call`; or the operation fails.
+    """
+    return call(OPERATIONS, disk_root, operation, arguments)

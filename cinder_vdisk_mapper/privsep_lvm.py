@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the LVM backend does as root, in a helper process of its own.
+"""Root's helper process of the LVM backend.
 
 Its capabilities:
 
@@ -22,15 +22,12 @@ LVM's commands, which it starts, have others:
 CAP_SYS_ADMIN
     talk to the kernel's device mapper.
 CAP_SYS_MODULE
-    load what the device mapper makes snapshots with, if that is not loaded.
+    load the device mapper's module for snapshots if it is not loaded.
 """
 
 import collections.abc
-import dataclasses
 import functools
-import os
 from typing import Any
-from typing import TypeVar
 
 from oslo_config import cfg
 from oslo_privsep import capabilities
@@ -52,8 +49,8 @@ cfg.CONF.set_default(
     'thread_pool_size', privsep.THREADS, group=context.cfg_section
 )
 
-# A command that root starts has all capabilities, whatever root's process
-# has, unless they are taken out of what it may ever have.
+# A command that a process of root starts has all capabilities, whatever the
+# process has, except those that its bounding set lacks.
 _CONFINED = (
     'setpriv',
     '--no-new-privs',
@@ -61,133 +58,48 @@ _CONFINED = (
     '--bounding-set=-all,+sys_admin,+sys_module',
 )
 
-_Function = TypeVar('_Function', bound=collections.abc.Callable[..., Any])
 
-
-def _as_root(function: collections.abc.Callable[..., Any]) -> Any:
-    @functools.wraps(function)
-    def confined(*arguments: Any) -> Any:
-        groups.wrapper = _CONFINED
-        return function(*arguments)
-
-    return context.entrypoint(confined)
-
-
-def _on_disk(function: _Function) -> _Function:
-    """Run a function whose first argument is a disk, unless it hangs."""
+def _on_disk(
+    function: collections.abc.Callable[..., Any],
+) -> privsep.Operation:
+    """Return an operation that is refused for a disk that hangs."""
 
     @functools.wraps(function)
-    def isolated(uuid: str, *arguments: Any) -> Any:
+    def operation(uuid: str, *arguments: Any, root: str) -> Any:
         return groups.work_on(uuid, lambda: function(uuid, *arguments))
 
-    wrapped: _Function = _as_root(isolated)
-    return wrapped
+    return operation
 
 
-def setup() -> None:
-    """Do without the helper process in a process that is root already."""
-    if os.geteuid() == 0:
-        context.set_client_mode(False)
-
-
-@_as_root
-def inspect(disk_root: str, uuid: str) -> tuple[Any, ...]:
-    """Return the fields of a ``Disk``."""
-    return dataclasses.astuple(
-        discover.inspect(privsep.trusted(disk_root), uuid)
-    )
-
-
-@_as_root
-def find(disk_root: str) -> list[tuple[Any, ...]]:
-    """Return the fields of each volume group under ``disk_root``."""
-    disks = discover.discover(privsep.trusted(disk_root), discover.LVM)
-    return [dataclasses.astuple(disk) for disk in disks]
-
-
-@_on_disk
-def create(
-    uuid: str,
-    name: str,
-    volume_id: str,
-    server_id: str | None,
-    size_bytes: int,
-) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.volumes.create`."""
-    volumes.create(uuid, name, volume_id, server_id, size_bytes)
-
-
-@_on_disk
-def extend(uuid: str, name: str, size_bytes: int) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.volumes.extend`."""
-    volumes.extend(uuid, name, size_bytes)
-
-
-@_on_disk
-def shrink(uuid: str, name: str, size_bytes: int) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.volumes.shrink`."""
-    volumes.shrink(uuid, name, size_bytes)
-
-
-@_on_disk
-def condemn(uuid: str, name: str) -> tuple[str, int] | None:
-    """See :func:`nova_diskplacer.disks.lvm.volumes.condemn`."""
-    return volumes.condemn(uuid, name)
-
-
-@_on_disk
-def zero(uuid: str, name: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.volumes.zero`."""
-    volumes.zero(uuid, name)
-
-
-@_on_disk
-def remove(uuid: str, name: str, wiped: bool) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.volumes.remove`."""
-    volumes.remove(uuid, name, wiped)
-
-
-@_on_disk
-def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.copies.snapshot`."""
-    copies.snapshot(uuid, name, snapshot, snapshot_id)
-
-
-@_on_disk
-def allocate_clone(
-    uuid: str, source: str, name: str, volume_id: str, size_bytes: int
-) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.copies.allocate_clone`."""
-    copies.allocate_clone(uuid, source, name, volume_id, size_bytes)
-
-
-@_on_disk
-def clone(
-    uuid: str, source: str, name: str, volume_id: str, size_bytes: int
-) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.copies.clone`."""
-    copies.clone(uuid, source, name, volume_id, size_bytes)
-
-
-@_on_disk
-def revert(uuid: str, name: str, snapshot: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.copies.revert`."""
-    copies.revert(uuid, name, snapshot)
-
-
-@_on_disk
-def clear(uuid: str, name: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.copies.clear`."""
-    copies.clear(uuid, name)
-
-
-@_on_disk
-def copy(uuid: str, name: str, target: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.copies.copy`."""
+def _copy(uuid: str, name: str, target: str) -> None:
+    """Copy a vdisk, unless the disk ``target`` hangs."""
     groups.work_on(target, lambda: copies.copy(uuid, name, target))
 
 
-@_on_disk
-def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
-    """See :func:`nova_diskplacer.disks.lvm.volumes.rename`."""
-    volumes.rename(uuid, name, new_name, volume_id)
+OPERATIONS: dict[str, privsep.Operation] = {
+    'disks': privsep.list_disks(discover.LVM),
+    'disk': privsep.inspect_disk,
+    'create': _on_disk(volumes.create),
+    'extend': _on_disk(volumes.extend),
+    'shrink': _on_disk(volumes.shrink),
+    'mark_deleted': _on_disk(volumes.condemn),
+    'zero': _on_disk(volumes.zero),
+    'remove': _on_disk(volumes.remove),
+    'rename': _on_disk(volumes.rename),
+    'snapshot': _on_disk(copies.snapshot),
+    'allocate_clone': _on_disk(copies.allocate_clone),
+    'clone': _on_disk(copies.clone),
+    'revert': _on_disk(copies.revert),
+    'clear': _on_disk(copies.clear),
+    'copy': _on_disk(_copy),
+}
+
+
+@privsep.entry_point(context)
+def run(disk_root: str, operation: str, *arguments: Any) -> Any:
+    """Run an operation in the helper process, LVM's commands confined.
+
+    :raises DiskError: see :func:`privsep.call`; or the operation fails.
+    """
+    groups.wrapper = _CONFINED
+    return privsep.call(OPERATIONS, disk_root, operation, arguments)

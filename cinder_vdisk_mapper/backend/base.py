@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a driver backend does: keep vdisks on the disks of this host."""
+"""Interface of the backends, which store vdisks on the disks of this host."""
 
 import abc
 import collections.abc
@@ -19,14 +19,17 @@ import os
 from typing import Any
 
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 
 
 class Backend(abc.ABC):
-    """Keeps vdisks; decides nothing.
+    """Stores vdisks; decides nothing.
 
-    Every method may be repeated after a crash. Disks are named by UUID. A
-    disk's UUID or a vdisk's name that is none is refused with DiskError.
+    Each method runs an operation of the same name in root's helper process,
+    as :meth:`_run` does; a backend overrides those that do more. Every method
+    may be repeated after a crash. Disks are named by UUID. An invalid UUID of
+    a disk or name of a vdisk raises DiskError.
     """
 
     #: ``driver_volume_type`` of the connections to a vdisk
@@ -39,20 +42,32 @@ class Backend(abc.ABC):
         self.disk_root = disk_root
 
     @abc.abstractmethod
-    def disks(self) -> list[discover.Disk]:
-        """Return the disks of this host, sorted by UUID.
+    def _run(self, operation: str, *arguments: Any) -> Any:
+        """Run an operation in the helper process of this backend.
 
-        One that hangs keeps nobody waiting: see ``discover.discover``.
+        :param arguments: sizes are in bytes.
+        :raises DiskError: the helper process refuses it, or it fails.
         """
 
     @abc.abstractmethod
+    def device_path(self, disk: str, name: str) -> str:
+        """Return the path by which a vdisk is attached."""
+
+    def disks(self) -> list[discover.Disk]:
+        """Return the disks of this host, sorted by UUID.
+
+        A disk that hangs delays nobody: see ``discover.discover``.
+        """
+        return [_as_disk(fields) for fields in self._run('disks')]
+
     def disk(self, uuid: str) -> discover.Disk:
         """Return one disk; its health is missing if it is not there."""
+        return _as_disk(self._run('disk', uuid))
 
     def forgotten(self, uuid: str) -> bool:
         """Tell whether a disk has been taken out of this host for good.
 
-        One that is missing is not: it may come back.
+        A disk that is missing may come back and is not forgotten.
         """
         return discover.is_forgotten(self.disk_root, uuid)
 
@@ -60,7 +75,6 @@ class Backend(abc.ABC):
         """Tell whether the disk root has an entry of a disk."""
         return os.path.lexists(discover.disk_path(self.disk_root, uuid))
 
-    @abc.abstractmethod
     def create(
         self,
         disk: str,
@@ -74,62 +88,64 @@ class Backend(abc.ABC):
         Nothing is done if the volume has one of that name already.
 
         :raises DiskError: the disk lacks the space or refuses, or the vdisk
-            of that name is another volume's.
+            of that name belongs to another volume.
         """
+        self._run('create', disk, name, volume_id, server_id, size_gb * GIB)
 
-    @abc.abstractmethod
     def extend(self, disk: str, name: str, size_gb: int) -> None:
         """Make a vdisk ``size_gb`` GiB long, all of it allocated.
 
         :raises DiskError: the disk lacks the space or refuses.
         """
+        self._run('extend', disk, name, size_gb * GIB)
 
-    @abc.abstractmethod
     def shrink(self, disk: str, name: str, size_gb: int) -> None:
         """Undo an extension that was never used.
 
         :raises DiskError: the disk refuses.
         """
+        self._run('shrink', disk, name, size_gb * GIB)
 
-    @abc.abstractmethod
     def delete(self, disk: str, name: str) -> None:
-        """Delete a vdisk; its bytes can be read by nobody afterwards.
+        """Delete a vdisk; nobody can read its bytes afterwards.
 
         :raises DiskError: the disk refuses.
         """
+        self._run('delete', disk, name)
 
-    def sweep(self, disk: str) -> None:  # noqa: B027 most have nothing to do
-        """Remove what changes that were killed have left on a disk.
+    def sweep(self, disk: str) -> None:
+        """Remove the leftovers of changes that were killed from a disk.
 
-        There is nothing to do where what is left can be told from a vdisk
-        that is whole.
+        A backend whose leftovers cannot be mistaken for complete vdisks need
+        not remove them.
 
         :raises DiskError: the disk refuses.
         """
+        self._run('sweep', disk)
 
     def written(self, disk: str, name: str) -> bool:
         """Tell whether a vdisk may have been written to since it was made.
 
-        A backend that cannot know it says so of all.
+        A backend that cannot know returns True.
 
         :raises DiskError: there is no such vdisk, or the disk refuses.
         """
-        return True
+        return bool(self._run('written', disk, name))
 
-    @abc.abstractmethod
     def snapshot(
         self, disk: str, name: str, snapshot: str, snapshot_id: str
     ) -> None:
         """Freeze the content of a vdisk as another one on the same disk.
 
-        It is that of one moment, also while the vdisk is in use. Nothing is
-        done if the Cinder snapshot has a vdisk of that name already.
+        It is the content of one moment, also while the vdisk is in use.
+        Nothing is done if the Cinder snapshot has a vdisk of that name
+        already.
 
         :raises DiskError: there is no such vdisk, the disk lacks the space or
-            refuses, or the vdisk ``snapshot`` is somebody else's.
+            refuses, or the vdisk ``snapshot`` belongs to another snapshot.
         """
+        self._run('snapshot', disk, name, snapshot, snapshot_id)
 
-    @abc.abstractmethod
     def clone(
         self,
         disk: str,
@@ -140,14 +156,15 @@ class Backend(abc.ABC):
     ) -> None:
         """Make a vdisk with the content of a vdisk or snapshot of its disk.
 
-        It is of ``size_gb`` GiB, all of it allocated; what the source lacks
-        reads as zeros. It never appears half made. Nothing is done if the
-        volume has one of that name already.
+        It has ``size_gb`` GiB, all of it allocated; what the source lacks
+        reads as zeros. It appears when it is complete. Nothing is done if
+        the volume has one of that name already.
 
         :raises DiskError: there is no such source or it is larger, the disk
-            lacks the space or refuses, or the vdisk ``name`` is another
-            volume's.
+            lacks the space or refuses, or the vdisk ``name`` belongs to
+            another volume.
         """
+        self._run('clone', disk, source, name, volume_id, size_gb * GIB)
 
     def allocate_clone(
         self,
@@ -159,15 +176,16 @@ class Backend(abc.ABC):
     ) -> None:
         """Take the space of a clone; ``clone`` follows and completes it.
 
-        It is called with the disk locked. A backend that clones by copying
-        data overrides it to allocate a vdisk that counts, but is known to be
-        incomplete until ``clone`` is done with it.
+        The caller holds the disk's lock. A backend that clones by copying
+        data allocates a vdisk that counts, and marks it as incomplete until
+        ``clone`` is done with it; others clone at once.
 
         :raises DiskError: as ``clone``.
         """
-        self.clone(disk, source, name, volume_id, size_gb)
+        self._run(
+            'allocate_clone', disk, source, name, volume_id, size_gb * GIB
+        )
 
-    @abc.abstractmethod
     def revert(self, disk: str, name: str, snapshot: str) -> None:
         """Give a vdisk that is not attached the content of its snapshot.
 
@@ -176,49 +194,47 @@ class Backend(abc.ABC):
         :raises DiskError: there is no such vdisk or snapshot, or the disk
             refuses.
         """
+        self._run('revert', disk, name, snapshot)
 
-    @abc.abstractmethod
     def clear(self, disk: str, name: str) -> None:
-        """Have a vdisk that is not attached read as zeros again.
+        """Make a vdisk that is not attached read as zeros again.
 
         Size, volume and server stay, and all of it stays allocated.
 
         :raises DiskError: there is no such vdisk, or the disk refuses.
         """
+        self._run('clear', disk, name)
 
-    @abc.abstractmethod
     def copy(self, disk: str, name: str, target: str) -> None:
         """Copy a vdisk's content to its vdisk on disk ``target``.
 
-        That one has the same name and volume, is at least as large and not
+        The target has the same name and volume, is at least as large and not
         attached. The copy survives a power failure when this returns; what
         the source lacks reads as zeros.
 
         :raises DiskError: either is not there, they do not match, or a disk
             refuses.
         """
+        self._run('copy', disk, name, target)
 
-    @abc.abstractmethod
     def rename(
         self, disk: str, name: str, new_name: str, volume_id: str
     ) -> None:
         """Rename a vdisk that is not attached and give it to a volume.
 
-        Nothing is done if that has been done. It is no server's afterwards.
+        Nothing is done if that has been done. It belongs to no server
+        afterwards.
 
-        :param volume_id: '' for nobody.
+        :param volume_id: '' for no volume.
         :raises DiskError: there is no such vdisk, there is one of the new
             name, or the disk refuses.
         """
-
-    @abc.abstractmethod
-    def device_path(self, disk: str, name: str) -> str:
-        """Return the path by which a vdisk is attached."""
+        self._run('rename', disk, name, new_name, volume_id)
 
 
-def as_disk(fields: tuple[Any, ...]) -> discover.Disk:
-    """Return the disk of these fields, as a helper process returned them."""
+def _as_disk(fields: tuple[Any, ...]) -> discover.Disk:
+    """Return the disk with these fields, which a helper process returned."""
     disk = discover.Disk(*fields)
     rows: collections.abc.Iterable[Any] = disk.vdisks
-    held = tuple(VDisk(*row) for row in rows)
-    return dataclasses.replace(disk, vdisks=held)
+    vdisks = tuple(VDisk(*row) for row in rows)
+    return dataclasses.replace(disk, vdisks=vdisks)

@@ -12,11 +12,12 @@
 
 """Vdisks as raw files, preallocated or reflinked, one filesystem per disk."""
 
+from typing import Any
+
 from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import vdisks
-from nova_diskplacer.disks.vdisk import GIB
 
 
 class FilesystemBackend(base.Backend):
@@ -28,52 +29,12 @@ class FilesystemBackend(base.Backend):
 
     def __init__(self, disk_root: str) -> None:
         super().__init__(disk_root)
-        privsep.setup()
+        privsep.skip_helper_as_root(privsep.context)
 
-    def disks(self) -> list[discover.Disk]:
-        return [base.as_disk(one) for one in privsep.find(self.disk_root)]
+    def _run(self, operation: str, *arguments: Any) -> Any:
+        return privsep.run(self.disk_root, operation, *arguments)
 
-    def disk(self, uuid: str) -> discover.Disk:
-        return base.as_disk(privsep.inspect(self.disk_root, uuid))
-
-    def create(
-        self,
-        disk: str,
-        name: str,
-        volume_id: str,
-        server_id: str | None,
-        size_gb: int,
-    ) -> None:
-        privsep.create(
-            self.disk_root,
-            disk,
-            name,
-            volume_id,
-            server_id,
-            size_gb * GIB,
-        )
-
-    def extend(self, disk: str, name: str, size_gb: int) -> None:
-        privsep.extend(self.disk_root, disk, name, size_gb * GIB)
-
-    def shrink(self, disk: str, name: str, size_gb: int) -> None:
-        privsep.shrink(self.disk_root, disk, name, size_gb * GIB)
-
-    def delete(self, disk: str, name: str) -> None:
-        privsep.delete(self.disk_root, disk, name)
-
-    def sweep(self, disk: str) -> None:
-        privsep.sweep(self.disk_root, disk)
-
-    def written(self, disk: str, name: str) -> bool:
-        return privsep.written(self.disk_root, disk, name)
-
-    def snapshot(
-        self, disk: str, name: str, snapshot: str, snapshot_id: str
-    ) -> None:
-        privsep.snapshot(self.disk_root, disk, name, snapshot, snapshot_id)
-
-    def clone(
+    def allocate_clone(
         self,
         disk: str,
         source: str,
@@ -81,30 +42,12 @@ class FilesystemBackend(base.Backend):
         volume_id: str,
         size_gb: int,
     ) -> None:
-        privsep.clone(
-            self.disk_root,
-            disk,
-            source,
-            name,
-            volume_id,
-            size_gb * GIB,
-        )
-
-    def revert(self, disk: str, name: str, snapshot: str) -> None:
-        privsep.revert(self.disk_root, disk, name, snapshot)
-
-    def clear(self, disk: str, name: str) -> None:
-        privsep.clear(self.disk_root, disk, name)
+        self.clone(disk, source, name, volume_id, size_gb)
 
     def copy(self, disk: str, name: str, target: str) -> None:
         start: int | None = 0
         while start is not None:
-            start = privsep.copy(self.disk_root, disk, name, target, start)
-
-    def rename(
-        self, disk: str, name: str, new_name: str, volume_id: str
-    ) -> None:
-        privsep.rename(self.disk_root, disk, name, new_name, volume_id)
+            start = self._run('copy', disk, name, target, start)
 
     def device_path(self, disk: str, name: str) -> str:
         return vdisks.path(discover.disk_path(self.disk_root, disk), name)

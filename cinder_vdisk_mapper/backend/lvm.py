@@ -20,12 +20,11 @@ from cinder.volume import volume_utils
 from oslo_concurrency import processutils
 from oslo_config import cfg
 
+from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
-from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.vdisk import GIB
 
 CONF = cfg.CONF
 
@@ -39,87 +38,33 @@ class LVMBackend(base.Backend):
 
     def __init__(self, disk_root: str) -> None:
         super().__init__(disk_root)
-        privsep_lvm.setup()
+        privsep.skip_helper_as_root(privsep_lvm.context)
 
-    def disks(self) -> list[discover.Disk]:
-        return [base.as_disk(one) for one in privsep_lvm.find(self.disk_root)]
-
-    def disk(self, uuid: str) -> discover.Disk:
-        return base.as_disk(privsep_lvm.inspect(self.disk_root, uuid))
-
-    def create(
-        self,
-        disk: str,
-        name: str,
-        volume_id: str,
-        server_id: str | None,
-        size_gb: int,
-    ) -> None:
-        privsep_lvm.create(disk, name, volume_id, server_id, size_gb * GIB)
-
-    def extend(self, disk: str, name: str, size_gb: int) -> None:
-        privsep_lvm.extend(disk, name, size_gb * GIB)
-
-    def shrink(self, disk: str, name: str, size_gb: int) -> None:
-        privsep_lvm.shrink(disk, name, size_gb * GIB)
+    def _run(self, operation: str, *arguments: Any) -> Any:
+        return privsep_lvm.run(self.disk_root, operation, *arguments)
 
     def delete(self, disk: str, name: str) -> None:
-        condemned = privsep_lvm.condemn(disk, name)
-        wiped = condemned is None or self._wipe(disk, name, *condemned)
-        privsep_lvm.remove(disk, name, wiped)
+        device = self._run('mark_deleted', disk, name)
+        wiped = device is None or self._wipe(disk, name, *device)
+        self._run('remove', disk, name, wiped)
 
-    def snapshot(
-        self, disk: str, name: str, snapshot: str, snapshot_id: str
-    ) -> None:
-        privsep_lvm.snapshot(disk, name, snapshot, snapshot_id)
+    def sweep(self, disk: str) -> None:
+        """Do nothing: tags mark the volumes that are incomplete."""
 
-    def allocate_clone(
-        self,
-        disk: str,
-        source: str,
-        name: str,
-        volume_id: str,
-        size_gb: int,
-    ) -> None:
-        privsep_lvm.allocate_clone(
-            disk, source, name, volume_id, size_gb * GIB
-        )
-
-    def clone(
-        self,
-        disk: str,
-        source: str,
-        name: str,
-        volume_id: str,
-        size_gb: int,
-    ) -> None:
-        privsep_lvm.clone(disk, source, name, volume_id, size_gb * GIB)
-
-    def revert(self, disk: str, name: str, snapshot: str) -> None:
-        privsep_lvm.revert(disk, name, snapshot)
-
-    def clear(self, disk: str, name: str) -> None:
-        privsep_lvm.clear(disk, name)
-
-    def copy(self, disk: str, name: str, target: str) -> None:
-        privsep_lvm.copy(disk, name, target)
-
-    def rename(
-        self, disk: str, name: str, new_name: str, volume_id: str
-    ) -> None:
-        privsep_lvm.rename(disk, name, new_name, volume_id)
+    def written(self, disk: str, name: str) -> bool:
+        return True
 
     def device_path(self, disk: str, name: str) -> str:
         return groups.device_path(disk, name)
 
     def _wipe(self, disk: str, name: str, path: str, size_bytes: int) -> bool:
-        """Wipe a deleted volume as configured; tell whether all of it."""
+        """Wipe a deleted volume as configured; return whether all of it."""
         if self._option('volume_clear') == 'none':
             return False
         megabytes = self._option('volume_clear_size')
         all_of_it = not 0 < megabytes < size_bytes // MIB
-        if all_of_it and _writes_zeros_by_itself(path):
-            privsep_lvm.zero(disk, name)
+        if all_of_it and _supports_write_zeroes(path):
+            self._run('zero', disk, name)
             return True
         try:
             volume_utils.clear_volume(
@@ -137,8 +82,8 @@ class LVMBackend(base.Backend):
         return getattr(self.configuration or CONF, name)
 
 
-def _writes_zeros_by_itself(path: str) -> bool:
-    """Tell whether a device needs no zeros to be sent to it."""
+def _supports_write_zeroes(path: str) -> bool:
+    """Tell whether a device writes zeros without being sent them."""
     device = os.path.basename(os.path.realpath(path))
     limit = f'/sys/class/block/{device}/queue/write_zeroes_max_bytes'
     try:

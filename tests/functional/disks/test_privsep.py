@@ -80,15 +80,29 @@ backend.rename(uuid, 'volume-q', 'unmanaged-q', '')
 backend.rename(other, 'volume-q', 'volume-r', 'r')
 
 # nothing else may be done
-refused('must be owned', privsep.delete, open_to_all, uuid, 'volume-c')
-refused('is missing', privsep.delete, root + '/none', uuid, 'volume-c')
-refused('is missing', privsep.delete, '/', uuid, 'volume-c')
-refused('is not the UUID', privsep.delete, root, '../' + uuid, 'volume-c')
-refused('is not the UUID', privsep.copy, root, uuid, 'volume-c', '..', 0)
-refused('name of a vdisk', privsep.delete, root, uuid, '../vdisks/volume-c')
-refused('must be owned', privsep.find, open_to_all)
-refused('must be owned', privsep.inspect, open_to_all, uuid)
-assert not privsep.find(root + '/none')
+run = privsep.run
+name = 'volume-c'
+refused('must be owned', run, open_to_all, 'delete', uuid, name)
+refused('is missing', run, root + '/none', 'delete', uuid, name)
+refused('is missing', run, '/', 'delete', uuid, name)
+refused('is not the UUID', run, root, 'delete', '../' + uuid, name)
+refused('is not the UUID', run, root, 'copy', uuid, name, '..', 0)
+refused('name of a vdisk', run, root, 'delete', uuid, '../vdisks/' + name)
+refused('must be owned', run, open_to_all, 'disks')
+refused('must be owned', run, open_to_all, 'disk', uuid)
+refused('not an allowed operation', run, root, 'scan', uuid)
+refused('does not take', run, root, 'delete', uuid)
+refused('does not take', run, root, 'extend', uuid, name, True)
+for other in ('call', 'check_root_owned', 'OPERATIONS', 'os.unlink'):
+    try:
+        privsep.context.channel.remote_call(
+            'cinder_vdisk_mapper.privsep.' + other, (path,), {}, None
+        )
+    except (AttributeError, ImportError, NameError, TypeError) as error:
+        pass
+    else:
+        raise AssertionError(f'{other} can be called')
+assert not run(root + '/none', 'disks')
 privsep.context.stop()
 print('done')
 """

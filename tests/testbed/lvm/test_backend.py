@@ -68,8 +68,10 @@ for uuid, other in (uuids, uuids[::-1]):
         (backend.create, '../' + uuid, 'volume-x', 'x', None, 1),
         (backend.create, uuid, 'volume-x', 'x', None, 99),
         (backend.delete, uuid, 'pool'),
-        (privsep_lvm.zero, uuid, 'volume-m'),
-        (privsep_lvm.find, '/tmp'),
+        (privsep_lvm.run, root, 'zero', uuid, 'volume-m'),
+        (privsep_lvm.run, root, 'delete', uuid, 'volume-m'),
+        (privsep_lvm.run, root, 'extend', uuid, 'volume-m', '1'),
+        (privsep_lvm.run, '/tmp', 'disks'),
     ):
         try:
             call[0](*call[1:])
@@ -117,7 +119,7 @@ class BackendTestCase(base.LVMTestCase):
             places = self.secret()
             with mock.patch.object(
                 backend_lvm,
-                '_writes_zeros_by_itself',
+                '_supports_write_zeroes',
                 return_value=by_itself,
             ):
                 self.backend.delete(self.thick, 'volume-1')

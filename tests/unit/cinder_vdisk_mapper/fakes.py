@@ -51,8 +51,17 @@ class Backend(base.Backend):
             return fakes.disk(uuid, 0, health='missing')
         return self.known[uuid]
 
+    def _run(self, operation, *arguments):
+        raise NotImplementedError(operation)
+
     def forgotten(self, uuid):
         return uuid not in self.known
+
+    def sweep(self, disk):
+        pass
+
+    def written(self, disk, name):
+        return True
 
     def create(self, disk, name, volume_id, server_id, size_gb):
         if name in [vdisk.name for vdisk in self.known[disk].vdisks]:
@@ -87,6 +96,9 @@ class Backend(base.Backend):
     def clone(self, disk, source, name, volume_id, size_gb):
         if self._add(disk, name, volume_id, None, size_gb):
             self.content[disk, name] = self.content[disk, source]
+
+    def allocate_clone(self, *arguments):
+        self.clone(*arguments)
 
     def revert(self, disk, name, snapshot):
         self.content[disk, name] = self.content[disk, snapshot]

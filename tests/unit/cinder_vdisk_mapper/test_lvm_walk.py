@@ -183,7 +183,7 @@ class WalkTestCase(testtools.TestCase):
         conf.config(lock_path=path, group='oslo_concurrency')
         for target, name, value in (
             (objects.VolumeAttachmentList, 'get_all_by_instance_uuid', []),
-            (backend_lvm, '_writes_zeros_by_itself', True),
+            (backend_lvm, '_supports_write_zeroes', True),
         ):
             patch = mock.patch.object(target, name, return_value=value)
             patch.start()

@@ -77,28 +77,9 @@ class FilesystemTestCase(testtools.TestCase):
         self.backend.delete(self.uuid, 'volume-1')
         self.assertEqual((), self.held())
 
-    def test_verbs(self):
-        """Each reaches the disk's files with its sizes in bytes."""
+    def test_content(self):
         other = self.add()
         backend, disk = self.backend, self.uuid
-        with mock.patch.multiple(
-            privsep.reflink,
-            snapshot=mock.DEFAULT,
-            clone=mock.DEFAULT,
-            revert=mock.DEFAULT,
-            clear=mock.DEFAULT,
-        ) as called:
-            backend.snapshot(disk, 'volume-1', 'snapshot-1', '1s')
-            backend.clone(disk, 'snapshot-1', 'volume-2', '2', 3)
-            backend.revert(disk, 'volume-1', 'snapshot-1')
-            backend.clear(disk, 'volume-1')
-        for verb, arguments in (
-            ('snapshot', ('volume-1', 'snapshot-1', '1s')),
-            ('clone', ('snapshot-1', 'volume-2', '2', 3 * GIB)),
-            ('revert', ('volume-1', 'snapshot-1')),
-            ('clear', ('volume-1',)),
-        ):
-            called[verb].assert_called_once_with(self.path, *arguments)
         for uuid_ in (disk, other):
             vdisks.create(
                 os.path.join(self.root, uuid_), 'volume-1', '1', None, 4096
@@ -109,8 +90,16 @@ class FilesystemTestCase(testtools.TestCase):
         backend.rename(other, 'volume-1', 'volume-2', '2')
         with open(backend.device_path(other, 'volume-2'), 'rb') as stream:
             self.assertEqual(b'copied', stream.read(6))
+        self.assertTrue(backend.written(disk, 'volume-1'))
+        backend.clear(disk, 'volume-1')
+        self.assertFalse(backend.written(disk, 'volume-1'))
+        leftover = os.path.join(self.path, 'vdisks', '.unfinished.x')
+        with open(leftover, 'wb'):
+            pass
+        backend.sweep(disk)
+        self.assertFalse(os.path.exists(leftover))
 
-    def test_what_is_no_disk_or_name(self):
+    def test_invalid_disk_or_name(self):
         for call, arguments in (
             (self.backend.disk, ()),
             (self.backend.forgotten, ()),
@@ -141,62 +130,3 @@ class FilesystemTestCase(testtools.TestCase):
         self.assertTrue(self.backend.has_entry(gone))
         elsewhere = filesystem.FilesystemBackend('/no/such')
         self.assertFalse(elsewhere.forgotten(gone))
-
-
-class TrustedTestCase(testtools.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.parent = self.useFixture(fixtures.TempDir()).path
-        self.root = os.path.join(self.parent, 'disks')
-        os.mkdir(self.root)
-
-    def test_modes(self):
-        for parent, root, good in (
-            (0o755, 0o755, True),
-            (0o700, 0o700, True),
-            (0o1777, 0o755, True),
-            (0o777, 0o755, False),
-            (0o755, 0o775, False),
-            (0o755, 0o757, False),
-            (0o755, 0o1777, False),
-        ):
-            os.chmod(self.parent, parent)
-            os.chmod(self.root, root)
-            if good:
-                self.assertEqual(self.root, privsep.trusted(self.root))
-                continue
-            error = self.assertRaises(
-                exception.DiskError, privsep.trusted, self.root
-            )
-            self.assertIn(f'vdisk_disk_root {self.root}', str(error))
-
-    def test_of_another_user(self):
-        status = os.stat(self.root)
-        with mock.patch.object(os, 'geteuid', return_value=status.st_uid + 1):
-            if status.st_uid == 0:
-                privsep.trusted(self.root)
-            else:
-                self.assertRaises(
-                    exception.DiskError, privsep.trusted, self.root
-                )
-
-    def test_links_are_resolved_once(self):
-        link = os.path.join(self.parent, 'link')
-        os.symlink(self.root, link)
-        self.assertEqual(self.root, privsep.trusted(link))
-
-    def test_none_there(self):
-        none = os.path.join(self.root, 'none')
-        self.assertEqual(none, privsep.trusted(none))
-        os.chmod(self.root, 0o777)
-        self.assertRaises(exception.DiskError, privsep.trusted, none)
-
-
-class SetupTestCase(testtools.TestCase):
-    def test_the_helper_is_used_unless_it_is_root(self):
-        self.addCleanup(privsep.context.set_client_mode, True)
-        for user, helped in ((1000, True), (0, False)):
-            privsep.context.set_client_mode(True)
-            with mock.patch.object(os, 'geteuid', return_value=user):
-                privsep.setup()
-            self.assertEqual(helped, privsep.context.client_mode)

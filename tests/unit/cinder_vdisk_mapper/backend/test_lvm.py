@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The LVM backend above its helper process, which is made up."""
+"""The LVM backend with a fake helper process."""
 
 import os
 from unittest import mock
@@ -37,19 +37,19 @@ class WipeTestCase(testtools.TestCase):
             privsep_lvm.context.client_mode,
         )
         self.calls = mock.Mock()
+        self.backend = lvm.LVMBackend('/disks')
+        self.backend._run = lambda operation, *arguments: getattr(
+            self.calls, operation
+        )(*arguments)
         for module, name in (
-            (privsep_lvm, 'condemn'),
-            (privsep_lvm, 'zero'),
-            (privsep_lvm, 'remove'),
             (volume_utils, 'clear_volume'),
-            (lvm, '_writes_zeros_by_itself'),
+            (lvm, '_supports_write_zeroes'),
         ):
             patch = mock.patch.object(module, name, getattr(self.calls, name))
             patch.start()
             self.addCleanup(patch.stop)
-        self.calls.condemn.return_value = ('/dev/x', 100 * MIB)
-        self.calls._writes_zeros_by_itself.return_value = False
-        self.backend = lvm.LVMBackend('/disks')
+        self.calls.mark_deleted.return_value = ('/dev/x', 100 * MIB)
+        self.calls._supports_write_zeroes.return_value = False
         self.backend.configuration = mock.Mock(
             volume_clear='zero', volume_clear_size=0, volume_clear_ionice='-c3'
         )
@@ -60,7 +60,7 @@ class WipeTestCase(testtools.TestCase):
         self.backend.delete(UUID, 'volume-1')
         self.calls.remove.assert_called_once_with(UUID, 'volume-1', mock.ANY)
         names = [call[0] for call in self.calls.mock_calls]
-        self.assertEqual(('condemn', 'remove'), (names[0], names[-1]))
+        self.assertEqual(('mark_deleted', 'remove'), (names[0], names[-1]))
         wiped = self.calls.remove.call_args[0][2]
         return [
             name for name in names[1:-1] if not name.startswith('_')
@@ -77,7 +77,7 @@ class WipeTestCase(testtools.TestCase):
         )
 
     def test_the_device_zeroes(self):
-        self.calls._writes_zeros_by_itself.return_value = True
+        self.calls._supports_write_zeroes.return_value = True
         self.assertEqual((['zero'], True), self.delete())
 
     def test_none(self):
@@ -85,7 +85,7 @@ class WipeTestCase(testtools.TestCase):
         self.assertEqual(([], False), self.delete())
 
     def test_size(self):
-        self.calls._writes_zeros_by_itself.return_value = True
+        self.calls._supports_write_zeroes.return_value = True
         for megabytes, expected in (
             (99, (['clear_volume'], False)),
             (100, (['zero'], True)),
@@ -95,7 +95,7 @@ class WipeTestCase(testtools.TestCase):
             self.assertEqual(expected, self.delete())
 
     def test_nothing_to_wipe(self):
-        self.calls.condemn.return_value = None
+        self.calls.mark_deleted.return_value = None
         self.assertEqual(([], True), self.delete())
 
     def test_failure_keeps_the_volume(self):

@@ -1,0 +1,328 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The allow-lists of root's helper processes and their checks."""
+
+import inspect
+import os
+from unittest import mock
+
+import fixtures
+import testtools
+
+from cinder_vdisk_mapper import privsep
+from cinder_vdisk_mapper import privsep_lvm
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.backend import filesystem
+from cinder_vdisk_mapper.backend import lvm
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import copies
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import volumes
+
+UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+OTHER = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
+
+# Values of the parameters of the backends' methods.
+VALUES = {int: 1, str: 'name', str | None: None}
+
+
+class AllowListTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        for module in (privsep, privsep_lvm):
+            self.addCleanup(
+                module.context.set_client_mode, module.context.client_mode
+            )
+            module.context.set_client_mode(False)
+        self.root = self.useFixture(fixtures.TempDir()).path
+        for target, name, value in (
+            (groups, 'wrapper', ()),
+            (
+                discover,
+                'work_on',
+                lambda root, uuid, work: work(),
+            ),
+            (discover, 'locate', os.path.join),
+            (groups, 'work_on', lambda uuid, work: work()),
+        ):
+            patch = mock.patch.object(target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def assertRefused(self, reason, call, *arguments):
+        error = self.assertRaises(exception.DiskError, call, *arguments)
+        self.assertIn(reason, str(error))
+
+    def test_other_operations(self):
+        for module, names in (
+            (privsep, ('', 'call', '_copy', 'scan', 'allocate_clone')),
+            (privsep_lvm, ('delete', 'sweep', 'make_scratch', 'run')),
+        ):
+            for name in (*names, None, 1, ('create',)):
+                self.assertRefused(
+                    'is not an allowed operation',
+                    module.run,
+                    self.root,
+                    name,
+                    UUID,
+                )
+
+    def test_arguments(self):
+        create = [UUID, 'volume-1', '1', 'server', 4096]
+        for position, value in (
+            (0, None),
+            (1, b'volume-1'),
+            (2, 1),
+            (3, ('server',)),
+            (4, True),
+            (4, '4096'),
+            (4, 4096.0),
+        ):
+            bad = create.copy()
+            bad[position] = value
+            for module in (privsep, privsep_lvm):
+                self.assertRefused(
+                    'operation create does not take',
+                    module.run,
+                    self.root,
+                    'create',
+                    *bad,
+                )
+        for arguments in (create[:-1], [*create, 1], []):
+            for module in (privsep, privsep_lvm):
+                self.assertRefused(
+                    'does not take',
+                    module.run,
+                    self.root,
+                    'create',
+                    *arguments,
+                )
+        for root in (None, self.root.encode(), 1):
+            for module in (privsep, privsep_lvm):
+                self.assertRefused('does not take', module.run, root, 'disks')
+        self.assertRefused(
+            'does not take', privsep_lvm.run, self.root, 'remove', UUID, 'a', 1
+        )
+
+    def test_nothing_by_keyword(self):
+        for module in (privsep, privsep_lvm):
+            self.assertRaises(
+                TypeError, module.run, self.root, 'disk', UUID, root='/'
+            )
+
+    def test_disk_root(self):
+        os.chmod(self.root, 0o777)  # noqa: S103
+        for module in (privsep, privsep_lvm):
+            for operation in module.OPERATIONS:
+                types = privsep.declared_types(module.OPERATIONS[operation])
+                self.assertRefused(
+                    'owned and writable by root only',
+                    module.run,
+                    self.root,
+                    operation,
+                    *({**VALUES, bool: True}[one] for one in types),
+                )
+
+    def test_every_operation_declares_its_types(self):
+        known = {str, int, bool, str | None}
+        for module in (privsep, privsep_lvm):
+            for operation in module.OPERATIONS.values():
+                self.assertTrue({*privsep.declared_types(operation)} <= known)
+
+    def test_hung_disks(self):
+        """No operation but looks at a disk reaches one that hangs."""
+
+        def hung(*arguments):
+            raise exception.DiskHung('hung')
+
+        for module, target in ((privsep, discover), (privsep_lvm, groups)):
+            for name, operation in module.OPERATIONS.items():
+                if name in ('disks', 'disk'):
+                    continue
+                types = privsep.declared_types(operation)
+                with mock.patch.object(target, 'work_on', hung):
+                    self.assertRaises(
+                        exception.DiskHung,
+                        module.run,
+                        self.root,
+                        name,
+                        *({**VALUES, bool: True}[one] for one in types),
+                    )
+
+    def test_copy_to_a_hung_disk(self):
+        def work_on(*arguments):
+            if OTHER in arguments:
+                raise exception.DiskHung('hung')
+            return arguments[-1]()
+
+        with (
+            mock.patch.object(discover, 'work_on', work_on),
+            mock.patch.object(groups, 'work_on', work_on),
+        ):
+            for run, start in ((privsep.run, [0]), (privsep_lvm.run, [])):
+                self.assertRaises(
+                    exception.DiskHung,
+                    run,
+                    self.root,
+                    'copy',
+                    UUID,
+                    'volume-1',
+                    OTHER,
+                    *start,
+                )
+
+    def test_copy(self):
+        with mock.patch.object(
+            privsep.copying, 'copy', return_value=7
+        ) as copied:
+            self.assertEqual(
+                7, privsep.run(self.root, 'copy', UUID, 'volume-1', OTHER, 5)
+            )
+        copied.assert_called_once_with(
+            os.path.join(self.root, UUID),
+            'volume-1',
+            os.path.join(self.root, OTHER),
+            5,
+        )
+        with mock.patch.object(copies, 'copy') as copied:
+            privsep_lvm.run(self.root, 'copy', UUID, 'volume-1', OTHER)
+        copied.assert_called_once_with(UUID, 'volume-1', OTHER)
+
+    def test_lvm_is_confined(self):
+        with mock.patch.object(discover, 'discover', return_value=[]):
+            privsep_lvm.run(self.root, 'disks')
+        self.assertEqual('setpriv', groups.wrapper[0])
+        self.assertIn(
+            '--bounding-set=-all,+sys_admin,+sys_module', groups.wrapper
+        )
+
+
+class BackendsTestCase(testtools.TestCase):
+    """What backends run is on the allow-lists, with arguments that fit."""
+
+    def check(self, backend, operations):
+        ran = set()
+
+        def run(operation, *arguments):
+            types = privsep.declared_types(operations[operation])
+            self.assertEqual(len(types), len(arguments), operation)
+            for value, declared in zip(arguments, types, strict=True):
+                self.assertTrue(privsep._is_a(value, declared), operation)
+            ran.add(operation)
+            return [] if operation == 'disks' else None
+
+        with mock.patch.object(backend, '_run', run):
+            for name in BACKEND_METHODS:
+                parameters = inspect.signature(
+                    getattr(base.Backend, name)
+                ).parameters
+                getattr(backend, name)(
+                    *(
+                        VALUES[one.annotation]
+                        for one in list(parameters.values())[1:]
+                    )
+                )
+        self.assertEqual({*operations} - {'disk', 'zero'}, ran)
+
+    def test_filesystem(self):
+        self.check(filesystem.FilesystemBackend('/disks'), privsep.OPERATIONS)
+
+    def test_lvm(self):
+        self.check(lvm.LVMBackend('/disks'), privsep_lvm.OPERATIONS)
+
+    def test_operations(self):
+        """Each leads to the function that does it."""
+        for operations, name, function in (
+            (privsep.OPERATIONS, 'create', vdisks.create),
+            (privsep.OPERATIONS, 'delete', vdisks.delete),
+            (privsep_lvm.OPERATIONS, 'create', volumes.create),
+            (privsep_lvm.OPERATIONS, 'clone', copies.clone),
+        ):
+            self.assertIs(function, operations[name].__wrapped__)
+        for operations, different in (
+            (privsep.OPERATIONS, set()),
+            (privsep_lvm.OPERATIONS, {'mark_deleted'}),
+        ):
+            for name in {*operations} - {'disks', 'disk', 'copy'} - different:
+                self.assertEqual(name, operations[name].__name__)
+
+
+BACKEND_METHODS = [
+    name
+    for name, _ in inspect.getmembers(base.Backend, inspect.isfunction)
+    if not name.startswith('_')
+    and name not in ('device_path', 'disk', 'forgotten', 'has_entry')
+]
+
+
+class RootOwnedTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.parent = self.useFixture(fixtures.TempDir()).path
+        self.root = os.path.join(self.parent, 'disks')
+        os.mkdir(self.root)
+
+    def test_modes(self):
+        for parent, root, good in (
+            (0o755, 0o755, True),
+            (0o700, 0o700, True),
+            (0o1777, 0o755, True),
+            (0o777, 0o755, False),
+            (0o755, 0o775, False),
+            (0o755, 0o757, False),
+            (0o755, 0o1777, False),
+        ):
+            os.chmod(self.parent, parent)
+            os.chmod(self.root, root)
+            if good:
+                self.assertEqual(
+                    self.root, privsep.check_root_owned(self.root)
+                )
+                continue
+            error = self.assertRaises(
+                exception.DiskError, privsep.check_root_owned, self.root
+            )
+            self.assertIn(f'vdisk_disk_root {self.root}', str(error))
+
+    def test_of_another_user(self):
+        status = os.stat(self.root)
+        with mock.patch.object(os, 'geteuid', return_value=status.st_uid + 1):
+            if status.st_uid == 0:
+                privsep.check_root_owned(self.root)
+            else:
+                self.assertRaises(
+                    exception.DiskError, privsep.check_root_owned, self.root
+                )
+
+    def test_links_are_resolved_once(self):
+        link = os.path.join(self.parent, 'link')
+        os.symlink(self.root, link)
+        self.assertEqual(self.root, privsep.check_root_owned(link))
+
+    def test_none_there(self):
+        none = os.path.join(self.root, 'none')
+        self.assertEqual(none, privsep.check_root_owned(none))
+        os.chmod(self.root, 0o777)
+        self.assertRaises(exception.DiskError, privsep.check_root_owned, none)
+
+
+class SetupTestCase(testtools.TestCase):
+    def test_the_helper_is_used_unless_it_is_root(self):
+        self.addCleanup(privsep.context.set_client_mode, True)
+        for user, helped in ((1000, True), (0, False)):
+            privsep.context.set_client_mode(True)
+            with mock.patch.object(os, 'geteuid', return_value=user):
+                privsep.skip_helper_as_root(privsep.context)
+            self.assertEqual(helped, privsep.context.client_mode)
