@@ -26,9 +26,9 @@ from nova_diskplacer.host import retry_logger
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import guest_stats
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import seek_detector
+from nova_diskplacer.monitor import types
 
 # How often it is looked whether a round has seen anything yet, in seconds.
 _SOON = 0.2
@@ -61,7 +61,7 @@ class Asides:
         self._inspector: seek_detector.Inspector | None = None
 
     @property
-    def seekers(self) -> frozenset[sample.Pair]:
+    def seekers(self) -> frozenset[types.ConsumerDisk]:
         """Who is held to seek excessively, and on which disk."""
         return self._inspector.seekers() if self._inspector else frozenset()
 

@@ -23,10 +23,10 @@ from typing import Any
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import history
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import totals as totals_
+from nova_diskplacer.monitor import types
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Outcome:
     cpu_seconds: float
     sight: sampler.Sight
     decision: manager.Decision | None
-    seekers: collections.abc.Collection[sample.Pair]
-    budgets: sample.Floats | None
+    seekers: collections.abc.Collection[types.ConsumerDisk]
+    budgets: types.Floats | None
     totals: totals_.Totals
     guests: guest_stats.Look | None
     hung: collections.abc.Collection[str]
@@ -111,7 +111,7 @@ class Outcome:
             errors = [self.decision.errors.get(pair, '') for pair in pairs]
         unseen = self.guests.unseen if self.guests else {}
         who = [
-            self.sight.consumers.get(key, sample.Consumer(key, ''))
+            self.sight.consumers.get(key, types.Consumer(key, ''))
             for key, disk in pairs
         ]
         return status.Pairs(
@@ -141,7 +141,7 @@ class Outcome:
 
 
 def _disk(
-    state: sample.DiskState,
+    state: types.DiskState,
     controller: str,
     error: str,
     counted: totals_.DiskTotals,

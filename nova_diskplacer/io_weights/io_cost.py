@@ -32,7 +32,7 @@ from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import io_cost_model
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class IOCost:
             _write(root, file, f'{device.number} {text}')
 
     def correct(
-        self, states: collections.abc.Mapping[str, sample.DiskState]
+        self, states: collections.abc.Mapping[str, types.DiskState]
     ) -> None:
         """Notice disks that their models are too fast for; correct these.
 
@@ -116,7 +116,7 @@ class IOCost:
         """
         for uuid, fit in self._fits.items():
             state = states.get(uuid)
-            if state is None or state.given is None:
+            if state is None or state.iocost_usage is None:
                 continue
             try:
                 counted = self._counted(fit, state)
@@ -217,7 +217,7 @@ class IOCost:
         )
 
     def _counted(
-        self, fit: io_cost_model.Fit, state: sample.DiskState
+        self, fit: io_cost_model.Fit, state: types.DiskState
     ) -> float | None:
         """Return the share of a disk's bytes that were of any cgroup.
 

@@ -20,7 +20,7 @@ disk half as fast as its model.
 import dataclasses
 
 from nova_diskplacer.disks.measure import io_model
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 # Rounds in a row that show the same before the model is changed.
 ROUNDS = 3
@@ -121,7 +121,7 @@ class Fit:
         return found
 
     def look(
-        self, state: sample.DiskState, counted: float | None = None
+        self, state: types.DiskState, counted: float | None = None
     ) -> bool:
         """Look at a round; tells whether the model is another one now.
 
@@ -129,7 +129,7 @@ class Fit:
             that is not known.
         """
         # it is given as a share of what is let through
-        usage = (state.given or 0.0) * self.rate
+        usage = (state.iocost_usage or 0.0) * self.rate
         for one in self._parts.values():
             one.rest = max(0.0, one.rest - state.seconds)
         sign = self._judge(state, usage)
@@ -173,7 +173,7 @@ class Fit:
         self.rate = 1 - (1 - _DRAIN) / max(1.0, seconds)
 
     def _judge(
-        self, state: sample.DiskState, usage: float
+        self, state: types.DiskState, usage: float
     ) -> tuple[str, str] | None:
         """Return what is wrong, and with which part of the model."""
         requests = state.reads + state.writes
@@ -193,7 +193,7 @@ class Fit:
             return _SLOW, name
         return None
 
-    def _part(self, state: sample.DiskState, usage: float) -> str:
+    def _part(self, state: types.DiskState, usage: float) -> str:
         """Return the part of the model that most of the time was for."""
         taken = (
             state.read_bytes / self.model.rbps

@@ -30,8 +30,8 @@ from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.io_weights import writer
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import sampler
+from nova_diskplacer.monitor import types
 from nova_diskplacer.profiles import catalogue
 
 LOG = logging.getLogger(__name__)
@@ -58,8 +58,8 @@ class Decision:
     directives: policy.Directives
     controllers: collections.abc.Mapping[str, controllers_.Controller]
     refusals: collections.abc.Mapping[str, str]
-    weights: collections.abc.Mapping[sample.Pair, int]
-    errors: collections.abc.Mapping[sample.Pair, str]
+    weights: collections.abc.Mapping[types.ConsumerDisk, int]
+    errors: collections.abc.Mapping[types.ConsumerDisk, str]
     changes: int
 
 
@@ -87,12 +87,12 @@ class Weighing:
         self._refusals: dict[str, str] = {}
         self._consumers: object = None
         self._parties: dict[str, tiers.Party] = {}
-        self._wanted: dict[sample.Pair, int] = {}
+        self._wanted: dict[types.ConsumerDisk, int] = {}
 
     def weigh(
         self,
         sight: sampler.Sight,
-        seekers: collections.abc.Collection[sample.Pair],
+        seekers: collections.abc.Collection[types.ConsumerDisk],
     ) -> Decision:
         """Decide on a round, and have that in force unless it is a dry run.
 
@@ -110,7 +110,7 @@ class Weighing:
         self._round += 1
         decided = self._generator.decide(sight.round, self._parties, seekers)
         before, self._wanted = self._wanted, self._weigh(decided)
-        errors: dict[sample.Pair, str] = {}
+        errors: dict[types.ConsumerDisk, str] = {}
         if self._on:
             self._io_cost.correct(sight.states)
             errors = self._weights.apply(
@@ -128,7 +128,9 @@ class Weighing:
             changes=len(self._wanted.items() - before.items()),
         )
 
-    def _weigh(self, decided: policy.Directives) -> dict[sample.Pair, int]:
+    def _weigh(
+        self, decided: policy.Directives
+    ) -> dict[types.ConsumerDisk, int]:
         """Return the weight of each pair that is to have one."""
         controllers = [
             self._controllers.get(uuid) for _, uuid in decided.pairs

@@ -26,7 +26,7 @@ from oslo_config import cfg
 
 from nova_diskplacer.io_weights import class_thresholds
 from nova_diskplacer.io_weights import tiers
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 MB = 10**6
 
@@ -75,11 +75,11 @@ class Directives:
     The weights of those ``exempt`` are to be left alone.
     """
 
-    pairs: tuple[sample.Pair, ...]
-    classes: sample.Floats
-    shares: sample.Floats
-    cumulative: sample.Floats
-    exempt: sample.Booleans
+    pairs: tuple[types.ConsumerDisk, ...]
+    classes: types.Floats
+    shares: types.Floats
+    cumulative: types.Floats
+    exempt: types.Booleans
 
 
 def rules(conf: cfg.ConfigOpts) -> Rules:
@@ -101,7 +101,7 @@ def rules(conf: cfg.ConfigOpts) -> Rules:
     )
 
 
-def share(classes: sample.Floats, highest: int) -> sample.Floats:
+def share(classes: types.Floats, highest: int) -> types.Floats:
     """Return the share of each class: 1 of the highest, ``LEAST`` of class 1.
 
     That of the idle class is 0.
@@ -111,10 +111,10 @@ def share(classes: sample.Floats, highest: int) -> sample.Floats:
 
 
 def weights(
-    shares: sample.Floats,
-    lo: int | sample.Integers,
-    top: int | sample.Integers,
-) -> sample.Integers:
+    shares: types.Floats,
+    lo: int | types.Integers,
+    top: int | types.Integers,
+) -> types.Integers:
     """Return the weights of shares: whole, ``top`` for 1, never below ``lo``.
 
     They are rounded down, so that shares of a class that is divided are not
@@ -132,14 +132,14 @@ class Generator:
         self._rules = rules
         self._falls = numpy.array(rules.falls) * rules.scale_bytes
         self._forgiven = rules.idle_recovery * rules.scale_bytes
-        self._pairs: tuple[sample.Pair, ...] | None = None
+        self._pairs: tuple[types.ConsumerDisk, ...] | None = None
         self._parties: collections.abc.Mapping[str, tiers.Party] = {}
         # a column for each account; None is of all who are exempt, and empty
         self._columns: dict[tuple[str, str] | None, int] = {None: 0}
         self._used = numpy.zeros(1)
         self._active = numpy.zeros((MEMORY, 1), dtype=numpy.int64)
         # by row
-        self._rows: dict[sample.Pair, int] = {}
+        self._rows: dict[types.ConsumerDisk, int] = {}
         self._account = numpy.zeros(0, dtype=numpy.intp)
         self._lowest = numpy.zeros(0)
         self._highest = numpy.zeros(0)
@@ -147,9 +147,9 @@ class Generator:
 
     def decide(
         self,
-        round: sample.Round,
+        round: types.Round,
         parties: collections.abc.Mapping[str, tiers.Party],
-        seekers: collections.abc.Collection[sample.Pair],
+        seekers: collections.abc.Collection[types.ConsumerDisk],
     ) -> Directives:
         """Add a round to the accounts and return what follows from them.
 
@@ -178,7 +178,7 @@ class Generator:
             exempt=self._exempt,
         )
 
-    def _count(self, round: sample.Round) -> sample.Integers:
+    def _count(self, round: types.Round) -> types.Integers:
         """Bring accounts up to date; returns who of each is active now."""
         size = len(self._used)
         active = numpy.bincount(self._account, ~round.idle, size).astype(
@@ -194,8 +194,8 @@ class Generator:
         return active
 
     def _classes(
-        self, seekers: collections.abc.Collection[sample.Pair]
-    ) -> sample.Floats:
+        self, seekers: collections.abc.Collection[types.ConsumerDisk]
+    ) -> types.Floats:
         rules = self._rules
         fallen = numpy.searchsorted(self._falls, self._used, side='right')
         classes = numpy.clip(
@@ -215,7 +215,7 @@ class Generator:
 
     def _align(
         self,
-        pairs: tuple[sample.Pair, ...],
+        pairs: tuple[types.ConsumerDisk, ...],
         parties: collections.abc.Mapping[str, tiers.Party],
     ) -> None:
         """Have a row for each pair and a column for each of their accounts.

@@ -26,7 +26,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 from nova_diskplacer.profiles import catalogue
 
 LOG = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def lowest_class(conf: cfg.ConfigOpts) -> int:
 
 
 def parties(
-    consumers: collections.abc.Iterable[sample.Consumer],
+    consumers: collections.abc.Iterable[types.Consumer],
     conf: cfg.ConfigOpts,
     profiles: collections.abc.Mapping[str, catalogue.Profile],
 ) -> dict[str, Party]:
@@ -133,7 +133,7 @@ def _class(percent: int, classes: int) -> int:
 
 
 def _asked(
-    consumer: sample.Consumer,
+    consumer: types.Consumer,
     tiers: collections.abc.Mapping[str, Bounds],
     profiles: collections.abc.Mapping[str, catalogue.Profile],
 ) -> Bounds:

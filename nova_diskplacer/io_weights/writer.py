@@ -32,7 +32,7 @@ from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import changes
 from nova_diskplacer.io_weights import controllers as honouring
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
@@ -41,10 +41,10 @@ LOG = logging.getLogger(__name__)
 _ROUNDS = 30
 _LOOKS = 5
 
-_Errors = dict[sample.Pair, str]
+_Errors = dict[types.ConsumerDisk, str]
 
 # By the path of the file with the weight, below the hierarchy's root.
-_Targets = dict[str, tuple[sample.Pair, int]]
+_Targets = dict[str, tuple[types.ConsumerDisk, int]]
 
 
 class Weights:
@@ -78,11 +78,11 @@ class Weights:
 
     def apply(
         self,
-        wanted: collections.abc.Mapping[sample.Pair, int],
-        consumers: collections.abc.Iterable[sample.Consumer],
+        wanted: collections.abc.Mapping[types.ConsumerDisk, int],
+        consumers: collections.abc.Iterable[types.Consumer],
         devices: collections.abc.Mapping[str, Device],
         controllers: collections.abc.Mapping[str, honouring.Controller],
-    ) -> dict[sample.Pair, str]:
+    ) -> dict[types.ConsumerDisk, str]:
         """Have these weights in force and no others; repeatable.
 
         A consumer that has gone is forgotten; one for which no weight is
@@ -215,7 +215,7 @@ class Weights:
         self._changes.give_back(uuid, begun - targets.keys())
 
     def _lost(
-        self, uuid: str, path: str, pair: sample.Pair, weight: int
+        self, uuid: str, path: str, pair: types.ConsumerDisk, weight: int
     ) -> bool:
         """Return whether a weight is in force no more; looks now and then."""
         if (hash(path) + self._round) % _ROUNDS:
@@ -235,7 +235,7 @@ class Weights:
 
     def _unused(
         self,
-        consumers: collections.abc.Iterable[sample.Consumer],
+        consumers: collections.abc.Iterable[types.Consumer],
         devices: collections.abc.Mapping[str, Device],
         controllers: collections.abc.Mapping[str, honouring.Controller],
     ) -> str | None:
@@ -278,11 +278,11 @@ def _where(uuid: str) -> str:
 
 
 def _targets(
-    wanted: collections.abc.Mapping[sample.Pair, int],
-    consumers: collections.abc.Iterable[sample.Consumer],
+    wanted: collections.abc.Mapping[types.ConsumerDisk, int],
+    consumers: collections.abc.Iterable[types.Consumer],
     devices: collections.abc.Mapping[str, Device],
     controllers: collections.abc.Mapping[str, honouring.Controller],
-    errors: dict[sample.Pair, str],
+    errors: dict[types.ConsumerDisk, str],
 ) -> dict[str, _Targets]:
     """Return the weights by disk and file; who has no cgroup has none."""
     homes = {consumer.key: consumer.cgroup for consumer in consumers}
@@ -302,7 +302,7 @@ def _targets(
 
 
 def _lowest(
-    wanted: collections.abc.Mapping[sample.Pair, int],
+    wanted: collections.abc.Mapping[types.ConsumerDisk, int],
     controllers: collections.abc.Mapping[str, honouring.Controller],
 ) -> dict[str, int]:
     """Return the lowest weight of each consumer that has one below top."""

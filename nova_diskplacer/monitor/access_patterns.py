@@ -17,7 +17,7 @@ import dataclasses
 
 import numpy
 
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 # Bytes between the end of a request and the next for which no disk seeks.
 _NEAR = 16 << 10
@@ -55,7 +55,7 @@ class Pattern:
         )
 
 
-def pattern(starts: sample.Integers, lengths: sample.Integers) -> Pattern:
+def pattern(starts: types.Integers, lengths: types.Integers) -> Pattern:
     """Return the pattern of requests on a device, given in bytes."""
     if not starts.size:
         return Pattern()

@@ -19,7 +19,7 @@ import re
 
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_domains
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 # libvirt's names of a domain's cgroup: with systemd-machined, and without
 _NAMES = re.compile(
@@ -37,7 +37,7 @@ def find(
     servers: collections.abc.Iterable[libvirt_domains.Domain],
     patterns: collections.abc.Iterable[str],
     hierarchy: cgroups.Hierarchy,
-) -> list[sample.Consumer]:
+) -> list[types.Consumer]:
     """Return all servers, and the cgroups that match, sorted by key.
 
     A cgroup that is a server's is not taken twice. Each partition is listed
@@ -55,7 +55,7 @@ def find(
             if partition not in listed:
                 listed[partition] = _list(partition, hierarchy)
             cgroup = _of(server.number, server.name, listed[partition])
-        found[server.uuid] = sample.Consumer(
+        found[server.uuid] = types.Consumer(
             key=server.uuid,
             cgroup=cgroup,
             domain=server.name,
@@ -66,7 +66,7 @@ def find(
     for pattern in patterns:
         for path in glob.glob(pattern.strip('/'), root_dir=hierarchy.root):
             if path not in taken and os.path.isdir(hierarchy.path(path)):
-                found[path] = sample.Consumer(key=path, cgroup=path)
+                found[path] = types.Consumer(key=path, cgroup=path)
     return [found[key] for key in sorted(found)]
 
 

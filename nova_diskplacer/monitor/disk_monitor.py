@@ -31,7 +31,7 @@ from nova_diskplacer.monitor import disk_warnings
 from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import io_cost_usage
 from nova_diskplacer.monitor import load
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 # A disk that is busy for less of the time has nobody's I/O wait for long: its
 # throughput score says nothing then.
@@ -90,8 +90,8 @@ class Hardware:
         self,
         now: float,
         devices: collections.abc.Mapping[str, Device],
-        round_: sample.Round,
-    ) -> dict[str, sample.DiskState]:
+        round_: types.Round,
+    ) -> dict[str, types.DiskState]:
         """Return the state of each disk, by its UUID.
 
         :param now: seconds of a clock that never jumps.
@@ -160,7 +160,7 @@ class Hardware:
         seconds: float,
         given: float | None,
         users: int,
-    ) -> sample.DiskState:
+    ) -> types.DiskState:
         device = disk.device
         window = self._options.pressure_window
         full = load.saturation(device, disk.depth, done, seconds, given)
@@ -176,7 +176,7 @@ class Hardware:
         points = load.score(done, busy, seconds, users)
         requests = done.reads + done.writes
         least = self._options.inspection_threshold * disk.known.average
-        return sample.DiskState(
+        return types.DiskState(
             device=device,
             seconds=seconds,
             read_bytes=done.read_bytes / seconds,
@@ -192,7 +192,7 @@ class Hardware:
             and points is not None
             and points < least,
             pressure=disk.pressure,
-            given=given,
+            iocost_usage=given,
             warnings=self._notices.of(device.uuid),
         )
 
@@ -238,8 +238,8 @@ def _same(disk: _Disk, device: Device) -> bool:
 
 
 def _with_health(
-    states: dict[str, sample.DiskState], health: disk_health.Health
-) -> dict[str, sample.DiskState]:
+    states: dict[str, types.DiskState], health: disk_health.Health
+) -> dict[str, types.DiskState]:
     degrees, warnings = health.temperatures(), health.warnings()
     return {
         uuid: dataclasses.replace(
@@ -255,11 +255,11 @@ class _Users:
     """Counts who uses each disk; what pairs there are seldom changes."""
 
     def __init__(self) -> None:
-        self._pairs: tuple[sample.Pair, ...] | None = None
+        self._pairs: tuple[types.ConsumerDisk, ...] | None = None
         self._uuids: list[str] = []
         self._places = numpy.zeros(0, numpy.int64)
 
-    def count(self, round_: sample.Round) -> dict[str, int]:
+    def count(self, round_: types.Round) -> dict[str, int]:
         """Return how many consumers used each disk, by its UUID."""
         if round_.pairs is not self._pairs:
             uuids = [uuid for _, uuid in round_.pairs]

@@ -16,7 +16,7 @@ import math
 
 import numpy
 
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 
 class Budget:
@@ -29,12 +29,12 @@ class Budget:
 
     def __init__(self, window: float) -> None:
         self._window = window
-        self._pairs: tuple[sample.Pair, ...] = ()
+        self._pairs: tuple[types.ConsumerDisk, ...] = ()
         self._disk = numpy.zeros(0, dtype=numpy.intp)
         self._used = numpy.zeros(0)
         self._fair = numpy.zeros(0)
 
-    def update(self, round: sample.Round) -> sample.Floats:
+    def update(self, round: types.Round) -> types.Floats:
         """Add a round; returns the ratio of use to fair share, (R,).
 
         It is 1 for who uses as much as all on the disk do on average, 0 for
@@ -56,7 +56,7 @@ class Budget:
             where=self._fair >= 1.0,
         )
 
-    def _align(self, pairs: tuple[sample.Pair, ...]) -> None:
+    def _align(self, pairs: tuple[types.ConsumerDisk, ...]) -> None:
         before = {pair: row for row, pair in enumerate(self._pairs)}
         kept = [row for row, pair in enumerate(pairs) if pair in before]
         old = [before[pairs[row]] for row in kept]

@@ -26,7 +26,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.host import libvirt_domains
 from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 _COUNTERS = (
     'rd.bytes',
@@ -76,7 +76,7 @@ class Look:
     """
 
     uses: dict[str, list[Use]]
-    unseen: dict[sample.Pair, float]
+    unseen: dict[types.ConsumerDisk, float]
 
 
 class BlockStats:
@@ -89,7 +89,7 @@ class BlockStats:
         self._uri = uri
         self._then = 0.0
         self._counted: dict[tuple[str, str], Counters] = {}
-        self._accounted: dict[sample.Pair, int] = {}
+        self._accounted: dict[types.ConsumerDisk, int] = {}
 
     def look(
         self,
@@ -188,13 +188,13 @@ def parse(
 
 def unseen(
     uses: collections.abc.Mapping[str, collections.abc.Iterable[Use]],
-    accounted: collections.abc.Mapping[sample.Pair, float],
-) -> dict[sample.Pair, float]:
+    accounted: collections.abc.Mapping[types.ConsumerDisk, float],
+) -> dict[types.ConsumerDisk, float]:
     """Return the bytes/s that guests moved and accounts do not have.
 
     :param accounted: bytes/s of each pair in the same time, read and written.
     """
-    moved: dict[sample.Pair, float] = {}
+    moved: dict[types.ConsumerDisk, float] = {}
     for server, listed in uses.items():
         for use in listed:
             if use.disk:

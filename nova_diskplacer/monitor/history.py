@@ -17,7 +17,7 @@ import dataclasses
 import numpy
 
 from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,27 +31,27 @@ class Summary:
     has been done.
     """
 
-    pairs: tuple[sample.Pair, ...]
-    active: sample.Integers
-    minimum: sample.Floats
-    maximum: sample.Floats
-    mean: sample.Floats
-    deviation: sample.Floats
-    idle_seconds: sample.Floats
+    pairs: tuple[types.ConsumerDisk, ...]
+    active: types.Integers
+    minimum: types.Floats
+    maximum: types.Floats
+    mean: types.Floats
+    deviation: types.Floats
+    idle_seconds: types.Floats
 
 
 @dataclasses.dataclass(frozen=True)
 class _State:
     """A row for each pair; ``spread`` is the sum of squares about ``mean``."""
 
-    pairs: tuple[sample.Pair, ...]
-    values: sample.Integers
-    active: sample.Integers
-    minimum: sample.Floats
-    maximum: sample.Floats
-    mean: sample.Floats
-    spread: sample.Floats
-    idle_seconds: sample.Floats
+    pairs: tuple[types.ConsumerDisk, ...]
+    values: types.Integers
+    active: types.Integers
+    minimum: types.Floats
+    maximum: types.Floats
+    mean: types.Floats
+    spread: types.Floats
+    idle_seconds: types.Floats
 
 
 class History:
@@ -66,7 +66,7 @@ class History:
         self._then = now
         self._state = _blank(())
 
-    def update(self, now: float, counters: io_stat.Counters) -> sample.Round:
+    def update(self, now: float, counters: io_stat.Counters) -> types.Round:
         """Return what was done since the last update.
 
         Counters that fell have begun anew. Nothing is held to have been done
@@ -81,9 +81,9 @@ class History:
         done = counters.values - state.values
         done = numpy.where(done < 0, counters.values, done)
         done[counters.first] = 0
-        idle: sample.Booleans = numpy.logical_not(done.any(axis=1))
+        idle: types.Booleans = numpy.logical_not(done.any(axis=1))
         self._state = _updated(state, counters.values, done, idle, seconds)
-        return sample.Round(
+        return types.Round(
             seconds=seconds,
             pairs=counters.pairs,
             read_bytes=done[:, 0],
@@ -110,7 +110,7 @@ class History:
         )
 
 
-def _blank(pairs: tuple[sample.Pair, ...]) -> _State:
+def _blank(pairs: tuple[types.ConsumerDisk, ...]) -> _State:
     rows = len(pairs)
     return _State(
         pairs=pairs,
@@ -124,7 +124,7 @@ def _blank(pairs: tuple[sample.Pair, ...]) -> _State:
     )
 
 
-def _aligned(old: _State, pairs: tuple[sample.Pair, ...]) -> _State:
+def _aligned(old: _State, pairs: tuple[types.ConsumerDisk, ...]) -> _State:
     """Return the state with a row for each of these pairs, and no other."""
     new = _blank(pairs)
     place = {pair: row for row, pair in enumerate(old.pairs)}
@@ -139,9 +139,9 @@ def _aligned(old: _State, pairs: tuple[sample.Pair, ...]) -> _State:
 
 def _updated(
     state: _State,
-    values: sample.Integers,
-    done: sample.Integers,
-    idle: sample.Booleans,
+    values: types.Integers,
+    done: types.Integers,
+    idle: types.Booleans,
     seconds: float,
 ) -> _State:
     """Return the state after an interval (Welford's method)."""

@@ -14,7 +14,7 @@
 
 import numpy
 
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 #: One read of them for so many of the others.
 READS = 10
@@ -27,12 +27,12 @@ class Spread:
     """
 
     def __init__(self) -> None:
-        self._lines: sample.Integers | None = None
-        self._older: sample.Integers = numpy.zeros((0, 0), numpy.int64)
+        self._lines: types.Integers | None = None
+        self._older: types.Integers = numpy.zeros((0, 0), numpy.int64)
         self._newer = self._older
         self._steps = 0
 
-    def due(self, lines: sample.Integers) -> bool:
+    def due(self, lines: types.Integers) -> bool:
         """Return whether the counters of these lines have to be read now."""
         return (
             self._lines is None
@@ -42,9 +42,9 @@ class Spread:
 
     def put(
         self,
-        lines: sample.Integers,
-        counted: sample.Integers,
-        values: sample.Integers,
+        lines: types.Integers,
+        counted: types.Integers,
+        values: types.Integers,
     ) -> None:
         """Take what was read.
 
@@ -68,7 +68,7 @@ class Spread:
             self._older = numpy.minimum(self._newer, newer)
         self._lines, self._newer, self._steps = lines, newer, 0
 
-    def get(self) -> sample.Integers:
+    def get(self) -> types.Integers:
         """Return the counters, a step further at each call."""
         self._steps += 1
         return self._older + (self._newer - self._older) * self._steps // READS

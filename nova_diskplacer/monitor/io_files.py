@@ -23,7 +23,7 @@ import string
 
 import numpy
 
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 _DIGITS = b'0123456789'
 _OTHERS = bytes(set(range(256)) - set(_DIGITS))
@@ -75,7 +75,7 @@ class Parser:
 
     def parse(
         self, texts: collections.abc.Sequence[bytes]
-    ) -> tuple[sample.Integers, sample.Integers]:
+    ) -> tuple[types.Integers, types.Integers]:
         """Return whose the lines of files are, and what they count.
 
         :returns: arrays of the shapes (L,) and (L, counters). ``split`` tells

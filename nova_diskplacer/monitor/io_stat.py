@@ -28,7 +28,7 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import interpolated_counters
 from nova_diskplacer.monitor import io_files
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
@@ -54,9 +54,9 @@ class Counters:
     the figures are is not known.
     """
 
-    pairs: tuple[sample.Pair, ...]
-    values: sample.Integers
-    first: sample.Booleans
+    pairs: tuple[types.ConsumerDisk, ...]
+    values: types.Integers
+    first: types.Booleans
 
 
 class Accounts:
@@ -85,13 +85,13 @@ class Accounts:
         self._new: set[str] = set()
         # of the last read: whose the lines were, None if that changed since,
         # and which are those of the pairs
-        self._lines: sample.Integers | None = None
+        self._lines: types.Integers | None = None
         self._order = numpy.zeros(0, numpy.intp)
-        self._pairs: tuple[sample.Pair, ...] = ()
+        self._pairs: tuple[types.ConsumerDisk, ...] = ()
         self._first = numpy.zeros(0, numpy.bool_)
 
     def track(
-        self, consumers: collections.abc.Iterable[sample.Consumer]
+        self, consumers: collections.abc.Iterable[types.Consumer]
     ) -> None:
         """Read these consumers' cgroups from now on, and no others."""
         self._wanted = {
@@ -129,7 +129,7 @@ class Accounts:
             self._first = numpy.zeros(len(self._pairs), numpy.bool_)
         return Counters(self._pairs, values[self._order], self._first)
 
-    def _parse(self) -> tuple[sample.Integers, sample.Integers]:
+    def _parse(self) -> tuple[types.Integers, types.Integers]:
         lines, values = self._parsers[0].parse(self._texts(0))
         if len(self._parsers) == 1:
             return lines, values
@@ -152,7 +152,7 @@ class Accounts:
             return self._texts(place)
         return texts
 
-    def _arrange(self, lines: sample.Integers) -> None:
+    def _arrange(self, lines: types.Integers) -> None:
         """Note which lines are those of pairs, in the pairs' order."""
         keys = [key for key, _ in self._open]
         uuids = {one.number: one.uuid for one in self._devices.values()}

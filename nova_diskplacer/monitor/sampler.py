@@ -27,7 +27,7 @@ from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 # In how many rounds devices are looked for, though disks seem the same.
 _ROUNDS = 10
@@ -42,11 +42,11 @@ class Sight:
     objects as in the round before while nothing has changed.
     """
 
-    round: sample.Round
-    states: collections.abc.Mapping[str, sample.DiskState]
+    round: types.Round
+    states: collections.abc.Mapping[str, types.DiskState]
     devices: collections.abc.Mapping[str, Device]
     unwatched: collections.abc.Mapping[str, str]
-    consumers: collections.abc.Mapping[str, sample.Consumer]
+    consumers: collections.abc.Mapping[str, types.Consumer]
     counters: io_stat.Counters
     summary: history.Summary
     hierarchy: cgroups.Hierarchy
@@ -73,7 +73,7 @@ class Watch:
         self._devices: dict[str, Device] = {}
         self._unwatched: dict[str, str] = {}
         self._listed: object = None
-        self._consumers: dict[str, sample.Consumer] = {}
+        self._consumers: dict[str, types.Consumer] = {}
 
     def look(
         self,

@@ -33,7 +33,7 @@ from nova_diskplacer.host import device_stack
 from nova_diskplacer.host import tracefs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import access_patterns
-from nova_diskplacer.monitor import sample as samples
+from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
@@ -63,24 +63,24 @@ class Inspector:
         self._hierarchy = hierarchy
         self._tracer = tracefs.Tracer(instance(conf))
         # when each was last seen to seek, or at least to do something
-        self._held: dict[samples.Pair, float] = {}
-        self._seekers: frozenset[samples.Pair] = frozenset()
+        self._held: dict[types.ConsumerDisk, float] = {}
+        self._seekers: frozenset[types.ConsumerDisk] = frozenset()
         # the disks inspected of late, and when
         self._looked: dict[Device, float] = {}
         with contextlib.suppress(exception.ContentionError):
             # what it cannot remove it says when it traces
             self._tracer.clean()
 
-    def seekers(self) -> frozenset[samples.Pair]:
+    def seekers(self) -> frozenset[types.ConsumerDisk]:
         """Return who is held to seek excessively, and on which disk."""
         return self._seekers
 
     def inspect(
         self,
         flagged: collections.abc.Collection[Device],
-        consumers: collections.abc.Iterable[samples.Consumer],
-        round_: samples.Round,
-    ) -> frozenset[samples.Pair]:
+        consumers: collections.abc.Iterable[types.Consumer],
+        round_: types.Round,
+    ) -> frozenset[types.ConsumerDisk]:
         """Inspect the disks whose turn it is, which takes 1 to 4 seconds.
 
         To be called often, also while no disk is flagged.
@@ -129,7 +129,7 @@ class Inspector:
     def _sample(
         self,
         due: list[Device],
-        consumers: collections.abc.Iterable[samples.Consumer],
+        consumers: collections.abc.Iterable[types.Consumer],
     ) -> '_Sample':
         """Trace until there is no doubt, or for as long as it may take."""
         sample = _Sample(due, _Owners(consumers, self._hierarchy.version))
@@ -159,7 +159,7 @@ class Inspector:
         self,
         uuid: str,
         sample: '_Sample',
-        present: set[samples.Pair],
+        present: set[types.ConsumerDisk],
         now: float,
     ) -> None:
         patterns = sample.patterns(uuid)
@@ -199,7 +199,7 @@ class _Owners:
 
     def __init__(
         self,
-        consumers: collections.abc.Iterable[samples.Consumer],
+        consumers: collections.abc.Iterable[types.Consumer],
         version: int,
     ) -> None:
         self._keys = {

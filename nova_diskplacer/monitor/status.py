@@ -32,7 +32,7 @@ class Disk:
     """A disk that is watched.
 
     Rates are bytes and requests per second of the last interval, the figures
-    up to ``temperature`` as in ``sample.DiskState``, ``totals`` since the
+    up to ``temperature`` as in ``types.DiskState``, ``totals`` since the
     agent began. ``controller`` is what makes the kernel honour weights there
     ('' if nothing does), and ``error`` why nothing does.
     """

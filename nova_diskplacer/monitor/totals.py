@@ -21,7 +21,7 @@ import dataclasses
 
 import numpy
 
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class DiskTotals:
     request_seconds: float = 0.0
 
 
-def _none() -> sample.Integers:
+def _none() -> types.Integers:
     return numpy.zeros(0, numpy.int64)
 
 
@@ -55,11 +55,11 @@ class Totals:
     rounds: int = 0
     cpu_seconds: float = 0.0
     weight_changes: int = 0
-    pairs: tuple[sample.Pair, ...] = ()
-    read_bytes: sample.Integers = dataclasses.field(default_factory=_none)
-    write_bytes: sample.Integers = dataclasses.field(default_factory=_none)
-    reads: sample.Integers = dataclasses.field(default_factory=_none)
-    writes: sample.Integers = dataclasses.field(default_factory=_none)
+    pairs: tuple[types.ConsumerDisk, ...] = ()
+    read_bytes: types.Integers = dataclasses.field(default_factory=_none)
+    write_bytes: types.Integers = dataclasses.field(default_factory=_none)
+    reads: types.Integers = dataclasses.field(default_factory=_none)
+    writes: types.Integers = dataclasses.field(default_factory=_none)
     disks: collections.abc.Mapping[str, DiskTotals] = dataclasses.field(
         default_factory=dict
     )
@@ -67,8 +67,8 @@ class Totals:
 
 def add(
     totals: Totals,
-    round_: sample.Round,
-    states: collections.abc.Mapping[str, sample.DiskState],
+    round_: types.Round,
+    states: collections.abc.Mapping[str, types.DiskState],
     cpu_seconds: float,
     weight_changes: int,
 ) -> Totals:
@@ -96,8 +96,8 @@ def add(
 
 
 def _aligned(
-    totals: Totals, pairs: tuple[sample.Pair, ...]
-) -> sample.Integers:
+    totals: Totals, pairs: tuple[types.ConsumerDisk, ...]
+) -> types.Integers:
     """Return what was counted, in the shape (4, R)."""
     counted = numpy.stack(
         (totals.read_bytes, totals.write_bytes, totals.reads, totals.writes)
@@ -111,7 +111,7 @@ def _aligned(
 
 
 def _disk(
-    before: DiskTotals | None, state: sample.DiskState, seconds: float
+    before: DiskTotals | None, state: types.DiskState, seconds: float
 ) -> DiskTotals:
     before = before or DiskTotals()
     return DiskTotals(

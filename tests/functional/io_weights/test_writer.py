@@ -36,7 +36,7 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import writer
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 from tests import loops
 
 UUID = '0d6f6a0c-6a0e-4b5e-9f0f-4f3a5b0f1b7c'
@@ -76,7 +76,7 @@ def device_of(path):
 
 
 def consumer_of(cgroup):
-    return sample.Consumer(key=cgroup, cgroup=cgroup)
+    return types.Consumer(key=cgroup, cgroup=cgroup)
 
 
 def apply(conf, path, wanted):
@@ -286,7 +286,7 @@ class WeightsTest(BFQTestCase):
         for name in (self.name, os.path.basename(other)):
             os.symlink(f'/sys/block/{name}', f'{sys}/class/block/{name}')
         cgroup = self.cgroup()
-        server = sample.Consumer('server', cgroup, 'instance-1')
+        server = types.Consumer('server', cgroup, 'instance-1')
         device = device_of(self.path)
         honouring = controllers.honoured(device, hierarchy(), 'auto')
         setter = writer.Weights(self.conf, hierarchy(), sys)

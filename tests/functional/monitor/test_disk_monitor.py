@@ -24,13 +24,13 @@ from nova_diskplacer import exception
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import smart
+from nova_diskplacer.monitor import types
 from tests import configured
 from tests import loops
 
 NONE = numpy.zeros(1, numpy.int64)
-ROUND = sample.Round(
+ROUND = types.Round(
     1.0, (('task', 'disk'),), NONE, NONE, NONE, NONE, NONE == 1
 )
 

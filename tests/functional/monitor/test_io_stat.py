@@ -31,7 +31,7 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import interpolated_counters
 from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 from tests import cgroups as fixtures
 from tests import loops
 
@@ -91,7 +91,7 @@ class AccountingTest(testtools.TestCase):
 
     def track(self, *made):
         self.accounts.track(
-            sample.Consumer(key=one.name, cgroup=one.name) for one in made
+            types.Consumer(key=one.name, cgroup=one.name) for one in made
         )
 
     def update(self):

@@ -27,8 +27,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import tracefs as host_tracefs
 from nova_diskplacer.host.devices import Device
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import seek_detector
+from nova_diskplacer.monitor import types
 from tests import configured
 from tests import loops
 from tests import tracefs
@@ -110,7 +110,7 @@ class SeekersTest(testtools.TestCase):
             f'{os.path.basename(self.conf.diskplacer_agent.state_dir)}-{key}'
         )
         if key not in [one.key for one in self.consumers]:
-            self.consumers.append(sample.Consumer(key, cgroup))
+            self.consumers.append(types.Consumer(key, cgroup))
             home = self.hierarchy.path(cgroup, 'emulator')
             os.makedirs(home)
             self.addCleanup(os.removedirs, home)
@@ -137,7 +137,7 @@ class SeekersTest(testtools.TestCase):
         found = self.inspector.inspect(
             [self.disk] if flagged else [],
             self.consumers,
-            sample.Round(1.0, pairs, none, none, none, none, none == 1),
+            types.Round(1.0, pairs, none, none, none, none, none == 1),
         )
         self.assertEqual(found, self.inspector.seekers())
         self.assertFalse(os.path.exists(path('instances', self.name)))

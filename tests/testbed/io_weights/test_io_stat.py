@@ -28,7 +28,7 @@ from nova_diskplacer.monitor import consumers
 from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 from tests import cgroups as cgroup_fixtures
 from tests.testbed import hypervisor
 from tests.testbed import udev
@@ -96,7 +96,7 @@ class CgroupsTest(AccountingTestCase):
         self.cgroup = self.useFixture(cgroup_fixtures.Cgroup())
         self.found = self.devices(make_disk(2), make_disk(3))
         self.accounts.track(
-            [sample.Consumer(key='it', cgroup=self.cgroup.name)]
+            [types.Consumer(key='it', cgroup=self.cgroup.name)]
         )
 
     def read(self):

@@ -41,7 +41,7 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import disk_monitor
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 from tests import configured
 from tests.testbed import udev
 
@@ -288,7 +288,7 @@ class MeasureTest(testtools.TestCase):
     def _looker(self, cost, device):
         """Return what does a round of the agent, as far as io.cost goes."""
         nobody = numpy.zeros(0, dtype=numpy.int64)
-        empty = sample.Round(
+        empty = types.Round(
             1.0, (), nobody, nobody, nobody, nobody, nobody.astype(bool)
         )
         disks = disk_monitor.Hardware(self.conf, cgroups.hierarchy())

@@ -35,8 +35,8 @@ from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import io_cost_usage
 from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import seek_detector
+from nova_diskplacer.monitor import types
 from tests import configured
 from tests import tracefs
 from tests.testbed import udev
@@ -122,7 +122,7 @@ class SeekersTest(testtools.TestCase):
 
     def start(self, key, *command):
         task = self.useFixture(Task(key, *command))
-        self.consumers[key] = sample.Consumer(key, key)
+        self.consumers[key] = types.Consumer(key, key)
         return task
 
     def rounds(self, disk, count):

@@ -18,7 +18,7 @@ import numpy
 
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 DISK = 'disk'
 
@@ -58,7 +58,7 @@ def run(tasks, rate, rules=None, interval=1.0):
         if generator:
             done = numpy.array(moved)
             nothing = numpy.zeros(len(tasks), dtype=numpy.int64)
-            round = sample.Round(
+            round = types.Round(
                 interval, pairs, done, nothing, nothing, nothing, done == 0
             )
             decided = generator.decide(round, parties, ())

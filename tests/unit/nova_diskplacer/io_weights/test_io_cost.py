@@ -24,7 +24,7 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import io_cost
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 from tests import configured
 
 MB = 10**6
@@ -130,7 +130,7 @@ class IOCostTestCase(testtools.TestCase):
         return self.sequence
 
     def state(self, given, busy=1.0):
-        return sample.DiskState(
+        return types.DiskState(
             DEVICE, 1.0, 10.0 * MB, 0.0, 600.0, 0.0, busy, 32.0, 0.05, None,
             False, 0.0, given,
         )  # fmt: skip

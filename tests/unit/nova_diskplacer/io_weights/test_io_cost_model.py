@@ -17,7 +17,7 @@ import testtools
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import io_cost_model
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 MB = 10**6
 
@@ -46,13 +46,13 @@ class FitTestCase(testtools.TestCase):
     ):
         """Look at equal rounds; returns in which the model was changed."""
         device = Device('uuid', 'sdx', '8:0', False)
-        state = sample.DiskState(
+        state = types.DiskState(
             device, seconds, bytes_, 0.0, bytes_ / size, 0.0, busy, queue,
             0.02, None, False, 0.0,
         )  # fmt: skip
         looks = (
             self.fit.look(
-                dataclasses.replace(state, given=usage / self.fit.rate),
+                dataclasses.replace(state, iocost_usage=usage / self.fit.rate),
                 counted,
             )
             for _ in range(rounds)

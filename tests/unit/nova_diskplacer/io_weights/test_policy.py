@@ -28,7 +28,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.io_weights import class_thresholds
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 MB = 10**6
 DISKS = ('disk0', 'disk1')
@@ -62,7 +62,7 @@ def make_round(used, pairs=None, seconds=1.0):
     if pairs is None:
         pairs = tuple(sorted(used))
     moved = numpy.array([used[pair] or 0 for pair in pairs], dtype=int)
-    return sample.Round(
+    return types.Round(
         seconds=seconds,
         pairs=pairs,
         read_bytes=moved - moved // 2,

@@ -22,7 +22,7 @@ from oslo_config import fixture as config_fixture
 from nova_diskplacer import conf as conf_
 from nova_diskplacer import exception
 from nova_diskplacer.io_weights import tiers
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 from nova_diskplacer.profiles import catalogue
 
 PROFILES = catalogue.Catalogue(
@@ -38,7 +38,7 @@ TIERS = {'gold': '50-100', 'silver': '10-100', 'bronze': '0-40', 'one': '7-7'}
 
 
 def server(key='s', project='', **specs):
-    return sample.Consumer(
+    return types.Consumer(
         key,
         cgroup='',
         project=project,
@@ -198,7 +198,7 @@ class GroupsTest(TiersTest):
                 server('b', 'p'),
                 server('c', 'q'),
                 server('d'),
-                sample.Consumer('x.slice', 'x.slice'),
+                types.Consumer('x.slice', 'x.slice'),
             ),
         )
 
@@ -215,8 +215,8 @@ class GroupsTest(TiersTest):
             server('a', 'q'),
             server('b', 'p'),
             server('c'),
-            sample.Consumer('x.slice/y', 'x.slice/y'),
-            sample.Consumer('x.slice/z', 'x.slice/z'),
+            types.Consumer('x.slice/y', 'x.slice/y'),
+            types.Consumer('x.slice/z', 'x.slice/z'),
         )
         found = self._parties(*consumers)
         self.assertEqual(

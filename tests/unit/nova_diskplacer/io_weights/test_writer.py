@@ -25,7 +25,7 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import weight_file
 from nova_diskplacer.io_weights import writer
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 from tests import configured
 
 A = Device('uuid-a', 'sda', '8:0', rotational=True)
@@ -123,7 +123,7 @@ class WeightsTestCase(testtools.TestCase):
 
     def add(self, key, cgroup=None, domain='', files=('io.weight',)):
         self.kernel.add(cgroup or key, *files)
-        self.consumers[key] = sample.Consumer(key, cgroup or key, domain)
+        self.consumers[key] = types.Consumer(key, cgroup or key, domain)
 
     def apply(self, wanted, rounds=1):
         for _ in range(rounds):
@@ -227,7 +227,7 @@ class TestWeights(WeightsTestCase):
         wanted = {('one', A.uuid): 10, ('two', A.uuid): 10}
         self.apply(wanted)
         self.kernel.remove('one')
-        self.consumers['one'] = sample.Consumer('one', '')
+        self.consumers['one'] = types.Consumer('one', '')
         self.assertEqual({}, self.apply(wanted))
         self.assertEqual({A.uuid: {'two/io.weight': DEFAULT}}, self.saved())
         del self.consumers['two']

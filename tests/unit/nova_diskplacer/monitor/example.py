@@ -24,9 +24,9 @@ from nova_diskplacer.io_weights import policy
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sample
 from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import totals
+from nova_diskplacer.monitor import types
 
 HDD = '0a4c7a40-0000-4000-8000-000000000001'
 NVME = '77c1d2e3-0000-4000-8000-000000000002'
@@ -37,9 +37,9 @@ BACKUP = 'backup.slice/restic.service'
 PAIRS = ((LONG, HDD), (SMALL, HDD), (SMALL, NVME), (BACKUP, HDD))
 
 CONSUMERS = {
-    LONG: sample.Consumer(LONG, '/m/1', 'instance-00000001', 'alpha'),
-    SMALL: sample.Consumer(SMALL, '/m/2', 'instance-00000002', 'beta'),
-    BACKUP: sample.Consumer(BACKUP, BACKUP),
+    LONG: types.Consumer(LONG, '/m/1', 'instance-00000001', 'alpha'),
+    SMALL: types.Consumer(SMALL, '/m/2', 'instance-00000002', 'beta'),
+    BACKUP: types.Consumer(BACKUP, BACKUP),
 }
 
 
@@ -49,7 +49,7 @@ def integers(*values):
 
 def round_(seconds=2.0, pairs=PAIRS, bytes_=(200_000_000, 2_000_000, 0, 0)):
     bytes_ = integers(*bytes_)
-    return sample.Round(
+    return types.Round(
         seconds,
         pairs,
         read_bytes=bytes_,
@@ -61,7 +61,7 @@ def round_(seconds=2.0, pairs=PAIRS, bytes_=(200_000_000, 2_000_000, 0, 0)):
 
 
 def state(uuid=HDD, name='sda', number='8:0', **changes):
-    return sample.DiskState(
+    return types.DiskState(
         **{
             'device': Device(uuid, name, number, name == 'sda'),
             'seconds': 2.0,

@@ -21,7 +21,7 @@ from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import io_cost_usage
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 from tests import configured
 
 MB = 10**6
@@ -43,7 +43,7 @@ def round_of(*active):
     )
     none = numpy.zeros(len(pairs), numpy.int64)
     idle = numpy.array([pair not in active for pair in pairs])
-    return sample.Round(1.0, pairs, none, none, none, none, idle)
+    return types.Round(1.0, pairs, none, none, none, none, idle)
 
 
 class HardwareTest(testtools.TestCase):
@@ -94,7 +94,7 @@ class HardwareTest(testtools.TestCase):
         done = diskstats.Counters(30, 10, 6 * MB, 2 * MB, 1.0, 4.0)
         states = self.update(seconds=2.0, hdd=done)
         self.assertEqual(
-            sample.DiskState(
+            types.DiskState(
                 device=HDD,
                 seconds=2.0,
                 read_bytes=3 * MB,
@@ -129,7 +129,7 @@ class HardwareTest(testtools.TestCase):
         state = self.hardware.update(
             self.now + 1,
             self.devices,
-            sample.Round(
+            types.Round(
                 1.0, (('z', 'hdd'),), none, none, none, none, none == 1
             ),
         )

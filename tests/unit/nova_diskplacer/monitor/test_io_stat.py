@@ -23,7 +23,7 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sample
+from nova_diskplacer.monitor import types
 
 FILES = {
     1: (
@@ -110,7 +110,7 @@ class AccountsTestCase(base.BaseTestCase):
         cgroups_ = {cgroup: cgroup for cgroup in cgroups_} | others
         self.accounts.track(
             [
-                sample.Consumer(key=key, cgroup=cgroup)
+                types.Consumer(key=key, cgroup=cgroup)
                 for key, cgroup in cgroups_.items()
             ]
         )

@@ -23,8 +23,8 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import device_stack
 from nova_diskplacer.host import tracefs
 from nova_diskplacer.host.devices import Device
-from nova_diskplacer.monitor import sample as samples
 from nova_diskplacer.monitor import seek_detector
+from nova_diskplacer.monitor import types
 from tests import configured
 from tests.unit.nova_diskplacer.monitor import submitted
 
@@ -54,7 +54,7 @@ class InspectorTest(testtools.TestCase):
             self.conf, cgroups.Hierarchy(2, '/nowhere')
         )
         self.consumers = [
-            samples.Consumer(key, f'group/{key}') for key in ('a', 'b')
+            types.Consumer(key, f'group/{key}') for key in ('a', 'b')
         ]
 
     def patch(self, target, name, value):
@@ -82,7 +82,7 @@ class InspectorTest(testtools.TestCase):
         found = self.inspector.inspect(
             flagged,
             self.consumers,
-            samples.Round(
+            types.Round(
                 1.0,
                 tuple((key, 'disk') for key in keys),
                 none, none, none, none, none == 1,
@@ -212,7 +212,7 @@ class OwnersTest(testtools.TestCase):
             home = paths.get(controller, '/').strip('/')
             if home:
                 owners = seek_detector._Owners(
-                    [samples.Consumer('me', home)], version
+                    [types.Consumer('me', home)], version
                 )
                 self.assertEqual('me', owners.of(os.getpid()))
         owners = seek_detector._Owners([], 2)

@@ -24,7 +24,7 @@ import numpy.typing
 
 from nova_diskplacer.host.devices import Device
 
-Pair = tuple[str, str]
+ConsumerDisk = tuple[str, str]
 
 Integers = numpy.typing.NDArray[numpy.int64]
 Floats = numpy.typing.NDArray[numpy.float64]
@@ -61,7 +61,7 @@ class Round:
     """
 
     seconds: float
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ConsumerDisk, ...]
     read_bytes: Integers
     write_bytes: Integers
     reads: Integers
@@ -79,7 +79,7 @@ class DiskState:
     the mean time of a request in seconds (None: there were none). ``score``
     is Fennel's throughput score in bytes/s (P4 §IV-B), None while nobody uses
     the disk; a ``flagged`` disk is to be inspected for seekers. ``pressure``
-    is what is sustained, 0 to 1. ``given`` is the share of what it lets
+    is what is sustained, 0 to 1. ``iocost_usage`` is the share of what it lets
     through that io.cost has given away, None without io.cost. ``warnings``
     are those in force.
     """
@@ -96,6 +96,6 @@ class DiskState:
     score: float | None
     flagged: bool
     pressure: float
-    given: float | None = None
+    iocost_usage: float | None = None
     temperature: int | None = None
     warnings: tuple[str, ...] = ()
