@@ -26,8 +26,8 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host import nova_conf
-from nova_diskplacer.host import retry_logger
 from nova_diskplacer.placement import traits
 
 LOG = logging.getLogger(__name__)
@@ -54,13 +54,13 @@ class CacheModes:
 
     def __init__(self, files: collections.abc.Iterable[str]) -> None:
         self._watched = nova_conf.Watched(tuple(files), configured)
-        self._reading = retry_logger.Trouble(
+        self._reading = log_once.RetryLogger(
             'The cache mode of vdisks cannot be read from [libvirt] '
             'disk_cachemodes of nova-compute',
             'The cache mode of vdisks can be read',
         )
         self._configured: Modes = {}
-        self._said: set[tuple[str, str]] = set()
+        self._log = log_once.ChangeLogger(LOG)
 
     def of(
         self,
@@ -73,7 +73,7 @@ class CacheModes:
         Where there is no configuration it is what all vdisks of that type
         have.
         """
-        self._reading.attempt(self._read)
+        self._reading.run(self._read)
         sources = {
             disk.uuid: BLOCK if groups.is_entry(disk.path) else FILE
             for disk in disks
@@ -93,14 +93,15 @@ class CacheModes:
     def _compare(self, server: str, source: str, mode: str) -> None:
         configured = self._configured.get(source)
         if configured and known(mode) != configured:
-            if (server, mode) not in self._said:
-                self._said.add((server, mode))
-                LOG.warning(
-                    'Server %s has vdisks with cache mode %s, nova-compute is '
-                    'configured for %s=%s: either has not been restarted '
-                    'since.',
-                    server, mode, source, configured,
-                )  # fmt: skip
+            self._log.log(
+                (server, mode),
+                'Server %s has vdisks with cache mode %s, nova-compute is '
+                'configured for %s=%s: either has not been restarted since.',
+                server,
+                mode,
+                source,
+                configured,
+            )
 
     def _read(self) -> None:
         try:

@@ -21,6 +21,8 @@ import time
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from nova_diskplacer.host import log_once
+
 LOG = logging.getLogger(__name__)
 
 # Time in seconds that nova-compute has to create its provider.
@@ -92,20 +94,20 @@ class Lookout:
         self._node = node
         self._clock = clock
         self._since: float | None = None
-        self._told = False
+        self._log = log_once.ChangeLogger(LOG, logging.ERROR)
 
     def found(self) -> None:
         """Note that Placement has the compute node."""
         self._since = None
-        self._told = False
+        self._log.clear(self._node)
 
     def missed(self) -> None:
         """Note that it has not; logs an error once if that lasts."""
         if self._since is None:
             self._since = self._clock()
-        if not self._told and self._clock() - self._since >= _PATIENCE:
-            self._told = True
-            LOG.error(
+        if self._clock() - self._since >= _PATIENCE:
+            self._log.log(
+                self._node,
                 'Placement has had no resource provider named %s for a '
                 'minute, so no disk of this host is offered. That name is '
                 '%s. If nova-compute runs here, set [diskplacer] compute_node '

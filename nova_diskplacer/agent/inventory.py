@@ -23,6 +23,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import jobs
+from nova_diskplacer.host import log_once
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 from nova_diskplacer.placement import traits
@@ -84,7 +85,7 @@ class Reconciler:
         self._forgotten = forgotten.Forgotten(client, compute_node, keep)
         self._known: dict[str, tuple[int, Offer]] = {}
         self._cache_modes: CacheModes = {}
-        self._complained: set[str] = set()
+        self._log = log_once.ChangeLogger(LOG, logging.ERROR)
         self._certain = False
         self.root: str | None = None
 
@@ -211,7 +212,7 @@ class Reconciler:
         figures = inventory.sync_disk(
             self._client, disk.uuid, lambda: _look_again(disk)
         )
-        self._complained.discard(disk.uuid)
+        self._log.clear(disk.uuid)
         return Offer(disk, figures)
 
     def _adopt(self, disk: discover.Disk) -> bool:
@@ -228,7 +229,7 @@ class Reconciler:
             LOG.info('Disk %s has a resource provider now.', disk.uuid)
         elif present.root != root:
             if not self._vacate(disk.uuid):
-                self._complain(
+                self._log.log(
                     disk.uuid,
                     'Disk %s came from the host of provider %s, where it '
                     'still has allocations: it is not offered here until '
@@ -281,7 +282,7 @@ class Reconciler:
             self._replace_traits(provider.uuid, {traits.FORGOTTEN})
             self._client.move_provider(provider.uuid, provider.name, None)
             self._forgotten.add(provider.uuid)
-            self._complained.discard(provider.uuid)
+            self._log.clear(provider.uuid)
             LOG.info(
                 'Disk %s is gone: its provider is out of the tree of compute '
                 'node %s.',
@@ -294,7 +295,7 @@ class Reconciler:
             provider.uuid,
             lambda: discover.missing(provider.uuid, ''),
         )
-        self._complain(
+        self._log.log(
             provider.uuid,
             'Disk %s is gone from this host but servers have claims on it: '
             'its provider is kept and not offered.',
@@ -315,11 +316,6 @@ class Reconciler:
             except exception.Conflict:
                 if attempt == _ATTEMPTS:
                     raise
-
-    def _complain(self, uuid: str, message: str, *arguments: object) -> None:
-        if uuid not in self._complained:
-            self._complained.add(uuid)
-            LOG.error(message, *arguments)
 
 
 def _look_again(disk: discover.Disk) -> discover.Disk:

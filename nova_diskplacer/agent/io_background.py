@@ -22,7 +22,7 @@ from oslo_config import cfg
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import libvirt_domains
-from nova_diskplacer.host import retry_logger
+from nova_diskplacer.host import log_once
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import guest_stats
@@ -95,7 +95,7 @@ class Asides:
         what: str,
         work: '_Work',
     ) -> None:
-        troubled = retry_logger.Trouble(
+        troubled = log_once.RetryLogger(
             f'{what} is not known', f'{what} is known again'
         )
         while not stopped.is_set():
@@ -103,7 +103,7 @@ class Asides:
             if seen is None:
                 stopped.wait(_SOON)
                 continue
-            troubled.attempt(functools.partial(work, seen))
+            troubled.run(functools.partial(work, seen))
             stopped.wait(interval)
 
     def _examine(self, seen: Seen) -> None:

@@ -25,7 +25,7 @@ from nova_diskplacer.agent import io_status
 from nova_diskplacer.agent import restore
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import libvirt_domains
-from nova_diskplacer.host import retry_logger
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host import systemd
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import fair_share
@@ -66,15 +66,15 @@ class Rounds:
         self._rest = 0
         self._totals = totals.Totals()
         self._outcome: io_status.Outcome | None = None
-        self._watching = retry_logger.Trouble(
+        self._watching = log_once.RetryLogger(
             'The I/O of servers is not watched',
             'The I/O of servers is watched again',
         )
-        self._deciding = retry_logger.Trouble(
+        self._deciding = log_once.RetryLogger(
             'The I/O of servers is not weighed',
             'The I/O of servers is weighed again',
         )
-        self._restoring = retry_logger.Trouble(
+        self._restoring = log_once.RetryLogger(
             'I/O weights are not given back', 'I/O weights are given back'
         )
         #: what each disk is under for minutes, in per cent, by UUID
@@ -87,16 +87,16 @@ class Rounds:
         self._asides.start(stopped)
         due = time.monotonic()
         while not stopped.is_set():
-            if not self._watching.attempt(self.round):
+            if not self._watching.run(self.round):
                 self._watch = self._weighing = None
                 self.pressure = {}
             if self._weighing is None and self._left:
-                self._left = not self._restoring.attempt(self._restore)
+                self._left = not self._restoring.run(self._restore)
             systemd.beat()
             # rounds that were missed are not made up for
             due = max(due + interval, time.monotonic())
             stopped.wait(due - time.monotonic())
-        self._restoring.attempt(self._restore)
+        self._restoring.run(self._restore)
 
     def round(self) -> None:
         """Look once, and decide.
@@ -154,7 +154,7 @@ class Rounds:
         if self._mode == manager.OFF or self._rest:
             self._rest = max(0, self._rest - 1)
             return
-        if not self._deciding.attempt(functools.partial(self._weigh, sight)):
+        if not self._deciding.run(functools.partial(self._weigh, sight)):
             self._weighing = None
             self._rest = _REST
 

@@ -28,6 +28,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.host import cpus
 from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host import nova_conf
 from nova_diskplacer.profiles import catalogue
 
@@ -48,7 +49,7 @@ class Affinity:
         self._config = nova_conf.Watched(
             conf.diskplacer_agent.nova_conf, cpus.configured
         )
-        self._problems: dict[str, str] = {}
+        self._log = log_once.ChangeLogger(LOG)
 
     def keep(
         self,
@@ -105,14 +106,13 @@ class Affinity:
             if decision.problem
         }
         for uuid, problem in problems.items():
-            if problem != self._problems.get(uuid):
-                LOG.warning(
-                    'Server %s cannot be kept on the NUMA node of its '
-                    'disks: %s.',
-                    uuid,
-                    problem,
-                )
-        self._problems = problems
+            self._log.log(
+                uuid,
+                'Server %s cannot be kept on the NUMA node of its disks: %s.',
+                uuid,
+                problem,
+            )
+        self._log.clear_except(problems)
 
     def _carry_out(
         self,

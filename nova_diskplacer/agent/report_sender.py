@@ -19,7 +19,7 @@ import threading
 import oslo_messaging
 
 from nova_diskplacer import reports
-from nova_diskplacer.host import retry_logger
+from nova_diskplacer.host import log_once
 
 
 class Outbox:
@@ -33,7 +33,7 @@ class Outbox:
         self._transport = transport
         self._newest: queue.Queue[reports.Report] = queue.Queue(1)
         self._failed: reports.Report | None = None
-        self._trouble = retry_logger.Trouble(
+        self._trouble = log_once.RetryLogger(
             'Reports cannot be sent', 'Reports are sent again'
         )
 
@@ -62,6 +62,6 @@ class Outbox:
             send = functools.partial(
                 reports.send_report, self._transport, message
             )
-            sent = self._trouble.attempt(send)
+            sent = self._trouble.run(send)
             if not reports.is_heartbeat(message):
                 self._failed = None if sent else message

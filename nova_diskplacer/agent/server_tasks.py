@@ -22,7 +22,7 @@ from nova_diskplacer.agent import numa_affinity
 from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import libvirt_domains
-from nova_diskplacer.host import retry_logger
+from nova_diskplacer.host import log_once
 
 
 class Keeper(typing.Protocol):
@@ -47,7 +47,7 @@ class _Post:
     ) -> None:
         self.make = make
         self.keeper: Keeper | None = None
-        self.trouble = retry_logger.Trouble(begins, ends)
+        self.trouble = log_once.RetryLogger(begins, ends)
 
 
 class Steering:
@@ -58,7 +58,7 @@ class Steering:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        self._looking = retry_logger.Trouble(
+        self._looking = log_once.RetryLogger(
             'Servers are left as they are', 'Servers are looked after again'
         )
         self._posts = (
@@ -81,11 +81,9 @@ class Steering:
         What a keeper fails in spoils no other. While libvirt does not
         answer, nothing is changed.
         """
-        if self._looking.attempt(self._look):
+        if self._looking.run(self._look):
             for post in self._posts:
-                post.trouble.attempt(
-                    functools.partial(self._keep, post, disks)
-                )
+                post.trouble.run(functools.partial(self._keep, post, disks))
 
     def _look(self) -> None:
         self.servers = libvirt_domains.domains(

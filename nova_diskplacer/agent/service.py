@@ -32,7 +32,7 @@ from nova_diskplacer.agent import report_sender
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import server_tasks
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import retry_logger
+from nova_diskplacer.host import log_once
 from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
@@ -95,14 +95,14 @@ class Agent:
         self._rounds = io_loop.Rounds(
             conf, lambda: self._steering.servers, lambda: self._disks
         )
-        self._looking = retry_logger.Trouble(
+        self._looking = log_once.RetryLogger(
             f'{conf.diskplacer.disk_root} cannot be watched',
             'The disks are watched again',
         )
-        self._keeping = retry_logger.Trouble(
+        self._keeping = log_once.RetryLogger(
             'Placement is not up to date', 'Placement is up to date again'
         )
-        self._hearing = retry_logger.Trouble(
+        self._hearing = log_once.RetryLogger(
             'Requests for reports are not heard',
             'Requests for reports are heard again',
         )
@@ -121,7 +121,7 @@ class Agent:
             threading.Thread(target=work, daemon=True).start()
         while not self._stopped.is_set():
             self._look_now.clear()
-            self._looking.attempt(self.look)
+            self._looking.run(self.look)
             self._look_now.wait(self._conf.diskplacer_agent.watch_interval)
             if self._asked:
                 self._stopped.wait(_GATHER)
@@ -209,7 +209,7 @@ class Agent:
         pause = options.watch_interval
         while not self._stopped.is_set():
             self._reconcile_now.clear()
-            if self._keeping.attempt(self.reconcile):
+            if self._keeping.run(self.reconcile):
                 pause = options.watch_interval
                 self._reconcile_now.wait(self._until_next_round())
             else:
@@ -258,7 +258,7 @@ class Agent:
                 self._transport, self.request, self.renew, self._host
             )
             # it blocks while the message bus is away
-            if self._hearing.attempt(requests.start):
+            if self._hearing.run(requests.start):
                 return
             self._stopped.wait(_LISTEN_AGAIN)
 

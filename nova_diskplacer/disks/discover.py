@@ -39,6 +39,7 @@ from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
 from nova_diskplacer.host import jobs
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host import sysfs
 
 LOG = logging.getLogger(__name__)
@@ -60,8 +61,8 @@ _READ = 4096
 # What follows the UUID in the name of the mark of a forgotten disk.
 _FORGOTTEN = '.forgotten'
 
-# Why each path is missing, as last logged.
-_complaints: dict[str, str] = {}
+# Why each path is missing.
+_missing_log = log_once.ChangeLogger(LOG)
 
 _looks: dict[str, looks.Look['Disk']] = {}
 _looks_lock = threading.Lock()
@@ -245,7 +246,7 @@ def _look_at(path: str, uuid: str) -> Disk:
         return _hung(path, uuid, _look(*os.path.split(path)).seen)
     except (exception.DiskError, OSError) as error:
         return _unreadable(uuid, path, str(error))
-    if _complaints.pop(path, None):
+    if _missing_log.clear(path):
         LOG.info('Disk %s is %s again', path, disk.health)
     return disk
 
@@ -264,7 +265,7 @@ def _unanswered(disk_root: str, uuid: str, look: looks.Look[Disk]) -> Disk:
 
 
 def _hung(path: str, uuid: str, known: Disk | None) -> Disk:
-    _complain(path, f'Disk {path} is {HUNG}: it does not answer')
+    _missing_log.log(path, 'Disk %s is %s: it does not answer', path, HUNG)
     return dataclasses.replace(known or missing(uuid, path), health=HUNG)
 
 
@@ -342,15 +343,8 @@ def _read_direct(path: str) -> None:
 
 
 def _unreadable(uuid: str, path: str, reason: str) -> Disk:
-    _complain(path, f'Disk {path} is missing: {reason}')
+    _missing_log.log(path, 'Disk %s is missing: %s', path, reason)
     return missing(uuid, path)
-
-
-def _complain(path: str, text: str) -> None:
-    # looks are frequent: say it when it happens, not at each of them
-    if _complaints.get(path) != text:
-        _complaints[path] = text
-        LOG.warning('%s', text)
 
 
 def _is_uuid(name: str) -> bool:

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Small JSON files with what is to be known after a restart."""
+"""Small JSON files that survive a restart of the agent."""
 
 import json
 import os
@@ -19,6 +19,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from nova_diskplacer.host import files
+from nova_diskplacer.host import log_once
 
 LOG = logging.getLogger(__name__)
 
@@ -26,13 +27,13 @@ LOG = logging.getLogger(__name__)
 class Store:
     """One file for each name in a directory, which is made when needed.
 
-    What is kept here is history: that it cannot be read or written is logged,
-    once, and otherwise as if there were none.
+    The files hold history that nothing depends on: errors are logged, a file
+    that cannot be read counts as missing.
     """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._failed = False
+        self._log = log_once.ChangeLogger(LOG)
 
     def load(self, name: str) -> Any:
         """Return what was saved under a name, None if nothing usable was."""
@@ -53,11 +54,14 @@ class Store:
             os.makedirs(self._directory, mode=0o755, exist_ok=True)
             files.replace(path, json.dumps(fields), durable=False)
         except OSError as error:
-            if not self._failed:
-                LOG.warning('%s is not written: %s', path, error)
-            self._failed = True
+            self._log.log(
+                self._directory,
+                'Files in %s are not written: %s',
+                self._directory,
+                error.strerror,
+            )
         else:
-            self._failed = False
+            self._log.clear(self._directory)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name + '.json')

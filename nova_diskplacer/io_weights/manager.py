@@ -24,6 +24,7 @@ from nova_diskplacer.disks import looks
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import jobs
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers as controllers_
 from nova_diskplacer.io_weights import io_cost
@@ -85,6 +86,7 @@ class Weighing:
         self._looks: dict[str, looks.Look[io_model.Model | None]] = {}
         self._controllers: dict[str, controllers_.Controller] = {}
         self._refusals: dict[str, str] = {}
+        self._log = log_once.ChangeLogger(LOG, logging.ERROR)
         self._consumers: object = None
         self._parties: dict[str, tiers.Party] = {}
         self._wanted: dict[types.ConsumerDisk, int] = {}
@@ -159,10 +161,11 @@ class Weighing:
                 found[uuid] = self._controller(device)
             except (exception.DiskPlacerError, OSError) as error:
                 refusals[uuid] = str(error)
-        # here, as oslo.log repeats exceptions under way
-        for uuid, why in refusals.items():
-            if self._refusals.get(uuid) != why:
-                LOG.error('I/O weights do nothing on disk %s: %s', uuid, why)
+        for uuid, reason in refusals.items():
+            self._log.log(
+                uuid, 'I/O weights do nothing on disk %s: %s', uuid, reason
+            )
+        self._log.clear_except(refusals)
         self._controllers, self._refusals = found, refusals
 
     def _controller(self, device: Device) -> controllers_.Controller:

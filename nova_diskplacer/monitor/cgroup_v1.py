@@ -17,6 +17,7 @@ import collections.abc
 from oslo_log import log as logging
 
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host.devices import Device
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class Counting:
     def __init__(self, hierarchy: cgroups.Hierarchy) -> None:
         self._path = hierarchy.path('', LIMIT)
         self._needed = hierarchy.version == 1
-        self._complaints: dict[str, str] = {}
+        self._log = log_once.ChangeLogger(LOG)
 
     def keep(self, devices: collections.abc.Iterable[Device]) -> None:
         """Have what is done on these devices counted; repeatable.
@@ -46,16 +47,15 @@ class Counting:
         for device in devices:
             try:
                 self._keep(device)
-                self._complaints.pop(device.uuid, None)
+                self._log.clear(device.uuid)
             except OSError as error:
-                said = f'{self._path}: {error.strerror}'
-                if self._complaints.get(device.uuid) != said:
-                    self._complaints[device.uuid] = said
-                    LOG.warning(
-                        'The I/O of servers on disk %s may not be counted: %s',
-                        device.uuid,
-                        said,
-                    )
+                self._log.log(
+                    device.uuid,
+                    'The I/O of servers on disk %s may not be counted: %s: %s',
+                    device.uuid,
+                    self._path,
+                    error.strerror,
+                )
 
     def _keep(self, device: Device) -> None:
         """Give the root a limit of 0, which is none, unless it has one."""

@@ -22,6 +22,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.disks import looks
 from nova_diskplacer.host import json_store
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_warnings
 from nova_diskplacer.monitor import smart
@@ -57,7 +58,7 @@ class Health:
         )
         self._notices = disk_warnings.Notices()
         self._temperatures: dict[str, int] = {}
-        self._silent: dict[str, str] = {}
+        self._no_smart = log_once.ChangeLogger(LOG, logging.INFO)
         self._looks: dict[str, looks.Look[_Answer]] = {}
 
     def look(self, devices: collections.abc.Mapping[str, Device]) -> None:
@@ -80,9 +81,9 @@ class Health:
                     self._take(device, asked[device].seen)
         for device in begun:
             self._take(device, f'SMART of {device.name}: it does not answer')
+        self._no_smart.clear_except(devices)
         for uuid in self._known() - devices.keys():
             self._temperatures.pop(uuid, None)
-            self._silent.pop(uuid, None)
             self._notices.forget(uuid)
 
     def _look(self, name: str) -> looks.Look[_Answer]:
@@ -91,10 +92,10 @@ class Health:
     def _take(self, device: Device, answer: _Answer) -> None:
         """Judge a disk by its answer, or by what the kernel has counted."""
         if isinstance(answer, str):
-            self._tell(device.uuid, answer)
+            self._no_smart.log(device.uuid, '%s', answer)
             answer = smart.of_kernel(device.name)
         else:
-            self._silent.pop(device.uuid, None)
+            self._no_smart.clear(device.uuid)
         if answer is not None:
             self._judge(device, answer, time.time())
 
@@ -107,16 +108,7 @@ class Health:
         return self._temperatures.copy()
 
     def _known(self) -> set[str]:
-        return {
-            *self._temperatures,
-            *self._silent,
-            *self._notices.uuids(),
-        }
-
-    def _tell(self, uuid: str, text: str) -> None:
-        if self._silent.get(uuid) != text:
-            self._silent[uuid] = text
-            LOG.info('%s', text)
+        return {*self._temperatures, *self._notices.uuids()}
 
     def _judge(self, device: Device, report: smart.Report, now: float) -> None:
         uuid, name, most = device.uuid, device.name, self._hottest

@@ -24,6 +24,7 @@ import numpy
 from oslo_log import log as logging
 
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import log_once
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import interpolated_counters
@@ -69,6 +70,7 @@ class Accounts:
     def __init__(self, hierarchy: cgroups.Hierarchy) -> None:
         self.problems: dict[str, str] = {}
         self._hierarchy = hierarchy
+        self._log = log_once.ChangeLogger(LOG)
         self._counting = cgroup_v1.Counting(hierarchy)
         self._forms = io_files.FORMS[hierarchy.version]
         self._parsers = [io_files.Parser(form) for form in self._forms]
@@ -101,6 +103,7 @@ class Accounts:
         }
         for one in self._open.keys() - self._wanted:
             self._forget(one)
+        self._log.clear_except({key for key, _ in self._wanted})
         _make_room(len(self._forms) * len(self._wanted))
         self._begin()
 
@@ -173,7 +176,7 @@ class Accounts:
 
     def _begin(self) -> None:
         """Open the files of those that are wanted, as far as they exist."""
-        before, self.problems = self.problems, {}
+        self.problems = {}
         for one in sorted(self._wanted - self._open.keys()):
             key, cgroup = one
             files: list[int] = []
@@ -183,13 +186,14 @@ class Accounts:
                     files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
             except OSError as error:
                 _close(files)
-                said = self.problems[key] = f'{path}: {error.strerror}'
+                problem = self.problems[key] = f'{path}: {error.strerror}'
                 # one whose cgroup has gone will be dropped anyway
-                if said != before.get(key) and os.path.exists(
-                    self._hierarchy.path(cgroup)
-                ):
-                    LOG.warning('The I/O of %s is not counted: %s', key, said)
+                if os.path.exists(self._hierarchy.path(cgroup)):
+                    self._log.log(
+                        key, 'The I/O of %s is not counted: %s', key, problem
+                    )
                 continue
+            self._log.clear(key)
             self._open[one] = files
             self._new.add(key)
             self._lines = None

@@ -46,4 +46,4 @@ class StoreTest(testtools.TestCase):
             pass
         self.store.save('disk', {})
         self.store.save('disk', {})
-        self.assertEqual(1, self.log.output.count('is not written'))
+        self.assertEqual(1, self.log.output.count('are not written'))

@@ -1,0 +1,116 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Logging of lasting conditions: when they begin, change and end."""
+
+import collections.abc
+
+import oslo_messaging
+from oslo_log import log as logging
+
+from nova_diskplacer import exception
+
+LOG = logging.getLogger(__name__)
+
+# Errors whose messages need no traceback.
+_EXPECTED = (
+    exception.DiskPlacerError,
+    oslo_messaging.MessagingException,
+    OSError,
+)
+
+
+class ChangeLogger:
+    """Logs a message about a subject unless it is the subject's last one.
+
+    A caller that handles an exception should log after the handler:
+    oslo.log appends the exception that is being handled.
+
+    :param logger: the logger of the calling module.
+    :param level: the level of all messages.
+    """
+
+    def __init__(
+        self,
+        logger: logging.KeywordArgumentAdapter,
+        level: int = logging.WARNING,
+    ) -> None:
+        self._logger = logger
+        self._level = level
+        self._last: dict[collections.abc.Hashable, str] = {}
+
+    def log(
+        self,
+        subject: collections.abc.Hashable,
+        message: str,
+        *arguments: object,
+    ) -> None:
+        """Log a message if it is not the last one about the subject."""
+        text = message % arguments
+        if self._last.get(subject) != text:
+            self._last[subject] = text
+            self._logger.log(self._level, message, *arguments)
+
+    def clear(self, subject: collections.abc.Hashable) -> bool:
+        """Forget a subject's last message; returns whether there was one."""
+        return self._last.pop(subject, None) is not None
+
+    def clear_except(
+        self, subjects: collections.abc.Container[collections.abc.Hashable]
+    ) -> None:
+        """Forget the last messages of all other subjects."""
+        for subject in list(self._last):
+            if subject not in subjects:
+                del self._last[subject]
+
+
+class RetryLogger:
+    """Runs a task that is retried; logs when failures begin, change and end.
+
+    Failures of the same type are the same failure.
+
+    :param failure: message when the task fails.
+    :param recovery: message when it succeeds again.
+    """
+
+    def __init__(self, failure: str, recovery: str) -> None:
+        self._failure = failure
+        self._recovery = recovery
+        self._last: type[Exception] | None = None
+
+    def run(self, task: collections.abc.Callable[[], None]) -> bool:
+        """Run the task; returns whether it succeeded, and never raises."""
+        error = _run(task)
+        before = self._last
+        self._last = None if error is None else type(error)
+        if error is None:
+            if before is not None:
+                LOG.info('%s.', self._recovery)
+        elif type(error) is before:
+            LOG.debug('%s: %s', self._failure, error)
+        else:
+            LOG.warning(
+                '%s, trying again: %s',
+                self._failure,
+                error,
+                exc_info=None if isinstance(error, _EXPECTED) else error,
+            )
+        return error is None
+
+
+def _run(task: collections.abc.Callable[[], None]) -> Exception | None:
+    # The caller logs: oslo.log appends an exception that is being handled.
+    try:
+        task()
+    except Exception as error:
+        return error
+    return None
