@@ -19,15 +19,19 @@ work, and with nothing but ``requirements.txt``, as on a compute node that
 runs the agent in an environment of its own.
 """
 
-import configparser
+import ast
+import itertools
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import venv
 import zipfile
+from importlib import metadata
 
 import testtools
 
@@ -50,6 +54,11 @@ for entry in metadata.distribution('nova-diskplacer').entry_points:
         entry.load()
         print(entry.group, entry.name)
 """
+
+
+def canonical(name):
+    """Return the name of a distribution as package indexes compare it."""
+    return re.sub(r'[-_.]+', '-', name).lower()
 
 
 def run(*command, cwd=TOP):
@@ -180,13 +189,45 @@ class PackagingTest(testtools.TestCase):
         for path in files:
             self.assertIn(self.dir / 'beside', path.parents)
 
+    def test_every_import_is_declared(self):
+        with open(TOP / 'pyproject.toml', 'rb') as stream:
+            extras = tomllib.load(stream)['project']['optional-dependencies']
+        lines = (TOP / 'requirements.txt').read_text().splitlines()
+        declared = {
+            canonical(re.match(r'[\w.-]+', line)[0])
+            for line in (*lines, *itertools.chain(*extras.values()))
+        }
+        # libvirt-python is installed for the end-to-end tests only
+        installed = metadata.packages_distributions()
+        for name in (*sys.stdlib_module_names, *PACKAGES):
+            installed.pop(name, None)
+        undeclared = {
+            name
+            for name in self.imported() & set(installed)
+            if declared.isdisjoint(map(canonical, installed[name]))
+        }
+        self.assertEqual(set(), undeclared)
+
+    def imported(self):
+        """Return the top-level packages that the project's modules import."""
+        found = set()
+        for name in self.below(*PACKAGES):
+            if name.endswith('.py'):
+                for node in ast.walk(ast.parse((TOP / name).read_text())):
+                    if isinstance(node, ast.Import):
+                        found.update(alias.name for alias in node.names)
+                    elif isinstance(node, ast.ImportFrom):
+                        found.add(node.module)
+        return {name.partition('.')[0] for name in found}
+
     def test_every_entry_point_loads(self):
-        setup = configparser.ConfigParser()
-        setup.read(TOP / 'setup.cfg')
+        with open(TOP / 'pyproject.toml', 'rb') as stream:
+            project = tomllib.load(stream)['project']
+        groups = project['entry-points'] | {
+            'console_scripts': project['scripts']
+        }
         expected = {
-            (group, line.partition('=')[0].strip())
-            for group, lines in setup['entry_points'].items()
-            for line in lines.strip().splitlines()
+            (group, name) for group, names in groups.items() for name in names
         }
         output = self.run_for_each_package(LOAD_ENTRY_POINTS)
         loaded = {tuple(line.split()) for line in output.splitlines()}
