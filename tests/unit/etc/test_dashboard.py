@@ -26,7 +26,7 @@ from oslotest import base
 
 from nova_diskplacer.monitor import metrics
 
-TOP = pathlib.Path(__file__).parents[4]
+TOP = pathlib.Path(__file__).parents[3]
 DASHBOARD = TOP / 'etc/grafana/nova-diskplacer.json'
 
 DOCUMENTATION = TOP / 'doc/source/admin/metrics.rst'
