@@ -12,6 +12,8 @@
 
 import hypothesis
 
+from tests import isolation
+
 # what else the machine does is not the tests' concern
 hypothesis.settings.register_profile(
     'unhurried',
@@ -19,3 +21,7 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile('unhurried')
+
+
+def load_tests(loader, tests, pattern):
+    return isolation.load_packages(loader, __file__)
