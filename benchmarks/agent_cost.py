@@ -51,7 +51,7 @@ from nova_diskplacer.agent import io_loop
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import consumers
 from nova_diskplacer.monitor import history
@@ -186,7 +186,7 @@ class Host:
         return f'{self._home}/qemu-{number}-bench{index}.libvirt-qemu'
 
     def _server(self, index):
-        return libvirt_domains.Domain(
+        return libvirt_servers.Server(
             uuid=f'server{index:04}',
             name=f'bench{index}',
             extra_specs={},

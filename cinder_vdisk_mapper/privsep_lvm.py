@@ -82,7 +82,7 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'create': _on_disk(volumes.create),
     'extend': _on_disk(volumes.extend),
     'shrink': _on_disk(volumes.shrink),
-    'mark_deleted': _on_disk(volumes.condemn),
+    'mark_deleted': _on_disk(volumes.mark_deleted),
     'zero': _on_disk(volumes.zero),
     'remove': _on_disk(volumes.remove),
     'rename': _on_disk(volumes.rename),

@@ -25,7 +25,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import nova_conf
 from nova_diskplacer.placement import traits
@@ -53,7 +53,7 @@ class CacheModes:
     """
 
     def __init__(self, files: collections.abc.Iterable[str]) -> None:
-        self._watched = nova_conf.Watched(tuple(files), configured)
+        self._watched = nova_conf.ReloadingConfig(tuple(files), configured)
         self._reading = log_once.RetryLogger(
             'The cache mode of vdisks cannot be read from [libvirt] '
             'disk_cachemodes of nova-compute',
@@ -65,7 +65,7 @@ class CacheModes:
     def of(
         self,
         disks: collections.abc.Sequence[discover.Disk],
-        servers: collections.abc.Iterable[libvirt_domains.Domain],
+        servers: collections.abc.Iterable[libvirt_servers.Server],
     ) -> Modes:
         """Return the mode of each disk, by UUID; None where it is not known.
 
@@ -79,7 +79,7 @@ class CacheModes:
             for disk in disks
         }
         shown: dict[str, set[str]] = {FILE: set(), BLOCK: set()}
-        for server, path, disk in usage.placed(servers, disks):
+        for server, path, disk in usage.vdisks_in_use(servers, disks):
             source, mode = sources[disk], server.caches.get(path)
             if mode is not None:
                 shown[source].add(mode)

@@ -110,7 +110,7 @@ def keep_by(files: collections.abc.Sequence[str]) -> Keep:
 
     :param files: the configuration files of nova-compute.
     """
-    watched = nova_conf.Watched(files, nova_conf.association_refresh)
+    watched = nova_conf.ReloadingConfig(files, nova_conf.association_refresh)
 
     def keep() -> float | None:
         try:

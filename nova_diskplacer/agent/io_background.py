@@ -21,7 +21,7 @@ import time
 from oslo_config import cfg
 
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import disk_health
@@ -39,7 +39,7 @@ class Seen:
     """What a round saw."""
 
     sight: sampler.Sight
-    servers: collections.abc.Sequence[libvirt_domains.Domain]
+    servers: collections.abc.Sequence[libvirt_servers.Server]
     disks: collections.abc.Sequence[discover.Disk]
 
 

@@ -24,7 +24,7 @@ from nova_diskplacer.agent import io_exporters
 from nova_diskplacer.agent import io_status
 from nova_diskplacer.agent import restore
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import systemd
 from nova_diskplacer.io_weights import manager
@@ -36,7 +36,7 @@ from nova_diskplacer.monitor import totals
 # For how many rounds nothing is weighed after that has failed.
 _REST = 10
 
-Servers = collections.abc.Callable[[], list[libvirt_domains.Domain] | None]
+Servers = collections.abc.Callable[[], list[libvirt_servers.Server] | None]
 Disks = collections.abc.Callable[[], list[discover.Disk] | None]
 
 
@@ -92,7 +92,7 @@ class Rounds:
                 self.pressure = {}
             if self._weighing is None and self._left:
                 self._left = not self._restoring.run(self._restore)
-            systemd.beat()
+            systemd.notify_watchdog()
             # rounds that were missed are not made up for
             due = max(due + interval, time.monotonic())
             stopped.wait(due - time.monotonic())

@@ -27,7 +27,8 @@ from nova_diskplacer.agent import numa_pinning
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.host import cpus
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import nova_conf
 from nova_diskplacer.profiles import catalogue
@@ -46,14 +47,14 @@ class Affinity:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._uri: str = conf.diskplacer_agent.libvirt_uri
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
-        self._config = nova_conf.Watched(
+        self._config = nova_conf.ReloadingConfig(
             conf.diskplacer_agent.nova_conf, cpus.configured
         )
         self._log = log_once.ChangeLogger(LOG)
 
     def keep(
         self,
-        servers: collections.abc.Sequence[libvirt_domains.Domain],
+        servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
     ) -> None:
         """Have the servers where their disks are, or where Nova had them.
@@ -73,14 +74,14 @@ class Affinity:
 
     def _decide(
         self,
-        servers: collections.abc.Sequence[libvirt_domains.Domain],
+        servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
         config: cpus.Config,
-    ) -> list[tuple[libvirt_domains.Domain, numa_pinning.Decision]]:
+    ) -> list[tuple[libvirt_servers.Server, numa_pinning.Decision]]:
         host = cpus.read()
         used: dict[str, list[discover.Disk]] = {}
         by_uuid = {disk.uuid: disk for disk in disks}
-        for uuid, there in usage.on_disks(servers, disks).items():
+        for uuid, there in usage.servers_by_disk(servers, disks).items():
             for server in there:
                 used.setdefault(server.uuid, []).append(by_uuid[uuid])
         found = []
@@ -98,7 +99,7 @@ class Affinity:
 
     def _complain(
         self,
-        decisions: list[tuple[libvirt_domains.Domain, numa_pinning.Decision]],
+        decisions: list[tuple[libvirt_servers.Server, numa_pinning.Decision]],
     ) -> None:
         problems = {
             server.uuid: decision.problem
@@ -116,18 +117,13 @@ class Affinity:
 
     def _carry_out(
         self,
-        decisions: list[tuple[libvirt_domains.Domain, numa_pinning.Decision]],
+        decisions: list[tuple[libvirt_servers.Server, numa_pinning.Decision]],
     ) -> None:
-        libvirt = libvirt_domains.load()
+        libvirt = libvirt_connection.import_libvirt()
         refused = []
-        try:
-            connection = libvirt.open(self._uri)
-        except libvirt.libvirtError as error:
-            raise exception.HypervisorError(
-                f'libvirt at [diskplacer_agent] libvirt_uri={self._uri} '
-                f'cannot be told to pin servers: {error}'
-            ) from error
-        try:
+        with libvirt_connection.connect(
+            self._uri, 'pin servers', read_only=False
+        ) as connection:
             for server, decision in decisions:
                 try:
                     domain = connection.lookupByUUIDString(server.uuid)
@@ -137,8 +133,6 @@ class Affinity:
                 except libvirt.libvirtError as error:
                     if _runs(libvirt, connection, decision.run):
                         refused.append(f'{server.uuid}: {error}')
-        finally:
-            connection.close()
         if refused:
             raise exception.HypervisorError(
                 f'libvirt does not pin servers: {"; ".join(refused)}'
@@ -185,7 +179,7 @@ def _mark(libvirt: Any, domain: Any, node: int | None) -> None:
 
 
 def _tell(
-    server: libvirt_domains.Domain, decision: numa_pinning.Decision
+    server: libvirt_servers.Server, decision: numa_pinning.Decision
 ) -> None:
     if decision.node is None:
         LOG.info(

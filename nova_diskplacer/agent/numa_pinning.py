@@ -25,7 +25,7 @@ import xml.etree.ElementTree  # noqa: S405
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cpus
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.profiles import catalogue
 
 #: XML namespace of the mark that a server has which the agent has pinned.
@@ -97,7 +97,7 @@ class Decision:
 
 
 def asks(
-    server: libvirt_domains.Domain,
+    server: libvirt_servers.Server,
     profiles: collections.abc.Mapping[str, catalogue.Profile],
 ) -> bool:
     """Return whether the server's flavor, or its profile, asks for a node."""
@@ -108,7 +108,7 @@ def asks(
 
 
 def decide(
-    server: libvirt_domains.Domain,
+    server: libvirt_servers.Server,
     asking: bool,
     disks: collections.abc.Collection[discover.Disk],
     host: cpus.Host,
@@ -169,7 +169,7 @@ def decide(
 
 
 def _is_nova_s(
-    server: libvirt_domains.Domain, root: xml.etree.ElementTree.Element
+    server: libvirt_servers.Server, root: xml.etree.ElementTree.Element
 ) -> bool:
     """Return whether Nova has chosen the CPUs of each vCPU.
 

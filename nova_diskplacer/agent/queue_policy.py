@@ -51,7 +51,7 @@ def merge(
     ranked = sorted(profiles, key=lambda one: (-one.priority, one.name))
     queues = [one.queue[medium] for one in ranked if medium in one.queue]
     wanted: dict[str, Any] = {}
-    for group in (_TOGETHER, *((name,) for name in block_queue.ALONE)):
+    for group in (_TOGETHER, *((name,) for name in block_queue.INDEPENDENT)):
         for queue in queues:
             values = {name: getattr(queue, name) for name in group}
             if any(value not in (None, ()) for value in values.values()):

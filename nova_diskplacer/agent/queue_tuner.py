@@ -25,7 +25,7 @@ from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.host import block_queue
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.profiles import catalogue
 
@@ -66,7 +66,7 @@ class Tuner:
 
     def keep(
         self,
-        servers: collections.abc.Iterable[libvirt_domains.Domain],
+        servers: collections.abc.Iterable[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
     ) -> None:
         """Have every disk's queue as it should be; repeatable.
@@ -76,7 +76,7 @@ class Tuner:
         :raises DiskError: the saved originals cannot be read.
         """
         running = [server for server in servers if server.running]
-        by_disk = usage.on_disks(running, disks)
+        by_disk = usage.servers_by_disk(running, disks)
         saved = set(self._originals.uuids())
         for disk in disks:
             saved.discard(disk.uuid)
@@ -106,7 +106,7 @@ class Tuner:
             LOG.warning(message)
 
     def _keep(
-        self, disk: discover.Disk, servers: list[libvirt_domains.Domain]
+        self, disk: discover.Disk, servers: list[libvirt_servers.Server]
     ) -> None:
         if disk.health == discover.HUNG:
             # a change of its queue would wait for it
@@ -126,7 +126,7 @@ class Tuner:
             self._tune(disk, wanted, f'disk {disk.uuid}, for {names}')
 
     def _wanted_by(
-        self, servers: list[libvirt_domains.Domain]
+        self, servers: list[libvirt_servers.Server]
     ) -> list[catalogue.Profile]:
         found = {}
         for server in servers:
@@ -151,7 +151,7 @@ class Tuner:
         reason: str,
     ) -> None:
         try:
-            device = block_queue.serving(disk.device)
+            device = block_queue.exclusive_device(disk.device)
         except exception.DiskError:
             # others may have come to share it
             self._restore(disk.uuid)

@@ -21,7 +21,7 @@ from oslo_config import cfg
 from nova_diskplacer.agent import numa_affinity
 from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 
 
@@ -30,7 +30,7 @@ class Keeper(typing.Protocol):
 
     def keep(
         self,
-        servers: collections.abc.Sequence[libvirt_domains.Domain],
+        servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
     ) -> None:
         """Have it so; repeatable."""
@@ -73,7 +73,7 @@ class Steering:
                 "Servers' threads are pinned again",
             ),
         )
-        self.servers: list[libvirt_domains.Domain] | None = None
+        self.servers: list[libvirt_servers.Server] | None = None
 
     def steer(self, disks: collections.abc.Sequence[discover.Disk]) -> None:
         """Have everything as it should be; raises nothing.
@@ -86,7 +86,7 @@ class Steering:
                 post.trouble.run(functools.partial(self._keep, post, disks))
 
     def _look(self) -> None:
-        self.servers = libvirt_domains.domains(
+        self.servers = libvirt_servers.list_servers(
             self._conf.diskplacer_agent.libvirt_uri
         )
 

@@ -76,7 +76,7 @@ def main() -> int:
         return 1
     work = threading.Thread(target=agent.run, daemon=True)
     work.start()
-    systemd.ready(conf.CONF.diskplacer_monitor.interval)
+    systemd.notify_ready(conf.CONF.diskplacer_monitor.interval)
     signal.sigwait(_STOP)
     agent.stop()
     work.join(_GRACE)

@@ -36,7 +36,8 @@ from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.measure import tempspace
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import locks
 
 MIB = 1 << 20
@@ -154,15 +155,17 @@ def check_unused(uri: str, disks: list[discover.Disk]) -> None:
     held = [disk for disk in disks if _vdisks(disk)]
     if not held:
         return
-    if libvirt_domains.load() is None:
+    if libvirt_connection.import_libvirt() is None:
         raise exception.DiskError(
             f'disk {held[0].uuid} has vdisks, and without libvirt-python it '
             'is not known whether servers use them; --force measures it'
         )
     running = [
-        server for server in libvirt_domains.domains(uri) if server.running
+        server
+        for server in libvirt_servers.list_servers(uri)
+        if server.running
     ]
-    for uuid, servers in usage.on_disks(running, held).items():
+    for uuid, servers in usage.servers_by_disk(running, held).items():
         names = ', '.join(server.uuid for server in servers)
         raise exception.DiskError(
             f'disk {uuid} has vdisks of running servers, {names}: they would '
@@ -214,7 +217,7 @@ def measure(
     found = {}
     with (
         _alone(disk.uuid),
-        tempspace.space(disk_root, disk.uuid, size_bytes) as path,
+        tempspace.allocated(disk_root, disk.uuid, size_bytes) as path,
     ):
         runner = fio.Fio(path, size_bytes, _root_cgroup())
         say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
@@ -263,9 +266,9 @@ def _shown(load: fio.Load, result: fio.Result) -> str:
 
 def _scheduler(disk: discover.Disk) -> str:
     try:
-        return block_queue.read(block_queue.serving(disk.device)).values.get(
-            'scheduler', ''
-        )
+        return block_queue.read(
+            block_queue.exclusive_device(disk.device)
+        ).values.get('scheduler', '')
     except (exception.DiskError, OSError):
         # several devices, of which each has one
         return ''

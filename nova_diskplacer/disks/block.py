@@ -16,17 +16,13 @@ import collections.abc
 import dataclasses
 import json
 import os
-import subprocess  # noqa: S404
-import time
 from typing import Any
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import commands
 
 # Label of the filesystems that are made here; XFS allows 12 characters.
 LABEL = 'diskplacer'
-
-# Seconds for which somebody may look at a disk.
-_GLANCE = 5
 
 Node = dict[str, Any]
 
@@ -51,54 +47,22 @@ class Device:
     signatures: tuple[tuple[str, str, str], ...] = ()
 
 
-def run(*command: str) -> str:
-    """Run a command as root and return what it prints.
-
-    :raises DiskError: it cannot be run or fails; has what it complained of.
-    """
-    try:
-        done = subprocess.run(  # noqa: S603
-            command, check=True, capture_output=True, text=True
-        )
-    except OSError as error:
-        raise exception.DiskError(f'{command[0]}: {error}') from error
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout).strip()
-        raise exception.DiskError(f'{" ".join(command)}: {said}') from error
-    return done.stdout
-
-
-def insist(*command: str) -> str:
-    """Run a command on a disk that somebody may just be looking at.
-
-    udev, LVM and the agent have any disk open for a moment.
-
-    :raises DiskError: as ``run``, and still does after some seconds.
-    """
-    deadline = time.monotonic() + _GLANCE
-    while True:
-        try:
-            return run(*command)
-        except exception.DiskError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.1)
-
-
-def look(path: str) -> Device:
+def inspect(path: str) -> Device:
     """Return what is known of the device node ``path``.
 
     :raises DiskError: it is no block device that lsblk knows.
     """
     columns = 'PATH,TYPE,RO,MOUNTPOINTS'
     # without NAME among the columns lsblk prints no tree unless it is told to
-    listed = run('lsblk', '--json', '--all', '--tree', '--output', columns)
+    listed = commands.run(
+        'lsblk', '--json', '--all', '--tree', '--output', columns
+    )
     forest = json.loads(listed)['blockdevices']
     device = from_lsblk(path, forest)
     if device.on_root_disk:
         # refused whatever else is on it, and not even to be probed
         return device
-    listed = run('wipefs', '--json', path).strip()
+    listed = commands.run('wipefs', '--json', path).strip()
     signatures = json.loads(listed)['signatures'] if listed else []
     return dataclasses.replace(
         device,
@@ -197,9 +161,9 @@ def wipe(device: Device) -> None:
     :raises DiskError: a device refuses.
     """
     for path in (*device.partitions, device.path):
-        run('wipefs', '--all', path)
+        commands.run('wipefs', '--all', path)
     if device.partitions:
-        insist('blockdev', '--rereadpt', device.path)
+        commands.run_retry('blockdev', '--rereadpt', device.path)
 
 
 def make_filesystem(path: str, uuid: str) -> None:
@@ -209,7 +173,9 @@ def make_filesystem(path: str, uuid: str) -> None:
 
     :raises DiskError: mkfs.xfs refuses or fails.
     """
-    run('mkfs.xfs', '-q', '-L', LABEL, '-m', f'reflink=1,uuid={uuid}', path)
+    commands.run(
+        'mkfs.xfs', '-q', '-L', LABEL, '-m', f'reflink=1,uuid={uuid}', path
+    )
 
 
 def _walk(node: Node) -> collections.abc.Iterator[Node]:

@@ -30,6 +30,7 @@ from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.host import commands
 from nova_diskplacer.host import fstab as fstab_
 from nova_diskplacer.host import sysfs
 
@@ -123,13 +124,13 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
             os.unlink(path)
             return
         if os.path.ismount(path):
-            block.insist('umount', path)
+            commands.run_retry('umount', path)
         fstab_.remove(fstab, path)
         os.rmdir(path)
 
 
 def _device(disk_root: str, device: str, wipe: bool, fstab: str) -> str:
-    known = block.look(device)
+    known = block.inspect(device)
     uuid = block.prepared_uuid(known)
     if (
         wipe
@@ -151,7 +152,7 @@ def _device(disk_root: str, device: str, wipe: bool, fstab: str) -> str:
             raise exception.DiskError(
                 f'{device} is a copy: another disk is mounted at {path}'
             )
-        block.run('mount', '-o', 'noatime', device, path)
+        commands.run('mount', '-o', 'noatime', device, path)
     fstab_.add(fstab, uuid, os.path.join(disk_root, uuid))
     return uuid
 

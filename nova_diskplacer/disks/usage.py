@@ -18,13 +18,13 @@ import os
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.host.libvirt_domains import Domain
+from nova_diskplacer.host.libvirt_servers import Server
 
 
-def placed(
-    servers: collections.abc.Iterable[Domain],
+def vdisks_in_use(
+    servers: collections.abc.Iterable[Server],
     disks: collections.abc.Iterable[discover.Disk],
-) -> collections.abc.Iterator[tuple[Domain, str, str]]:
+) -> collections.abc.Iterator[tuple[Server, str, str]]:
     """Yield each vdisk that a server has: server, path, UUID of its disk."""
     homes = {}
     for disk in disks:
@@ -49,16 +49,16 @@ def _home(path: str) -> str:
     return os.path.join(os.path.realpath(parent), name)
 
 
-def on_disks(
-    servers: collections.abc.Iterable[Domain],
+def servers_by_disk(
+    servers: collections.abc.Iterable[Server],
     disks: collections.abc.Iterable[discover.Disk],
-) -> dict[str, list[Domain]]:
+) -> dict[str, list[Server]]:
     """Return the servers that have vdisks on each disk, by its UUID.
 
     A disk without any is left out. A server is there once for a disk,
     however many vdisks it has on it.
     """
-    found: dict[str, dict[str, Domain]] = {}
-    for server, _, disk in placed(servers, disks):
+    found: dict[str, dict[str, Server]] = {}
+    for server, _, disk in vdisks_in_use(servers, disks):
         found.setdefault(disk, {})[server.uuid] = server
     return {disk: list(by_uuid.values()) for disk, by_uuid in found.items()}

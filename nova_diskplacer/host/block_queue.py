@@ -13,6 +13,7 @@
 """The request queue of a disk, in sysfs: found, read and written."""
 
 import collections.abc
+import contextlib
 import dataclasses
 import os
 import re
@@ -24,11 +25,11 @@ SCHEDULER = 'scheduler'
 REQUESTS = 'nr_requests'
 WBT = 'wbt_lat_usec'
 #: settings that depend on no other
-ALONE = ('max_sectors_kb', 'read_ahead_kb', 'nomerges', 'rq_affinity')
+INDEPENDENT = ('max_sectors_kb', 'read_ahead_kb', 'nomerges', 'rq_affinity')
 
 # Attributes of a queue in sysfs, in the order to write them: a new scheduler
 # resets those after it, and a new max_sectors_kb resets read_ahead_kb.
-SETTINGS = (SCHEDULER, REQUESTS, WBT, *ALONE)
+SETTINGS = (SCHEDULER, REQUESTS, WBT, *INDEPENDENT)
 
 Values = collections.abc.Mapping[str, str]
 
@@ -51,7 +52,7 @@ class Queue:
     values: Values
 
 
-def serving(device: str, sys: str = sysfs.SYS) -> str:
+def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
     """Return the name of the device whose queue serves ``device`` alone.
 
     I/O of a partition passes the queue of its disk; that of a device made of
@@ -64,14 +65,14 @@ def serving(device: str, sys: str = sysfs.SYS) -> str:
     """
     if not device:
         raise exception.DiskError('its block device is not known')
-    path = _real(os.path.basename(device), sys)
+    path = _sysfs_path(os.path.basename(device), sys)
     part = None
     while True:
         if not os.path.isdir(path):
             raise exception.DiskError(f'{path} is not there')
         if os.path.exists(f'{path}/partition'):
             part, path = path, os.path.dirname(path)
-            _alone(device, path, 'holders', _list(path, 'holders'))
+            _require_exclusive(device, path, 'holders', _list(path, 'holders'))
             continue
         below = _list(path, 'slaves')
         if not below:
@@ -80,9 +81,9 @@ def serving(device: str, sys: str = sysfs.SYS) -> str:
             raise exception.DiskError(
                 f'{device} is made of several devices: {", ".join(below)}'
             )
-        upper, path = path, _real(below[0], sys)
+        upper, path = path, _sysfs_path(below[0], sys)
         others = set(_list(path, 'holders')) - {os.path.basename(upper)}
-        _alone(device, path, 'holders', sorted(others))
+        _require_exclusive(device, path, 'holders', sorted(others))
         part = None
     others = {
         name
@@ -91,7 +92,7 @@ def serving(device: str, sys: str = sysfs.SYS) -> str:
     }
     if part is not None:
         others.discard(os.path.basename(part))
-    _alone(device, path, 'partitions', sorted(others))
+    _require_exclusive(device, path, 'partitions', sorted(others))
     if not os.path.isdir(f'{path}/queue'):
         raise exception.DiskError(f'{path} has no queue')
     if path in _below_root(sys):
@@ -105,47 +106,45 @@ def read(device: str, sys: str = sysfs.SYS) -> Queue:
     :param device: the device's name.
     :raises OSError: there is no such device.
     """
-    path = _real(device, sys)
+    path = _sysfs_path(device, sys)
     os.stat(f'{path}/queue')
     values = {}
     for setting in SETTINGS:
-        text = _text(f'{path}/queue/{setting}')
-        if text is not None:
-            values[setting] = text
+        with contextlib.suppress(OSError):
+            values[setting] = sysfs.read(f'{path}/queue/{setting}')
     listed = values.pop(SCHEDULER, '')
     chosen = re.search(r'\[(.+?)\]', listed)
     if chosen:
         values[SCHEDULER] = chosen[1]
-    depth = _text(f'{path}/mq/0/nr_tags')
+    depth = sysfs.read_optional(f'{path}/mq/0/nr_tags')
     return Queue(
         device,
-        _text(f'{path}/diskseq') or '',
+        sysfs.read_optional(f'{path}/diskseq'),
         tuple(re.findall(r'[\w-]+', listed)) if chosen else (),
         int(depth) if depth else None,
         values,
     )
 
 
-def sequence(device: str, sys: str = sysfs.SYS) -> str:
+def diskseq(device: str, sys: str = sysfs.SYS) -> str:
     """Return what tells a device from those that had its name before.
 
     :param device: the device's name.
     :returns: '' where the kernel does not count them.
     :raises OSError: there is no such device.
     """
-    path = _real(device, sys)
+    path = _sysfs_path(device, sys)
     os.stat(f'{path}/dev')
-    return _text(f'{path}/diskseq') or ''
+    return sysfs.read_optional(f'{path}/diskseq')
 
 
-def number(device: str, sys: str = sysfs.SYS) -> str:
+def device_number(device: str, sys: str = sysfs.SYS) -> str:
     """Return the number of a device, as ``major:minor``.
 
     :param device: the device's name.
     :raises OSError: there is no such device.
     """
-    with open(f'{_real(device, sys)}/dev', encoding='ascii') as stream:
-        return stream.read().strip()
+    return sysfs.read(f'{_sysfs_path(device, sys)}/dev')
 
 
 def write(device: str, setting: str, value: str, sys: str = sysfs.SYS) -> None:
@@ -154,10 +153,10 @@ def write(device: str, setting: str, value: str, sys: str = sysfs.SYS) -> None:
     :param device: the device's name.
     :raises OSError: there is no such device, or the kernel refuses.
     """
-    sysfs.change(device, f'{_real(device, sys)}/queue/{setting}', value)
+    sysfs.change(device, f'{_sysfs_path(device, sys)}/queue/{setting}', value)
 
 
-def _real(name: str, sys: str) -> str:
+def _sysfs_path(name: str, sys: str) -> str:
     return os.path.realpath(f'{sys}/class/block/{name}')
 
 
@@ -168,7 +167,9 @@ def _list(path: str, what: str) -> list[str]:
         return []
 
 
-def _alone(device: str, path: str, what: str, others: list[str]) -> None:
+def _require_exclusive(
+    device: str, path: str, what: str, others: list[str]
+) -> None:
     if others:
         raise exception.DiskError(
             f'{device} shares the queue of {os.path.basename(path)} with '
@@ -187,14 +188,7 @@ def _below_root(sys: str) -> set[str]:
         found.add(path)
         if os.path.exists(f'{path}/partition'):
             new.add(os.path.dirname(path))
-        new |= {_real(name, sys) for name in _list(path, 'slaves')} - found
+        new |= {
+            _sysfs_path(name, sys) for name in _list(path, 'slaves')
+        } - found
     return found
-
-
-def _text(path: str) -> str | None:
-    try:
-        with open(path, encoding='ascii', errors='replace') as stream:
-            return stream.read().strip()
-    except OSError:
-        # not there, or not of this queue
-        return None

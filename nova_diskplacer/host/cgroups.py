@@ -14,13 +14,10 @@
 
 import dataclasses
 import os
-import re
 
 from nova_diskplacer import exception
-
-MOUNTS = '/proc/self/mounts'
-
-_OCTAL = re.compile(r'\\([0-7]{3})')
+from nova_diskplacer.host import mounts
+from nova_diskplacer.host import sysfs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,32 +36,25 @@ class Hierarchy:
         return os.path.join(self.root, cgroup, file).rstrip('/')
 
 
-def hierarchy(mounts: str = MOUNTS) -> Hierarchy:
+def hierarchy(mounts_file: str = mounts.PATH) -> Hierarchy:
     """Return the hierarchy of this host.
 
     A controller is in one hierarchy only, so there cannot be two.
 
-    :param mounts: file that lists what is mounted.
+    :param mounts_file: the list of mounted filesystems.
     :raises ContentionError: there is none.
     """
-    with open(mounts, encoding='utf-8', errors='surrogateescape') as stream:
-        lines = [line.split(' ') for line in stream]
-    for _, target, kind, options, *_ in lines:
-        root = _OCTAL.sub(lambda match: chr(int(match[1], 8)), target)
-        if kind == 'cgroup' and 'blkio' in options.split(','):
-            return Hierarchy(1, root)
-        if kind == 'cgroup2' and 'io' in _controllers(root):
-            return Hierarchy(2, root)
+    for mount in mounts.read(mounts_file):
+        if mount.type == 'cgroup' and 'blkio' in mount.options:
+            return Hierarchy(1, mount.target)
+        if mount.type == 'cgroup2' and 'io' in _controllers(mount.target):
+            return Hierarchy(2, mount.target)
     raise exception.ContentionError(
-        f'{mounts} has neither cgroup v2 with the io controller nor cgroup '
-        'v1 with blkio: mount one, to have the I/O of servers watched'
+        f'{mounts_file} lists neither cgroup v2 with the io controller nor '
+        'cgroup v1 with blkio: mount one, so that the I/O of servers can be '
+        'measured'
     )
 
 
 def _controllers(root: str) -> list[str]:
-    try:
-        with open(f'{root}/cgroup.controllers', encoding='ascii') as stream:
-            return stream.read().split()
-    except OSError:
-        # unmounted since, or not ours to read
-        return []
+    return sysfs.read_optional(f'{root}/cgroup.controllers').split()

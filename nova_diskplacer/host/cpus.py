@@ -21,8 +21,7 @@ import re
 from oslo_config import cfg
 
 from nova_diskplacer import exception
-
-SYS = '/sys'
+from nova_diskplacer.host import sysfs
 
 Cpus = frozenset[int]
 
@@ -90,18 +89,18 @@ def render(cpus: collections.abc.Iterable[int]) -> str:
     )
 
 
-def read(sys: str = SYS) -> Host:
+def read(sys: str = sysfs.SYS) -> Host:
     """Return the CPUs of this host.
 
     :raises OSError: the kernel does not tell.
     """
     devices = os.path.join(sys, 'devices', 'system')
-    online = parse(_content(os.path.join(devices, 'cpu', 'online')))
+    online = parse(sysfs.read(os.path.join(devices, 'cpu', 'online')))
     return Host(
         online,
         {
             int(os.path.basename(node).removeprefix('node')): online
-            & parse(_content(os.path.join(node, 'cpulist')))
+            & parse(sysfs.read(os.path.join(node, 'cpulist')))
             for node in glob.glob(os.path.join(devices, 'node', 'node[0-9]*'))
         },
     )
@@ -138,8 +137,3 @@ def _option(conf: cfg.ConfigOpts, name: str) -> Cpus | None:
             f'{where} leaves no CPU; allowed are {_ALLOWED}'
         )
     return found
-
-
-def _content(path: str) -> str:
-    with open(path, encoding='ascii') as stream:
-        return stream.read().strip()

@@ -20,7 +20,9 @@ from nova_diskplacer.host.devices import Device
 _VOLUME = 'LVM-'
 
 
-def tops(device: Device, sys: str = sysfs.SYS) -> dict[str, bool]:
+def submission_devices(
+    device: Device, sys: str = sysfs.SYS
+) -> dict[str, bool]:
     """Return the devices that requests for a disk are submitted to.
 
     These are the disk's device, its partition, or what is made of them and of
@@ -30,29 +32,28 @@ def tops(device: Device, sys: str = sysfs.SYS) -> dict[str, bool]:
 
     :raises OSError: the device is not there.
     """
-    return _tops(os.path.realpath(f'{sys}/class/block/{device.name}'), sys)
+    return _submission_devices(
+        os.path.realpath(f'{sys}/class/block/{device.name}'), sys
+    )
 
 
-def _tops(path: str, sys: str) -> dict[str, bool]:
+def _submission_devices(path: str, sys: str) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for name in os.listdir(path):
         part = f'{path}/{name}'
         if os.path.exists(f'{part}/partition'):
-            above = _tops(part, sys)
+            above = _submission_devices(part, sys)
             found.update(above)
-            if _read(f'{part}/dev') in above:
+            if sysfs.read(f'{part}/dev') in above:
                 # Linux before 5.12 has a partition's requests there
-                found[_read(f'{path}/dev')] = False
+                found[sysfs.read(f'{path}/dev')] = False
     for name in os.listdir(f'{path}/holders'):
-        found.update(_tops(os.path.realpath(f'{sys}/class/block/{name}'), sys))
+        found.update(
+            _submission_devices(
+                os.path.realpath(f'{sys}/class/block/{name}'), sys
+            )
+        )
     if found:
         return found
-    volume = os.path.exists(f'{path}/dm/uuid') and _read(
-        f'{path}/dm/uuid'
-    ).startswith(_VOLUME)
-    return {_read(f'{path}/dev'): volume}
-
-
-def _read(path: str) -> str:
-    with open(path, encoding='ascii') as stream:
-        return stream.read().strip()
+    volume = sysfs.read_optional(f'{path}/dm/uuid').startswith(_VOLUME)
+    return {sysfs.read(f'{path}/dev'): volume}

@@ -24,7 +24,7 @@ from nova_diskplacer.host import log_once
 LOG = logging.getLogger(__name__)
 
 
-class Store:
+class JsonStore:
     """One file for each name in a directory, which is made when needed.
 
     The files hold history that nothing depends on: errors are logged, a file

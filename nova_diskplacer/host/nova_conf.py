@@ -23,10 +23,10 @@ from oslo_config import cfg
 from nova_diskplacer import exception
 
 Sources = list[tuple[str, tuple[int, ...]]]
-T = typing.TypeVar('T')
+_T = typing.TypeVar('_T')
 
 
-class Watched(typing.Generic[T]):
+class ReloadingConfig(typing.Generic[_T]):
     """What the configuration says, read again when a file has changed.
 
     :param files: as of ``sources``.
@@ -36,13 +36,13 @@ class Watched(typing.Generic[T]):
     def __init__(
         self,
         files: collections.abc.Sequence[str],
-        parse: collections.abc.Callable[[collections.abc.Sequence[str]], T],
+        parse: collections.abc.Callable[[collections.abc.Sequence[str]], _T],
     ) -> None:
         self._files = files
         self._parse = parse
-        self._read: tuple[Sources, T] | None = None
+        self._read: tuple[Sources, _T] | None = None
 
-    def read(self) -> T:
+    def read(self) -> _T:
         """Return what it says now.
 
         What ``parse`` raises is raised each time until it succeeds.

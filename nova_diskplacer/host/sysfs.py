@@ -60,27 +60,37 @@ def of_number(number: int, sys: str = SYS) -> Block:
         disk = os.path.dirname(block)
     return Block(
         device='/dev/' + os.path.basename(block),
-        model=_read(os.path.join(disk, 'device', 'model')),
-        rotational=_read(os.path.join(disk, 'queue', 'rotational')) == '1',
+        model=read_optional(os.path.join(disk, 'device', 'model')),
+        rotational=read_optional(os.path.join(disk, 'queue', 'rotational'))
+        == '1',
         numa_node=_numa_node(disk, sys),
-        read_only=_read(os.path.join(block, 'ro')) == '1',
+        read_only=read_optional(os.path.join(block, 'ro')) == '1',
     )
 
 
 def _numa_node(disk: str, sys: str) -> int | None:
     """Return the node of the nearest ancestor that states one."""
     while len(disk) > len(os.path.realpath(sys)):
-        node = _read(os.path.join(disk, 'numa_node'))
+        node = read_optional(os.path.join(disk, 'numa_node'))
         if node:
             return int(node) if int(node) >= 0 else None
         disk = os.path.dirname(disk)
     return None
 
 
-def _read(path: str) -> str:
+def read(path: str) -> str:
+    """Return the text of a file of the kernel, without white space around it.
+
+    :raises OSError: the file does not exist or cannot be read.
+    """
+    with open(path, encoding='utf-8', errors='replace') as stream:
+        return stream.read().strip()
+
+
+def read_optional(path: str) -> str:
+    """Return the text of a file of the kernel, '' if it cannot be read."""
     try:
-        with open(path, encoding='utf-8', errors='replace') as stream:
-            return stream.read().strip()
+        return read(path)
     except OSError:
         return ''
 

@@ -28,7 +28,7 @@ _WATCHED = 'WATCHDOG_PID'
 _BEATS = 3
 
 
-def ready(interval: float) -> None:
+def notify_ready(interval: float) -> None:
     """Say that the agent has started.
 
     systemd waits longer than the unit says where beats are farther apart.
@@ -43,7 +43,7 @@ def ready(interval: float) -> None:
     _notify('\n'.join(lines))
 
 
-def beat() -> None:
+def notify_watchdog() -> None:
     """Say that the agent is alive."""
     if _patience() is not None:
         _notify('WATCHDOG=1')

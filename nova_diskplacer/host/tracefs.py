@@ -24,8 +24,8 @@ import re
 import time
 
 from nova_diskplacer import exception
-
-MOUNTS = '/proc/self/mounts'
+from nova_diskplacer.host import mounts
+from nova_diskplacer.host import sysfs
 
 # Each bio when it is submitted, by whoever submits it, and before it waits
 # for anything. Later events may be those of a kernel thread.
@@ -84,16 +84,16 @@ class Tracer:
     :param name: that of the instance; each agent of a machine has its own.
     """
 
-    def __init__(self, name: str, mounts: str = MOUNTS) -> None:
+    def __init__(self, name: str, mounts_file: str = mounts.PATH) -> None:
         self._name = name
-        self._mounts = mounts
+        self._mounts_file = mounts_file
 
     def clean(self) -> None:
         """Remove what was left by an agent that was killed while it traced.
 
         :raises ContentionError: it cannot be removed.
         """
-        tracefs = _tracefs(self._mounts)
+        tracefs = _tracefs(self._mounts_file)
         if tracefs is not None:
             instance = self._instance(tracefs)
             with _explained(instance):
@@ -109,7 +109,7 @@ class Tracer:
         :param devices: as ``major:minor``.
         :raises ContentionError: the kernel does not trace.
         """
-        tracefs = _tracefs(self._mounts)
+        tracefs = _tracefs(self._mounts_file)
         if tracefs is None:
             raise exception.ContentionError(
                 'Servers are not inspected for seeks, tracefs is not mounted: '
@@ -167,25 +167,21 @@ def _number(device: str) -> int:
     return major << _MINOR_BITS | minor
 
 
-def _tracefs(mounts: str) -> str | None:
+def _tracefs(mounts_file: str) -> str | None:
     """Return where tracefs is mounted."""
-    with open(mounts, encoding='utf-8', errors='surrogateescape') as stream:
-        for line in stream:
-            _, target, kind, *_ = line.split(' ')
-            if kind == 'tracefs':
-                return target
-    return None
+    found = (one for one in mounts.read(mounts_file) if one.type == 'tracefs')
+    return next((mount.target for mount in found), None)
 
 
 def _set_up(instance: str, devices: collections.abc.Collection[str]) -> None:
-    _write(f'{instance}/buffer_size_kb', _BUFFER)
+    sysfs.write(f'{instance}/buffer_size_kb', _BUFFER)
     for name, value in _OPTIONS.items():
         # old kernels lack some
         with contextlib.suppress(FileNotFoundError):
-            _write(f'{instance}/options/{name}', value)
+            sysfs.write(f'{instance}/options/{name}', value)
     event = f'{instance}/events/block/{_EVENT}'
-    _write(f'{event}/filter', condition(devices))
-    _write(f'{event}/enable', '1')
+    sysfs.write(f'{event}/filter', condition(devices))
+    sysfs.write(f'{event}/enable', '1')
 
 
 def _lines(
@@ -218,15 +214,6 @@ def _drain(pipe: int, ends: float) -> str:
 def _remove(instance: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(instance)
-
-
-def _write(path: str, text: str) -> None:
-    # tracefs makes its own files: none may be made here
-    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

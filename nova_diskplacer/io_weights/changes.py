@@ -209,13 +209,13 @@ class Changes:
 
     def _sequence(self, name: str) -> str:
         try:
-            return block_queue.sequence(name, self._sys)
+            return block_queue.diskseq(name, self._sys)
         except FileNotFoundError:
             return ''
 
     def _number(self, name: str) -> str:
         """Return ``major:minor`` of a device, '' if it is gone."""
         try:
-            return block_queue.number(name, self._sys)
+            return block_queue.device_number(name, self._sys)
         except FileNotFoundError:
             return ''

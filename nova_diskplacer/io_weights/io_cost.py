@@ -207,7 +207,7 @@ class IOCost:
             _QOS: _restoring(_line(root, _QOS, device.number)),
         }
         try:
-            sequence = block_queue.sequence(device.name)
+            sequence = block_queue.diskseq(device.name)
         except OSError as error:
             raise exception.ContentionError(
                 f'{device.name} is gone: {error.strerror}'
@@ -280,7 +280,7 @@ def _microseconds(latency: float) -> int:
 def _there(original: saved_settings.Original) -> bool:
     """Tell whether the device is the one that was saved."""
     try:
-        return block_queue.sequence(original.device) == original.sequence
+        return block_queue.diskseq(original.device) == original.sequence
     except OSError:
         return False
 

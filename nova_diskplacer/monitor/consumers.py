@@ -18,7 +18,7 @@ import os
 import re
 
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import types
 
 # libvirt's names of a domain's cgroup: with systemd-machined, and without
@@ -34,7 +34,7 @@ _Cgroups = dict[int, list[tuple[str, str]]]
 
 
 def find(
-    servers: collections.abc.Iterable[libvirt_domains.Domain],
+    servers: collections.abc.Iterable[libvirt_servers.Server],
     patterns: collections.abc.Iterable[str],
     hierarchy: cgroups.Hierarchy,
 ) -> list[types.Consumer]:
@@ -49,12 +49,12 @@ def find(
     found = {}
     for server in servers:
         cgroup = ''
-        if server.number is not None:
+        if server.domain_id is not None:
             match = _PARTITION.search(server.xml)
             partition = match[1] if match else _DEFAULT
             if partition not in listed:
                 listed[partition] = _list(partition, hierarchy)
-            cgroup = _of(server.number, server.name, listed[partition])
+            cgroup = _of(server.domain_id, server.name, listed[partition])
         found[server.uuid] = types.Consumer(
             key=server.uuid,
             cgroup=cgroup,

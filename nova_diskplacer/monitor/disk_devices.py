@@ -42,8 +42,8 @@ def find(
 
 
 def _device(disk: discover.Disk, sys: str) -> Device:
-    name = block_queue.serving(disk.device, sys)
-    number = block_queue.number(name, sys)
+    name = block_queue.exclusive_device(disk.device, sys)
+    number = block_queue.device_number(name, sys)
     major, minor = number.split(':')
     block = sysfs.of_number(os.makedev(int(major), int(minor)), sys)
     return Device(disk.uuid, name, number, block.rotational, disk.mbps)

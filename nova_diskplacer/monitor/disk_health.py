@@ -53,7 +53,7 @@ class Health:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._hottest: int = conf.diskplacer_monitor.warn_temperature
-        self._store = json_store.Store(
+        self._store = json_store.JsonStore(
             f'{conf.diskplacer_agent.state_dir}/health'
         )
         self._notices = disk_warnings.Notices()

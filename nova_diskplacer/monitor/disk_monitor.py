@@ -79,7 +79,7 @@ class Hardware:
         self._options = conf.diskplacer_monitor
         self._hierarchy = hierarchy
         self._health = health
-        self._store = json_store.Store(
+        self._store = json_store.JsonStore(
             f'{conf.diskplacer_agent.state_dir}/performance'
         )
         self._notices = disk_warnings.Notices()

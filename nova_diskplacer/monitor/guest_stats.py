@@ -21,10 +21,10 @@ import collections.abc
 import dataclasses
 from typing import Any
 
-from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import types
 
@@ -94,7 +94,7 @@ class BlockStats:
     def look(
         self,
         now: float,
-        servers: collections.abc.Sequence[libvirt_domains.Domain],
+        servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
         accounts: io_stat.Counters,
     ) -> Look:
@@ -108,7 +108,7 @@ class BlockStats:
         """
         homes = {
             (server.uuid, path): disk
-            for server, path, disk in usage.placed(servers, disks)
+            for server, path, disk in usage.vdisks_in_use(servers, disks)
         }
         counted = read(self._uri)
         totals = accounts.values[:, :2].sum(axis=1).tolist()
@@ -141,7 +141,7 @@ def read(uri: str) -> dict[tuple[str, str], Counters]:
 
     :raises HypervisorError: libvirt cannot be asked.
     """
-    libvirt = libvirt_domains.load()
+    libvirt = libvirt_connection.import_libvirt()
     if libvirt is None:
         return {}
     flags = (
@@ -149,22 +149,14 @@ def read(uri: str) -> dict[tuple[str, str], Counters]:
         | libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
     )
     found = {}
-    try:
-        connection = libvirt.openReadOnly(uri)
-        try:
-            for domain, stats in connection.getAllDomainStats(
-                libvirt.VIR_DOMAIN_STATS_BLOCK, flags
-            ):
-                uuid = domain.UUIDString()
-                for path, counters in parse(stats):
-                    found[uuid, path] = counters
-        finally:
-            connection.close()
-    except libvirt.libvirtError as error:
-        raise exception.HypervisorError(
-            f'libvirt at [diskplacer_agent] libvirt_uri={uri} does not tell '
-            f'what its domains do on their disks: {error}'
-        ) from error
+    purpose = 'tell the I/O of its domains'
+    with libvirt_connection.connect(uri, purpose) as connection:
+        for domain, stats in connection.getAllDomainStats(
+            libvirt.VIR_DOMAIN_STATS_BLOCK, flags
+        ):
+            uuid = domain.UUIDString()
+            for path, counters in parse(stats):
+                found[uuid, path] = counters
     return found
 
 

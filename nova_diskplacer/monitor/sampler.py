@@ -19,7 +19,7 @@ from oslo_config import cfg
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import consumers as consumers_
 from nova_diskplacer.monitor import disk_devices
@@ -77,7 +77,7 @@ class Watch:
 
     def look(
         self,
-        servers: collections.abc.Sequence[libvirt_domains.Domain],
+        servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
         now: float,
     ) -> Sight:
@@ -116,7 +116,7 @@ class Watch:
             self._devices = found
 
     def _find_consumers(
-        self, servers: collections.abc.Sequence[libvirt_domains.Domain]
+        self, servers: collections.abc.Sequence[libvirt_servers.Server]
     ) -> None:
         if servers is self._listed and not self._patterns:
             return

@@ -245,7 +245,7 @@ class _Sample:
         for disk in disks:
             # one that has gone has no requests
             with contextlib.suppress(OSError):
-                self._tops[disk.uuid] = device_stack.tops(disk)
+                self._tops[disk.uuid] = device_stack.submission_devices(disk)
         self.uuids = tuple(self._tops)
         self.devices = {
             device for tops in self._tops.values() for device in tops

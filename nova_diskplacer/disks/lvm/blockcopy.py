@@ -26,6 +26,7 @@ import time
 from concurrent.futures import thread as thread_pool
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import sysfs
 
 # Read and written at once.
 _STEP = 4 << 20
@@ -100,10 +101,8 @@ def writes(path: str) -> tuple[str, str]:
     """
     directory = '/sys/class/block/' + os.path.basename(os.path.realpath(path))
     with _explained(path):
-        with open(directory + '/stat', encoding='ascii') as stream:
-            done = stream.read().split()[4]
-        with open(directory + '/inflight', encoding='ascii') as stream:
-            return done, stream.read().split()[1]
+        done = sysfs.read(directory + '/stat').split()[4]
+        return done, sysfs.read(directory + '/inflight').split()[1]
 
 
 def _rewrite(

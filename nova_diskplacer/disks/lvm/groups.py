@@ -24,7 +24,6 @@ import dataclasses
 import json
 import os
 import re
-import subprocess  # noqa: S404
 import threading
 import time
 from typing import Any
@@ -36,6 +35,7 @@ from nova_diskplacer.disks import looks
 from nova_diskplacer.disks.lvm import devices as lvm_devices
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import commands
 
 TAG = 'diskplacer'
 UUID = 'diskplacer.uuid'
@@ -300,25 +300,17 @@ def run(*command: str) -> str:
     groups = {match[1] for match in named if match}
     confined = _only(_groups.devices(groups.pop())) if len(groups) == 1 else ()
     options = _UNMONITORED if command[0].startswith(_COMMANDS) else ()
-    try:
-        done = subprocess.run(  # noqa: S603
-            (*wrapper, *command, *options, *confined),
-            check=True,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            env={
-                **os.environ,
-                **_ENVIRONMENT,
-                'PATH': f'{os.environ.get("PATH", os.defpath)}:{_PATH}',
-            },
-        )
-    except OSError as error:
-        raise exception.DiskError(f'{command[0]}: {error}') from error
-    except subprocess.CalledProcessError as error:
-        said = ' '.join((error.stderr or error.stdout).split())
-        raise exception.DiskError(f'{" ".join(command)}: {said}') from error
-    return done.stdout
+    return commands.run(
+        *wrapper,
+        *command,
+        *options,
+        *confined,
+        environment={
+            **os.environ,
+            **_ENVIRONMENT,
+            'PATH': f'{os.environ.get("PATH", os.defpath)}:{_PATH}',
+        },
+    )
 
 
 def let_go(*command: str) -> str:

@@ -65,7 +65,7 @@ def prepare(
     :returns: the identity of the disk.
     :raises DiskError: the device is refused, or a step failed; says why.
     """
-    known = block.look(device)
+    known = block.inspect(device)
     uuid = None if wipe else _prepared_uuid(known)
     if uuid is None:
         refusal = block.refusal(_without_orphan(known), wipe)
@@ -103,7 +103,7 @@ def check_forgotten(disk_root: str, device: str) -> None:
 
     :raises DiskError: it is.
     """
-    uuid = _prepared_uuid(block.look(device))
+    uuid = _prepared_uuid(block.inspect(device))
     if uuid and os.path.lexists(os.path.join(disk_root, uuid)):
         raise exception.DiskError(
             f'{device} is in use: it is disk {uuid}; forget that first'

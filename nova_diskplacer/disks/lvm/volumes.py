@@ -136,7 +136,7 @@ def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
             groups.run('lvrename', group.name, volume.name, wanted)
 
 
-def condemn(uuid: str, name: str) -> tuple[str, int] | None:
+def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
     """Mark a vdisk as deleted, once and for all.
 
     :returns: the device to be wiped before ``remove`` and its size in
@@ -210,7 +210,7 @@ def delete(uuid: str, name: str) -> None:
 
     :raises DiskError: it is in use, has snapshots, or the disk refuses.
     """
-    if condemn(uuid, name):
+    if mark_deleted(uuid, name):
         zero(uuid, name)
     remove(uuid, name, wiped=True)
 
@@ -231,7 +231,9 @@ def remove_scratch(uuid: str) -> None:
 
     :raises DiskError: it is in use, or the disk refuses.
     """
-    if condemn(uuid, SCRATCH) and not steps.is_dirty(groups.require(uuid)):
+    if mark_deleted(uuid, SCRATCH) and not steps.is_dirty(
+        groups.require(uuid)
+    ):
         zero(uuid, SCRATCH)
     remove(uuid, SCRATCH, wiped=True)
 

@@ -24,7 +24,7 @@ _MODE = 0o600
 
 
 @contextlib.contextmanager
-def space(
+def allocated(
     disk_root: str, uuid: str, size_bytes: int
 ) -> collections.abc.Iterator[str]:
     """Have so much space on a disk; yields the path of a file or device.

@@ -33,6 +33,7 @@ from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.host import commands
 from tests import loops
 
 
@@ -295,14 +296,14 @@ class DeviceTestCase(DiskTestCase):
             with mock.patch(step, side_effect=Killed):
                 yield
             return
-        run = block.run
+        run = commands.run
 
         def dying(*command):
             if command[0] == step:
                 raise Killed
             return run(*command)
 
-        with mock.patch.object(block, 'run', dying):
+        with mock.patch.object(commands, 'run', dying):
             yield
 
 

@@ -28,7 +28,7 @@ from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.host import block_queue
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.profiles import catalogue
 from tests import loops
 
@@ -122,7 +122,7 @@ class TunerTest(testtools.TestCase):
     def server(self, disk, profile='mine'):
         specs = {'diskplacer:profile': profile}
         paths = (f'{disk.path}/vdisks/volume-1',)
-        return libvirt_domains.Domain(
+        return libvirt_servers.Server(
             'server', 'x', specs, paths, {}, True, False, ''
         )
 
@@ -182,7 +182,7 @@ class TunerTest(testtools.TestCase):
         self.addCleanup(domain.undefine)
 
         def look():
-            servers = libvirt_domains.domains('test:///default')
+            servers = libvirt_servers.list_servers('test:///default')
             self.keep([disk], *servers)
             return [server.running for server in servers]
 
@@ -322,5 +322,5 @@ class TunerTest(testtools.TestCase):
             self.skipTest('the root filesystem is on no block device')
         name = os.path.basename(os.path.realpath(link))
         self.assertRaises(
-            exception.DiskError, block_queue.serving, f'/dev/{name}'
+            exception.DiskError, block_queue.exclusive_device, f'/dev/{name}'
         )

@@ -75,9 +75,9 @@ def weigh(state, device):
         test_writer.configured(state), device, {CGROUP: 7}
     )
     assert not applied[1], applied[1]
-    host_systemd.ready(0.2)
+    host_systemd.notify_ready(0.2)
     while True:
-        host_systemd.beat()
+        host_systemd.notify_watchdog()
         time.sleep(0.2)
 
 

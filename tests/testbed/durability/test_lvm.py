@@ -179,7 +179,7 @@ class LVMTestCase(testtools.TestCase):
 
     def delete(self, uuid, name):
         """Wipe as Cinder's dd does, past the page cache, and remove."""
-        path, size = volumes.condemn(uuid, name)
+        path, size = volumes.mark_deleted(uuid, name)
         descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT)
         try:
             with mmap.mmap(-1, MIB) as zeros:

@@ -23,7 +23,7 @@ import testtools
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import consumers
 from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import guest_stats
@@ -192,7 +192,7 @@ class ServersTest(AccountingTestCase):
     def consumer(self):
         """Return the server, with its cgroup."""
         (found,) = consumers.find(
-            libvirt_domains.domains(self.uri), [], self.hierarchy
+            libvirt_servers.list_servers(self.uri), [], self.hierarchy
         )
         self.assertTrue(os.path.isdir(self.hierarchy.path(found.cgroup)))
         self.assertEqual('instance-00000001', found.domain)
@@ -207,7 +207,9 @@ class ServersTest(AccountingTestCase):
         self.assertEqual({}, self.accounts.problems)
         before = self.accounts.read(found)
         began = time.monotonic()
-        stats.look(began, libvirt_domains.domains(self.uri), disks, before)
+        stats.look(
+            began, libvirt_servers.list_servers(self.uri), disks, before
+        )
         self.act('aio_read 0 1M', 'aio_read 4M 1M', 'aio_write 8M 3M')
         self.act('aio_flush')
         deadline = time.monotonic() + 180
@@ -223,7 +225,9 @@ class ServersTest(AccountingTestCase):
             time.sleep(0.2)
         self.assertEqual(wanted, done)
         now = time.monotonic()
-        look = stats.look(now, libvirt_domains.domains(self.uri), disks, after)
+        look = stats.look(
+            now, libvirt_servers.list_servers(self.uri), disks, after
+        )
         (use,) = look.uses[server]
         self.assertEqual((self.path, 'disk3'), (use.path, use.disk))
         self.assertAlmostEqual(2 * MIB, use.read_bytes * (now - began), 0)

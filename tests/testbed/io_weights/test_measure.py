@@ -305,7 +305,7 @@ class MeasureTest(testtools.TestCase):
         steps.mark_zeroed(disk.uuid)
         # what a process that was killed has left
         volumes.make_scratch(disk.uuid, 8 * MIB)
-        with tempspace.space(self.root, disk.uuid, 16 * MIB) as path:
+        with tempspace.allocated(self.root, disk.uuid, 16 * MIB) as path:
             with open(path, 'r+b') as stream:
                 stream.write(b'\1' * MIB)
                 stream.flush()
@@ -321,7 +321,7 @@ class MeasureTest(testtools.TestCase):
         volumes.create(disk.uuid, 'volume-1', '1', None, 16 * MIB)
         with open(groups.device_path(disk.uuid, 'volume-1'), 'rb') as stream:
             self.assertEqual(b'', stream.read(16 * MIB).strip(b'\0'))
-        volumes.condemn(disk.uuid, 'volume-1')
+        volumes.mark_deleted(disk.uuid, 'volume-1')
         volumes.remove(disk.uuid, 'volume-1', wiped=True)
 
         model = io_model.Model(

@@ -229,7 +229,7 @@ class SeekersTest(testtools.TestCase):
         for name in ('random', 'cached'):
             run('lvcreate', '-y', '-L', '1g', '-n', name, 'group')
         self.addCleanup(udev.settle)
-        tops = device_stack.tops(disk)
+        tops = device_stack.submission_devices(disk)
         self.assertEqual({True}, set(tops.values()))
         self.start(
             'random', *FIO, '--filename=/dev/group/random', *RANDOM,

@@ -25,7 +25,7 @@ from nova_diskplacer.agent import restore
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import io_cost
@@ -109,7 +109,7 @@ class WeightsTestCase(testtools.TestCase):
 
     def apply(self, *wanted, rounds=1):
         """Have servers weigh so much on disks 2 and 3, None for nothing."""
-        servers = libvirt_domains.domains(self.uri)
+        servers = libvirt_servers.list_servers(self.uri)
         found = consumers.find(servers, [], self.hierarchy)
         pairs = {
             (domain.UUIDString(), disk): weight
@@ -130,7 +130,7 @@ class WeightsTestCase(testtools.TestCase):
     def cgroup(self, domain):
         """Return the cgroup of a server."""
         found = consumers.find(
-            libvirt_domains.domains(self.uri), [], self.hierarchy
+            libvirt_servers.list_servers(self.uri), [], self.hierarchy
         )
         (cgroup,) = (
             one.cgroup for one in found if one.key == domain.UUIDString()

@@ -195,6 +195,6 @@ def purge(uuid):
     for vdisk in sorted(
         groups.require(uuid).vdisks, key=lambda vdisk: not vdisk.is_snapshot
     ):
-        if volumes.condemn(uuid, vdisk.name):
+        if volumes.mark_deleted(uuid, vdisk.name):
             volumes.zero(uuid, vdisk.name)
         volumes.remove(uuid, vdisk.name, True)

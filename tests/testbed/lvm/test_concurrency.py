@@ -48,7 +48,7 @@ def work(number):
     ):
         assert found[name] == expected, found
     for name in (f'snapshot-{own}', f'volume-{own}'):
-        if lvs.condemn(disk, name):
+        if lvs.mark_deleted(disk, name):
             lvs.zero(disk, name)
         lvs.remove(disk, name, True)
     return made

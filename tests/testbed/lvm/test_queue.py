@@ -24,7 +24,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.host import block_queue
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -55,7 +55,7 @@ class QueueTest(base.LVMTestCase):
         conf([], default_config_files=[])
         state = self.useFixture(fixtures.TempDir()).path
         conf.set_override('state_dir', state, 'diskplacer_agent')
-        server = libvirt_domains.Domain(
+        server = libvirt_servers.Server(
             's',
             's',
             {'diskplacer:profile': 'hadoop'},
@@ -87,12 +87,12 @@ class QueueTest(base.LVMTestCase):
         base.run('lvcreate', '-n', 'one', '-L', '100M', GROUP)
         one = kernel_name(f'/dev/{GROUP}/one')
         self.assertEqual(
-            kernel_name(device), block_queue.serving(f'/dev/{one}')
+            kernel_name(device), block_queue.exclusive_device(f'/dev/{one}')
         )
         base.run('lvcreate', '-n', 'two', '-L', '100M', GROUP)
         two = kernel_name(f'/dev/{GROUP}/two')
         error = self.assertRaises(
-            exception.DiskError, block_queue.serving, f'/dev/{one}'
+            exception.DiskError, block_queue.exclusive_device, f'/dev/{one}'
         )
         self.assertIn(two, str(error))
 
@@ -105,7 +105,7 @@ class QueueTest(base.LVMTestCase):
         base.run('lvcreate', '-n', 'one', '-i', '2', '-L', '100M', GROUP)
         one = kernel_name(f'/dev/{GROUP}/one')
         error = self.assertRaises(
-            exception.DiskError, block_queue.serving, f'/dev/{one}'
+            exception.DiskError, block_queue.exclusive_device, f'/dev/{one}'
         )
         self.assertIn('several devices', str(error))
 
@@ -123,5 +123,5 @@ class QueueTest(base.LVMTestCase):
         self.addCleanup(base.run, 'cryptsetup', 'close', GROUP)
         mapped = kernel_name(f'/dev/mapper/{GROUP}')
         self.assertEqual(
-            kernel_name(device), block_queue.serving(f'/dev/{mapped}')
+            kernel_name(device), block_queue.exclusive_device(f'/dev/{mapped}')
         )

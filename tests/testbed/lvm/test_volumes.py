@@ -65,7 +65,7 @@ class VolumesTestCase(base.LVMTestCase):
 
     def delete(self, name):
         udev.settle()
-        if volumes.condemn(self.uuid, name):
+        if volumes.mark_deleted(self.uuid, name):
             volumes.zero(self.uuid, name)
         volumes.remove(self.uuid, name, True)
 

@@ -34,7 +34,7 @@ from nova_diskplacer.agent import numa_affinity
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from tests.testbed import hypervisor
 from tests.testbed import numa
 from tests.testbed import udev
@@ -200,7 +200,8 @@ class NUMATest(testtools.TestCase):
 
     def keep(self):
         self.affinity.keep(
-            libvirt_domains.domains(self.uri), discover.discover(self.root)
+            libvirt_servers.list_servers(self.uri),
+            discover.discover(self.root),
         )
 
     def threads(self, domain):
@@ -297,7 +298,7 @@ class NUMATest(testtools.TestCase):
     def test_io_threads_of_disks(self):
         """Why vdisks get none: see the limitations."""
         live = libvirt.VIR_DOMAIN_AFFECT_LIVE
-        (path,) = libvirt_domains.parse(self.silent.XMLDesc(), True).vdisks
+        (path,) = libvirt_servers.parse(self.silent.XMLDesc(), True).vdisks
         self.silent.addIOThread(2, live)
         self.silent.pinIOThread(2, (False, True), live)
         error = self.assertRaises(

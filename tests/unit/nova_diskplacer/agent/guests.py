@@ -14,7 +14,7 @@
 
 from nova_diskplacer.agent import numa_pinning
 from nova_diskplacer.host import cpus
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 
 UUID = '5f0c0f36-8b8e-4f7e-8d54-0a1a4c3d2e10'
 
@@ -81,7 +81,7 @@ class Guest:
                 self.pins[step.thread] = step.cpus
 
     def seen(self):
-        return libvirt_domains.parse(self.XMLDesc(), True)
+        return libvirt_servers.parse(self.XMLDesc(), True)
 
     def XMLDesc(self):  # noqa: N802
         pins = ''.join(

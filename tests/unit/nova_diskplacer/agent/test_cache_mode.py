@@ -17,7 +17,7 @@ from oslotest import base
 
 from nova_diskplacer.agent import cache_mode
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 
 FILES = '0a4c7a40-4cb2-4a5c-8f3e-6a4bd2b5d3f1'
 GROUP = '2c6e9c62-6ed4-4c7e-8f50-8c6df4d7f513'
@@ -60,7 +60,7 @@ class CacheModesTest(base.BaseTestCase):
             self.paths[GROUP if name == 'block' else FILES]: mode
             for name, mode in caches.items()
         }
-        return libvirt_domains.Domain(
+        return libvirt_servers.Server(
             's', 's', {}, tuple(caches), caches, True, False, ''
         )
 

@@ -82,7 +82,7 @@ class AffinityTest(base.BaseTestCase):
         self.guest = self.make_guest()
         self.libvirt = FakeLibvirt(self.guest)
         for name, value in (
-            ('libvirt_domains.load', lambda: self.libvirt),
+            ('libvirt_connection.import_libvirt', lambda: self.libvirt),
             ('cpus.read', lambda: HOST),
         ):
             self.useFixture(

@@ -23,7 +23,7 @@ from oslotest import base
 from nova_diskplacer.agent import numa_pinning
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cpus
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from tests.unit.nova_diskplacer.agent import guests
 
 HOST = cpus.Host(
@@ -235,7 +235,7 @@ class NovaTest(base.BaseTestCase):
         guest.metadata = [metadata]
         for name, value in parts.items():
             setattr(guest, name, value)
-        return libvirt_domains.parse(guest.to_xml(), True)
+        return libvirt_servers.parse(guest.to_xml(), True)
 
     def decide(self, server):
         return numa_pinning.decide(

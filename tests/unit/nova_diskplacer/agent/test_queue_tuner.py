@@ -28,7 +28,7 @@ from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import block_queue
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.profiles import catalogue
 
@@ -77,7 +77,7 @@ class Kernel:
         self.queues[device] = dict(DEFAULTS)
         self.sequences[device] = str(len(self.writes) + len(self.sequences))
 
-    def serving(self, device):
+    def exclusive_device(self, device):
         name = os.path.basename(device)
         if name in self.shared:
             raise exception.DiskError(f'{name} is shared')
@@ -140,7 +140,7 @@ def make_disk(uuid=UUID, device='/dev/sda', **values):
 def make_server(profile, uuid=UUID, running=True):
     specs = {} if profile is None else {'diskplacer:profile': profile}
     paths = (f'/disks/{uuid}/vdisks/volume-1',)
-    return libvirt_domains.Domain(
+    return libvirt_servers.Server(
         f'server-{profile}', 'x', specs, paths, {}, running, False, ''
     )
 
@@ -167,7 +167,7 @@ class TunerTest(base.BaseTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.kernel = Kernel()
         self.kernel.add('sda')
-        for function in ('serving', 'read', 'write'):
+        for function in ('exclusive_device', 'read', 'write'):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     f'nova_diskplacer.host.block_queue.{function}',
@@ -441,7 +441,8 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
         self.state = tempfile.mkdtemp()
         self.patches = [
             fixtures.MonkeyPatch(
-                'nova_diskplacer.host.block_queue.serving', self.kernel.serving
+                'nova_diskplacer.host.block_queue.exclusive_device',
+                self.kernel.exclusive_device,
             ),
             fixtures.MonkeyPatch(
                 'nova_diskplacer.host.block_queue.read', self.kernel.read

@@ -42,7 +42,8 @@ class SteeringTest(base.BaseTestCase):
         self.answer = ['a server']
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.host.libvirt_domains.domains', self.domains
+                'nova_diskplacer.host.libvirt_servers.list_servers',
+                self.domains,
             )
         )
         self.tuner = self.keeper('queue_tuner.Tuner')

@@ -30,7 +30,8 @@ from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.measure import tempspace
 from nova_diskplacer.disks.vdisk import VDisk
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.host import libvirt_servers
 from tests.unit.nova_diskplacer.disks import fakes
 
 UUIDS = [
@@ -72,7 +73,7 @@ class MeasureTestCase(testtools.TestCase):
         self.patch(os, 'geteuid', return_value=0)
         self.patch(discover, 'discover', side_effect=lambda _: self.disks)
         self.patch(fio, 'Fio', FakeFio)
-        self.patch(tempspace, 'space', self.make_space)
+        self.patch(tempspace, 'allocated', self.make_space)
         self.patch(measure, '_alone', return_value=contextlib.nullcontext())
         self.patch(measure, '_root_cgroup', return_value='/cgroup')
         self.patch(
@@ -83,9 +84,11 @@ class MeasureTestCase(testtools.TestCase):
             ),
         )
         self.libvirt = self.patch(
-            libvirt_domains, 'load', return_value=object()
+            libvirt_connection, 'import_libvirt', return_value=object()
         )
-        self.domains = self.patch(libvirt_domains, 'domains', return_value=[])
+        self.domains = self.patch(
+            libvirt_servers, 'list_servers', return_value=[]
+        )
 
     def patch(self, *args, **kwargs):
         patch = mock.patch.object(*args, **kwargs)
@@ -121,7 +124,7 @@ class MeasureTestCase(testtools.TestCase):
 
     def server(self, running=True):
         path = f'/disks/{UUIDS[0]}/vdisks/volume-v'
-        server = libvirt_domains.Domain(
+        server = libvirt_servers.Server(
             'server', 'x', {}, (path,), {}, running, False, ''
         )
         self.domains.return_value = [server]

@@ -12,9 +12,6 @@
 
 """Which devices may be taken."""
 
-import os
-
-import fixtures
 import testtools
 
 from nova_diskplacer import exception
@@ -124,26 +121,3 @@ class RefusalTestCase(testtools.TestCase):
         self.assertRaises(
             exception.DiskError, block.from_lsblk, '/dev/sdz', FOREST
         )
-
-
-class RunTestCase(testtools.TestCase):
-    def test_failures_say_what_was_said(self):
-        error = self.assertRaises(
-            exception.DiskError, block.run, 'ls', '/no/such'
-        )
-        self.assertIn('ls /no/such: ', str(error))
-        self.assertIn('No such file', str(error))
-        self.assertRaises(exception.DiskError, block.run, 'no-such-command')
-
-    def test_who_only_looks_is_waited_for(self):
-        path = self.useFixture(fixtures.TempDir()).join('free')
-        command = 'test -e "$0" || { touch "$0"; exit 1; }'
-        self.assertRaises(
-            exception.DiskError, block.run, 'sh', '-c', command, path
-        )
-        os.unlink(path)
-        block.insist('sh', '-c', command, path)
-
-    def test_who_stays_is_not(self):
-        self.patch(block, '_GLANCE', 0.2)
-        self.assertRaises(exception.DiskError, block.insist, 'false')

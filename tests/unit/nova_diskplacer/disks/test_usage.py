@@ -17,8 +17,8 @@ from oslotest import base
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
-from nova_diskplacer.host import libvirt_domains
-from tests.unit.nova_diskplacer.host import test_libvirt_domains
+from nova_diskplacer.host import libvirt_servers
+from tests.unit.nova_diskplacer.host import test_libvirt_servers
 
 DISK = '0a4c7a40-4cb2-4a5c-8f3e-6a4bd2b5d3f1'
 OTHER = '1b5d8b51-5dc3-4b6d-9f4f-7b5ce3c6e402'
@@ -34,8 +34,8 @@ class OnDisksTest(base.BaseTestCase):
         return discover.missing(uuid, os.path.join(self.root, uuid))
 
     def server(self, *paths):
-        return libvirt_domains.parse(
-            test_libvirt_domains.make_xml(paths=paths), True
+        return libvirt_servers.parse(
+            test_libvirt_servers.make_xml(paths=paths), True
         )
 
     def test_files(self):
@@ -50,7 +50,9 @@ class OnDisksTest(base.BaseTestCase):
         )
         two = self.server(f'{self.root}/{DISK}/not-a-vdisk')
         disks = [self.disk(DISK), self.disk(OTHER)]
-        self.assertEqual({DISK: [one]}, usage.on_disks([one, two], disks))
+        self.assertEqual(
+            {DISK: [one]}, usage.servers_by_disk([one, two], disks)
+        )
 
     def test_logical_volumes(self):
         os.symlink(f'/dev/diskplacer-{GROUP}', f'{self.root}/{GROUP}')
@@ -58,5 +60,5 @@ class OnDisksTest(base.BaseTestCase):
         two = self.server(f'/dev/diskplacer-{OTHER}/volume-1')
         self.assertEqual(
             {GROUP: [one]},
-            usage.on_disks([one, two], [self.disk(GROUP)]),
+            usage.servers_by_disk([one, two], [self.disk(GROUP)]),
         )

@@ -89,7 +89,7 @@ class ServingTest(base.BaseTestCase):
         self.sysfs = self.useFixture(Sysfs())
 
     def serving(self, device):
-        return block_queue.serving(device, self.sysfs.path)
+        return block_queue.exclusive_device(device, self.sysfs.path)
 
     def refuse(self, device, *words):
         error = self.assertRaises(exception.DiskError, self.serving, device)
@@ -212,12 +212,12 @@ class ReadTest(base.BaseTestCase):
 
     def test_sequence(self):
         path = self.sysfs.disk('sda')
-        self.assertEqual('7', block_queue.sequence('sda', self.sysfs.path))
+        self.assertEqual('7', block_queue.diskseq('sda', self.sysfs.path))
         os.unlink(f'{path}/diskseq')
-        self.assertEqual('', block_queue.sequence('sda', self.sysfs.path))
+        self.assertEqual('', block_queue.diskseq('sda', self.sysfs.path))
 
     def test_no_device(self):
-        for call in (block_queue.read, block_queue.sequence):
+        for call in (block_queue.read, block_queue.diskseq):
             self.assertRaises(OSError, call, 'sda', self.sysfs.path)
 
     def test_write(self):

@@ -47,7 +47,7 @@ class StackTest(testtools.TestCase):
             stream.write(text + '\n')
 
     def tops(self):
-        return device_stack.tops(DISK, self.sys)
+        return device_stack.submission_devices(DISK, self.sys)
 
     def test_whole(self):
         self.device('sda', '8:0')

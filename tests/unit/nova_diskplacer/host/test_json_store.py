@@ -25,12 +25,14 @@ class StoreTest(testtools.TestCase):
         self.path = os.path.join(
             self.useFixture(fixtures.TempDir()).path, 'state', 'deep'
         )
-        self.store = json_store.Store(self.path)
+        self.store = json_store.JsonStore(self.path)
 
     def test_kept(self):
         self.assertIsNone(self.store.load('disk'))
         self.store.save('disk', {'a': 1})
-        self.assertEqual({'a': 1}, json_store.Store(self.path).load('disk'))
+        self.assertEqual(
+            {'a': 1}, json_store.JsonStore(self.path).load('disk')
+        )
         self.assertEqual(['disk.json'], os.listdir(self.path))
         self.assertEqual('', self.log.output)
 

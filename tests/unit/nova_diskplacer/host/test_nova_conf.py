@@ -27,7 +27,7 @@ class WatchedTest(base.BaseTestCase):
             self.useFixture(fixtures.TempDir()).path, 'nova.conf'
         )
         self.parsed = []
-        self.watched = nova_conf.Watched([self.path], self._parse)
+        self.watched = nova_conf.ReloadingConfig([self.path], self._parse)
         self.clock = 0
 
     def _parse(self, files):

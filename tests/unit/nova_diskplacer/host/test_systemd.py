@@ -54,20 +54,20 @@ class TestWatchdog(testtools.TestCase):
             found.append(message)
 
     def test_told(self):
-        systemd.ready(1)
-        systemd.beat()
-        systemd.beat()
+        systemd.notify_ready(1)
+        systemd.notify_watchdog()
+        systemd.notify_watchdog()
         self.assertEqual(['READY=1', 'WATCHDOG=1', 'WATCHDOG=1'], self.told())
 
     def test_abstract_address(self):
         name = f'diskplacer-test-{os.getpid()}'
         self.systemd = self.listen('\0' + name)
         self.set_environment('@' + name, '30000000', None)
-        systemd.beat()
+        systemd.notify_watchdog()
         self.assertEqual(['WATCHDOG=1'], self.told())
 
     def test_beats_that_are_far_apart(self):
-        systemd.ready(60)
+        systemd.notify_ready(60)
         self.assertEqual(['READY=1\nWATCHDOG_USEC=180000000'], self.told())
 
     def test_nobody_watches(self):
@@ -77,13 +77,13 @@ class TestWatchdog(testtools.TestCase):
             ('30000000', str(os.getppid())),
         ):
             self.set_environment(self.path, patience, watched)
-            systemd.ready(60)
-            systemd.beat()
+            systemd.notify_ready(60)
+            systemd.notify_watchdog()
             self.assertEqual(['READY=1'], self.told())
 
     def test_without_systemd(self):
         for address in (None, '', f'{self.path}-gone'):
             self.set_environment(address, '30000000', None)
-            systemd.ready(1)
-            systemd.beat()
+            systemd.notify_ready(1)
+            systemd.notify_watchdog()
             self.assertEqual([], self.told())

@@ -56,7 +56,7 @@ class IOCostTestCase(testtools.TestCase):
         self.writes = []
         self.kill_after = None
         self.patch(io_cost, '_write', self.write)
-        self.patch(block_queue, 'sequence', self.read_sequence)
+        self.patch(block_queue, 'diskseq', self.read_sequence)
         self.patch(saved_settings, 'boot_id', lambda: 'boot')
         self.new()
 

@@ -16,7 +16,7 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import consumers
 
 
@@ -28,7 +28,7 @@ def make_server(uuid, number=None, partition='/machine', **values):
   </resource>
 </domain>
 """
-    return libvirt_domains.Domain(
+    return libvirt_servers.Server(
         uuid,
         f'instance-{uuid}',
         {},
@@ -59,7 +59,7 @@ class ConsumersTest(base.BaseTestCase):
         (found,) = self.find([make_server('s', **server)])
         return found.cgroup
 
-    def test_servers(self):
+    def test_libvirt_servers(self):
         path = 'machine.slice/machine-qemu\\x2d7\\x2dinstance\\x2da.scope'
         self.make(path + '/libvirt/emulator')
         server = make_server('a', 7, project='p')

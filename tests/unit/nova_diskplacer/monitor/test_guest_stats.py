@@ -19,7 +19,8 @@ from oslotest import base
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import io_stat
 
@@ -77,8 +78,8 @@ class BlockStatsTest(base.BaseTestCase):
             registerErrorHandler=mock.Mock(),
             openReadOnly=mock.Mock(return_value=self.connection),
         )
-        libvirt_domains.load.cache_clear()
-        self.addCleanup(libvirt_domains.load.cache_clear)
+        libvirt_connection.import_libvirt.cache_clear()
+        self.addCleanup(libvirt_connection.import_libvirt.cache_clear)
         patch = mock.patch.dict(sys.modules, {'libvirt': module})
         patch.start()
         self.addCleanup(patch.stop)
@@ -100,7 +101,7 @@ class BlockStatsTest(base.BaseTestCase):
 
     def look(self, now, accounts=None):
         servers = [
-            libvirt_domains.Domain(
+            libvirt_servers.Server(
                 uuid, uuid, {}, (VDISK,), {}, True, False, ''
             )
             for uuid in 'ab'
@@ -188,5 +189,7 @@ class BlockStatsTest(base.BaseTestCase):
         self.connection.close.assert_called_once_with()
 
     def test_no_libvirt(self):
-        with mock.patch.object(libvirt_domains, 'load', return_value=None):
+        with mock.patch.object(
+            libvirt_connection, 'import_libvirt', return_value=None
+        ):
             self.assertEqual({}, self.look(1.0).uses)

@@ -49,7 +49,9 @@ class InspectorTest(testtools.TestCase):
         self.patch(tracefs.Tracer, 'sample', self.sample)
         self.patch(seek_detector.time, 'monotonic', lambda: self.now)
         self.patch(seek_detector._Owners, '_find', self.owner)
-        self.patch(device_stack, 'tops', lambda device: self.tops)
+        self.patch(
+            device_stack, 'submission_devices', lambda device: self.tops
+        )
         self.inspector = seek_detector.Inspector(
             self.conf, cgroups.Hierarchy(2, '/nowhere')
         )
@@ -173,7 +175,7 @@ class InspectorTest(testtools.TestCase):
         def gone(device):
             raise FileNotFoundError
 
-        self.patch(device_stack, 'tops', gone)
+        self.patch(device_stack, 'submission_devices', gone)
         self.assertEqual(set(), self.inspect(after=70))
 
     def test_does_not_trace(self):

@@ -336,7 +336,7 @@ class ZeroedTestCase(LVMTestCase):
     def test_removed_without_being_wiped(self):
         self.create()
         self.lvm.write('volume-1', 'secret')
-        volumes.condemn(UUID, 'volume-1')
+        volumes.mark_deleted(UUID, 'volume-1')
         volumes.remove(UUID, 'volume-1', wiped=False)
         self.assertZeroes()
 

@@ -18,7 +18,8 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer import exception
-from nova_diskplacer.host import libvirt_domains
+from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.host import libvirt_servers
 
 EMPTY = """
 <domain type='kvm'>
@@ -77,7 +78,7 @@ class ParseTest(base.BaseTestCase):
             specs={'diskplacer:profile': 'hadoop', 'hw:x': 'a b'},
             paths=['/disks/x/vdisks/volume-1'],
         )
-        server = libvirt_domains.parse(text, True)
+        server = libvirt_servers.parse(text, True)
         self.assertEqual('5f0c0f36-8b8e-4f7e-8d54-0a1a4c3d2e10', server.uuid)
         self.assertEqual('instance-00000001', server.name)
         self.assertEqual(
@@ -91,7 +92,7 @@ class ParseTest(base.BaseTestCase):
         self.assertEqual(text, server.xml)
 
     def test_block_devices_and_drives_without_a_medium(self):
-        server = libvirt_domains.parse(
+        server = libvirt_servers.parse(
             make_xml(
                 extra="""
     <disk type='block' device='disk'>
@@ -120,25 +121,25 @@ class ParseTest(base.BaseTestCase):
         numa = "<cpu><numa><cell id='0' cpus='0' memory='9'/></numa></cpu>"
         pins = "<cputune><vcpupin vcpu='0' cpuset='1'/></cputune>"
         self.assertTrue(
-            libvirt_domains.parse(
+            libvirt_servers.parse(
                 make_xml(cpu=pins + numa), True
             ).pinned_by_nova
         )
         # anybody may have pinned it since
         self.assertFalse(
-            libvirt_domains.parse(make_xml(cpu=pins), True).pinned_by_nova
+            libvirt_servers.parse(make_xml(cpu=pins), True).pinned_by_nova
         )
 
     def test_a_nova_that_does_not_tell_extra_specs(self):
         log = self.useFixture(fixtures.FakeLogger())
-        libvirt_domains._warn_of_old_nova.cache_clear()
+        libvirt_servers._warn_of_old_nova.cache_clear()
         text = make_xml().replace('nova:extraSpecs', 'nova:else')
         for _ in range(2):
-            self.assertEqual({}, libvirt_domains.parse(text, True).extra_specs)
+            self.assertEqual({}, libvirt_servers.parse(text, True).extra_specs)
         self.assertEqual(1, log.output.count('extra specs'))
 
     def test_what_is_not_nova_s(self):
-        self.assertIsNone(libvirt_domains.parse(EMPTY, True))
+        self.assertIsNone(libvirt_servers.parse(EMPTY, True))
 
 
 class Error(Exception):
@@ -165,8 +166,8 @@ class DomainsTest(base.BaseTestCase):
         self.use(self.libvirt)
 
     def use(self, module):
-        libvirt_domains.load.cache_clear()
-        self.addCleanup(libvirt_domains.load.cache_clear)
+        libvirt_connection.import_libvirt.cache_clear()
+        self.addCleanup(libvirt_connection.import_libvirt.cache_clear)
         # in place: what is imported already is looked up in the dict itself
         patch = mock.patch.dict(sys.modules, {'libvirt': module})
         patch.start()
@@ -181,7 +182,7 @@ class DomainsTest(base.BaseTestCase):
             found.append(domain)
         connection = self.libvirt.openReadOnly.return_value
         connection.listAllDomains.return_value = found
-        return libvirt_domains.domains('test:///')
+        return libvirt_servers.list_servers('test:///')
 
     def test_sorted_and_nova_s_alone(self):
         found = self.list(make_xml('b'), EMPTY, make_xml('a'))
@@ -203,11 +204,11 @@ class DomainsTest(base.BaseTestCase):
     def test_libvirt_does_not_answer(self):
         self.libvirt.openReadOnly.side_effect = Error(38)
         self.assertRaises(
-            exception.HypervisorError, libvirt_domains.domains, 'x'
+            exception.HypervisorError, libvirt_servers.list_servers, 'x'
         )
 
     def test_no_libvirt(self):
         self.use(None)
-        self.assertEqual([], libvirt_domains.domains('x'))
-        self.assertEqual([], libvirt_domains.domains('x'))
-        self.assertEqual(1, self.log.output.count('no libvirt-python'))
+        self.assertEqual([], libvirt_servers.list_servers('x'))
+        self.assertEqual([], libvirt_servers.list_servers('x'))
+        self.assertEqual(1, self.log.output.count('libvirt-python is not'))

@@ -1,0 +1,47 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+
+import fixtures
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.host import commands
+
+
+class RunTestCase(testtools.TestCase):
+    def test_errors_have_the_output_of_the_command(self):
+        error = self.assertRaises(
+            exception.DiskError, commands.run, 'ls', '/no/such'
+        )
+        self.assertIn('ls /no/such: ', str(error))
+        self.assertIn('No such file', str(error))
+        self.assertRaises(exception.DiskError, commands.run, 'no-such-command')
+
+    def test_a_busy_device_is_retried(self):
+        path = self.useFixture(fixtures.TempDir()).join('free')
+        command = 'test -e "$0" || { touch "$0"; exit 1; }'
+        self.assertRaises(
+            exception.DiskError, commands.run, 'sh', '-c', command, path
+        )
+        os.unlink(path)
+        commands.run_retry('sh', '-c', command, path)
+
+    def test_a_device_that_stays_busy(self):
+        self.patch(commands, '_UDEV_GRACE', 0.2)
+        self.assertRaises(exception.DiskError, commands.run_retry, 'false')
+
+    def test_environment(self):
+        self.assertEqual(
+            'b\n', commands.run('sh', '-c', 'echo $A', environment={'A': 'b'})
+        )
