@@ -10,45 +10,48 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage top: what servers do to the disks of this host, live.
+"""diskplacer-manage top: the I/O of this host's servers and disks, live.
 
-The agent is asked; nothing is measured here.
+The agent measures; the command asks it for its status.
 """
 
 import argparse
 import collections.abc
 import contextlib
-import curses
 import os
-import shutil
+import select
 import sys
+import termios
 import time
+import tty
 import typing
 
 from oslo_config import cfg
+from rich import console as rich_console
+from rich import live as rich_live
 
 from nova_diskplacer import exception
-from nova_diskplacer.cmd import screen
+from nova_diskplacer.cmd import top_view
 from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import status_socket
 
-_QUIT = (ord('q'), ord('Q'), 27)
-
-Draw = collections.abc.Callable[[list[screen.Line]], None]
+# Columns and rows of a view that is not for a terminal: all fits.
+_UNLIMITED = 10_000
 
 
 def register(subparsers: typing.Any) -> None:
     """Add the ``top`` command to an argparse parser's subparsers."""
     parser = subparsers.add_parser(
         'top',
-        help='what servers do to the disks of this host, live',
+        help="show the I/O of this host's servers and disks, live",
         description='Shows the I/O of each disk of this host and of each '
-        'server on them, with the weights that the agent has decided on, the '
-        'busiest first. It takes root and asks the agent, which must run. '
-        'q ends it. Without a terminal it writes one view after the other.',
+        'server on it, and the weights that the agent has decided on, the '
+        'busiest first. The agent must run, and only root may ask it. '
+        'q ends the command. Without a terminal it writes one view after the '
+        'other.',
     )
     parser.add_argument(
-        '--once', action='store_true', help='show one view and end'
+        '--once', action='store_true', help='write one view and end'
     )
     parser.add_argument(
         '--interval',
@@ -60,8 +63,8 @@ def register(subparsers: typing.Any) -> None:
         '--format',
         choices=('table', 'json'),
         default='table',
-        help='json: a line for each view, with all that the agent knows '
-        '(default: %(default)s)',
+        help='json writes a line for each view, with all figures of the '
+        'agent (default: %(default)s)',
     )
     parser.set_defaults(handler=_top)
 
@@ -83,15 +86,16 @@ def _top(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     interval = args.interval or conf.diskplacer_monitor.interval
     # fails before the screen is cleared
     first = status_socket.ask(state_dir)
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with contextlib.suppress(KeyboardInterrupt):
-        if args.once or args.format == 'json' or not sys.stdout.isatty():
-            _print(first, state_dir, interval, args)
+        if args.once or args.format == 'json' or not terminal:
+            _write(first, state_dir, interval, args)
         else:
-            _live(state_dir, interval)
+            _show(state_dir, interval)
     return 0
 
 
-def _print(
+def _write(
     state: status.Snapshot | None,
     state_dir: str,
     interval: float,
@@ -99,8 +103,7 @@ def _print(
 ) -> None:
     try:
         while True:
-            sys.stdout.write(_text(state, args.format))
-            sys.stdout.flush()
+            print(_text(state, args.format), flush=True)
             if args.once:
                 return
             time.sleep(interval)
@@ -112,61 +115,63 @@ def _print(
 
 def _text(state: status.Snapshot | None, format_: str) -> str:
     if format_ == 'json':
-        return status.to_json(state) + '\n'
-    width = None
-    if sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-    lines = screen.lines(state, time.time(), width, None)
-    return '\n'.join(line.text for line in lines) + '\n\n'
+        return status.to_json(state)
+    width = None if sys.stdout.isatty() else _UNLIMITED
+    console = rich_console.Console(width=width, highlight=False)
+    with console.capture() as text:
+        console.print(
+            top_view.view(state, time.time(), console.width, _UNLIMITED)
+        )
+    return text.get()
 
 
-def _live(state_dir: str, interval: float) -> None:
-    """Draw on the terminal until a key ends it.
+def _show(state_dir: str, interval: float) -> None:
+    """Draw on the terminal until ``q`` is pressed.
 
     :raises ContentionError: the terminal cannot be drawn on.
     """
-    try:
-        curses.wrapper(_draw, state_dir, interval)
-    except curses.error as error:
+    console = rich_console.Console(highlight=False)
+    if console.is_dumb_terminal:
         raise exception.ContentionError(
-            f'the terminal, TERM={os.environ.get("TERM", "")}, cannot be '
-            f'drawn on ({error}): use --once'
-        ) from error
-
-
-def _draw(window: curses.window, state_dir: str, interval: float) -> None:
-    with contextlib.suppress(curses.error):
-        curses.curs_set(0)
-    looks = {
-        screen.PLAIN: curses.A_NORMAL,
-        screen.HEAD: curses.A_REVERSE,
-        screen.STRONG: curses.A_BOLD,
-        screen.FAINT: curses.A_DIM,
-    }
-    while True:
-        height, width = window.getmaxyx()
-        window.erase()
-        # the cell at the lower right cannot be written
-        lines = _look(state_dir, max(1, width - 1), height)
-        for row, line in enumerate(lines):
-            # characters that are wider than others may not fit
-            with contextlib.suppress(curses.error):
-                window.addstr(row, 0, line.text, looks[line.look])
-        window.refresh()
-        end = time.monotonic() + interval
-        while (left := end - time.monotonic()) > 0:
-            window.timeout(int(left * 1000))
-            key = window.getch()
-            if key in _QUIT:
+            f'the terminal, TERM={os.environ["TERM"]}, cannot be drawn on: '
+            'use --once'
+        )
+    live = rich_live.Live(console=console, screen=True, auto_refresh=False)
+    with _unbuffered_keys(), live:
+        while True:
+            live.update(_view(state_dir, *console.size), refresh=True)
+            if _is_quit_pressed(interval):
                 return
-            if key == curses.KEY_RESIZE:
-                break
 
 
-def _look(state_dir: str, width: int, height: int) -> list[screen.Line]:
+def _view(
+    state_dir: str, width: int, height: int
+) -> rich_console.RenderableType:
     try:
         state = status_socket.ask(state_dir)
     except exception.ContentionError as error:
-        # it may be starting again
-        return screen.message(str(error), width, height)
-    return screen.lines(state, time.time(), width, height)
+        # the agent may be restarting
+        return str(error)
+    return top_view.view(state, time.time(), width, height)
+
+
+@contextlib.contextmanager
+def _unbuffered_keys() -> collections.abc.Iterator[None]:
+    """Make each key readable when it is pressed, without echo."""
+    settings = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
+
+
+def _is_quit_pressed(seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while select.select([sys.stdin], [], [], max(0, end - time.monotonic()))[
+        0
+    ]:
+        # nothing can be read once the terminal is closed
+        if os.read(sys.stdin.fileno(), 1) in (b'q', b'Q', b''):
+            return True
+    return False

@@ -119,7 +119,6 @@ class TopTest(base.BaseTestCase):
         first = self.wait_for('exempt')
         self.assertIn('compute-3', first)
         self.assertNotIn(example.LONG, first)
-        # what is drawn again is what has changed
         self.take = example.take(
             time=time.time() + PATIENCE, cpu_seconds=0.1234
         )
@@ -143,12 +142,12 @@ class TopTest(base.BaseTestCase):
         process.send_signal(signal.SIGINT)
         self.assert_ends_well(process)
 
-    def test_a_terminal_that_is_not_known(self):
+    def test_a_terminal_that_cannot_be_drawn_on(self):
         self.serve()
-        process = self.start_on_terminal(24, 80, term='no-such')
+        process = self.start_on_terminal(24, 80, term='dumb')
         self.assertEqual(2, process.wait(PATIENCE))
         error = process.stderr.read()
-        self.assertIn('TERM=no-such', error)
+        self.assertIn('TERM=dumb', error)
         self.assertIn('--once', error)
         self.assertNotIn('Traceback', error)
 

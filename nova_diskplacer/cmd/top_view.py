@@ -1,0 +1,219 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The view of the agent's status that ``diskplacer-manage top`` shows."""
+
+import datetime
+
+from rich import console
+from rich import table
+from rich import text
+
+from nova_diskplacer.monitor import status
+
+Row = tuple[str, ...]
+
+# Length of a shortened UUID of a server or disk.
+_UUID_LENGTH = 8
+
+# Length of a shortened name of a cgroup.
+_CGROUP_LENGTH = 16
+
+# Width, in columns, that has room for the names of domains, and for UUIDs in
+# full.
+_DOMAIN_WIDTH = 100
+_UUID_WIDTH = 132
+
+# The last round is late after this many intervals.
+_LATE_INTERVALS = 3
+
+_DISK_COLUMNS = (
+    'DISK', 'DEVICE', 'R MB/s', 'W MB/s', 'BUSY', 'QUEUE', 'LAT ms', 'SCORE',
+    'PRESS', 'WEIGHTS',
+)  # fmt: skip
+_SERVER_COLUMNS = (
+    'SERVER', 'DOMAIN', 'DISK', 'R MB/s', 'W MB/s', 'IOPS', 'CLASS', 'WEIGHT',
+    'BUDGET', 'NOTE',
+)  # fmt: skip
+# Columns of figures are aligned right.
+_TEXT_COLUMNS = ('DISK', 'DEVICE', 'WEIGHTS', 'SERVER', 'DOMAIN', 'NOTE')
+
+
+def view(
+    state: status.Snapshot | None, now: float, width: int, height: int
+) -> console.RenderableType:
+    """Return the notes and tables of a round.
+
+    Notes get a quarter of the height at most, disks a third, servers the rest.
+
+    :param now: seconds since the epoch.
+    :param width: columns of the terminal.
+    :param height: rows of the terminal.
+    """
+    if state is None:
+        return 'The agent has not finished its first round: see its log.'
+    lines = [_summary(state, now)]
+    age = now - state.time
+    if age > _LATE_INTERVALS * state.interval + 1:
+        lines.append(f'The last round is {age:.0f} s ago!')
+    lines += _notes(state)[: max(1, height // 4)]
+    long = width >= _UUID_WIDTH
+    disks = _disk_rows(state, long)[: max(2, height // 3)]
+    servers = _server_rows(state, long)[:height]
+    return console.Group(
+        text.Text('\n'.join(lines), 'bold'),
+        '',
+        _table(_DISK_COLUMNS, disks, width),
+        '',
+        _table(_SERVER_COLUMNS, servers, width),
+    )
+
+
+def _table(columns: Row, rows: list[Row], width: int) -> table.Table:
+    shown = table.Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style='reverse'
+    )
+    names = [
+        name for name in columns if name != 'DOMAIN' or width >= _DOMAIN_WIDTH
+    ]
+    for name in names:
+        is_text = name in _TEXT_COLUMNS
+        shown.add_column(
+            name, justify='left' if is_text else 'right', no_wrap=True
+        )
+    for row in rows:
+        cells = dict(zip(columns, row, strict=True))
+        shown.add_row(*(text.Text(cells[name]) for name in names))
+    return shown
+
+
+def _summary(state: status.Snapshot, now: float) -> str:
+    when = datetime.datetime.fromtimestamp(now).strftime('%H:%M:%S')
+    pairs = state.pairs
+    kinds = dict(zip(pairs.servers, pairs.domains, strict=True)).values()
+    servers = sum(map(bool, kinds))
+    others = len(kinds) - servers
+    return (
+        f'{state.host} {when}  weights {state.mode}  '
+        f'round {state.cpu_seconds * 1000:.1f} ms in {state.interval:.1f} s  '
+        f'disks {len(state.disks)}, servers {servers}'
+        + (f', other cgroups {others}' if others else '')
+    )
+
+
+def _notes(state: status.Snapshot) -> list[str]:
+    """Return the warnings in force and the errors, a line for each."""
+    found = []
+    if state.mode != 'off' and not state.deciding:
+        found.append('! weights cannot be decided now: see the log')
+    for disk in state.disks:
+        name = f'{disk.device} ({disk.uuid[:_UUID_LENGTH]})'
+        if disk.uuid in state.hung:
+            found.append(f'! {name} is hung: it does not answer')
+        found += [f'! {name}: {warning}' for warning in disk.warnings]
+        if disk.error:
+            found.append(f'! {name}: weights do nothing: {disk.error}')
+    found += [
+        f'! {uuid[:_UUID_LENGTH]} is not watched: {reason}'
+        for uuid, reason in sorted(state.unwatched.items())
+    ]
+    pairs = state.pairs
+    found += [
+        f'! {server[:_UUID_LENGTH]} on {disk[:_UUID_LENGTH]}: {error}'
+        for server, disk, error in zip(
+            pairs.servers, pairs.disks, pairs.errors, strict=True
+        )
+        if error
+    ]
+    return [_printable(note) for note in found]
+
+
+def _disk_rows(state: status.Snapshot, long: bool) -> list[Row]:
+    disks = sorted(
+        state.disks,
+        key=lambda disk: (-disk.read_bytes - disk.write_bytes, disk.uuid),
+    )
+    return [
+        (
+            disk.uuid if long else disk.uuid[:_UUID_LENGTH],
+            disk.device,
+            _mb(disk.read_bytes),
+            _mb(disk.write_bytes),
+            f'{disk.busy:.0%}',
+            f'{disk.queue:.1f}',
+            '-' if disk.latency is None else f'{disk.latency * 1000:.1f}',
+            '-' if disk.score is None else _mb(disk.score),
+            f'{disk.pressure:.0%}',
+            'ERROR' if disk.error else disk.controller or '-',
+        )
+        for disk in disks
+    ]
+
+
+def _server_rows(state: status.Snapshot, long: bool) -> list[Row]:
+    pairs = state.pairs
+    devices = {disk.uuid: disk.device for disk in state.disks}
+    order = sorted(
+        range(len(pairs.servers)),
+        key=lambda row: (
+            -pairs.read_bytes[row] - pairs.write_bytes[row],
+            pairs.servers[row],
+            pairs.disks[row],
+        ),
+    )
+    return [
+        (
+            _server(pairs.servers[row], long),
+            _printable(pairs.domains[row]) or '-',
+            devices.get(pairs.disks[row], pairs.disks[row][:_UUID_LENGTH]),
+            _mb(pairs.read_bytes[row]),
+            _mb(pairs.write_bytes[row]),
+            f'{pairs.reads[row] + pairs.writes[row]:.0f}',
+            _number(pairs.classes[row], '.1f'),
+            _number(pairs.weights[row], 'd'),
+            _number(pairs.budgets[row], '.2f'),
+            _remarks(pairs, row),
+        )
+        for row in order
+    ]
+
+
+def _remarks(pairs: status.Pairs, row: int) -> str:
+    remarks = {
+        'ERROR': pairs.errors[row],
+        'seeks': pairs.seekers[row],
+        'exempt': pairs.exempt[row],
+        'idle': pairs.idle[row],
+    }
+    return ' '.join(remark for remark, applies in remarks.items() if applies)
+
+
+def _server(key: str, long: bool) -> str:
+    if long:
+        return _printable(key)
+    # the ends of the paths of cgroups differ
+    if '/' in key:
+        return _printable(key.rpartition('/')[2][:_CGROUP_LENGTH])
+    return _printable(key[:_UUID_LENGTH])
+
+
+def _mb(bytes_: float) -> str:
+    return f'{bytes_ / 1e6:.1f}'
+
+
+def _number(value: float | None, format_: str) -> str:
+    return '-' if value is None else format(value, format_)
+
+
+def _printable(name: str) -> str:
+    return ''.join(char if char.isprintable() else '?' for char in name)

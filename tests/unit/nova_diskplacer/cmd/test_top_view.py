@@ -1,0 +1,167 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import dataclasses
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+from oslotest import base
+from rich import console
+
+from nova_diskplacer.cmd import top_view
+from tests.unit.nova_diskplacer.monitor import example
+
+
+def text(state, now=1000.0, width=1000, height=1000):
+    """Return what is shown on a terminal that the view has to fit."""
+    stream = io.StringIO()
+    terminal = console.Console(
+        file=stream, width=width, height=height, highlight=False
+    )
+    terminal.print(top_view.view(state, now, width, height))
+    return stream.getvalue()
+
+
+def changed(pairs=(), **changes):
+    """Return the example with other columns of pairs, and fields."""
+    state = example.take()()
+    columns = dataclasses.replace(state.pairs, **dict(pairs))
+    return dataclasses.replace(state, pairs=columns, **changes)
+
+
+def many(disks, servers):
+    """Return a round of many servers on many disks."""
+    names = [f'd{n:07d}-0000' for n in range(disks)]
+    pairs = tuple(
+        sorted((f's{n:07d}-0000', names[n % disks]) for n in range(servers))
+    )
+    return example.take(
+        round=example.round_(1.0, pairs, range(servers)),
+        states={
+            name: example.state(name, f'sd{n}', warnings=('it is slow',) * 2)
+            for n, name in enumerate(names)
+        },
+        decision=None,
+        budgets=None,
+    )()
+
+
+class TopViewTest(base.BaseTestCase):
+    def test_disks_and_servers_with_the_busiest_first(self):
+        lines = text(example.take()()).splitlines()
+        (disks,) = [n for n, line in enumerate(lines) if 'DEVICE' in line]
+        self.assertIn(example.HDD, lines[disks + 1])
+        self.assertIn(example.NVME, lines[disks + 2])
+        (servers,) = [n for n, line in enumerate(lines) if 'BUDGET' in line]
+        self.assertEqual(
+            [example.LONG, example.SMALL, example.SMALL, example.BACKUP],
+            [line.split()[0] for line in lines[servers + 1 :]],
+        )
+
+    def test_what_is_told_of_a_disk(self):
+        (row,) = [
+            line.split()
+            for line in text(example.take()()).splitlines()
+            if line.startswith(example.HDD)
+        ]
+        self.assertEqual(
+            [
+                example.HDD, 'sda', '101.0', '50.5', '75%', '12.5', '8.0',
+                '67.0', '50%', 'bfq',
+            ],
+            row,
+        )  # fmt: skip
+
+    def test_what_is_told_of_a_server(self):
+        row, *_ = [
+            line.split()
+            for line in text(example.take()()).splitlines()
+            if line.startswith(example.LONG)
+        ]
+        self.assertEqual(
+            [
+                example.LONG, 'instance-00000001', 'sda', '100.0', '50.0',
+                '1500', '1.0', '5', '2.97', 'seeks',
+            ],
+            row,
+        )  # fmt: skip
+
+    def test_notes_say_what_is_wrong(self):
+        shown = text(example.take()())
+        for note in (
+            '! sda (0a4c7a40): temperature is 61 °C',
+            '! nvme0n1 (77c1d2e3): weights do nothing: io.cost has no model',
+            '! f3b37f32 is not watched: it has no device',
+            '! 8f0c2a4e on 0a4c7a40: libvirt refuses',
+        ):
+            self.assertIn(note, shown)
+
+    def test_notes_name_disks_that_are_hung(self):
+        note = '! sda (0a4c7a40) is hung: it does not answer'
+        self.assertNotIn(note, text(example.take()()))
+        self.assertIn(note, text(example.take(hung=[example.HDD])()))
+
+    def test_an_agent_that_is_stuck_is_pointed_out(self):
+        state = example.take()()
+        self.assertNotIn('ago', text(state, now=1002.0))
+        self.assertIn('The last round is 60 s ago!', text(state, now=1060.0))
+
+    def test_that_nothing_is_decided_is_said_unless_it_is_wanted(self):
+        note = 'weights cannot be decided'
+        self.assertNotIn(note, text(example.take()()))
+        self.assertIn(note, text(example.take(decision=None)()))
+        self.assertNotIn(note, text(example.take(decision=None, mode='off')()))
+
+    def test_before_the_first_round(self):
+        self.assertIn('not finished its first round', text(None))
+
+    def test_nothing_of_what_is_shown_controls_the_terminal(self):
+        evil = 'x.slice/\x1b[2J\nroot\x9b31m'
+        shown = text(
+            changed(
+                {
+                    'servers': [evil] * 4,
+                    'domains': [evil] * 4,
+                    'errors': [evil] * 4,
+                },
+                unwatched={evil: evil},
+            )
+        )
+        self.assertEqual(
+            '', ''.join(c for c in shown if not c.isprintable() and c != '\n')
+        )
+
+    @given(
+        st.integers(1, 20),
+        st.integers(1, 200),
+        st.integers(1, 250),
+        st.integers(1, 100),
+    )
+    def test_it_fits_the_terminal(self, disks, servers, width, height):
+        view = text(many(disks, servers), 1000.0, width, height)
+        for line in view.splitlines():
+            self.assertLessEqual(len(line), width)
+
+    def test_on_a_usual_terminal_no_figure_is_cut(self):
+        lines = text(many(4, 40), width=79, height=24).splitlines()
+        (head,) = [line for line in lines[:24] if 'DEVICE' in line]
+        self.assertTrue(head.rstrip().endswith('WEIGHTS'))
+        (head,) = [line for line in lines[:24] if 'SERVER' in line]
+        self.assertTrue(head.rstrip().endswith('NOTE'))
+        self.assertNotIn('…', ''.join(lines[:24]))
+
+    def test_disks_leave_room_for_servers(self):
+        lines = text(many(20, 200), width=100, height=30).splitlines()
+        self.assertIn('disks 20, ', lines[0])
+        (head,) = [n for n, line in enumerate(lines) if 'SERVER' in line]
+        self.assertLess(head, 22)
