@@ -165,4 +165,4 @@ class Rounds:
         self._decision = self._weighing.weigh(sight, self._asides.seekers)
 
     def _restore(self) -> None:
-        restore.restore(self._conf)
+        restore.restore_kernel_state(self._conf)

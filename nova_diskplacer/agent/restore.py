@@ -10,9 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Gives back everything that contention had changed in the kernel."""
-
-import collections.abc
+"""Restores what the agent changed in the kernel for I/O weights."""
 
 from oslo_config import cfg
 
@@ -23,28 +21,36 @@ from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import seek_detector
 
 
-def restore(conf: cfg.ConfigOpts) -> None:
-    """Undo what an agent has changed, whichever way it ended; repeatable.
+def restore_kernel_state(conf: cfg.ConfigOpts) -> None:
+    """Restore weights and io.cost, and remove trace instances; repeatable.
 
-    :raises DiskPlacerError: something is not as it was; all else is.
+    :raises DiskPlacerError: something could not be restored; all else is.
     """
     failed = []
-    for undo in (seek_detector.clean, *_giving_back()):
+    for restore in (seek_detector.clean, _restore_weights, _restore_io_cost):
         try:
-            undo(conf)
+            restore(conf)
         except exception.DiskPlacerError as error:
             failed.append(str(error))
     if failed:
         raise exception.ContentionError('; '.join(failed))
 
 
-def _giving_back() -> list[collections.abc.Callable[[cfg.ConfigOpts], None]]:
+def _restore_weights(conf: cfg.ConfigOpts) -> None:
+    hierarchy = _hierarchy()
+    if hierarchy is not None:
+        writer.WeightWriter(conf, hierarchy).restore()
+
+
+def _restore_io_cost(conf: cfg.ConfigOpts) -> None:
+    hierarchy = _hierarchy()
+    if hierarchy is not None:
+        io_cost.IOCost(conf, hierarchy).restore()
+
+
+def _hierarchy() -> cgroups.Hierarchy | None:
+    """Return the cgroup hierarchy; without one nothing was changed."""
     try:
-        hierarchy = cgroups.hierarchy()
+        return cgroups.hierarchy()
     except exception.ContentionError:
-        # and so there was nothing to change
-        return []
-    return [
-        lambda conf: writer.Weights(conf, hierarchy).restore(),
-        lambda conf: io_cost.IOCost(conf, hierarchy).restore(),
-    ]
+        return None

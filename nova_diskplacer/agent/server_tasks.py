@@ -63,7 +63,7 @@ class Steering:
         )
         self._posts = (
             _Post(
-                queue_tuner.Tuner,
+                queue_tuner.QueueTuner,
                 "Disks' queues are left as they are",
                 "Disks' queues are tuned again",
             ),

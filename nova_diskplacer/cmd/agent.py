@@ -99,7 +99,7 @@ def _restore(config_files: list[str] | None, rest: list[str]) -> int:
         conf.register_opts(options)
         options([], default_config_files=[])
     try:
-        restore.restore(options)
+        restore.restore_kernel_state(options)
     except exception.DiskPlacerError as error:
         print(f'diskplacer-agent: {error}', file=sys.stderr)
         status = 1

@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the kernel had set for disks before it was changed, for this boot.
+"""Original kernel settings of disks, saved before they are changed.
 
-A file is there before the first change and goes after the last value is back,
-so that whoever is killed in between leaves what restoring takes. The kernel
-forgets changes at a boot, and then the files mean nothing.
+A disk's file is written before its first setting is changed, and removed after
+the last one is restored: a killed process leaves what a restore needs. The
+kernel forgets changes at a boot, which makes the files void.
 """
 
 import collections.abc
@@ -25,18 +25,21 @@ import os
 from typing import Any
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import files
+from nova_diskplacer.host import sysfs
 
 _VERSION = 1
 _SUFFIX = '.json'
 
 
 @dataclasses.dataclass(frozen=True)
-class Original:
-    """What was set for a disk, by the names of settings.
+class DeviceSettings:
+    """Original settings of a block device, by their names.
 
-    ``device`` and ``sequence``, which tells it from others that had its name,
-    say which block device that was.
+    ``device`` is the kernel's name of the device, '' for settings that apply
+    to all devices. ``sequence`` is its disk sequence number, which no other
+    device of that name has had since boot.
     """
 
     device: str
@@ -44,19 +47,30 @@ class Original:
     values: collections.abc.Mapping[str, str]
 
 
-class Originals:
-    """The saved values of disks, one file for each, by the disks' UUIDs.
+class SavedSettings:
+    """The original settings of disks, by the disks' UUIDs.
 
-    :param directory: made when it is needed.
-    :param boot_id: that of the running kernel.
+    :param directory: created when first needed; has a file for each disk.
+    :param write_back: writes original values to their device; returns whether
+        the device has all of them. It may raise ``DiskPlacerError`` or
+        ``OSError``, and is called again later if it fails.
+    :raises DiskError: the kernel has no boot ID.
     """
 
-    def __init__(self, directory: str, boot_id: str) -> None:
+    def __init__(
+        self,
+        directory: str,
+        write_back: collections.abc.Callable[[DeviceSettings], bool],
+        sys: str = sysfs.SYS,
+    ) -> None:
         self._directory = directory
-        self._boot_id = boot_id
+        self._write_back = write_back
+        self._sys = sys
+        self._boot_id = boot_id()
+        self._cache: dict[str, DeviceSettings] = {}
 
     def uuids(self) -> list[str]:
-        """Return the disks of which something is saved, sorted.
+        """Return the disks with saved settings, sorted.
 
         :raises DiskError: the directory cannot be read.
         """
@@ -71,49 +85,96 @@ class Originals:
             if name.endswith(_SUFFIX)
         )
 
-    def load(self, uuid: str) -> Original | None:
-        """Return what was saved of a disk since the machine was booted.
+    def of(
+        self, uuid: str, device: str, sequence: str
+    ) -> dict[str, str] | None:
+        """Return the original values of a disk, None if it has not changed.
 
-        :raises DiskError: it cannot be read or is malformed; the disk must
-            be left alone then.
+        A disk in another slot, or plugged in again, is another device with
+        settings of its own. Those of its former device are restored.
+
+        :param device: the kernel's name of the disk's device now.
+        :param sequence: the disk sequence number of the device.
+        :raises DiskPlacerError: the file cannot be read or is malformed, or
+            the former device cannot be restored.
+        :raises OSError: the kernel refuses to restore the former device.
         """
-        path = self._path(uuid)
-        with _explained(path):
-            try:
-                with open(path, encoding='utf-8') as stream:
-                    fields = json.load(stream)
-            except FileNotFoundError:
-                return None
-            return self._parse(fields)
+        saved = self._load(uuid)
+        if saved is None:
+            return None
+        if (saved.device, saved.sequence) == (device, sequence):
+            return dict(saved.values)
+        self.restore(uuid)
+        return None
 
-    def save(self, uuid: str, original: Original) -> None:
-        """Save what was set for a disk, whole or not at all.
+    def save(self, uuid: str, settings: DeviceSettings) -> None:
+        """Save original settings durably; without values, remove the file.
 
-        :raises DiskError: they cannot be saved.
+        :raises DiskError: they cannot be saved, and must not be changed.
         """
+        if not settings.values:
+            self._remove(uuid)
+            return
+        self._cache.pop(uuid, None)
         path = self._path(uuid)
         fields = {
             'version': _VERSION,
             'boot_id': self._boot_id,
-            **dataclasses.asdict(original),
+            **dataclasses.asdict(settings),
         }
         with _explained(path):
             os.makedirs(self._directory, mode=0o755, exist_ok=True)
             files.replace(path, json.dumps(fields), durable=True)
+        self._cache[uuid] = settings
 
-    def forget(self, uuid: str) -> None:
-        """Forget a disk's values; nothing is done if there are none.
+    def restore(self, uuid: str) -> None:
+        """Write back a disk's original settings and remove the file.
 
-        :raises DiskError: the file cannot be removed.
+        Nothing is written if the device is gone or replaced by another one.
+
+        :raises DiskPlacerError: the settings cannot be read or restored.
+        :raises OSError: the kernel refuses.
         """
-        path = self._path(uuid)
-        with _explained(path), contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        saved = self._load(uuid)
+        if (
+            saved is None
+            or not self._is_present(saved)
+            or self._write_back(saved)
+        ):
+            self._remove(uuid)
 
-    def _path(self, uuid: str) -> str:
-        return os.path.join(self._directory, uuid + _SUFFIX)
+    def restore_all(self, uuids: collections.abc.Iterable[str]) -> None:
+        """Restore the settings of disks; a failed disk affects no other.
 
-    def _parse(self, fields: Any) -> Original | None:
+        :raises DiskError: a disk could not be restored.
+        """
+        failed = []
+        for uuid in uuids:
+            try:
+                self.restore(uuid)
+            except (exception.DiskPlacerError, OSError) as error:
+                failed.append(f'disk {uuid}: {error}')
+        if failed:
+            raise exception.DiskError(
+                f'original settings are not restored: {"; ".join(failed)}'
+            )
+
+    def _load(self, uuid: str) -> DeviceSettings | None:
+        """Return what was saved for a disk since boot."""
+        if uuid not in self._cache:
+            path = self._path(uuid)
+            with _explained(path):
+                try:
+                    with open(path, encoding='utf-8') as stream:
+                        settings = self._parse(json.load(stream))
+                except FileNotFoundError:
+                    return None
+            if settings is None:
+                return None
+            self._cache[uuid] = settings
+        return self._cache[uuid]
+
+    def _parse(self, fields: Any) -> DeviceSettings | None:
         if fields['version'] != _VERSION:
             raise ValueError(f'its version is not {_VERSION}')
         if fields['boot_id'] != self._boot_id:
@@ -122,13 +183,31 @@ class Originals:
         texts = (fields['device'], fields['sequence'], *values.values())
         if not all(isinstance(text, str) for text in texts):
             raise ValueError('a value is not a string')
-        return Original(fields['device'], fields['sequence'], values)
+        return DeviceSettings(fields['device'], fields['sequence'], values)
+
+    def _is_present(self, saved: DeviceSettings) -> bool:
+        if not saved.device:
+            return True
+        try:
+            sequence = block_queue.diskseq(saved.device, self._sys)
+        except FileNotFoundError:
+            return False
+        return sequence == saved.sequence
+
+    def _remove(self, uuid: str) -> None:
+        self._cache.pop(uuid, None)
+        path = self._path(uuid)
+        with _explained(path), contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def _path(self, uuid: str) -> str:
+        return os.path.join(self._directory, uuid + _SUFFIX)
 
 
 def boot_id() -> str:
-    """Return what tells this boot of the machine from all others.
+    """Return the kernel's ID of this boot.
 
-    :raises DiskError: the kernel does not say.
+    :raises DiskError: it cannot be read.
     """
     path = '/proc/sys/kernel/random/boot_id'
     with _explained(path), open(path, encoding='ascii') as stream:
@@ -137,6 +216,7 @@ def boot_id() -> str:
 
 @contextlib.contextmanager
 def _explained(path: str) -> collections.abc.Iterator[None]:
+    """Raise errors as DiskError with the path of the file."""
     try:
         yield
     except OSError as error:
@@ -144,5 +224,5 @@ def _explained(path: str) -> collections.abc.Iterator[None]:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise exception.DiskError(
             f'{path} does not hold the original settings of a disk '
-            f'({error!r}): see how they are now and remove it'
+            f'({error!r}): check the current settings and remove the file'
         ) from error

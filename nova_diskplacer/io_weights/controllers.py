@@ -10,14 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What makes the kernel honour I/O weights on a disk, if anything does.
+"""Finds the kernel's I/O controller that honours weights on a disk.
 
-A weight that nothing honours is accepted by the kernel all the same, so that
-it is asked before one is set.
+The kernel accepts weights even where no controller honours them.
 """
 
 import dataclasses
-import os
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
@@ -32,9 +30,9 @@ _BFQ_V1 = 'blkio.bfq.weight_device'
 _BFQ_V2 = 'io.bfq.weight'
 _IO_WEIGHT = 'io.weight'
 
-# The kernel's least weight and its default: a weight is never raised.
-_LOWEST = 1
-_DEFAULT = 100
+# The kernel's minimum and default; weights are never above the default.
+_MIN_WEIGHT = 1
+_DEFAULT_WEIGHT = 100
 
 _SCHEDULER = 'queue/scheduler'
 _SLICE_IDLE = 'queue/iosched/slice_idle'
@@ -43,35 +41,38 @@ _QOS = 'io.cost.qos'
 
 @dataclasses.dataclass(frozen=True)
 class Controller:
-    """What honours weights on a disk.
+    """A controller that honours weights.
 
-    ``lo`` is the least weight that it takes, ``top`` the kernel's default,
-    ``file`` the name of the file with the weights in each cgroup.
+    ``min_weight`` is its minimum, ``default_weight`` the kernel's default,
+    ``file`` the name of the weight file in each cgroup.
     """
 
     name: str
-    lo: int
-    top: int
+    min_weight: int
+    default_weight: int
     file: str
 
 
-#: Weights by io.cost, wherever it is enabled.
-BY_IO_COST = Controller(IO_COST, _LOWEST, _DEFAULT, _IO_WEIGHT)
+#: io.cost, on disks where it is enabled.
+IO_COST_CONTROLLER = Controller(
+    IO_COST, _MIN_WEIGHT, _DEFAULT_WEIGHT, _IO_WEIGHT
+)
 
 
-def honoured(
+def active_controller(
     device: Device,
     hierarchy: cgroups.Hierarchy,
     choice: str,
     sys: str = sysfs.SYS,
 ) -> Controller:
-    """Return what honours weights on a disk now.
+    """Return the controller that honours weights on a disk now.
 
     :param choice: ``[diskplacer_weights] controller``.
-    :raises ContentionError: nothing does that may; says what to do.
+    :raises ContentionError: the configured controller is not active; the
+        message names remedies.
     """
     scheduler = _scheduler(device.name, sys)
-    if chosen(device, choice, sys) == BFQ:
+    if configured_controller(device, choice, sys) == BFQ:
         if scheduler != BFQ:
             raise exception.ContentionError(
                 f'{_lacks(device, scheduler)} and [diskplacer_weights] '
@@ -81,7 +82,7 @@ def honoured(
         if _read(device.name, _SLICE_IDLE, sys).strip() == '0':
             raise exception.ContentionError(
                 f'the I/O scheduler of {device.name} is bfq with slice_idle '
-                '0, which next to disregards weights: set '
+                '0, which makes weights almost ineffective: set '
                 f'/sys/block/{device.name}/queue/iosched/slice_idle to 8, its '
                 'default'
             )
@@ -93,11 +94,13 @@ def honoured(
             'v2'
         )
     _check_io_cost(device, hierarchy, scheduler)
-    return BY_IO_COST
+    return IO_COST_CONTROLLER
 
 
-def chosen(device: Device, choice: str, sys: str = sysfs.SYS) -> str:
-    """Return the name of the controller that is to honour weights on a disk.
+def configured_controller(
+    device: Device, choice: str, sys: str = sysfs.SYS
+) -> str:
+    """Return the name of the controller that should honour weights on a disk.
 
     :param choice: ``[diskplacer_weights] controller``.
     """
@@ -108,38 +111,11 @@ def chosen(device: Device, choice: str, sys: str = sysfs.SYS) -> str:
 
 def _bfq(hierarchy: cgroups.Hierarchy) -> Controller:
     name = _BFQ_V1 if hierarchy.version == 1 else _BFQ_V2
-    return Controller(BFQ, _LOWEST, _DEFAULT, name)
+    return Controller(BFQ, _MIN_WEIGHT, _DEFAULT_WEIGHT, name)
 
 
-def shown(hierarchy: cgroups.Hierarchy) -> tuple[str, ...]:
-    """Return where libvirt reads the weight of a domain: the first there."""
-    if hierarchy.version == 1:
-        return (_BFQ_V1,)
-    return (_BFQ_V2, _IO_WEIGHT)
-
-
-def devices(
-    file: str, hierarchy: cgroups.Hierarchy, sys: str = sysfs.SYS
-) -> set[str]:
-    """Return the devices, by ``major:minor``, that honour a file's weights.
-
-    :raises ContentionError: a device has gone just now.
-    :raises OSError: the kernel does not tell.
-    """
-    if file == _IO_WEIGHT:
-        return _with_io_cost(hierarchy)
-    return {
-        _read(name, 'dev', sys).strip()
-        for name in os.listdir(f'{sys}/class/block')
-        # partitions have no queue of their own
-        if os.path.exists(f'{sys}/class/block/{name}/{_SCHEDULER}')
-        and _scheduler(name, sys) == BFQ
-        # a drive without a medium, a loop device without a file
-        and _read(name, 'size', sys).strip() != '0'
-    }
-
-
-def _with_io_cost(hierarchy: cgroups.Hierarchy) -> set[str]:
+def _io_cost_devices(hierarchy: cgroups.Hierarchy) -> set[str]:
+    """Return the devices with io.cost enabled, as ``major:minor``."""
     with open(hierarchy.path('', _QOS), encoding='ascii') as stream:
         lines = [line.split() for line in stream]
     return {
@@ -153,12 +129,13 @@ def _check_io_cost(
     device: Device, hierarchy: cgroups.Hierarchy, scheduler: str
 ) -> None:
     try:
-        enabled = _with_io_cost(hierarchy)
+        enabled = _io_cost_devices(hierarchy)
     except FileNotFoundError as error:
         raise exception.ContentionError(
             f'{_lacks(device, scheduler)} and the kernel has no io.cost '
-            f'({error.filename} is not there): choose bfq for it (a profile, '
-            'a udev rule), or boot a kernel with CONFIG_BLK_CGROUP_IOCOST'
+            f'({error.filename} does not exist): choose bfq for it (a '
+            'profile, a udev rule), or boot a kernel with '
+            'CONFIG_BLK_CGROUP_IOCOST'
         ) from None
     if device.number not in enabled:
         raise exception.ContentionError(

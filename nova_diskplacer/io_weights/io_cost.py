@@ -9,12 +9,11 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""Has io.cost share disks by weight, given how fast each of them is.
+"""Configures io.cost, which shares disks by weight, for measured disks.
 
-io.cost lets through what the disk can do by its model and no more, so that
-requests wait where weights count, and not in the disk. A model that is slower
-than the disk wastes some of it; one that is faster has all wait in the disk
-again, and weights do nothing.
+io.cost issues requests at the rate of the disk's cost model, so that they wait
+where weights count. A model slower than the disk wastes throughput; with one
+that is faster, requests queue in the disk and weights have no effect.
 """
 
 import collections.abc
@@ -40,253 +39,236 @@ _MODEL = 'io.cost.model'
 _QOS = 'io.cost.qos'
 _SUBTREE = 'cgroup.subtree_control'
 
-# The kernel looks at who waits each two times the larger latency that it is
-# given, though it is to go by none. In the default, half a second, those with
-# little weight get far too much; in little more than a request takes, too
-# little is let through. So it is that of some requests of 128 KiB, or seeks.
+# io.cost's period is twice the larger latency target, even though it does not
+# adjust its rate by latencies here. With the default of half a second, cgroups
+# of low weight get far too much; with little more than the time of a request,
+# too little is issued. The target is the time of some requests or seeks.
 _REQUESTS = 8
-_SIZE = 128 << 10
-_LEAST_LATENCY = 1000
+_REQUEST_BYTES = 128 << 10
+_MIN_LATENCY_US = 1000
 
-# A disk that does less than this of what was measured is warned of, once.
+# A disk below this share of its measured speed is logged as a warning, once.
 _SLOW = 0.9
 
 
 class IOCost:
-    """Keeps io.cost enabled on disks, with models that are true.
+    """Enables io.cost on disks and adapts their cost models.
 
-    What was there before is saved before the first change, and restored by
-    whoever comes, also after the process was killed.
+    The previous configuration is saved before the first change.
 
-    :param hierarchy: None where there is no accounting of I/O at all.
+    :param hierarchy: None where no cgroup controller accounts for I/O.
     """
 
     def __init__(
         self, conf: cfg.ConfigOpts, hierarchy: cgroups.Hierarchy | None
     ) -> None:
         self._hierarchy = hierarchy
-        self._originals = saved_settings.Originals(
+        self._saved = saved_settings.SavedSettings(
             os.path.join(conf.diskplacer_agent.state_dir, 'io.cost'),
-            saved_settings.boot_id(),
+            self._write_back,
         )
-        self._fits: dict[str, io_cost_model.Fit] = {}
-        self._counts: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._models: dict[str, io_cost_model.AdaptiveModel] = {}
+        self._cgroup_bytes: dict[str, int] = {}
+        self._warned: set[str] = set()
 
-    def enable(self, device: Device, model: io_model.Model) -> None:
-        """Have io.cost share a disk, by its model as corrected; repeatable.
+    def enable(self, device: Device, measured: io_model.Model) -> None:
+        """Enable io.cost with a disk's adapted model; repeatable.
 
+        :param measured: the model as measured.
         :raises ContentionError: the kernel has no io.cost, or refuses.
-        :raises DiskError: what was there before cannot be saved.
+        :raises DiskError: the previous configuration cannot be saved.
         """
         root = self._root()
-        fit = self._fits.get(device.uuid)
-        if fit is None or fit.model != model:
-            fit = self._fits[device.uuid] = io_cost_model.Fit(model)
-        wanted_model = {
-            'ctrl': 'user', 'model': 'linear', **fit.coefficients(),
+        model = self._models.get(device.uuid)
+        if model is None or model.measured != measured:
+            model = io_cost_model.AdaptiveModel(measured)
+            self._models[device.uuid] = model
+        # the model first: io.cost must not run with its own
+        wanted = {
+            _MODEL: {
+                'ctrl': 'user', 'model': 'linear', **model.coefficients(),
+            },
+            _QOS: qos(model),
         }  # fmt: skip
         changes = [
-            (file, wanted)
-            # the model first: io.cost never goes by one of its own
-            for file, wanted in (
-                (_MODEL, wanted_model),
-                (_QOS, qos(fit)),
-            )
-            if _fields(_line(root, file, device.number)) != wanted
+            (file, fields)
+            for file, fields in wanted.items()
+            if _fields(_line(root, file, device.number)) != fields
         ]
         if changes:
             self._save(root, device)
         if 'io' not in _read(root, _SUBTREE).split():
-            # there is no harm in leaving it so
+            # not undone: it is harmless
             _write(root, _SUBTREE, '+io')
-        for file, wanted in changes:
-            text = ' '.join(f'{key}={one}' for key, one in wanted.items())
+        for file, fields in changes:
+            text = ' '.join(f'{key}={value}' for key, value in fields.items())
             _write(root, file, f'{device.number} {text}')
 
-    def correct(
+    def adapt_models(
         self, states: collections.abc.Mapping[str, types.DiskState]
     ) -> None:
-        """Notice disks that their models are too fast for; correct these.
+        """Update the models of disks that are slower or faster; once a second.
 
-        To be called once a round. A disk whose model cannot be changed
-        spoils no other.
+        A disk whose model cannot be changed affects no other.
 
-        :param states: of disks, by UUID; those without io.cost are ignored.
+        :param states: of disks, by UUID; disks without io.cost are ignored.
         """
-        for uuid, fit in self._fits.items():
+        for uuid, model in self._models.items():
             state = states.get(uuid)
             if state is None or state.iocost_usage is None:
                 continue
             try:
-                counted = self._counted(fit, state)
-                scales = fit.scales
-                if fit.look(state, counted):
-                    if fit.scales != scales:
-                        self._tell(uuid, fit)
-                    self.enable(state.device, fit.model)
+                share = self._cgroup_share(model, state)
+                scales = model.scales
+                if model.update(state, share):
+                    if model.scales != scales:
+                        self._log_scales(uuid, model)
+                    self.enable(state.device, model.measured)
             except exception.DiskPlacerError as error:
-                # whoever enables it again is told why
-                LOG.info('The model of disk %s stays: %s', uuid, error)
+                # the next call of enable reports it
+                LOG.info(
+                    'The model of disk %s is not changed: %s', uuid, error
+                )
 
     def scales(self) -> dict[str, dict[str, float]]:
-        """Return how fast disks are taken to be, 1.0 as measured.
+        """Return the speeds of disks by UUID and component; 1.0 as measured.
 
-        By the disk's UUID, and by what of the model: ``bytes``, ``requests``.
+        Components are ``bytes`` and ``requests``.
         """
-        return {uuid: fit.scales for uuid, fit in self._fits.items()}
+        return {uuid: model.scales for uuid, model in self._models.items()}
 
     def disable(self, uuid: str) -> None:
-        """Have io.cost be on a disk as it was before; repeatable.
+        """Restore the previous io.cost configuration of a disk; repeatable.
 
         :raises ContentionError: the kernel refuses.
-        :raises DiskError: what was saved cannot be read.
+        :raises DiskError: the saved configuration cannot be read.
         """
-        self._fits.pop(uuid, None)
-        self._counts.pop(uuid, None)
-        original = self._originals.load(uuid)
-        if original is not None and _there(original):
-            root = self._root()
-            number = original.values['number']
-            # off first: it never goes by a half restored model
-            _write(root, _QOS, f'{number} enable=0')
-            _write(root, _MODEL, f'{number} {original.values[_MODEL]}')
-            _write(root, _QOS, f'{number} {original.values[_QOS]}')
-            LOG.info('io.cost of %s is as it was.', original.device)
-        self._originals.forget(uuid)
+        self._models.pop(uuid, None)
+        self._cgroup_bytes.pop(uuid, None)
+        self._saved.restore(uuid)
 
-    def keep(self, uuids: collections.abc.Container[str]) -> None:
-        """Have io.cost be as it was on all disks but these.
+    def disable_except(self, uuids: collections.abc.Container[str]) -> None:
+        """Restore the configuration of all other disks.
 
-        :raises DiskPlacerError: as ``restore`` does.
+        :raises DiskError: a disk could not be restored.
         """
-        self._disable(
-            uuid for uuid in self._originals.uuids() if uuid not in uuids
-        )
+        unwanted = [one for one in self._saved.uuids() if one not in uuids]
+        for uuid in unwanted:
+            self._models.pop(uuid, None)
+            self._cgroup_bytes.pop(uuid, None)
+        self._saved.restore_all(unwanted)
 
     def restore(self) -> None:
-        """Have io.cost be as it was on all disks where it was enabled.
+        """Restore the configuration of all disks.
 
-        A disk that cannot be restored spoils no other.
-
-        :raises ContentionError: the kernel has refused a disk.
-        :raises DiskError: what was saved of a disk cannot be read.
+        :raises DiskError: a disk could not be restored.
         """
-        self._disable(self._originals.uuids())
-
-    def _disable(self, uuids: collections.abc.Iterable[str]) -> None:
-        failed = None
-        for uuid in uuids:
-            try:
-                self.disable(uuid)
-            except exception.DiskPlacerError as error:
-                LOG.warning('io.cost of disk %s: %s', uuid, error)
-                failed = error
-        if failed is not None:
-            raise failed
+        self.disable_except(())
 
     def _root(self) -> str:
         if self._hierarchy is None or self._hierarchy.version != 2:
             raise exception.ContentionError(
-                'io.cost takes cgroup v2 with the io controller: boot with it'
+                'io.cost needs cgroup v2 with the io controller: boot with it'
             )
         return self._hierarchy.root
 
     def _save(self, root: str, device: Device) -> None:
-        """Save what is there, unless what is there is ours."""
-        original = self._originals.load(device.uuid)
-        if (
-            original is not None
-            and original.device == device.name
-            and _there(original)
-        ):
-            return
-        values = {
-            'number': device.number,
-            _MODEL: _restoring(_line(root, _MODEL, device.number)),
-            _QOS: _restoring(_line(root, _QOS, device.number)),
-        }
+        """Save the present configuration unless it is the agent's."""
         try:
             sequence = block_queue.diskseq(device.name)
         except OSError as error:
             raise exception.ContentionError(
                 f'{device.name} is gone: {error.strerror}'
             ) from error
-        self._originals.save(
-            device.uuid, saved_settings.Original(device.name, sequence, values)
-        )
+        if self._saved.of(device.uuid, device.name, sequence) is None:
+            values = {
+                'number': device.number,
+                _MODEL: _restorable(_line(root, _MODEL, device.number)),
+                _QOS: _restorable(_line(root, _QOS, device.number)),
+            }
+            self._saved.save(
+                device.uuid,
+                saved_settings.DeviceSettings(device.name, sequence, values),
+            )
 
-    def _counted(
-        self, fit: io_cost_model.Fit, state: types.DiskState
+    def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
+        root, values = self._root(), saved.values
+        number = values['number']
+        # disabled first: it must not run with a half restored model
+        _write(root, _QOS, f'{number} enable=0')
+        _write(root, _MODEL, f'{number} {values[_MODEL]}')
+        _write(root, _QOS, f'{number} {values[_QOS]}')
+        LOG.info('The io.cost configuration of %s is restored.', saved.device)
+        return True
+
+    def _cgroup_share(
+        self, model: io_cost_model.AdaptiveModel, state: types.DiskState
     ) -> float | None:
-        """Return the share of a disk's bytes that were of any cgroup.
+        """Return the share of a disk's bytes that cgroups caused.
 
-        It takes a look at each cgroup below the root, so that it is known
-        only while it is asked for.
+        It is None unless the model was too fast in this and the last interval:
+        it takes reading a file of each cgroup below the root.
         """
         uuid, number = state.device.uuid, state.device.number
-        if not fit.suspicious:
-            self._counts.pop(uuid, None)
+        if not model.too_fast:
+            self._cgroup_bytes.pop(uuid, None)
             return None
-        count = _bytes_below(self._root(), number)
-        before = self._counts.get(uuid)
-        self._counts[uuid] = count
-        done = (state.read_bytes + state.write_bytes) * state.seconds
-        if before is None or done <= 0:
+        now = _bytes_below(self._root(), number)
+        before = self._cgroup_bytes.get(uuid)
+        self._cgroup_bytes[uuid] = now
+        total = (state.read_bytes + state.write_bytes) * state.seconds
+        if before is None or total <= 0:
             return None
-        return (count - before) / done
+        return (now - before) / total
 
-    def _tell(self, uuid: str, fit: io_cost_model.Fit) -> None:
-        scales = fit.scales
+    def _log_scales(
+        self, uuid: str, model: io_cost_model.AdaptiveModel
+    ) -> None:
+        scales = model.scales
         slow = min(scales.values()) < _SLOW
         LOG.log(
             logging.WARNING
-            if slow and uuid not in self._told
+            if slow and uuid not in self._warned
             else logging.INFO,
-            'Disk %s is taken to do %.0f %% of the bytes/s that were measured '
-            'and %.0f %% of the requests/s.%s',
+            'Disk %s is modeled at %.0f %% of its measured bytes/s and %.0f '
+            '%% of its measured requests/s.%s',
             uuid, 100 * scales[io_cost_model.BYTES],
             100 * scales[io_cost_model.REQUESTS],
             ' If that lasts, measure it again.' if slow else '',
         )  # fmt: skip
         if slow:
-            self._told.add(uuid)
+            self._warned.add(uuid)
 
 
-def qos(fit: io_cost_model.Fit) -> dict[str, str]:
-    """Return how io.cost is to treat a disk, as the kernel says it."""
-    figures = {name: int(one) for name, one in fit.coefficients().items()}
+def qos(model: io_cost_model.AdaptiveModel) -> dict[str, str]:
+    """Return the fields of ``io.cost.qos`` for a disk with this model."""
+    figures = {name: int(one) for name, one in model.coefficients().items()}
     latency = {
-        way: max(_SIZE / figures[way + 'bps'], 1 / figures[way + 'randiops'])
+        way: max(
+            _REQUEST_BYTES / figures[way + 'bps'],
+            1 / figures[way + 'randiops'],
+        )
         for way in 'rw'
     }
-    rate = f'{100 * fit.rate:.2f}'
+    rate = f'{100 * model.rate:.2f}'
     return {
         'enable': '1',
         'ctrl': 'user',
         'rpct': '0.00',
-        'rlat': str(_microseconds(latency['r'])),
+        'rlat': str(_latency_us(latency['r'])),
         'wpct': '0.00',
-        'wlat': str(_microseconds(latency['w'])),
+        'wlat': str(_latency_us(latency['w'])),
         'min': rate,
         'max': rate,
     }
 
 
-def _microseconds(latency: float) -> int:
-    return max(_LEAST_LATENCY, round(_REQUESTS * latency * 1e6))
-
-
-def _there(original: saved_settings.Original) -> bool:
-    """Tell whether the device is the one that was saved."""
-    try:
-        return block_queue.diskseq(original.device) == original.sequence
-    except OSError:
-        return False
+def _latency_us(seconds: float) -> int:
+    return max(_MIN_LATENCY_US, round(_REQUESTS * seconds * 1e6))
 
 
 def _line(root: str, file: str, number: str) -> str:
-    """Return what a file says of a device, '' if nothing."""
+    """Return the fields of a device in a file, '' if it is not listed."""
     for line in _read(root, file).splitlines():
         device, _, rest = line.partition(' ')
         if device == number:
@@ -294,11 +276,11 @@ def _line(root: str, file: str, number: str) -> str:
     return ''
 
 
-def _restoring(line: str) -> str:
-    """Return what has the kernel say a line again.
+def _restorable(line: str) -> str:
+    """Return the fields to write to restore a line.
 
-    Figures that it chose itself would be taken for the user's; of a device
-    that nobody has configured it says nothing.
+    Figures that the kernel chose itself are left out: written back, they would
+    count as the user's.
     """
     fields = _fields(line)
     if fields.get('ctrl') == 'user':
@@ -315,12 +297,12 @@ def _fields(line: str) -> dict[str, str]:
 
 
 def _bytes_below(root: str, number: str) -> int:
-    """Return the bytes of a device that all cgroups have read and written."""
+    """Return the bytes that cgroups have read from and written to a device."""
     total = 0
     with os.scandir(root) as entries:
         names = [entry.name for entry in entries if entry.is_dir()]
     for name in names:
-        # a cgroup may go at any time
+        # a cgroup may disappear at any time
         with contextlib.suppress(exception.ContentionError):
             fields = _fields(_line(root, f'{name}/io.stat', number))
             total += int(fields.get('rbytes', 0)) + int(
@@ -336,7 +318,7 @@ def _read(root: str, file: str) -> str:
             return stream.read()
     except OSError as error:
         raise exception.ContentionError(
-            f'{path}: {error.strerror}: io.cost takes a kernel with '
+            f'{path}: {error.strerror}: io.cost needs a kernel with '
             'CONFIG_BLK_CGROUP_IOCOST'
         ) from error
 

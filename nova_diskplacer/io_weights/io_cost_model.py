@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Whether a disk keeps up with its model, and what to make of it if not.
+"""Adapts the io.cost model of a disk to what the disk achieves.
 
-io.cost counts how much of a disk, by the model, it gave away. While a disk has
-more requests than it can serve at once, that is what the disk did do: 0.5 is a
-disk half as fast as its model.
+io.cost reports its usage: the share of the model's capacity that it issued.
+While the disk has more requests than it can serve at once, that is what the
+disk achieved: at 0.5 the disk is half as fast as its model.
 """
 
 import dataclasses
@@ -22,199 +22,210 @@ import dataclasses
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.monitor import types
 
-# Rounds in a row that show the same before the model is changed.
-ROUNDS = 3
+# Consecutive intervals with the same finding before the model is changed.
+INTERVALS = 3
 
-# A disk that does less than this of its model is slower than it.
+# A disk that achieves less than this of its model is slower than the model.
 _KEEPS_UP = 0.95
 
-# What is let through of the model for a second or some, to empty a disk that
-# keeps up but has filled up, in a stall: it would stay full, and weights do
-# nothing in it. A model that has it full again soon is lowered by a little.
+# A disk that keeps up but has filled up in a stall stays full, and weights
+# have no effect in it. The model's rate is throttled to _DRAIN for about a
+# second, at most _MAX_DRAINS intervals in a row while the disk stays busy. A
+# disk that is full again within _SOON intervals gets a slightly slower model.
 _DRAIN = 0.85
-_MOST_DRAINS = 4
+_MAX_DRAINS = 4
 _STILL_FULL = 0.97
-_A_LITTLE = 0.99
+_SLIGHTLY_SLOWER = 0.99
 _SOON = 3
 
-# All of a model that is given away.
-_ALL = 0.97
+# The usage from which on a model limits the disk.
+_EXHAUSTED = 0.97
 
-# How many requests are in flight, of those that keep the disk busy, where
-# there are too many.
-_TOO_MANY = 1.75
+# Requests in flight that fill a disk, in multiples of those that keep it busy.
+_FULL_QUEUE = 1.75
 
-# The least share of time that the disk must be busy for it to be at its limit.
+# The minimal share of time that a disk at its limit is busy.
 _BUSY = 0.8
 
-# The least share of the bytes that must be of those that io.cost counts, which
-# are all but of the root cgroup: what else the disk did is not known.
-_COUNTED = 0.95
+# The minimal share of bytes caused by cgroups other than the root, which
+# io.cost does not limit, for a finding to be about the model.
+_CGROUP_SHARE = 0.95
 
-# How fast a disk is taken to be at the least and at the most.
-_LEAST = 0.02
-_MOST = 1.1
+# The limits of scales.
+_MIN_SCALE = 0.02
+_MAX_SCALE = 1.1
 
-# Seconds between two steps above what was measured, and how long these are:
-# each that is too far has weights do nothing for some rounds.
-_PROBE = 60.0
+# Probing above the measured speed: the step, and seconds between steps. Each
+# step too far makes weights ineffective for some intervals.
+_PROBE_COOLDOWN_S = 60.0
 _PROBE_STEP = 0.01
 
-# By how much a model is raised, and in how many seconds after it was lowered:
-# at first, and at the most.
+# The factor by which a scale is raised, and the delay in seconds after it was
+# lowered: initial values and limits.
 _STEP = 1.01
-_MOST_STEP = 1.4
-_PATIENCE = 15.0
-_MOST_PATIENCE = 120.0
+_MAX_STEP = 1.4
+_RETRY_DELAY_S = 15.0
+_MAX_RETRY_DELAY_S = 120.0
 
-# The parts of a model, which may be wrong on their own.
+# The components of a model; each can be wrong by itself.
 BYTES = 'bytes'
 REQUESTS = 'requests'
 
-# What may be wrong: the model is faster than the disk, or slower, or it is
-# right but the disk is full.
-_FAST = 'fast'
-_SLOW = 'slow'
+# Findings: the model is faster or slower than the disk, or it is right but the
+# disk is full.
+_TOO_FAST = 'too fast'
+_TOO_SLOW = 'too slow'
 _FULL = 'full'
 
 
 @dataclasses.dataclass
-class _Part:
-    """How fast a part of a model is taken to be, 1.0 as measured."""
+class _Component:
+    """The scale of a model's component, 1.0 as measured."""
 
     scale: float = 1.0
     step: float = _STEP
-    patience: float = _PATIENCE
-    rest: float = _PROBE
+    retry_delay_s: float = _RETRY_DELAY_S
+    cooldown_s: float = _PROBE_COOLDOWN_S
+
+    def decrease(self, achieved: float) -> None:
+        self.scale = max(_MIN_SCALE, self.scale * achieved)
+        self.step = _STEP
+        self.cooldown_s = self.retry_delay_s
+        # do not soon repeat a raise that failed
+        self.retry_delay_s = min(_MAX_RETRY_DELAY_S, self.retry_delay_s * 2)
+
+    def increase(self) -> None:
+        if self.scale >= 1:
+            self.scale = min(_MAX_SCALE, self.scale + _PROBE_STEP)
+        else:
+            self.scale = min(1.0, self.scale * self.step)
+            self.step = min(_MAX_STEP, 1 + 2 * (self.step - 1))
+        if self.scale >= 1:
+            self.retry_delay_s = _RETRY_DELAY_S
+            self.cooldown_s = _PROBE_COOLDOWN_S
 
 
-class Fit:
-    """The model of a disk, as corrected by what the disk does."""
+class AdaptiveModel:
+    """The measured model of a disk, scaled to what the disk achieves."""
 
-    def __init__(self, model: io_model.Model) -> None:
-        self.model = model
-        self._parts = {BYTES: _Part(), REQUESTS: _Part()}
-        self._streak: list[float] = []
-        self._sign: tuple[str, str] | None = None
+    def __init__(self, measured: io_model.Model) -> None:
+        self.measured = measured
+        self._components = {BYTES: _Component(), REQUESTS: _Component()}
+        self._achieved: list[float] = []
+        self._finding: tuple[str, str] | None = None
         self._since_drained = _SOON
         self._drains = 0
-        #: the share of the model that is let through, for now
+        #: share of the model's rate that is issued now
         self.rate = 1.0
 
     @property
     def scales(self) -> dict[str, float]:
-        """How fast the disk is taken to be, by part of the model."""
-        return {name: part.scale for name, part in self._parts.items()}
+        """The scales by component, 1.0 as measured."""
+        return {name: one.scale for name, one in self._components.items()}
 
     @property
-    def suspicious(self) -> bool:
-        """Whether the model was found too fast in the last round."""
-        return self._sign is not None and self._sign[0] == _FAST
+    def too_fast(self) -> bool:
+        """Whether the model was too fast in the last interval."""
+        return self._finding is not None and self._finding[0] == _TOO_FAST
 
     def coefficients(self) -> dict[str, str]:
-        """Return the figures of the model for the kernel, as corrected."""
+        """Return the scaled coefficients as fields of ``io.cost.model``."""
         found = {}
         for name in io_model.COEFFICIENTS:
-            part = BYTES if name.endswith('bps') else REQUESTS
-            value = getattr(self.model, name) * self._parts[part].scale
+            component = BYTES if name.endswith('bps') else REQUESTS
+            value = getattr(self.measured, name)
+            value *= self._components[component].scale
             found[name] = str(max(1, round(value)))
         return found
 
-    def look(
-        self, state: types.DiskState, counted: float | None = None
+    def update(
+        self, state: types.DiskState, cgroup_share: float | None = None
     ) -> bool:
-        """Look at a round; tells whether the model is another one now.
+        """Take an interval into account; returns whether the model changed.
 
-        :param counted: the share of the bytes that io.cost counts, None if
-            that is not known.
+        :param cgroup_share: the share of bytes caused by cgroups other than
+            the root, None if unknown.
         """
-        # it is given as a share of what is let through
+        # the kernel reports it relative to the present rate
         usage = (state.iocost_usage or 0.0) * self.rate
-        for one in self._parts.values():
-            one.rest = max(0.0, one.rest - state.seconds)
-        sign = self._judge(state, usage)
+        for component in self._components.values():
+            component.cooldown_s = max(
+                0.0, component.cooldown_s - state.seconds
+            )
+        finding = self._judge(state, usage)
         if self.rate < 1:
-            return self._drained(sign, state.busy)
-        if counted is not None and counted < _COUNTED:
-            sign = None
-        if sign != self._sign:
-            self._sign, self._streak = sign, []
-        if sign is None or sign[0] != _FULL:
+            return self._end_drain(finding, state.busy)
+        if cgroup_share is not None and cgroup_share < _CGROUP_SHARE:
+            finding = None
+        if finding != self._finding:
+            self._finding, self._achieved = finding, []
+        if finding is None or finding[0] != _FULL:
             self._since_drained += 1
-        if sign is None:
+        if finding is None:
             return False
-        # what was given away in the time that the disk did anything
-        done = min(1.0, usage / state.busy)
-        self._streak.append(done)
-        kind, name = sign
+        self._achieved.append(min(1.0, usage / state.busy))
+        kind, name = finding
+        component = self._components[name]
         if kind == _FULL:
-            self._drain(self._parts[name], done, state.seconds)
-        elif len(self._streak) < ROUNDS:
+            self._throttle_to_drain(component, state.seconds)
+        elif len(self._achieved) < INTERVALS:
             return False
-        elif kind == _FAST:
-            _lower(self._parts[name], sum(self._streak) / len(self._streak))
+        elif kind == _TOO_FAST:
+            component.decrease(sum(self._achieved) / len(self._achieved))
         else:
-            _raise(self._parts[name])
-        self._sign, self._streak = None, []
+            component.increase()
+        self._finding, self._achieved = None, []
         return True
 
-    def _drained(self, sign: tuple[str, str] | None, busy: float) -> bool:
-        """End draining, if the disk was empty for a moment or never is."""
-        full = sign is not None and sign[0] != _SLOW and busy >= _STILL_FULL
+    def _end_drain(self, finding: tuple[str, str] | None, busy: float) -> bool:
+        """End draining once the disk was idle, or after some intervals."""
+        full = (
+            finding is not None
+            and finding[0] != _TOO_SLOW
+            and busy >= _STILL_FULL
+        )
         self._drains += 1
-        if full and self._drains < _MOST_DRAINS:
+        if full and self._drains < _MAX_DRAINS:
             return False
         self.rate, self._drains, self._since_drained = 1.0, 0, 0
         return True
 
-    def _drain(self, part: _Part, done: float, seconds: float) -> None:
+    def _throttle_to_drain(
+        self, component: _Component, seconds: float
+    ) -> None:
         if self._since_drained < _SOON:
-            _lower(part, min(_A_LITTLE, done))
+            component.decrease(min(_SLIGHTLY_SLOWER, self._achieved[-1]))
         self.rate = 1 - (1 - _DRAIN) / max(1.0, seconds)
 
     def _judge(
         self, state: types.DiskState, usage: float
     ) -> tuple[str, str] | None:
-        """Return what is wrong, and with which part of the model."""
+        """Return a finding and the component that it is about."""
         requests = state.reads + state.writes
         if usage <= 0 or state.busy <= 0 or requests <= 0:
             return None
-        # how many requests of this kind must be in flight to have the disk
-        # busy: for their own time, and for that which each waits for it
-        enough = 1 + self.model.latency / 1e6 * requests / usage
-        too_many = state.queue / state.busy >= _TOO_MANY * enough
-        name = self._part(state, usage)
-        if too_many:
+        # requests of this kind in flight that keep the disk busy: the one in
+        # service, and those in the latency of each
+        needed = 1 + self.measured.latency / 1e6 * requests / usage
+        full = state.queue / state.busy >= _FULL_QUEUE * needed
+        name = self._dominant_component(state, usage)
+        if full:
             keeps_up = usage / state.busy >= _KEEPS_UP
-            kind = _FULL if keeps_up else _FAST
+            kind = _FULL if keeps_up else _TOO_FAST
             return (kind, name) if state.busy >= _BUSY else None
-        part = self._parts[name]
-        if usage >= _ALL and part.scale < _MOST and part.rest <= 0:
-            return _SLOW, name
+        component = self._components[name]
+        if (
+            usage >= _EXHAUSTED
+            and component.scale < _MAX_SCALE
+            and component.cooldown_s <= 0
+        ):
+            return _TOO_SLOW, name
         return None
 
-    def _part(self, state: types.DiskState, usage: float) -> str:
-        """Return the part of the model that most of the time was for."""
-        taken = (
-            state.read_bytes / self.model.rbps
-            + state.write_bytes / self.model.wbps
-        ) / self._parts[BYTES].scale
-        return BYTES if taken >= usage / 2 else REQUESTS
-
-
-def _lower(part: _Part, done: float) -> None:
-    part.scale = max(_LEAST, part.scale * done)
-    part.step = _STEP
-    part.rest = part.patience
-    # one that was raised in vain is not to be so again soon
-    part.patience = min(_MOST_PATIENCE, part.patience * 2)
-
-
-def _raise(part: _Part) -> None:
-    if part.scale >= 1:
-        part.scale = min(_MOST, part.scale + _PROBE_STEP)
-    else:
-        part.scale = min(1.0, part.scale * part.step)
-        part.step = min(_MOST_STEP, 1 + 2 * (part.step - 1))
-    if part.scale >= 1:
-        part.patience, part.rest = _PATIENCE, _PROBE
+    def _dominant_component(self, state: types.DiskState, usage: float) -> str:
+        """Return the component with most of the usage."""
+        by_bytes = (
+            state.read_bytes / self.measured.rbps
+            + state.write_bytes / self.measured.wbps
+        ) / self._components[BYTES].scale
+        return BYTES if by_bytes >= usage / 2 else REQUESTS

@@ -78,7 +78,7 @@ class Weighing:
         self._hierarchy = hierarchy
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
         self._generator = policy.Generator(policy.rules(conf))
-        self._weights = writer.Weights(conf, hierarchy)
+        self._weights = writer.WeightWriter(conf, hierarchy)
         self._io_cost = io_cost.IOCost(conf, hierarchy)
         self._round = 0
         self._devices: object = None
@@ -114,7 +114,7 @@ class Weighing:
         before, self._wanted = self._wanted, self._weigh(decided)
         errors: dict[types.ConsumerDisk, str] = {}
         if self._on:
-            self._io_cost.correct(sight.states)
+            self._io_cost.adapt_models(sight.states)
             errors = self._weights.apply(
                 self._wanted,
                 sight.consumers.values(),
@@ -137,8 +137,10 @@ class Weighing:
         controllers = [
             self._controllers.get(uuid) for _, uuid in decided.pairs
         ]
-        lo = numpy.array([one.lo if one else 0 for one in controllers])
-        top = numpy.array([one.top if one else 0 for one in controllers])
+        lo = numpy.array([one.min_weight if one else 0 for one in controllers])
+        top = numpy.array(
+            [one.default_weight if one else 0 for one in controllers]
+        )
         found = policy.weights(decided.shares, lo, top)
         return {
             pair: weight
@@ -154,7 +156,7 @@ class Weighing:
     def _ask(self, devices: collections.abc.Mapping[str, Device]) -> None:
         """Find out what honours weights on disks; enable it if need be."""
         if self._on:
-            self._io_cost.keep(devices)
+            self._io_cost.disable_except(devices)
         found, refusals = {}, {}
         for uuid, device in devices.items():
             try:
@@ -170,17 +172,17 @@ class Weighing:
 
     def _controller(self, device: Device) -> controllers_.Controller:
         choice = self._conf.diskplacer_weights.controller
-        name = controllers_.chosen(device, choice)
+        name = controllers_.configured_controller(device, choice)
         if name == controllers_.BFQ or self._hierarchy.version == 1:
             if self._on:
                 self._io_cost.disable(device.uuid)
         else:
             model = self._model(device.uuid)
             if model is not None and not self._on:
-                return controllers_.BY_IO_COST
+                return controllers_.IO_COST_CONTROLLER
             if model is not None:
                 self._io_cost.enable(device, model)
-        return controllers_.honoured(device, self._hierarchy, choice)
+        return controllers_.active_controller(device, self._hierarchy, choice)
 
     def _model(self, uuid: str) -> io_model.Model | None:
         if uuid not in self._models or self._round % _MODEL_ROUNDS == 0:

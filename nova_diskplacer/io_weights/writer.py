@@ -10,51 +10,62 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Sets the I/O weights of consumers on disks, and gives the old ones back.
+"""Writes the I/O weights of consumers to their cgroups, and restores them.
 
-They are written to the consumers' cgroups and never to what libvirt keeps of
-a domain: that would be in its saved images as well, and a domain whose weight
-is not to be had any more does not start. What virsh shows as the weight of a
-domain is the one by default in its cgroup, for disks that it has no other for.
-Where there is no such disk that is made the lowest of its weights.
+libvirt is not used: it would keep weights in the definitions and saved images
+of domains, which then do not start where no controller honours weights.
 """
 
 import collections.abc
-import contextlib
+import dataclasses
+import errno
 import os
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import log_once
+from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
-from nova_diskplacer.io_weights import changes
-from nova_diskplacer.io_weights import controllers as honouring
+from nova_diskplacer.io_weights import controllers as controllers_
+from nova_diskplacer.io_weights import weight_file
 from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
-# In how many rounds each weight is compared once to that in force, and in how
-# many it is looked once whether the weight that virsh shows has a meaning.
-_ROUNDS = 30
-_LOOKS = 5
+# Each weight is compared with the one in force once in so many intervals.
+_CHECK_INTERVALS = 30
+
+# The cgroup, the device or its controller is gone, and its weights with it.
+_GONE = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP)
 
 _Errors = dict[types.ConsumerDisk, str]
 
-# By the path of the file with the weight, below the hierarchy's root.
-_Targets = dict[str, tuple[types.ConsumerDisk, int]]
+
+@dataclasses.dataclass(frozen=True)
+class _Target:
+    """A weight to write; ``default_weight`` is the kernel's."""
+
+    pair: types.ConsumerDisk
+    weight: int
+    default_weight: int
 
 
-class Weights:
-    """The weights of consumers on disks.
+# By the path of the weight file, below the hierarchy's root.
+_Targets = dict[str, _Target]
 
-    What it has changed is undone when it is no longer wanted, also by an
-    agent that was started later.
 
-    :param hierarchy: where the consumers' cgroups are.
-    :raises DiskError: the kernel does not tell its boot.
+class WeightWriter:
+    """Writes weights, and restores those that are no longer wanted.
+
+    Original weights are saved first, so that another agent can restore them.
+
+    :param hierarchy: the hierarchy with the consumers' cgroups.
+    :raises DiskError: the kernel has no boot ID.
     """
 
     def __init__(
@@ -65,250 +76,223 @@ class Weights:
     ) -> None:
         self._hierarchy = hierarchy
         self._sys = sys
-        self._changes = changes.Changes(
+        self._saved = saved_settings.SavedSettings(
             os.path.join(conf.diskplacer_agent.state_dir, 'weights'),
-            hierarchy,
+            self._write_back,
             sys,
         )
-        self._round = 0
-        # of the weight by default that virsh shows; None: it has a meaning
-        self._shown: str | None = None
-        # what was logged, by the path or disk that it is about
-        self._said: dict[str, set[str]] = {}
+        # what this process has written, by disk and path
+        self._written: dict[str, dict[str, int]] = {}
+        self._interval = 0
+        self._log = log_once.ChangeLogger(LOG)
 
     def apply(
         self,
         wanted: collections.abc.Mapping[types.ConsumerDisk, int],
         consumers: collections.abc.Iterable[types.Consumer],
         devices: collections.abc.Mapping[str, Device],
-        controllers: collections.abc.Mapping[str, honouring.Controller],
+        controllers: collections.abc.Mapping[str, controllers_.Controller],
     ) -> dict[types.ConsumerDisk, str]:
-        """Have these weights in force and no others; repeatable.
+        """Write wanted weights and restore all others; repeatable.
 
-        A consumer that has gone is forgotten; one for which no weight is
-        wanted gets back what it had. What somebody else changes is put back.
+        A pair that never had less than the default weight is not written. A
+        weight that something else has changed is written again.
 
-        :param wanted: a weight between the controller's ``lo`` and ``top``
-            for each pair.
-        :returns: why pairs do not have their weight.
-        :raises DiskError: what was there before is not known.
+        :param wanted: weights between the controller's minimum and default.
+        :returns: errors of pairs without their weights.
+        :raises DiskError: the saved weights cannot be listed.
         """
         errors: _Errors = {}
-        consumers = list(consumers)
         targets = _targets(wanted, consumers, devices, controllers, errors)
-        lowest = _lowest(wanted, controllers)
-        for uuid, of_disk in targets.items():
-            with self._spoiling(uuid, of_disk, errors):
-                self._begin(devices[uuid], of_disk, lowest.keys(), errors)
-        if lowest and self._round % _LOOKS == 0:
-            self._shown = self._unused(consumers, devices, controllers)
-        self._round += 1
-        rest = changes.REST
-        if self._shown is not None:
-            spoilt = {key for key, _ in errors}
-            shown = {
-                f'{one.cgroup}/{self._shown}': (
-                    (one.key, rest.uuid),
-                    lowest[one.key],
+        changed = self._changed_disks()
+        for uuid in [*changed, *(targets.keys() - set(changed))]:
+            of_disk = targets.get(uuid, {})
+            error = None
+            try:
+                if of_disk:
+                    errors |= self._apply_disk(devices[uuid], of_disk)
+                else:
+                    self._written.pop(uuid, None)
+                    self._saved.restore(uuid)
+            except (exception.DiskPlacerError, OSError) as caught:
+                error = caught
+            if error is not None:
+                self._log.log(
+                    uuid,
+                    'I/O weights on disk %s are not changed: %s.',
+                    uuid,
+                    error,
                 )
-                for one in consumers
-                if one.domain and one.cgroup and one.key in lowest
-                if one.key not in spoilt
-            }
-            targets[rest.uuid] = shown
-            with self._spoiling(rest.uuid, shown, errors):
-                self._begin(rest, shown, lowest.keys(), errors)
-        self._settle(targets, errors)
-        return {
-            pair: error
-            for pair, error in errors.items()
-            if pair[1] != rest.uuid
-        }
+                for target in of_disk.values():
+                    errors.setdefault(target.pair, str(error))
+        self._interval += 1
+        self._log.clear_except({*changed, *targets}.union(*targets.values()))
+        return errors
 
     def restore(self) -> None:
-        """Give everything back that was changed, also by an agent before.
+        """Restore all weights, also those that an earlier agent changed.
 
-        :raises DiskPlacerError: that is not so for some disk; says why.
+        :raises DiskError: a weight could not be restored.
         """
-        failed = []
-        for uuid in self._changes.uuids():
-            try:
-                self._changes.undo(uuid)
-            except (exception.DiskPlacerError, OSError) as error:
-                failed.append(f'disk {uuid}: {error}')
-        if failed:
-            raise exception.ContentionError(
-                f'weights are not what they were: {"; ".join(failed)}'
-            )
+        self._written.clear()
+        self._saved.restore_all(self._changed_disks())
 
-    @contextlib.contextmanager
-    def _spoiling(
-        self, uuid: str, targets: _Targets, errors: _Errors
-    ) -> collections.abc.Iterator[None]:
-        """Have what fails on a disk spoil the work on no other."""
-        try:
-            yield
-        except (exception.DiskPlacerError, OSError) as error:
-            for pair, _ in targets.values():
-                errors.setdefault(pair, str(error))
-            self._say(uuid, f'Weights {_where(uuid)} stay: {error}')
+    def _changed_disks(self) -> list[str]:
+        # Earlier releases changed the default weight as well. It is restored
+        # first: BFQ applies a new one to all devices.
+        return sorted(
+            self._saved.uuids(), key=lambda uuid: uuid != weight_file.DEFAULT
+        )
 
-    def _begin(
+    def _apply_disk(self, device: Device, targets: _Targets) -> _Errors:
+        """Write the weights of one disk, and restore unwanted ones.
+
+        :returns: errors that concern single pairs.
+        """
+        sequence = block_queue.diskseq(device.name, self._sys)
+        originals = self._saved.of(device.uuid, device.name, sequence)
+        if originals is None:
+            self._written.pop(device.uuid, None)
+            originals = {}
+
+        found, errors = self._read_originals(device, targets, originals)
+        if found:
+            originals |= found
+            self._save(device, sequence, originals)
+        written = self._written.setdefault(device.uuid, {})
+        for path in originals.keys() & targets.keys():
+            error = self._write(device, path, targets[path], written)
+            if error:
+                errors[targets[path].pair] = error
+        unwanted = originals.keys() - targets.keys()
+        for path in unwanted:
+            written.pop(path, None)
+            self._restore_weight(path, device.number, originals.pop(path))
+        if unwanted:
+            self._save(device, sequence, originals)
+        return errors
+
+    def _save(
+        self, device: Device, sequence: str, originals: dict[str, str]
+    ) -> None:
+        settings = saved_settings.DeviceSettings(
+            device.name, sequence, originals.copy()
+        )
+        self._saved.save(device.uuid, settings)
+
+    def _read_originals(
         self,
         device: Device,
         targets: _Targets,
-        lowered: collections.abc.Collection[str],
-        errors: _Errors,
-    ) -> None:
-        """Make ready for changes of weights on a disk.
-
-        :param lowered: consumers with a weight below the kernel's default
-            anywhere; others have theirs without it being set.
-        """
-        self._changes.look(device)
-        begun = self._changes.begun(device.uuid)
-        new = [
-            path
-            for path, (pair, _) in targets.items()
-            if path not in begun and pair[0] in lowered
-        ]
-        for path in self._changes.begin(device.uuid, new):
-            whole, (pair, _) = self._hierarchy.path(path), targets[path]
-            if os.path.isdir(os.path.dirname(whole)):
-                errors[pair] = (
-                    f'{whole} is not there: the kernel lacks it '
-                    '(CONFIG_BFQ_GROUP_IOSCHED), or a cgroup above it lacks '
-                    '+io in cgroup.subtree_control'
-                )
-                self._say(path, errors[pair])
-
-    def _settle(self, targets: dict[str, _Targets], errors: _Errors) -> None:
-        """Have the weights that were begun, and give back all others."""
-        for uuid in self._changes.uuids():
-            of_disk = targets.get(uuid, {})
-            with self._spoiling(uuid, of_disk, errors):
-                if of_disk:
-                    self._bring(uuid, of_disk, errors)
-                else:
-                    self._changes.undo(uuid)
-        about = targets.keys() | set().union(*targets.values())
-        for gone in self._said.keys() - about:
-            del self._said[gone]
-
-    def _bring(self, uuid: str, targets: _Targets, errors: _Errors) -> None:
-        """Have the weights on one disk, and give back those not wanted."""
-        begun = self._changes.begun(uuid)
-        for path in begun & targets.keys():
-            pair, weight = targets[path]
-            if self._changes.written(uuid, path) == weight and not self._lost(
-                uuid, path, pair, weight
-            ):
+        known: collections.abc.Container[str],
+    ) -> tuple[dict[str, str], _Errors]:
+        """Return the weights in files that are to be changed first."""
+        found: dict[str, str] = {}
+        missing: dict[str, str] = {}
+        errors: _Errors = {}
+        for path, target in targets.items():
+            if path in known or target.weight >= target.default_weight:
                 continue
+            file = self._hierarchy.path(path)
             try:
-                self._changes.put(uuid, path, weight)
+                found[path] = weight_file.read(file, device.number)
             except FileNotFoundError:
-                # it has just gone
-                pass
-            except OSError as error:
-                errors[pair] = f'{path} does not become {weight}: {error}'
-                self._say(path, errors[pair])
-        self._changes.give_back(uuid, begun - targets.keys())
+                # the cgroup may be gone as well
+                if os.path.isdir(os.path.dirname(file)):
+                    missing[path] = errors[target.pair] = (
+                        f'{file} does not exist: the kernel lacks it '
+                        '(CONFIG_BFQ_GROUP_IOSCHED), or a parent cgroup lacks '
+                        '+io in cgroup.subtree_control'
+                    )
+        for path, error in missing.items():
+            self._log.log(path, '%s.', error)
+        return found, errors
 
-    def _lost(
-        self, uuid: str, path: str, pair: types.ConsumerDisk, weight: int
-    ) -> bool:
-        """Return whether a weight is in force no more; looks now and then."""
-        if (hash(path) + self._round) % _ROUNDS:
+    def _write(
+        self,
+        device: Device,
+        path: str,
+        target: _Target,
+        written: dict[str, int],
+    ) -> str | None:
+        """Write a weight unless it is in force; returns why it is not."""
+        if written.get(path) == target.weight and not self._overwritten(
+            device, path, target
+        ):
+            return None
+        written.pop(path, None)
+        weight = str(target.weight)
+        error = None
+        try:
+            weight_file.write(
+                self._hierarchy.path(path), device.number, weight
+            )
+        except FileNotFoundError:
+            # the cgroup is gone
+            return None
+        except OSError as caught:
+            error = f'{path} cannot be set to {weight}: {caught}'
+        if error is None:
+            written[path] = target.weight
+        else:
+            self._log.log(path, '%s.', error)
+        return error
+
+    def _overwritten(self, device: Device, path: str, target: _Target) -> bool:
+        """Return whether something else changed a weight; checks rarely."""
+        if (hash(path) + self._interval) % _CHECK_INTERVALS:
             return False
         try:
-            now = self._changes.in_force(uuid, path)
+            now = weight_file.read(self._hierarchy.path(path), device.number)
         except FileNotFoundError:
             return False
-        if now == str(weight):
+        if now == str(target.weight):
             return False
-        self._say(
+        self._log.log(
             path,
-            f'The weight of {pair[0]} {_where(pair[1])} is not what it was '
-            'set to: whatever else sets it, the agent puts it back',
+            'Something else changed the I/O weight of %s on disk %s: the '
+            'agent restores it.',
+            *target.pair,
         )
         return True
 
-    def _unused(
-        self,
-        consumers: collections.abc.Iterable[types.Consumer],
-        devices: collections.abc.Mapping[str, Device],
-        controllers: collections.abc.Mapping[str, honouring.Controller],
-    ) -> str | None:
-        """Return the file of the weight that virsh shows of a domain.
+    def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
+        number = weight_file.DEFAULT
+        if saved.device:
+            number = block_queue.device_number(saved.device, self._sys)
+        for path, value in saved.values.items():
+            self._restore_weight(path, number, value)
+        return True
 
-        None if it has a meaning for a device whose weights are not set here.
-        """
-        homes = (one.cgroup for one in consumers if one.domain and one.cgroup)
-        home = next(homes, None)
-        if home is None:
-            return None
-        for name in honouring.shown(self._hierarchy):
-            if os.path.exists(self._hierarchy.path(home, name)):
-                break
-        else:
-            return None
-        ours = {
-            devices[uuid].number
-            for uuid, controller in controllers.items()
-            if controller.file == name and uuid in devices
-        }
+    def _restore_weight(self, path: str, number: str, value: str) -> None:
         try:
-            found = honouring.devices(name, self._hierarchy, self._sys)
-        except (exception.ContentionError, OSError):
-            # a device has gone just now
-            return None
-        return None if found - ours else name
-
-    def _say(self, about: str, message: str) -> None:
-        said = self._said.setdefault(about, set())
-        if message not in said:
-            said.add(message)
-            LOG.warning('%s.', message)
-
-
-def _where(uuid: str) -> str:
-    if uuid == changes.REST.uuid:
-        return 'by default, which virsh shows,'
-    return f'on disk {uuid}'
+            weight_file.write(self._hierarchy.path(path), number, value)
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
 
 
 def _targets(
     wanted: collections.abc.Mapping[types.ConsumerDisk, int],
     consumers: collections.abc.Iterable[types.Consumer],
     devices: collections.abc.Mapping[str, Device],
-    controllers: collections.abc.Mapping[str, honouring.Controller],
-    errors: dict[types.ConsumerDisk, str],
+    controllers: collections.abc.Mapping[str, controllers_.Controller],
+    errors: _Errors,
 ) -> dict[str, _Targets]:
-    """Return the weights by disk and file; who has no cgroup has none."""
-    homes = {consumer.key: consumer.cgroup for consumer in consumers}
+    """Return the weights by disk, without those of absent cgroups."""
+    cgroups_ = {consumer.key: consumer.cgroup for consumer in consumers}
     found: dict[str, _Targets] = {}
     for pair, weight in wanted.items():
         key, uuid = pair
-        home = homes.get(key)
-        if not home or uuid not in devices:
+        cgroup = cgroups_.get(key)
+        if not cgroup or uuid not in devices:
             continue
         controller = controllers.get(uuid)
         if controller is None:
-            errors[pair] = f'nothing honours weights on disk {uuid}'
+            errors[pair] = f'no controller honours weights on disk {uuid}'
             continue
-        of_disk = found.setdefault(uuid, {})
-        of_disk[f'{home}/{controller.file}'] = (pair, weight)
-    return found
-
-
-def _lowest(
-    wanted: collections.abc.Mapping[types.ConsumerDisk, int],
-    controllers: collections.abc.Mapping[str, honouring.Controller],
-) -> dict[str, int]:
-    """Return the lowest weight of each consumer that has one below top."""
-    found: dict[str, int] = {}
-    for (key, uuid), weight in wanted.items():
-        controller = controllers.get(uuid)
-        if controller is not None and weight < controller.top:
-            found[key] = min(weight, found.get(key, weight))
+        path = f'{cgroup}/{controller.file}'
+        found.setdefault(uuid, {})[path] = _Target(
+            pair, weight, controller.default_weight
+        )
     return found

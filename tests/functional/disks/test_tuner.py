@@ -133,7 +133,7 @@ class TunerTest(testtools.TestCase):
 
     def keep(self, disks, *servers):
         """Have a new agent look once."""
-        queue_tuner.Tuner(self.conf).keep(servers, disks)
+        queue_tuner.QueueTuner(self.conf).keep(servers, disks)
 
     def test_a_prepared_disk_and_no_other(self):
         device, bare, other = (self.make_device() for _ in range(3))

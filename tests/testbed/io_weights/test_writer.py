@@ -91,8 +91,8 @@ class WeightsTestCase(testtools.TestCase):
         super().setUp()
         configuration = self.useFixture(configured.Options())
         self.conf, self.state = configuration.conf, configuration.state_dir
-        self.addCleanup(restore.restore, self.conf)
-        self.weights = writer.Weights(self.conf, self.hierarchy)
+        self.addCleanup(restore.restore_kernel_state, self.conf)
+        self.weights = writer.WeightWriter(self.conf, self.hierarchy)
 
     def use_bfq(self):
         for device in self.disks.values():
@@ -103,9 +103,9 @@ class WeightsTestCase(testtools.TestCase):
         block_queue.write(device.name, 'scheduler', scheduler)
 
     def use_io_cost(self):
-        keeping = io_cost.IOCost(self.conf, self.hierarchy)
+        setter = io_cost.IOCost(self.conf, self.hierarchy)
         for device in self.disks.values():
-            keeping.enable(device, MODEL)
+            setter.enable(device, MODEL)
 
     def apply(self, *wanted, rounds=1):
         """Have servers weigh so much on disks 2 and 3, None for nothing."""
@@ -119,12 +119,12 @@ class WeightsTestCase(testtools.TestCase):
             for disk, weight in zip(self.disks, of_domain, strict=True)
             if weight is not None
         }
-        honouring = {
-            disk: controllers.honoured(device, self.hierarchy, 'auto')
+        active = {
+            disk: controllers.active_controller(device, self.hierarchy, 'auto')
             for disk, device in self.disks.items()
         }
         for _ in range(rounds):
-            errors = self.weights.apply(pairs, found, self.disks, honouring)
+            errors = self.weights.apply(pairs, found, self.disks, active)
             self.assertEqual({}, errors)
 
     def cgroup(self, domain):
@@ -147,32 +147,29 @@ class WeightsTestCase(testtools.TestCase):
             for number in ('default', *(d.number for d in self.disks.values()))
         ]
 
-    def shown(self, domain):
-        """Return what virsh blkiotune shows."""
-        found = domain.blkioParameters(LIVE)
-        self.assertEqual('', found['device_weight'])
-        # nothing is in what libvirt keeps
-        self.assertNotIn('blkiotune', domain.XMLDesc())
-        return found['weight']
+    def assert_libvirt_unchanged(self):
+        """Assert that libvirt shows the defaults of both servers."""
+        for domain in (self.one, self.other):
+            found = domain.blkioParameters(LIVE)
+            self.assertEqual('', found['device_weight'])
+            self.assertEqual(100, found['weight'])
+            self.assertNotIn('blkiotune', domain.XMLDesc())
 
 
 class WeightsTest(WeightsTestCase):
     def test_io_cost(self):
         self.use_io_cost()
         self.apply([10, 100], [50, None])
-        self.assertEqual(['100', '10', '100'], self.in_force(self.one))
+        self.assertEqual(['100', '10', None], self.in_force(self.one))
         self.assertEqual(['100', '50', None], self.in_force(self.other))
-        # bfq is loaded: virsh shows what it would go by
-        self.assertEqual(10, self.shown(self.one))
-        self.assertEqual(50, self.shown(self.other))
+        self.assert_libvirt_unchanged()
         self.apply([20, 30], [100, 100])
         self.assertEqual(['100', '20', '30'], self.in_force(self.one))
-        self.assertEqual(20, self.shown(self.one))
-        self.assertEqual(100, self.shown(self.other))
+        self.assertEqual(['100', '100', None], self.in_force(self.other))
+        self.assert_libvirt_unchanged()
         self.apply([None, None], [None, None])
         for domain in (self.one, self.other):
             self.assertEqual(['100', None, None], self.in_force(domain))
-            self.assertEqual(100, self.shown(domain))
 
     def test_killed(self):
         qos = pathlib.Path(self.hierarchy.path('', 'io.cost.qos'))
@@ -195,26 +192,24 @@ class WeightsTest(WeightsTestCase):
         os.waitpid(child, 0)
         self.assertEqual(numbers, enabled())
         self.assertEqual(['100', '10', '20'], self.in_force(self.one))
-        self.assertEqual(10, self.shown(self.one))
-        restore.restore(self.conf)
+        restore.restore_kernel_state(self.conf)
         self.assertEqual(set(), enabled())
         for domain in (self.one, self.other):
             self.assertEqual(['100', None, None], self.in_force(domain))
-            self.assertEqual(100, self.shown(domain))
 
     def test_bfq_started_and_resumed(self):
         self.use_bfq()
         wanted = [7, 100], [100, 100]
         file = 'io.bfq.weight'
         self.apply(*wanted)
-        self.assertEqual(['7', '7', '100'], self.in_force(self.one, file))
-        self.assertEqual(7, self.shown(self.one))
+        self.assertEqual(['100', '7', None], self.in_force(self.one, file))
+        self.assert_libvirt_unchanged()
         # a hard reboot
         hypervisor.destroy(self.one)
         self.one.createWithFlags(PAUSED)
         self.assertEqual(['100', None, None], self.in_force(self.one, file))
         self.apply(*wanted)
-        self.assertEqual(['7', '7', '100'], self.in_force(self.one, file))
+        self.assertEqual(['100', '7', None], self.in_force(self.one, file))
         (saved,) = {
             os.path.dirname(path)
             for one in pathlib.Path(self.state, 'weights').iterdir()
@@ -227,7 +222,6 @@ class WeightsTest(WeightsTestCase):
             self.schedule(device, 'mq-deadline')
         self.one.createWithFlags(PAUSED)
         self.assertEqual(['100', None, None], self.in_force(self.one, file))
-        self.assertEqual(100, self.shown(self.one))
 
     def test_why_not_by_libvirt(self):
         """What it would keep keeps a server from being started."""
@@ -248,13 +242,23 @@ class WeightsWithSystemdTest(WeightsTestCase):
     start_libvirt = staticmethod(hypervisor.start_with_systemd)
 
     def reload(self):
-        """Have systemd set what it sets, as updates of packages do."""
+        """Have systemd write its settings, as package updates do.
+
+        It writes the default weight, which BFQ applies to all devices.
+        """
+        paths = [
+            pathlib.Path(
+                self.hierarchy.path(self.cgroup(domain), 'io.bfq.weight')
+            )
+            for domain in (self.one, self.other)
+        ]
+        for path in paths:
+            path.write_text('default 55')
         self.systemd.enter('systemctl', 'daemon-reload')
         deadline = time.monotonic() + 180
-        for domain in (self.one, self.other):
-            while self.shown(domain) != 100:
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.1)
+        while any('default 100' not in path.read_text() for path in paths):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
 
     def assert_weights(self, one, other, file='io.weight'):
         for domain, wanted in ((self.one, one), (self.other, other)):
@@ -264,7 +268,7 @@ class WeightsWithSystemdTest(WeightsTestCase):
         self.use_bfq()
         file = 'io.bfq.weight'
         wanted = [7, 20], [100, 50]
-        in_force = ['7', '7', '20'], ['50', '100', '50']
+        in_force = ['100', '7', '20'], ['100', None, '50']
         self.apply(*wanted)
         for domain in (self.one, self.other):
             self.assertRegex(
@@ -273,19 +277,14 @@ class WeightsWithSystemdTest(WeightsTestCase):
             )
         self.assert_weights(*in_force, file)
         self.reload()
-        # the default, which BFQ then has on all disks
-        self.assert_weights(*2 * [['100', None, None]], file)
         self.apply(*wanted, rounds=LOOKED_AT)
         self.assert_weights(*in_force, file)
-        self.assertEqual(
-            (7, 50), (self.shown(self.one), self.shown(self.other))
-        )
         self.weights.restore()
         self.assert_weights(*2 * [['100', None, None]], file)
 
     def test_io_cost(self):
         self.use_io_cost()
-        in_force = ['100', '10', '100'], ['100', '50', None]
+        in_force = ['100', '10', None], ['100', '50', None]
         self.apply([10, 100], [50, None])
         self.assert_weights(*in_force)
         self.reload()

@@ -83,6 +83,11 @@ class Kernel:
             raise exception.DiskError(f'{name} is shared')
         return name
 
+    def diskseq(self, device, sys=None):
+        if device not in self.queues:
+            raise FileNotFoundError(errno.ENOENT, 'gone', device)
+        return self.sequences[device]
+
     def read(self, device):
         if device not in self.queues:
             raise FileNotFoundError(errno.ENOENT, 'gone', device)
@@ -158,7 +163,7 @@ def make_tuner(state, mode='on'):
     conf([], default_config_files=[])
     conf.set_override('state_dir', state, 'diskplacer_agent')
     conf.set_override('queue_tuning', mode, 'diskplacer_agent')
-    return queue_tuner.Tuner(conf)
+    return queue_tuner.QueueTuner(conf)
 
 
 class TunerTest(base.BaseTestCase):
@@ -167,7 +172,7 @@ class TunerTest(base.BaseTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.kernel = Kernel()
         self.kernel.add('sda')
-        for function in ('exclusive_device', 'read', 'write'):
+        for function in ('diskseq', 'exclusive_device', 'read', 'write'):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     f'nova_diskplacer.host.block_queue.{function}',
@@ -323,6 +328,7 @@ class TunerTest(base.BaseTestCase):
         path = os.path.join(self.state, 'queues', f'{UUID}.json')
         with open(path, 'w'):
             pass
+        self.tuner = make_tuner(self.state)
         before = list(self.kernel.writes)
         for _ in range(2):
             self.keep('plain')
@@ -445,6 +451,9 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
                 self.kernel.exclusive_device,
             ),
             fixtures.MonkeyPatch(
+                'nova_diskplacer.host.block_queue.diskseq', self.kernel.diskseq
+            ),
+            fixtures.MonkeyPatch(
                 'nova_diskplacer.host.block_queue.read', self.kernel.read
             ),
             fixtures.MonkeyPatch(
@@ -526,8 +535,8 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
         assert expected == self.kernel.queues['sda'], (
             self.profiles, expected, self.kernel.queues['sda']
         )  # fmt: skip
-        saved = saved_settings.Originals(
-            os.path.join(self.state, 'queues'), 'any'
+        saved = saved_settings.SavedSettings(
+            os.path.join(self.state, 'queues'), lambda saved: False
         ).uuids()
         assert bool(saved) == (wanted != catalogue.Queue())
 

@@ -46,7 +46,7 @@ class SteeringTest(base.BaseTestCase):
                 self.domains,
             )
         )
-        self.tuner = self.keeper('queue_tuner.Tuner')
+        self.tuner = self.keeper('queue_tuner.QueueTuner')
         self.affinity = self.keeper('numa_affinity.Affinity')
         self.steering = server_tasks.Steering(conf)
 

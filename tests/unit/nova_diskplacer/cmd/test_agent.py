@@ -30,7 +30,9 @@ class TestRestore(testtools.TestCase):
         self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.restored = []
         self.useFixture(
-            fixtures.MockPatchObject(restore, 'restore', self.restore)
+            fixtures.MockPatchObject(
+                restore, 'restore_kernel_state', self.restore
+            )
         )
         # the process's own, which others have registered options on
         self.useFixture(

@@ -56,17 +56,17 @@ class ControllersTestCase(testtools.TestCase):
     def qos(self, text=ENABLED):
         write(f'{self.path}/cgroup/io.cost.qos', text)
 
-    def honoured(self, hierarchy, choice='auto'):
-        return controllers.honoured(SDA, hierarchy, choice, self.path)
+    def active(self, hierarchy, choice='auto'):
+        return controllers.active_controller(SDA, hierarchy, choice, self.path)
 
     def refused(self, *args):
         error = self.assertRaises(
-            exception.ContentionError, self.honoured, *args
+            exception.ContentionError, self.active, *args
         )
         return str(error)
 
 
-class TestHonoured(ControllersTestCase):
+class TestActiveController(ControllersTestCase):
     def test_bfq(self):
         self.block('bfq')
         self.qos()
@@ -75,11 +75,11 @@ class TestHonoured(ControllersTestCase):
                 controllers.Controller(
                     'bfq', 1, 100, 'blkio.bfq.weight_device'
                 ),
-                self.honoured(self.v1, choice),
+                self.active(self.v1, choice),
             )
             self.assertEqual(
                 controllers.Controller('bfq', 1, 100, 'io.bfq.weight'),
-                self.honoured(self.v2, choice),
+                self.active(self.v2, choice),
             )
 
     def test_bfq_that_does_not_wait(self):
@@ -93,18 +93,18 @@ class TestHonoured(ControllersTestCase):
                     'set /sys/block/sda/queue/iosched/slice_idle to 8', error
                 )
         # io.cost does not need it
-        self.assertEqual('io.cost', self.honoured(self.v2, 'io.cost').name)
+        self.assertEqual('io.cost', self.active(self.v2, 'io.cost').name)
         self.block('bfq', slice_idle=1)
-        self.assertEqual('bfq', self.honoured(self.v2).name)
+        self.assertEqual('bfq', self.active(self.v2).name)
 
     def test_io_cost(self):
         self.qos()
         found = controllers.Controller('io.cost', 1, 100, 'io.weight')
         for scheduler in ('mq-deadline', 'none'):
             self.block(scheduler)
-            self.assertEqual(found, self.honoured(self.v2))
+            self.assertEqual(found, self.active(self.v2))
         self.block('bfq')
-        self.assertEqual(found, self.honoured(self.v2, 'io.cost'))
+        self.assertEqual(found, self.active(self.v2, 'io.cost'))
 
     def test_scheduler_is_not_bfq(self):
         self.qos()
@@ -126,7 +126,7 @@ class TestHonoured(ControllersTestCase):
         self.block('none')
         error = self.refused(self.v2)
         self.assertIn('CONFIG_BLK_CGROUP_IOCOST', error)
-        self.assertIn(f'{self.path}/cgroup/io.cost.qos is not there', error)
+        self.assertIn(f'{self.path}/cgroup/io.cost.qos does not exist', error)
 
     def test_io_cost_is_not_enabled(self):
         self.block('mq-deadline')
@@ -140,25 +140,3 @@ class TestHonoured(ControllersTestCase):
 
     def test_device_is_gone(self):
         self.assertIn('queue/scheduler', self.refused(self.v2))
-
-
-class TestDevices(ControllersTestCase):
-    def devices(self, file, hierarchy):
-        return controllers.devices(file, hierarchy, self.path)
-
-    def test_bfq(self):
-        self.block('bfq')
-        self.block('bfq', 'sdb', '8:16')
-        self.block('none', 'sdc', '8:32')
-        self.block('bfq', 'loop0', '7:0')
-        write(f'{self.path}/class/block/loop0/size', '0\n')
-        write(f'{self.path}/class/block/sda1/dev', '8:1\n')
-        for file, hierarchy in (
-            ('io.bfq.weight', self.v2),
-            ('blkio.bfq.weight_device', self.v1),
-        ):
-            self.assertEqual({'8:0', '8:16'}, self.devices(file, hierarchy))
-
-    def test_io_cost(self):
-        self.qos(ENABLED + '8:32 enable=0\n\n')
-        self.assertEqual({'8:0', '8:16'}, self.devices('io.weight', self.v2))

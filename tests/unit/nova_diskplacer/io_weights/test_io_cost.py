@@ -56,7 +56,7 @@ class IOCostTestCase(testtools.TestCase):
         self.writes = []
         self.kill_after = None
         self.patch(io_cost, '_write', self.write)
-        self.patch(block_queue, 'diskseq', self.read_sequence)
+        self.patch(block_queue, 'diskseq', self.read_diskseq)
         self.patch(saved_settings, 'boot_id', lambda: 'boot')
         self.new()
 
@@ -124,7 +124,7 @@ class IOCostTestCase(testtools.TestCase):
         mine = ' '.join(f'{name}={value}' for name, value in merged.items())
         self.put(file, '\n'.join([*others, f'8:0 {mine}']) + '\n')
 
-    def read_sequence(self, name):
+    def read_diskseq(self, name, sys=None):
         if self.sequence is None:
             raise FileNotFoundError(2, 'No such file or directory')
         return self.sequence
@@ -169,14 +169,14 @@ class IOCostTestCase(testtools.TestCase):
         self.assertEqual(4, len(self.writes))
         self.assertIn(OTHER, self.get('io.cost.qos'))
 
-    def test_what_somebody_else_changed_is_put_right(self):
+    def test_changed_by_something_else(self):
         self.cost.enable(DEVICE, MODEL)
         before = self.get('io.cost.qos')
         self.write(self.root, 'io.cost.qos', '8:0 enable=0')
         self.cost.enable(DEVICE, MODEL)
         self.assertEqual(before, self.get('io.cost.qos'))
 
-    def test_disable_what_nobody_had_configured(self):
+    def test_restore_unconfigured(self):
         self.cost.enable(DEVICE, MODEL)
         self.cost.disable('uuid')
         self.assertEqual('enable=0 ctrl=auto', self.line('io.cost.qos'))
@@ -188,7 +188,7 @@ class IOCostTestCase(testtools.TestCase):
         self.assertEqual(count, len(self.writes))
         self.assertEqual({}, self.cost.scales())
 
-    def test_what_an_operator_had_comes_back(self):
+    def test_restore_configuration_of_the_operator(self):
         self.put('io.cost.qos', f'8:0 {OWN_QOS}\n{OTHER}\n')
         self.put('io.cost.model', f'8:0 {OWN_MODEL}\n')
         self.cost.enable(DEVICE, MODEL)
@@ -202,7 +202,7 @@ class IOCostTestCase(testtools.TestCase):
             now = io_cost._fields(self.line(file))
             self.assertEqual({**now, **io_cost._fields(own)}, now)
 
-    def test_what_the_kernel_chose_is_its_own_again(self):
+    def test_restore_defaults_of_the_kernel(self):
         self.put('io.cost.qos', '8:0 enable=1 ctrl=auto rlat=250000\n')
         self.put('io.cost.model', '8:0 ctrl=auto model=linear rbps=488636629')
         self.cost.enable(DEVICE, MODEL)
@@ -230,7 +230,7 @@ class IOCostTestCase(testtools.TestCase):
             self.assertEqual({**now, **io_cost._fields(OWN_MODEL)}, now)
             self.assertEqual([], self.saved())
 
-    def test_a_device_that_is_gone_or_another(self):
+    def test_device_is_gone_or_replaced(self):
         for sequence in (None, '8'):
             self.sequence = '7'
             self.new()
@@ -243,7 +243,7 @@ class IOCostTestCase(testtools.TestCase):
             self.assertEqual([], self.saved())
             self.put('io.cost.qos', '')
 
-    def test_another_device_is_saved_anew(self):
+    def test_replaced_device_is_saved(self):
         self.cost.enable(DEVICE, MODEL)
         self.sequence = '8'
         self.put('io.cost.qos', f'8:0 {OWN_QOS}\n')
@@ -251,15 +251,15 @@ class IOCostTestCase(testtools.TestCase):
         self.cost.restore()
         self.assertIn('rlat=9', self.line('io.cost.qos'))
 
-    def test_the_model_is_too_fast(self):
+    def test_model_is_too_fast(self):
         self.cost.enable(DEVICE, MODEL)
         for second in range(5):
             # half of it is given away, and all of that of cgroups
             self.moved(second * 10 * MB)
-            self.cost.correct({'uuid': self.state(0.5)})
+            self.cost.adapt_models({'uuid': self.state(0.5)})
         self.assertAlmostEqual(0.5, self.cost.scales()['uuid']['bytes'])
         self.assertIn(' rbps=10000000 ', self.line('io.cost.model'))
-        self.assertIn('to do 50 % of the bytes/s', self.log.output)
+        self.assertIn('at 50 % of its measured bytes/s', self.log.output)
         # also while nothing is new
         self.cost.enable(DEVICE, MODEL)
         self.assertIn(' rbps=10000000 ', self.line('io.cost.model'))
@@ -267,10 +267,10 @@ class IOCostTestCase(testtools.TestCase):
         self.cost.enable(DEVICE, dataclasses.replace(MODEL, measured='now'))
         self.assertIn(' rbps=20000000 ', self.line('io.cost.model'))
 
-    def test_a_full_disk(self):
+    def test_full_disk(self):
         self.cost.enable(DEVICE, MODEL)
         for busy, rate in ((1.0, '85.00'), (0.9, '100.00')):
-            self.cost.correct({'uuid': self.state(1.0, busy)})
+            self.cost.adapt_models({'uuid': self.state(1.0, busy)})
             qos = self.line('io.cost.qos')
             self.assertIn(f'min={rate} max={rate}', qos)
         self.assertEqual('', self.log.output)
@@ -284,37 +284,37 @@ class IOCostTestCase(testtools.TestCase):
         self.cost.enable(DEVICE, fast)
         self.assertIn('wlat=1000 ', self.line('io.cost.qos'))
 
-    def test_others_use_the_disk(self):
+    def test_use_by_the_root_cgroup(self):
         self.cost.enable(DEVICE, MODEL)
         for second in range(10):
             self.moved(second * 5 * MB)
-            self.cost.correct({'uuid': self.state(0.5)})
+            self.cost.adapt_models({'uuid': self.state(0.5)})
         self.assertEqual(1.0, self.cost.scales()['uuid']['bytes'])
 
-    def test_a_disk_without_figures(self):
+    def test_disk_without_usage(self):
         self.cost.enable(DEVICE, MODEL)
         for states in ({}, {'uuid': self.state(None)}):
             for _ in range(5):
-                self.cost.correct(states)
+                self.cost.adapt_models(states)
         self.assertEqual(1.0, self.cost.scales()['uuid']['bytes'])
 
-    def test_a_model_that_is_refused_is_no_reason_to_stop(self):
+    def test_model_is_refused(self):
         self.cost.enable(DEVICE, MODEL)
         refused = exception.ContentionError('refused')
         with mock.patch.object(io_cost, '_write', side_effect=refused):
             for second in range(5):
                 self.moved(second * 10 * MB)
-                self.cost.correct({'uuid': self.state(0.5)})
-        self.assertIn('stays: refused', self.log.output)
+                self.cost.adapt_models({'uuid': self.state(0.5)})
+        self.assertIn('is not changed: refused', self.log.output)
         self.cost.enable(DEVICE, MODEL)
         self.assertIn(' rbps=10000000 ', self.line('io.cost.model'))
 
-    def test_disks_that_were_forgotten(self):
+    def test_forgotten_disks(self):
         self.cost.enable(DEVICE, MODEL)
-        self.cost.keep({'uuid': DEVICE})
+        self.cost.disable_except({'uuid': DEVICE})
         self.assertIn('enable=1', self.line('io.cost.qos'))
         self.new()
-        self.cost.keep({'another': DEVICE})
+        self.cost.disable_except({'another': DEVICE})
         self.assertIn('enable=0', self.line('io.cost.qos'))
         self.assertEqual([], self.saved())
 
@@ -329,18 +329,18 @@ class IOCostTestCase(testtools.TestCase):
             error = self.assertRaises(
                 exception.ContentionError, self.cost.enable, DEVICE, MODEL
             )
-            self.assertIn('takes cgroup v2', str(error))
-            self.cost.correct({'uuid': self.state(0.5)})
+            self.assertIn('needs cgroup v2', str(error))
+            self.cost.adapt_models({'uuid': self.state(0.5)})
             self.cost.restore()
 
-    def test_nothing_is_changed_that_cannot_be_restored(self):
+    def test_not_changed_unless_saved(self):
         os.rmdir(self.state_dir)
         with open(self.state_dir, 'w'):
             self.addCleanup(os.unlink, self.state_dir)
         self.assertRaises(exception.DiskError, self.cost.enable, DEVICE, MODEL)
         self.assertEqual([], self.writes)
 
-    def test_a_disk_that_cannot_be_restored_spoils_no_other(self):
+    def test_failed_restore_affects_no_other_disk(self):
         self.cost.enable(DEVICE, MODEL)
         path = f'{self.state_dir}/io.cost/a.json'
         with open(path, 'w') as stream:

@@ -21,6 +21,7 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import weight_file
@@ -52,7 +53,6 @@ class Kernel(fixtures.Fixture):
         patch = fixtures.MockPatchObject
         self.useFixture(patch(weight_file, 'read', self.read))
         self.useFixture(patch(weight_file, 'write', self.write))
-        self.enable(A, B)
 
     def plug(self, device, sequence):
         path = pathlib.Path(self.path, 'class/block', device.name)
@@ -60,13 +60,6 @@ class Kernel(fixtures.Fixture):
         path.joinpath('dev').write_text(f'{device.number}\n')
         path.joinpath('size').write_text('2048\n')
         path.joinpath('diskseq').write_text(f'{sequence}\n')
-
-    def enable(self, *devices):
-        root = pathlib.Path(self.hierarchy.root)
-        root.mkdir(exist_ok=True)
-        root.joinpath('io.cost.qos').write_text(
-            ''.join(f'{device.number} enable=1\n' for device in devices)
-        )
 
     def add(self, cgroup, *files):
         for file in files:
@@ -117,13 +110,13 @@ class WeightsTestCase(testtools.TestCase):
         self.consumers = {}
 
     def agent(self):
-        return writer.Weights(
+        return writer.WeightWriter(
             self.conf, self.kernel.hierarchy, self.kernel.path
         )
 
-    def add(self, key, cgroup=None, domain='', files=('io.weight',)):
+    def add(self, key, cgroup=None, files=('io.weight',)):
         self.kernel.add(cgroup or key, *files)
-        self.consumers[key] = types.Consumer(key, cgroup or key, domain)
+        self.consumers[key] = types.Consumer(key, cgroup or key)
 
     def apply(self, wanted, rounds=1):
         for _ in range(rounds):
@@ -155,10 +148,7 @@ class TestWeights(WeightsTestCase):
             ('three', A.uuid): 100,
         }
         self.assertEqual({}, self.apply(wanted))
-        self.assertEqual(
-            {DEFAULT: '100', '8:0': '10', '8:16': '100'},
-            self.kernel.of('one'),
-        )
+        self.assertEqual({DEFAULT: '100', '8:0': '10'}, self.kernel.of('one'))
         self.assertEqual({DEFAULT: '100'}, self.kernel.of('three'))
         self.kernel.written.clear()
         self.assertEqual({}, self.apply(wanted, 40))
@@ -168,14 +158,17 @@ class TestWeights(WeightsTestCase):
             [(self.kernel.hierarchy.path('two', 'io.weight'), '8:0', '30')],
             self.kernel.written,
         )
+        # a weight that was below the default is not left there
+        self.apply({**wanted, ('two', A.uuid): 100})
+        self.assertEqual({DEFAULT: '100', '8:0': '100'}, self.kernel.of('two'))
 
-    def test_saved_before_it_is_changed(self):
+    def test_saved_before_changed(self):
         self.add('one')
         self.kernel.of('one')['8:0'] = '300'
         path = self.kernel.hierarchy.path('one', 'io.weight')
         self.kernel.refusing.add(path)
         errors = self.apply({('one', A.uuid): 10})
-        self.assertIn('does not become 10', errors['one', A.uuid])
+        self.assertIn('cannot be set to 10', errors['one', A.uuid])
         self.assertEqual({A.uuid: {'one/io.weight': '300'}}, self.saved())
         self.kernel.refusing.clear()
         self.assertEqual({}, self.apply({('one', A.uuid): 10}))
@@ -184,7 +177,7 @@ class TestWeights(WeightsTestCase):
         self.assertEqual('300', self.kernel.of('one')['8:0'])
         self.assertEqual({}, self.saved())
 
-    def test_what_cannot_be_saved_is_not_changed(self):
+    def test_not_changed_unless_saved(self):
         self.add('one')
         pathlib.Path(self.state, 'weights').write_text('')
         self.assertRaises(
@@ -192,7 +185,7 @@ class TestWeights(WeightsTestCase):
         )
         self.assertEqual([], self.kernel.written)
 
-    def test_disk_whose_originals_are_not_known(self):
+    def test_disk_with_malformed_saved_weights(self):
         self.add('one')
         os.mkdir(f'{self.state}/weights')
         pathlib.Path(self.state, 'weights', 'uuid-a.json').write_text('{')
@@ -202,10 +195,8 @@ class TestWeights(WeightsTestCase):
             self.assertEqual([('one', A.uuid)], list(errors))
         self.assertEqual('20', self.kernel.of('one')['8:16'])
         self.assertNotIn('8:0', self.kernel.of('one'))
-        self.assertEqual(1, self.log.output.count('uuid-a stay'))
-        error = self.assertRaises(
-            exception.ContentionError, self.weights.restore
-        )
+        self.assertEqual(1, self.log.output.count('uuid-a are not changed'))
+        error = self.assertRaises(exception.DiskError, self.weights.restore)
         self.assertIn('uuid-a.json', str(error))
         self.assertNotIn('8:16', self.kernel.of('one'))
 
@@ -221,7 +212,7 @@ class TestWeights(WeightsTestCase):
             {A.uuid: {'machine/qemu-2-a/io.weight': DEFAULT}}, self.saved()
         )
 
-    def test_departed_and_not_running(self):
+    def test_cgroup_or_consumer_is_gone(self):
         self.add('one')
         self.add('two')
         wanted = {('one', A.uuid): 10, ('two', A.uuid): 10}
@@ -259,7 +250,7 @@ class TestWeights(WeightsTestCase):
         # sda is another disk now, of which nothing was changed
         self.assertEqual({DEFAULT: '100', '8:32': '10'}, self.kernel.of('one'))
 
-    def test_other_disk_in_its_place_is_left_alone(self):
+    def test_replaced_device_is_not_changed(self):
         self.add('one')
         self.apply({('one', A.uuid): 10})
         self.kernel.plug(A, '9')
@@ -276,100 +267,65 @@ class TestWeights(WeightsTestCase):
         self.assertEqual({DEFAULT: '100'}, self.kernel.of('one'))
         self.assertEqual('10', self.kernel.of('one', 'io.bfq.weight')['8:0'])
 
-    def test_nothing_honours_weights(self):
+    def test_no_controller(self):
         self.add('one')
         self.apply({('one', A.uuid): 10})
         del self.controllers[A.uuid]
         errors = self.apply({('one', A.uuid): 10})
-        self.assertIn('nothing honours', errors['one', A.uuid])
+        self.assertIn('no controller', errors['one', A.uuid])
         self.assertEqual({DEFAULT: '100'}, self.kernel.of('one'))
 
     def test_cgroup_without_the_file(self):
         self.add('one', files=('io.bfq.weight',))
         for _ in range(3):
             errors = self.apply({('one', A.uuid): 10})
-            self.assertIn('one/io.weight is not there', errors['one', A.uuid])
-        self.assertEqual(1, self.log.output.count('is not there'))
+            self.assertIn(
+                'one/io.weight does not exist', errors['one', A.uuid]
+            )
+        self.assertEqual(1, self.log.output.count('does not exist'))
 
-    def test_put_back(self):
+    def test_weight_changed_by_something_else(self):
         self.add('one')
         for foreign in ('60', DEFAULT):
             self.apply({('one', A.uuid): 10})
             self.kernel.of('one')['8:0'] = foreign
             self.apply({('one', A.uuid): 10}, 30)
             self.assertEqual('10', self.kernel.of('one')['8:0'])
-        self.assertEqual(1, self.log.output.count('puts it back'))
+        self.assertEqual(1, self.log.output.count('Something else'))
 
 
-class TestShown(WeightsTestCase):
-    """The weight that virsh shows, which is the one by default."""
+class TestFormerDefaultWeights(WeightsTestCase):
+    """Earlier releases changed the default weights of servers as well."""
 
     def setUp(self):
         super().setUp()
-        self.add('server', domain='instance-1')
-        self.add('other')
+        self.add('one', files=('io.bfq.weight',))
+        self.controllers[A.uuid] = BFQ
+        self.weights_of = self.kernel.of('one', 'io.bfq.weight')
+        self.weights_of.update({DEFAULT: '40', '8:0': '40'})
+        boot_id = saved_settings.boot_id()
+        os.mkdir(f'{self.state}/weights')
+        for uuid, device, sequence, value in (
+            ('default', '', '', '100'),
+            (A.uuid, 'sda', '7', '250'),
+        ):
+            fields = {
+                'version': 1,
+                'boot_id': boot_id,
+                'device': device,
+                'sequence': sequence,
+                'values': {'one/io.bfq.weight': value},
+            }
+            path = pathlib.Path(self.state, 'weights', f'{uuid}.json')
+            path.write_text(json.dumps(fields))
 
-    def shown(self, wanted, rounds=5):
-        wanted = {('server', uuid): one for uuid, one in wanted.items()}
-        self.assertEqual({}, self.apply(wanted, rounds))
-        return self.kernel.of('server')[DEFAULT]
-
-    def test_lowest(self):
-        self.assertEqual('30', self.shown({A.uuid: 40, B.uuid: 30}))
-        self.assertEqual(
-            {DEFAULT: '30', '8:0': '40', '8:16': '30'},
-            self.kernel.of('server'),
-        )
-        self.assertEqual('20', self.shown({A.uuid: 20, B.uuid: 30}, 1))
-        self.assertEqual('30', self.shown({A.uuid: 100, B.uuid: 30}, 1))
-        self.assertEqual('100', self.kernel.of('server')['8:0'])
-        self.assertEqual('100', self.shown({A.uuid: 100, B.uuid: 100}, 1))
-
-    def test_only_of_servers(self):
-        self.apply({('other', A.uuid): 40}, 10)
-        self.assertEqual('100', self.kernel.of('other')[DEFAULT])
-
-    def test_not_where_it_weighs_on_another_disk(self):
-        self.kernel.enable(
-            A, B, Device('root', 'sdz', '8:400', rotational=False)
-        )
-        self.assertEqual('100', self.shown({A.uuid: 40}, 20))
-        self.kernel.enable(A, B)
-        self.assertEqual('40', self.shown({A.uuid: 40}, 5))
-        # one disk's weights cannot be set any more
-        del self.controllers[B.uuid]
-        self.assertEqual('100', self.shown({A.uuid: 40}, 5))
-
-    def test_given_back(self):
-        self.kernel.of('server')[DEFAULT] = '150'
-        self.assertEqual('40', self.shown({A.uuid: 40}))
-        self.weights = self.agent()
+    def test_restore(self):
         self.weights.restore()
-        self.assertEqual({DEFAULT: '150'}, self.kernel.of('server'))
+        # BFQ applies a new default to all devices
+        self.assertEqual({DEFAULT: '100', '8:0': '250'}, self.weights_of)
         self.assertEqual({}, self.saved())
 
-    def test_bfq_takes_it_for_every_disk(self):
-        for device in (A, B):
-            self.controllers[device.uuid] = BFQ
-            path = pathlib.Path(
-                self.kernel.path, 'class/block', device.name, 'queue'
-            )
-            path.mkdir()
-            path.joinpath('scheduler').write_text('none [bfq]\n')
-        self.add('server', domain='instance-1', files=('io.bfq.weight',))
-        of = self.kernel.of('server', 'io.bfq.weight')
-        of['8:16'] = '250'
-        wanted = {('server', A.uuid): 40, ('server', B.uuid): 80}
-        for weight in (40, 20, 30):
-            wanted['server', A.uuid] = weight
-            self.assertEqual({}, self.apply(wanted, 5))
-            self.assertEqual(
-                {DEFAULT: str(weight), '8:0': str(weight), '8:16': '80'}, of
-            )
-        # as by virsh blkiotune --weight
-        of.clear()
-        of[DEFAULT] = '70'
-        self.apply(wanted, 30)
-        self.assertEqual({DEFAULT: '30', '8:0': '30', '8:16': '80'}, of)
-        self.weights.restore()
-        self.assertEqual({DEFAULT: '100', '8:16': '250'}, of)
+    def test_apply(self):
+        self.assertEqual({}, self.apply({('one', A.uuid): 30}))
+        self.assertEqual({DEFAULT: '100', '8:0': '30'}, self.weights_of)
+        self.assertEqual({A.uuid: {'one/io.bfq.weight': '250'}}, self.saved())
