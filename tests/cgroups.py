@@ -10,15 +10,15 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Cgroups for tests, which take root and are always removed."""
+"""Cgroups for tests; they need root and go when the test ends."""
 
 import itertools
 import os
-import subprocess
 
 import fixtures
 
 from nova_diskplacer.host import cgroups
+from tests import shell
 
 _NUMBERS = itertools.count()
 
@@ -53,13 +53,7 @@ class Cgroup(fixtures.Fixture):
     def run(self, *command):
         """Run a command in the cgroup; a failure shows what it printed."""
         script = 'echo 0 > "$0/cgroup.procs" && exec "$@"'
-        done = subprocess.run(
-            ['sh', '-c', script, self.path, *command],
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            raise AssertionError(f'{command}: {done.stdout}{done.stderr}')
+        shell.run('sh', '-c', script, self.path, *command)
 
     def read(self, device, count, skip=0):
         """Read so many blocks of 64 KiB from a device."""

@@ -10,16 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Loop devices for tests, which take root and are always cleaned up."""
+"""Loop devices for tests; they need root and go when the test ends."""
 
 import contextlib
 import fcntl
 import os
-import subprocess
-import time
 import unittest
 
 import fixtures
+
+from tests import shell
 
 GIB = 1 << 30
 
@@ -29,17 +29,9 @@ needs_root = unittest.skipUnless(
 )
 
 
-def run(*command):
-    """Run a command; a failure shows what it printed."""
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise AssertionError(f'{command}: {done.stdout}{done.stderr}')
-    return done.stdout.strip()
-
-
 @contextlib.contextmanager
 def no_others():
-    """Have no other test take a loop device that is free."""
+    """Keep other tests from taking a free loop device."""
     control = os.open('/dev/loop-control', os.O_RDONLY)
     try:
         fcntl.flock(control, fcntl.LOCK_EX)
@@ -51,22 +43,7 @@ def no_others():
 def attach(file, *options):
     """Return the node of a loop device that was free, over a file now."""
     with no_others():
-        return run('losetup', '--find', '--show', *options, file)
-
-
-def insist(*command):
-    """Run a command on what must not be in use.
-
-    Others have any device open for a moment, if only to look at it.
-    """
-    deadline = time.monotonic() + 120
-    while True:
-        try:
-            return run(*command)
-        except AssertionError as error:
-            if 'busy' not in str(error) or time.monotonic() > deadline:
-                raise
-        time.sleep(0.05)
+        return shell.run('losetup', '--find', '--show', *options, file)
 
 
 class LoopDevice(fixtures.Fixture):
@@ -86,7 +63,7 @@ class LoopDevice(fixtures.Fixture):
         with open(self.file, 'w') as stream:
             stream.truncate(self.size_bytes)
         self.device = attach(self.file, '--partscan')
-        self.addCleanup(run, 'losetup', '--detach', self.device)
+        self.addCleanup(shell.run, 'losetup', '--detach', self.device)
         self.addCleanup(self.unmount)
 
     def mountpoints(self):
@@ -100,4 +77,4 @@ class LoopDevice(fixtures.Fixture):
     def unmount(self):
         """Unmount the device wherever it is mounted."""
         for target in self.mountpoints():
-            insist('umount', target)
+            shell.run_retry('umount', target)

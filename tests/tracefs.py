@@ -16,7 +16,7 @@ import os
 
 import fixtures
 
-from tests import loops
+from tests import shell
 
 PATH = '/sys/kernel/tracing'
 
@@ -33,7 +33,7 @@ class Tracefs(fixtures.Fixture):
         fcntl.flock(users, fcntl.LOCK_SH)
         # where two tests begin at once it is mounted already
         with contextlib.suppress(AssertionError):
-            loops.run('mount', '-t', 'tracefs', _OURS, PATH)
+            shell.run('mount', '-t', 'tracefs', _OURS, PATH)
         os.stat(os.path.join(PATH, 'instances'))
         self.addCleanup(self._leave, users)
 
@@ -45,4 +45,4 @@ class Tracefs(fixtures.Fixture):
         with open('/proc/self/mounts', encoding='utf-8') as mounts:
             if any(line.startswith(f'{_OURS} {PATH} ') for line in mounts):
                 # agents of other tests may be tracing just now
-                loops.insist('umount', PATH)
+                shell.run_retry('umount', PATH)

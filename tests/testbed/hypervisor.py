@@ -22,6 +22,7 @@ import uuid
 
 import libvirt
 
+from tests import shell
 from tests import systemd
 
 # Seconds to wait for libvirt, and for what QEMU has to do.
@@ -103,17 +104,12 @@ Delegate=yes
 }
 
 
-def run(*argv):
-    done = subprocess.run(argv, capture_output=True, text=True)
-    assert done.returncode == 0, f'{argv}: {done.stdout}{done.stderr}'
-
-
 def _configure():
     pathlib.Path('/etc/libvirt').mkdir(exist_ok=True)
     pathlib.Path('/etc/libvirt/qemu.conf').write_text(CONFIG)
     # libvirtd wants them to be there even if it is told to use others
-    run('groupadd', '--system', '--force', 'kvm')
-    run('sh', '-c', 'id libvirt-qemu || useradd --system libvirt-qemu')
+    shell.run('groupadd', '--system', '--force', 'kvm')
+    shell.run('sh', '-c', 'id libvirt-qemu || useradd --system libvirt-qemu')
 
 
 def _connect(case, uri):

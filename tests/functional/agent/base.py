@@ -39,6 +39,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
+from tests.fakes import disks as fake_disks
 
 NODE = 'compute-1.example.org'
 
@@ -178,21 +179,7 @@ class Disks(fixtures.Fixture):
 
     def _make(self, **values):
         uuid_ = str(uuid.uuid4())
-        disk = discover.Disk(
-            uuid=uuid_,
-            path=f'/disks/{uuid_}',
-            device='sdb',
-            medium='hdd',
-            model='simulated',
-            numa_node=0,
-            size_bytes=101 * GIB,
-            free_bytes=101 * GIB,
-            total_gb=100,
-            mbps=150,
-            health=discover.OK,
-            vdisks=(),
-        )
-        return dataclasses.replace(disk, **values)
+        return fake_disks.make_disk(uuid_, numa_node=0, **values)
 
     def change(self, uuid_, **values):
         """Change a disk."""

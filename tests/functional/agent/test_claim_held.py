@@ -15,8 +15,8 @@ import testtools
 from nova_diskplacer import exception
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
+from tests.fakes import disks as fake_disks
 from tests.functional.agent import base
-from tests.unit.nova_diskplacer.disks import fakes
 
 DISK = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 SERVER, OTHER = (
@@ -41,8 +41,8 @@ class ClaimHeldTestCase(testtools.TestCase):
                 'inventories': {'VCPU': {'total': 4}},
             },
         )
-        self.disk = fakes.disk(
-            DISK, 10, held=[fakes.vdisk('volume', SERVER, 6)]
+        self.disk = fake_disks.make_disk(
+            DISK, 10, held=[fake_disks.make_vdisk('volume', SERVER, 6)]
         )
         self.client.ensure_names()
         self.client.create_provider(DISK, 'disk', self.root)

@@ -20,6 +20,7 @@ from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import GIB
 from tests import loops
+from tests import shell
 from tests.functional.agent import base
 
 
@@ -81,17 +82,17 @@ class DisksTest(base.AgentTestCase):
             lambda: self.reports.disk(disk.uuid)['vdisks'] == [vdisk]
         )
 
-        loops.run('mount', '-o', 'remount,ro', disk.path)
+        shell.run('mount', '-o', 'remount,ro', disk.path)
         self.wait_for(lambda: self.health(disk.uuid) == 'read-only')
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 4))
-        loops.run('mount', '-o', 'remount,rw', disk.path)
+        shell.run('mount', '-o', 'remount,rw', disk.path)
         self.wait_for(lambda: self.health(disk.uuid) == 'ok')
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 1))
 
-        loops.insist('umount', disk.path)
+        shell.run_retry('umount', disk.path)
         self.wait_for(lambda: self.health(disk.uuid) == 'missing')
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 4))
-        loops.run('mount', device, disk.path)
+        shell.run('mount', device, disk.path)
         self.wait_for(lambda: self.health(disk.uuid) == 'ok')
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 1))
 
@@ -107,7 +108,7 @@ class DisksTest(base.AgentTestCase):
         other, _ = self.prepare()
         self.start_agent()
         self.wait_for(lambda: self.health(disk.uuid) == 'ok')
-        loops.run('xfs_io', '-x', '-c', 'shutdown', disk.path)
+        shell.run('xfs_io', '-x', '-c', 'shutdown', disk.path)
         self.wait_for(lambda: self.health(disk.uuid) == discover.MISSING)
         self.wait_for(lambda: self.placement.inventory(disk.uuid) == (4, 4))
         self.assertEqual('ok', self.health(other.uuid))

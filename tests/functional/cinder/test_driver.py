@@ -21,7 +21,7 @@ from cinder.tests.functional.api import client
 
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
-from tests import loops
+from tests import shell
 from tests.functional.cinder import base
 
 GIB = 1 << 30
@@ -506,7 +506,7 @@ class RefusedTestCase(DriverTestCase):
         volume = self.create(1, f'{server}-blank-vol')
         attachment, _ = self.attach(volume, server)
         self.detach(volume, attachment)
-        loops.insist('umount', os.path.join(self.host.root, self.disks[0]))
+        shell.run_retry('umount', os.path.join(self.host.root, self.disks[0]))
         prepare.forget(
             self.host.root, self.disks[0], self.host.root + '/../fstab'
         )

@@ -17,7 +17,7 @@ import os
 import cinder.privsep
 
 from nova_diskplacer.disks.filesystem import vdisks
-from tests import loops
+from tests import shell
 from tests.functional.cinder import test_driver
 
 GIB = 1 << 30
@@ -103,7 +103,7 @@ class ManageTestCase(test_driver.DriverTestCase):
         self.assertEqual(0, self.host.reserved()[self.disk])
 
     def test_other_formats(self):
-        loops.run('qemu-img', 'create', '-qf', 'qcow2', self.path('q'), '1G')
+        shell.run('qemu-img', 'create', '-qf', 'qcow2', self.path('q'), '1G')
         volume = self.manage('q', 'error')
         self.assertIn('its content is qcow2', self.log.output)
         # deleting what could not be taken over leaves it where it is

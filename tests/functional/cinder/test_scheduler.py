@@ -15,7 +15,7 @@
 import os
 import uuid
 
-from tests import loops
+from tests import shell
 from tests.functional.cinder import base
 
 
@@ -111,7 +111,7 @@ class CapacityTestCase(base.CinderTestCase):
         # all at once would take longer than the test
         host = self.hosts['host1']
         for path in list(host.disks()):
-            loops.insist('umount', os.path.join(host.root, path))
+            shell.run_retry('umount', os.path.join(host.root, path))
         for _ in range(10):
             self.add_disk(os.path.dirname(host.root), size_gb=11)
         host.publish()

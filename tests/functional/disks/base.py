@@ -23,6 +23,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
+from tests import shell
 
 MIB = 1 << 20
 
@@ -92,7 +93,7 @@ class VDiskTestCase(testtools.TestCase):
 
     def punch(self, name, mib, count):
         """Discard a part of a vdisk, as a guest does."""
-        loops.run(
+        shell.run(
             'fallocate', '--punch-hole', '--offset', str(mib * MIB),
             '--length', str(count * MIB), self.path(name),
         )  # fmt: skip

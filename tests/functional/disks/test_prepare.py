@@ -35,6 +35,7 @@ from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import commands
 from tests import loops
+from tests import shell
 
 
 class Killed(BaseException):
@@ -109,8 +110,8 @@ class DeviceTestCase(DiskTestCase):
                 disk['free_gb'],
             ),
         )
-        self.assertIn('reflink=1', loops.run('xfs_info', path))
-        self.assertIn('TYPE="xfs"', loops.run('blkid', '-p', self.device))
+        self.assertIn('reflink=1', shell.run('xfs_info', path))
+        self.assertIn('TYPE="xfs"', shell.run('blkid', '-p', self.device))
         again = self.prepared(self.device)
         self.assertEqual(uuid, again['uuid'])
         self.assertEqual(1, len(self.entries()))
@@ -179,7 +180,7 @@ class DeviceTestCase(DiskTestCase):
             self.assertEqual(expected, (disk['medium'], disk['mbps']))
 
     def test_signature(self):
-        loops.run('mkfs.ext4', '-q', self.device)
+        shell.run('mkfs.ext4', '-q', self.device)
         self.assertRefused('signature (ext4)', 'prepare', self.device)
         self.assertEqual([], self.entries())
         self.assertEqual('ok', self.prepared(self.device, '--wipe')['health'])
@@ -192,23 +193,23 @@ class DeviceTestCase(DiskTestCase):
             stream.seek(510)
             stream.write(b'\x55\xaa')
         part = self.device + 'p1'
-        loops.run('blockdev', '--rereadpt', self.device)
+        shell.run('blockdev', '--rereadpt', self.device)
         if not os.path.exists(part):
             # a kernel that cannot read the table has to be told
-            loops.run('partx', '--add', self.device)
+            shell.run('partx', '--add', self.device)
         self.assertRefused(f'partitioned ({part})', 'prepare', self.device)
-        loops.run('mkfs.xfs', '-q', part)
+        shell.run('mkfs.xfs', '-q', part)
         target = self.useFixture(fixtures.TempDir()).path
-        loops.run('mount', part, target)
+        shell.run('mount', part, target)
         self.assertRefused('in use', 'prepare', self.device, '--wipe')
-        loops.run('umount', target)
+        shell.run('umount', target)
         self.assertEqual('ok', self.prepared(self.device, '--wipe')['health'])
         self.assertFalse(os.path.exists(part))
 
     def test_mounted_elsewhere(self):
-        loops.run('mkfs.xfs', '-q', self.device)
+        shell.run('mkfs.xfs', '-q', self.device)
         target = self.useFixture(fixtures.TempDir()).path
-        loops.run('mount', self.device, target)
+        shell.run('mount', self.device, target)
         for wipe in ((), ('--wipe',)):
             self.assertRefused('in use', 'prepare', self.device, *wipe)
         self.assertEqual([target], self.loop.mountpoints())
@@ -219,7 +220,7 @@ class DeviceTestCase(DiskTestCase):
         self.assertRefused('in use', 'prepare', self.device, '--wipe')
 
     def test_root_disk(self):
-        source = loops.run('findmnt', '-n', '-o', 'SOURCE', '/')
+        source = shell.run('findmnt', '-n', '-o', 'SOURCE', '/')
         if not os.path.exists(source):
             self.skipTest(f'/ is on {source}, which is no device')
         self.assertRefused('root disk', 'prepare', source, '--wipe')
@@ -239,7 +240,7 @@ class DeviceTestCase(DiskTestCase):
         block.make_filesystem(
             self.device, '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
         )
-        loops.run(
+        shell.run(
             'xfs_db', '-x', '-c', 'sb 0', '-c', 'write inprogress 1',
             self.device,
         )  # fmt: skip
@@ -268,7 +269,7 @@ class DeviceTestCase(DiskTestCase):
             self.assertEqual([disk['uuid']], self.disks(), step)
             self.assertEqual(1, len(self.entries()), step)
             self.forget(disk['uuid'])
-            loops.run('wipefs', '--all', self.device)
+            shell.run('wipefs', '--all', self.device)
 
     def forget(self, uuid):
         """Forget a disk, killed before each step; then for good."""
@@ -314,8 +315,8 @@ class DirectoryTestCase(DiskTestCase):
 
     def mount(self):
         """Mount a filesystem of its own at the directory."""
-        loops.run('mkfs.xfs', '-q', self.device)
-        loops.run('mount', self.device, self.target)
+        shell.run('mkfs.xfs', '-q', self.device)
+        shell.run('mount', self.device, self.target)
 
     def test_life(self):
         self.assertRefused('not a mount point', 'prepare', self.target)
@@ -353,8 +354,8 @@ class DirectoryTestCase(DiskTestCase):
 
     def test_one_filesystem_is_one_disk(self):
         disk = self.prepared(self.device)
-        loops.run('mount', '--bind', disk['path'] + '/vdisks', self.target)
-        self.addCleanup(loops.run, 'umount', self.target)
+        shell.run('mount', '--bind', disk['path'] + '/vdisks', self.target)
+        self.addCleanup(shell.run, 'umount', self.target)
         self.assertRefused(
             f'same filesystem as disk {disk["uuid"]}', 'prepare', self.target
         )
@@ -366,15 +367,15 @@ class DirectoryTestCase(DiskTestCase):
         self.mount()
         disk = self.prepared(self.target)
         other = self.useFixture(loops.LoopDevice())
-        loops.run('mkfs.xfs', '-q', other.device)
+        shell.run('mkfs.xfs', '-q', other.device)
         target = self.useFixture(fixtures.TempDir()).path
-        loops.run('mount', other.device, target)
+        shell.run('mount', other.device, target)
         identity.write(target, identity.Identity(disk['uuid'], 'hdd', 1))
         self.assertRefused('is a copy', 'prepare', target)
 
     def test_filesystem_that_cannot_hold_vdisks(self):
-        loops.run('mount', '-t', 'ramfs', 'none', self.target)
-        self.addCleanup(loops.run, 'umount', self.target)
+        shell.run('mount', '-t', 'ramfs', 'none', self.target)
+        self.addCleanup(shell.run, 'umount', self.target)
         self.assertRefused('give --medium', 'prepare', self.target)
         self.assertRefused(
             'cannot hold vdisks', 'prepare', self.target, '--medium', 'ssd'
@@ -382,7 +383,7 @@ class DirectoryTestCase(DiskTestCase):
 
     def test_disk_that_went_read_only(self):
         disk = self.prepared(self.device)
-        loops.run('mount', '-o', 'remount,ro', disk['path'])
+        shell.run('mount', '-o', 'remount,ro', disk['path'])
         _, output = self.manage('show', disk['uuid'], '--format', 'json')
         self.assertEqual('read-only', json.loads(output)['health'])
         self.assertRaises(
@@ -397,7 +398,7 @@ class DirectoryTestCase(DiskTestCase):
 
     def test_disk_that_fails(self):
         disk = self.prepared(self.device)
-        loops.run('xfs_io', '-x', '-c', 'shutdown', disk['path'])
+        shell.run('xfs_io', '-x', '-c', 'shutdown', disk['path'])
         _, output = self.manage('list', '--format', 'json')
         self.assertEqual('missing', json.loads(output)[0]['health'])
         for change, arguments in (
@@ -407,12 +408,12 @@ class DirectoryTestCase(DiskTestCase):
             self.assertRaises(
                 exception.DiskError, change, disk['path'], *arguments
             )
-        loops.run('umount', disk['path'])
+        shell.run('umount', disk['path'])
         self.assertEqual('ok', self.prepared(self.device)['health'])
 
     def test_disk_that_was_unmounted(self):
         disk = self.prepared(self.device)
-        loops.run('umount', disk['path'])
+        shell.run('umount', disk['path'])
         _, output = self.manage('list', '--format', 'json')
         self.assertEqual('missing', json.loads(output)[0]['health'])
         self.assertEqual('ok', self.prepared(self.device)['health'])

@@ -24,6 +24,7 @@ from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import VDisk
 from tests import loops
+from tests import shell
 from tests.functional.disks import base
 
 MIB = base.MIB
@@ -135,9 +136,9 @@ class SnapshotTestCase(base.VDiskTestCase):
 
     def test_filesystem_without_reflinks(self):
         device = self.useFixture(loops.LoopDevice(1)).device
-        loops.run('mkfs.xfs', '-q', '-m', 'reflink=0', device)
+        shell.run('mkfs.xfs', '-q', '-m', 'reflink=0', device)
         target = self.useFixture(fixtures.TempDir()).path
-        loops.run('mount', device, target)
+        shell.run('mount', device, target)
         self.disk = prepare.prepare(self.root, target).path
         self.create()
         error = self.assertRaises(exception.DiskError, self.snapshot)

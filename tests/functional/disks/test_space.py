@@ -28,6 +28,7 @@ from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
+from tests import shell
 from tests.functional.disks import base
 
 UNIT_MIB = 64
@@ -116,12 +117,12 @@ class SpaceTestCase(base.VDiskTestCase):
     def test_directory_with_files_of_others(self):
         target = self.useFixture(fixtures.TempDir()).path
         device = self.useFixture(loops.LoopDevice(1)).device
-        loops.run('mkfs.xfs', '-q', device)
-        loops.run('mount', device, target)
-        loops.run('fallocate', '--length', '100MiB', target + '/other')
+        shell.run('mkfs.xfs', '-q', device)
+        shell.run('mount', device, target)
+        shell.run('fallocate', '--length', '100MiB', target + '/other')
         self.disk = prepare.prepare(self.root, target).path
         before = self.look().total_gb
-        loops.run('fallocate', '--length', '300MiB', target + '/other')
+        shell.run('fallocate', '--length', '300MiB', target + '/other')
         self.assertIn(before - self.look().total_gb, (3, 4))
         self.check_all_can_be_written()
 
@@ -152,7 +153,7 @@ class SpaceTestCase(base.VDiskTestCase):
     def test_others_that_come_while_nothing_is_shared(self):
         self.add(0)
         before = self.look().total_gb
-        loops.run('fallocate', '--length', str(3 * UNIT), self.disk + '/other')
+        shell.run('fallocate', '--length', str(3 * UNIT), self.disk + '/other')
         self.assertEqual(before - 3, self.look().total_gb)
         for number in range(4):
             reflink.snapshot(

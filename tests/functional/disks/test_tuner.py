@@ -31,6 +31,7 @@ from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.profiles import catalogue
 from tests import loops
+from tests import shell
 
 MINE = """
 name: mine
@@ -116,7 +117,7 @@ class TunerTest(testtools.TestCase):
         """Return a disk with a filesystem on a device."""
         fstab = os.path.join(self.directory, 'fstab')
         path = prepare.prepare(self.root, device, fstab=fstab).path
-        self.addCleanup(loops.insist, 'umount', path)
+        self.addCleanup(shell.run_retry, 'umount', path)
         return discover.inspect(self.root, os.path.basename(path))
 
     def server(self, disk, profile='mine'):
@@ -311,8 +312,8 @@ class TunerTest(testtools.TestCase):
         start = 2048
         for number, size in enumerate(sizes, 1):
             sectors = size << 11
-            loops.run('addpart', device, *map(str, (number, start, sectors)))
-            self.addCleanup(loops.insist, 'delpart', device, str(number))
+            shell.run('addpart', device, *map(str, (number, start, sectors)))
+            self.addCleanup(shell.run_retry, 'delpart', device, str(number))
             start += sectors
 
     def test_the_disk_of_the_root_filesystem(self):

@@ -26,7 +26,7 @@ import fixtures
 from nova_diskplacer.agent import io_loop
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
-from tests import loops
+from tests import shell
 from tests.functional.io_weights import test_writer
 
 # Reads slowly enough to leave something of the machine: 50 MB/s at the most.
@@ -54,7 +54,7 @@ class RoundsTest(test_writer.BFQTestCase):
             self.path,
             fstab=os.path.join(self.directory, 'fstab'),
         ).path
-        self.addCleanup(loops.insist, 'umount', path)
+        self.addCleanup(shell.run_retry, 'umount', path)
         self.uuid = os.path.basename(path)
         self.disks = [discover.inspect(self.root, self.uuid)]
         self.conf = test_writer.configured(

@@ -38,6 +38,7 @@ from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
 from tests import loops
+from tests import shell
 
 UUID = '0d6f6a0c-6a0e-4b5e-9f0f-4f3a5b0f1b7c'
 
@@ -216,7 +217,7 @@ class WeightsTest(BFQTestCase):
         )
         # neither Placement nor the message bus is needed
         for _ in range(2):
-            loops.run('diskplacer-agent', '--config-file', config, '--restore')
+            shell.run('diskplacer-agent', '--config-file', config, '--restore')
             self.assertEqual([], self.in_force(one))
 
     def test_changed_by_something_else(self):

@@ -28,6 +28,7 @@ from nova_diskplacer.monitor import smart
 from nova_diskplacer.monitor import types
 from tests import configured
 from tests import loops
+from tests import shell
 
 NONE = numpy.zeros(1, numpy.int64)
 ROUND = types.Round(
@@ -114,16 +115,16 @@ class HardwareTest(testtools.TestCase):
         """Another device in the place of the first one."""
         loop = self.useFixture(loops.LoopDevice())
         device = device_of(loop.device)
-        loops.run(
+        shell.run(
             'dd', f'if={loop.device}', 'of=/dev/null', 'bs=1M', 'count=64',
             'iflag=direct', 'status=none',
         )  # fmt: skip
         self.look(device)
         self.assertEqual(['disk'], list(self.look(device)))
         with loops.no_others():
-            loops.run('losetup', '--detach', loop.device)
+            shell.run('losetup', '--detach', loop.device)
             self.assertEqual({}, self.look())
-            loops.insist('losetup', loop.device, loop.file)
+            shell.run_retry('losetup', loop.device, loop.file)
         self.assertEqual({}, self.look(device))
         state = self.look(device)['disk']
         # not the 64 MiB before; others may have a look at any device

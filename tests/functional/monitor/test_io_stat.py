@@ -34,6 +34,7 @@ from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import types
 from tests import cgroups as fixtures
 from tests import loops
+from tests import shell
 
 KIB = 1024
 BLOCK = 64 * KIB
@@ -209,7 +210,7 @@ class AccountingTest(testtools.TestCase):
             one.read(device, 6)
             self.assertEqual((6, 0, False), self.update()[one.name, 'c'])
         finally:
-            loops.run('losetup', '--detach', device)
+            shell.run('losetup', '--detach', device)
         self.devices = {
             uuid: self.devices[uuid] for uuid in self.devices if uuid != 'c'
         }

@@ -18,6 +18,7 @@ import time
 
 import testtools
 
+from tests import shell
 from tests.testbed import bed
 from tests.testbed import udev
 
@@ -27,13 +28,6 @@ GIB = 2**30
 MEASURINGS = 10
 SYS = pathlib.Path('/sys')
 CGROUPS = SYS / 'fs/cgroup'
-
-
-def run(*argv, text=None):
-    done = subprocess.run(argv, input=text, capture_output=True, text=True)
-    if done.returncode:
-        raise AssertionError(f'{argv}: {done.stdout}{done.stderr}')
-    return done.stdout
 
 
 def device(index):
@@ -103,7 +97,9 @@ class TestBed(testtools.TestCase):
 
     def test_device_mapper(self):
         name = 'testbed-linear'
-        run('dmsetup', 'create', name, text=f'0 2048 linear {device(3)} 4096')
+        shell.run(
+            'dmsetup', 'create', name, input=f'0 2048 linear {device(3)} 4096'
+        )
         try:
             path = f'/dev/mapper/{name}'
             with open(path, 'r+b', buffering=0) as stream:
@@ -111,13 +107,15 @@ class TestBed(testtools.TestCase):
                 os.fsync(stream.fileno())
         finally:
             udev.settle()
-            run('dmsetup', 'remove', '--retry', name)
+            shell.run('dmsetup', 'remove', '--retry', name)
         with open(device(3), 'rb') as stream:
             stream.seek(4096 * 512)
             self.assertEqual(b'mapped', stream.read(6))
         for target in ('snapshot', 'thin-pool', 'mirror', 'crypt'):
-            run('modprobe', f'dm-{target}')
-            self.assertIn(f'\n{target} ', '\n' + run('dmsetup', 'targets'))
+            shell.run('modprobe', f'dm-{target}')
+            self.assertIn(
+                f'\n{target} ', '\n' + shell.run('dmsetup', 'targets')
+            )
 
     def test_io_cost(self):
         controllers = (CGROUPS / 'cgroup.controllers').read_text().split()
@@ -150,5 +148,5 @@ class TestBed(testtools.TestCase):
             group.rmdir()
 
     def test_environment(self):
-        run('python', '-c', 'import cinder.objects, cinder_vdisk_mapper')
+        shell.run('python', '-c', 'import cinder.objects, cinder_vdisk_mapper')
         self.assertRaises(OSError, open, 'written', 'w')

@@ -24,6 +24,7 @@ import tempfile
 import fixtures
 
 from nova_diskplacer.disks.lvm import blockcopy
+from tests import shell
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -53,7 +54,7 @@ class Recorder(fixtures.Fixture):
             blockcopy.zero(device, 0, self.sectors * _SECTOR)
         self.marks = []
         self.position = _SECTOR
-        base.run('modprobe', 'dm-log-writes')
+        shell.run('modprobe', 'dm-log-writes')
         self._make('recorded', f'log-writes {self.device} {self.log}')
         self.recording = True
         self.addCleanup(self.stop)
@@ -61,14 +62,14 @@ class Recorder(fixtures.Fixture):
     def mark(self, name):
         """Note a moment; the name is one word to the device mapper."""
         name = name.replace(' ', '-')
-        base.run('dmsetup', 'message', 'recorded', '0', 'mark', name)
+        shell.run('dmsetup', 'message', 'recorded', '0', 'mark', name)
         self.marks.append(name)
 
     def stop(self):
         """Take the device away; nobody may have it open."""
         if self.recording:
             udev.settle()
-            base.run('dmsetup', 'remove', '--retry', 'recorded')
+            shell.run('dmsetup', 'remove', '--retry', 'recorded')
             self.recording = False
 
     @contextlib.contextmanager
@@ -86,10 +87,10 @@ class Recorder(fixtures.Fixture):
             yield '/dev/mapper/cut'
         finally:
             udev.settle()
-            base.run('dmsetup', 'remove', '--retry', 'cut')
+            shell.run('dmsetup', 'remove', '--retry', 'cut')
 
     def _make(self, name, table):
-        base.run(
+        shell.run(
             'dmsetup', 'create', name, '--table', f'0 {self.sectors} {table}'
         )
         udev.settle()
@@ -128,9 +129,9 @@ class Recorder(fixtures.Fixture):
 def mounted(device):
     """Have the filesystem on a device mounted; yields where."""
     with tempfile.TemporaryDirectory() as directory:
-        base.run('mount', device, directory)
+        shell.run('mount', device, directory)
         try:
             yield directory
         finally:
             udev.settle()
-            base.run('umount', directory)
+            shell.run('umount', directory)

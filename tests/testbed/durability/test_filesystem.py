@@ -23,6 +23,7 @@ from nova_diskplacer.disks.filesystem import copying
 from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
+from tests import shell
 from tests.testbed.durability import base
 
 MIB = base.MIB
@@ -78,7 +79,7 @@ def look(disk, other):
 class FilesystemTestCase(testtools.TestCase):
     def test_power_fails_after_each_operation(self):
         recorder = self.useFixture(base.Recorder(320))
-        base.base.run('mkfs.xfs', '-q', recorder.path)
+        shell.run('mkfs.xfs', '-q', recorder.path)
         expected = []
         with base.mounted(recorder.path) as top:
             disk, other = (os.path.join(top, name) for name in 'ab')

@@ -41,6 +41,7 @@ from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.host import jobs
 from nova_diskplacer.monitor import metrics
 from tests import configured
+from tests import shell
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -69,8 +70,8 @@ class HangingTestCase(base.LVMTestCase):
         super().setUpClass()
         device, other = cls.spare
         # so that LVM finds what is on it in one place only
-        sectors = int(base.run('blockdev', '--getsz', device)) - _START
-        base.run(
+        sectors = int(shell.run('blockdev', '--getsz', device)) - _START
+        shell.run(
             'dmsetup', 'create', NAME,
             '--table', f'0 {sectors} linear {device} {_START}',
         )  # fmt: skip
@@ -94,7 +95,7 @@ class HangingTestCase(base.LVMTestCase):
     def remove(cls):
         cls.release()
         udev.settle()
-        base.run('dmsetup', 'remove', '--retry', NAME)
+        shell.run('dmsetup', 'remove', '--retry', NAME)
 
     @classmethod
     def release(cls):
@@ -150,8 +151,8 @@ class HangingTestCase(base.LVMTestCase):
         calm = self.change_the_healthy_one('volume-0')
         self.addCleanup(self.reap)
         # whatever fails: nothing that uses the device ends while it hangs
-        self.addCleanup(base.run, 'dmsetup', 'resume', NAME)
-        base.run('dmsetup', 'suspend', '--noflush', '--nolockfs', NAME)
+        self.addCleanup(shell.run, 'dmsetup', 'resume', NAME)
+        shell.run('dmsetup', 'suspend', '--noflush', '--nolockfs', NAME)
         stuck = jobs.Job(lambda: self.create(self.hanging, 'volume-stuck'))
         # at once: nobody has noticed yet
         times = [self.change_the_healthy_one('volume-1')]
@@ -185,7 +186,7 @@ class HangingTestCase(base.LVMTestCase):
         # that disk take the processor
         self.assertLess(max(times[:2]), 2 * calm + looks.HUNG)
 
-        base.run('dmsetup', 'resume', NAME)
+        shell.run('dmsetup', 'resume', NAME)
         self.until(lambda: self.healths() == both, 'both are seen again')
         self.agent_sees(both)
         # it may have been begun, and would have been done by now
@@ -288,5 +289,5 @@ class FilesystemTestCase(HangingTestCase):
     @classmethod
     def release(cls):
         for uuid in os.listdir(cls.root):
-            base.run('umount', os.path.join(cls.root, uuid))
-        base.run('wipefs', '--all', '--force', DEVICE)
+            shell.run('umount', os.path.join(cls.root, uuid))
+        shell.run('wipefs', '--all', '--force', DEVICE)

@@ -12,7 +12,6 @@
 
 """What servers and cgroups do is counted, with cgroup v2."""
 
-import dataclasses
 import os
 import time
 
@@ -21,7 +20,6 @@ import libvirt
 import libvirt_qemu
 import testtools
 
-from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import consumers
@@ -30,6 +28,8 @@ from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import types
 from tests import cgroups as cgroup_fixtures
+from tests import shell
+from tests.fakes import disks as fake_disks
 from tests.testbed import hypervisor
 from tests.testbed import udev
 
@@ -46,22 +46,10 @@ DISK = """
 """
 
 
-def make_disk(index):
+def make_disk(index, **values):
     """Return one of the guest's disks, as if it were prepared."""
-    return discover.Disk(
-        f'disk{index}',
-        f'/disks/disk{index}',
-        os.path.realpath(f'/dev/disk/by-id/virtio-disk{index}'),
-        'hdd',
-        '',
-        None,
-        0,
-        0,
-        0,
-        0,
-        discover.OK,
-        (),
-    )
+    device = os.path.realpath(f'/dev/disk/by-id/virtio-disk{index}')
+    return fake_disks.make_disk(f'disk{index}', device=device, **values)
 
 
 class AccountingTestCase(testtools.TestCase):
@@ -120,10 +108,10 @@ class CgroupsTest(AccountingTestCase):
 
     def test_volumes(self):
         path = '/dev/disk/by-id/virtio-disk3'
-        hypervisor.run('vgcreate', '--yes', 'accounts', path)
-        self.addCleanup(hypervisor.run, 'pvremove', path)
-        self.addCleanup(hypervisor.run, 'vgremove', '--yes', 'accounts')
-        hypervisor.run('lvcreate', '--yes', '-L', '16m', '-n', 'v', 'accounts')
+        shell.run('vgcreate', '--yes', 'accounts', path)
+        self.addCleanup(shell.run, 'pvremove', path)
+        self.addCleanup(shell.run, 'vgremove', '--yes', 'accounts')
+        shell.run('lvcreate', '--yes', '-L', '16m', '-n', 'v', 'accounts')
         self.addCleanup(udev.settle)
         before = self.read()
         self.cgroup.write('/dev/accounts/v', 5)
@@ -163,7 +151,7 @@ class ServersTest(AccountingTestCase):
     def start(self, partition):
         """Start a server; returns its UUID."""
         home = self.useFixture(fixtures.TempDir()).path
-        self.disk = dataclasses.replace(make_disk(3), path=home)
+        self.disk = make_disk(3, path=home)
         self.path = os.path.join(home, 'vdisks', 'volume-1')
         os.mkdir(os.path.dirname(self.path))
         os.symlink('/dev/disk/by-id/virtio-disk3', self.path)

@@ -43,6 +43,7 @@ from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import types
 from tests import configured
+from tests import shell
 from tests.testbed import udev
 
 MB = 10**6
@@ -56,13 +57,6 @@ CONTROL = 4
 MEASURINGS = 10
 LOOKS = 20
 WEIGHTS = {'often': 100, 'seldom': 10}
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise AssertionError(f'{command}: {done.stdout}{done.stderr}')
-    return done.stdout.strip()
 
 
 def device_path(index):
@@ -147,7 +141,7 @@ class MeasureTest(testtools.TestCase):
             self.root, device, medium='hdd', mbps=150, wipe=True,
             fstab=self.fstab, lvm_options=lvm_options,
         )  # fmt: skip
-        self.addCleanup(run, 'wipefs', '--all', '--force', device)
+        self.addCleanup(shell.run, 'wipefs', '--all', '--force', device)
         self.addCleanup(prepare.forget, self.root, disk.uuid, self.fstab)
         return disk
 

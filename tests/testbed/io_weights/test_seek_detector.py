@@ -38,6 +38,7 @@ from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import seek_detector
 from nova_diskplacer.monitor import types
 from tests import configured
+from tests import shell
 from tests import tracefs
 from tests.testbed import udev
 
@@ -52,12 +53,6 @@ FIO = ('fio', '--name=task', '--direct=1', '--thread', '--time_based',
        '--runtime=3600', '--output=/dev/null', '--size=256m')  # fmt: skip
 RANDOM = ('--rw=randread', '--bs=4k', '--ioengine=libaio', '--iodepth=16')
 STREAM = ('--bs=64k', '--ioengine=psync')
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, f'{command}: {done.stdout}{done.stderr}'
-    return done.stdout.strip()
 
 
 def write(path, text):
@@ -154,7 +149,7 @@ class SeekersTest(testtools.TestCase):
         return used == self.consumers.keys()
 
     def wipe(self):
-        run('wipefs', '--all', f'/dev/{device(3).name}')
+        shell.run('wipefs', '--all', f'/dev/{device(3).name}')
 
     def inspect(self, disk, round_):
         found = self.inspector.inspect([disk], self.consumers.values(), round_)
@@ -224,10 +219,10 @@ class SeekersTest(testtools.TestCase):
         """Also what the kernel writes out later is that of the server."""
         self.patch(seek_detector, '_CONFIRMED', 2.0)
         disk = device(3)
-        run('vgcreate', 'group', f'/dev/{disk.name}')
-        self.addCleanup(run, 'vgremove', '--force', 'group')
+        shell.run('vgcreate', 'group', f'/dev/{disk.name}')
+        self.addCleanup(shell.run, 'vgremove', '--force', 'group')
         for name in ('random', 'cached'):
-            run('lvcreate', '-y', '-L', '1g', '-n', name, 'group')
+            shell.run('lvcreate', '-y', '-L', '1g', '-n', name, 'group')
         self.addCleanup(udev.settle)
         tops = device_stack.submission_devices(disk)
         self.assertEqual({True}, set(tops.values()))
@@ -246,7 +241,7 @@ class SeekersTest(testtools.TestCase):
     def test_partition_unplugged_and_plugged_in(self):
         self.patch(seek_detector, '_CONFIRMED', 2.0)
         disk = device(3)
-        run(
+        shell.run(
             'sh', '-c',
             f'echo 2048,1G,L | sfdisk --label gpt /dev/{disk.name}',
         )  # fmt: skip

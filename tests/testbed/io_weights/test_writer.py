@@ -32,6 +32,7 @@ from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import consumers
 from tests import configured
+from tests import shell
 from tests.testbed import hypervisor
 
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
@@ -55,7 +56,7 @@ class WeightsTestCase(testtools.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        hypervisor.run('modprobe', 'bfq')
+        shell.run('modprobe', 'bfq')
         cls.hierarchy = cgroups.hierarchy()
         cls.disks = {f'disk{index}': cls.device(index) for index in (2, 3)}
         cls.start_libvirt(cls)
@@ -225,11 +226,11 @@ class WeightsTest(WeightsTestCase):
 
     def test_why_not_by_libvirt(self):
         """What it would keep keeps a server from being started."""
-        hypervisor.run('modprobe', 'loop')
+        shell.run('modprobe', 'loop')
         path = os.path.join(self.state, 'file')
         pathlib.Path(path).write_bytes(bytes(1 << 20))
-        hypervisor.run('losetup', '/dev/loop7', path)
-        self.addCleanup(hypervisor.run, 'losetup', '-d', '/dev/loop7')
+        shell.run('losetup', '/dev/loop7', path)
+        self.addCleanup(shell.run, 'losetup', '-d', '/dev/loop7')
         # io.cost never was enabled on it
         domain = self.define('three', TUNING.format(path='/dev/loop7'))
         error = self.assertRaises(

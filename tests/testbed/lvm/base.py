@@ -30,6 +30,7 @@ from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import steps
 from nova_diskplacer.disks.lvm import volumes
+from tests import shell
 from tests.testbed import udev
 
 MIB = 1 << 20
@@ -39,18 +40,10 @@ GIB = 1 << 30
 PART = GIB
 
 
-def run(*command):
-    """Run a command; a failure shows what it printed."""
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise AssertionError(f'{command}: {done.stdout}{done.stderr}')
-    return done.stdout.strip()
-
-
 def spare_devices():
     """Return the disks that nothing is mounted from, large ones first."""
     columns = 'PATH,TYPE,MOUNTPOINTS,SIZE'
-    listed = run('lsblk', '--json', '--bytes', '--output', columns)
+    listed = shell.run('lsblk', '--json', '--bytes', '--output', columns)
     spare = [
         one
         for one in json.loads(listed)['blockdevices']
@@ -71,14 +64,14 @@ def erase(device):
     udev.settle()
     # not what lsblk tells: udev misses what is closed while it looks at what
     # was closed before, and goes on to have what it found then
-    found = run('wipefs', '--noheadings', '--output', 'TYPE', device)
+    found = shell.run('wipefs', '--noheadings', '--output', 'TYPE', device)
     if 'LVM2_member' in found.split():
-        group = run('pvs', '--noheadings', '-o', 'vg_name', device)
+        group = shell.run('pvs', '--noheadings', '-o', 'vg_name', device)
         if group:
             subprocess.run(['vgimport', group], capture_output=True)
-            run('vgchange', '--activate', 'n', group)
-            run('vgremove', '--force', '--force', '--yes', group)
-    run('wipefs', '--all', '--force', device)
+            shell.run('vgchange', '--activate', 'n', group)
+            shell.run('vgremove', '--force', '--force', '--yes', group)
+    shell.run('wipefs', '--all', '--force', device)
 
 
 class LVMTestCase(testtools.TestCase):
@@ -160,12 +153,12 @@ def pattern(seed, size=MIB):
 def places(uuid, vdisk):
     """Return where on the disk a volume lies, as (start, size) in bytes."""
     path = f'{groups.group_name(uuid)}/{groups.volume_name(vdisk)}'
-    listed = run(
+    listed = shell.run(
         'lvs', '--segments', '--reportformat', 'json', '--units', 'b',
         '--nosuffix', '-o', 'devices,seg_size', path,
     )  # fmt: skip
     start = int(
-        run('pvs', '--noheadings', '--units', 'b', '--nosuffix',
+        shell.run('pvs', '--noheadings', '--units', 'b', '--nosuffix',
             '-o', 'pe_start', groups.require(uuid).devices[0])
     )  # fmt: skip
     extent = 4 * MIB
@@ -178,7 +171,7 @@ def places(uuid, vdisk):
 
 def is_zero(path, places):
     """Tell whether ranges of a device hold nothing but zeros."""
-    run('blockdev', '--flushbufs', path)
+    shell.run('blockdev', '--flushbufs', path)
     with open(path, 'rb', buffering=0) as stream:
         for start, size in places:
             for offset in range(start, start + size, 4 * MIB):

@@ -20,6 +20,7 @@ from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import steps
 from nova_diskplacer.disks.lvm import volumes
+from tests import shell
 from tests.testbed.lvm import base
 
 MIB = base.MIB
@@ -155,8 +156,8 @@ class BackendTestCase(base.LVMTestCase):
         for uuid in (self.thick, self.thin):
             volumes.create(uuid, 'volume-q', 'q', 'server', SIZE)
             path = groups.device_path(uuid, 'volume-q')
-            base.run('chown', '64055:64055', path)
-            base.run('chmod', '600', path)
+            shell.run('chown', '64055:64055', path)
+            shell.run('chmod', '600', path)
             self.addCleanup(base.purge, uuid)
         done = subprocess.run(
             [sys.executable, '-W', 'ignore', '-c', SCRIPT, self.root,

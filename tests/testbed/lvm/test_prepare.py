@@ -32,6 +32,7 @@ from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import groups as lvm_groups
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import volumes
+from tests import shell
 from tests.testbed.lvm import base
 
 GIB = base.GIB
@@ -94,7 +95,7 @@ class PrepareTestCase(base.LVMTestCase):
             ('ok', self.device, 90),
             (disk['health'], disk['device'], disk['mbps']),
         )
-        size = int(base.run('blockdev', '--getsize64', self.device))
+        size = int(shell.run('blockdev', '--getsize64', self.device))
         self.assertEqual((size - (66 << 20)) // GIB, disk['total_gb'])
         self.assertIn(uuid, self.manage('list')[1])
         disk = self.lvm('--no-zero', '--medium', 'ssd')
@@ -145,7 +146,7 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertTrue(group.thin)
         pool = f'{group.name}/{lvm_groups.POOL}'
         self.assertEqual(
-            'zero', base.run('lvs', '--noheadings', '-o', 'zero', pool)
+            'zero', shell.run('lvs', '--noheadings', '-o', 'zero', pool)
         )
         self.assertEqual(disk['uuid'], self.lvm('--thin')['uuid'])
         self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
@@ -154,7 +155,7 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertTrue(lvm_groups.find(disk['uuid']).thin)
 
     def test_signature(self):
-        base.run('mkfs.ext4', '-q', self.device)
+        shell.run('mkfs.ext4', '-q', self.device)
         lvm_ = ('--backend', 'lvm', '--no-zero')
         self.assertRefused('signature', 'prepare', self.device, *lvm_)
         self.assertEqual('ok', self.lvm('--wipe', '--no-zero')['health'])
@@ -162,7 +163,7 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertEqual(0, self.manage('forget', uuid)[0])
         # a volume group of somebody else
         base.erase(self.device)
-        base.run('vgcreate', 'other', self.device)
+        shell.run('vgcreate', 'other', self.device)
         self.assertRefused('signature', 'prepare', self.device, *lvm_)
         # and one of the project's other kind
         base.erase(self.device)
@@ -187,7 +188,7 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertGreater(self.kill(forget), 1)
         self.reset()
         # a physical volume without a group, which a killed vgcreate leaves
-        base.run('pvcreate', self.device)
+        shell.run('pvcreate', self.device)
         once()
 
     def prepare_once(self, options):
@@ -260,18 +261,18 @@ class HealthTestCase(base.LVMTestCase):
             return discover.inspect(self.root, disk.uuid).health
 
         self.assertEqual('ok', health())
-        base.run('blockdev', '--setro', device)
-        self.addCleanup(base.run, 'blockdev', '--setrw', device)
+        shell.run('blockdev', '--setro', device)
+        self.addCleanup(shell.run, 'blockdev', '--setrw', device)
         self.assertEqual('read-only', health())
-        base.run('blockdev', '--setrw', device)
-        base.run(
+        shell.run('blockdev', '--setrw', device)
+        shell.run(
             'vgchange', '--activate', 'n', lvm_groups.group_name(disk.uuid)
         )
-        base.run('vgexport', lvm_groups.group_name(disk.uuid))
+        shell.run('vgexport', lvm_groups.group_name(disk.uuid))
         self.assertEqual('missing', health())
-        base.run('vgimport', lvm_groups.group_name(disk.uuid))
+        shell.run('vgimport', lvm_groups.group_name(disk.uuid))
         self.assertEqual('ok', health())
-        base.run('vgrename', lvm_groups.group_name(disk.uuid), 'elsewhere')
+        shell.run('vgrename', lvm_groups.group_name(disk.uuid), 'elsewhere')
         self.assertEqual('missing', health())
 
     def test_asks_lvm_when_something_has_changed(self):
@@ -287,7 +288,7 @@ class HealthTestCase(base.LVMTestCase):
                 groups.get(name)
             known = asked.call_count
             self.assertLess(known, 3)
-            base.run('lvcreate', '--yes', '-L', '64m', '-n', 'x', name)
+            shell.run('lvcreate', '--yes', '-L', '64m', '-n', 'x', name)
             self.assertEqual(
                 ['x'], [one.name for one in groups.get(name).volumes]
             )

@@ -25,6 +25,7 @@ from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
+from tests import shell
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -83,13 +84,13 @@ class QueueTest(base.LVMTestCase):
     def test_a_logical_volume_that_is_not_alone(self):
         device = self.spare[1]
         base.erase(device)
-        base.run('vgcreate', GROUP, device)
-        base.run('lvcreate', '-n', 'one', '-L', '100M', GROUP)
+        shell.run('vgcreate', GROUP, device)
+        shell.run('lvcreate', '-n', 'one', '-L', '100M', GROUP)
         one = kernel_name(f'/dev/{GROUP}/one')
         self.assertEqual(
             kernel_name(device), block_queue.exclusive_device(f'/dev/{one}')
         )
-        base.run('lvcreate', '-n', 'two', '-L', '100M', GROUP)
+        shell.run('lvcreate', '-n', 'two', '-L', '100M', GROUP)
         two = kernel_name(f'/dev/{GROUP}/two')
         error = self.assertRaises(
             exception.DiskError, block_queue.exclusive_device, f'/dev/{one}'
@@ -99,10 +100,10 @@ class QueueTest(base.LVMTestCase):
     def test_several_devices(self):
         for device in self.spare:
             base.erase(device)
-        base.run('vgcreate', GROUP, *self.spare)
-        self.addCleanup(base.run, 'vgremove', '--force', '--yes', GROUP)
+        shell.run('vgcreate', GROUP, *self.spare)
+        self.addCleanup(shell.run, 'vgremove', '--force', '--yes', GROUP)
         self.addCleanup(udev.settle)
-        base.run('lvcreate', '-n', 'one', '-i', '2', '-L', '100M', GROUP)
+        shell.run('lvcreate', '-n', 'one', '-i', '2', '-L', '100M', GROUP)
         one = kernel_name(f'/dev/{GROUP}/one')
         error = self.assertRaises(
             exception.DiskError, block_queue.exclusive_device, f'/dev/{one}'
@@ -115,12 +116,12 @@ class QueueTest(base.LVMTestCase):
         key = os.path.join(self.useFixture(fixtures.TempDir()).path, 'key')
         with open(key, 'wb') as stream:
             stream.write(bytes(32))
-        base.run(
+        shell.run(
             'cryptsetup', 'open', '--type', 'plain', '--cipher',
             'aes-xts-plain64', '--key-size', '256', '--key-file', key,
             device, GROUP,
         )  # fmt: skip
-        self.addCleanup(base.run, 'cryptsetup', 'close', GROUP)
+        self.addCleanup(shell.run, 'cryptsetup', 'close', GROUP)
         mapped = kernel_name(f'/dev/mapper/{GROUP}')
         self.assertEqual(
             kernel_name(device), block_queue.exclusive_device(f'/dev/{mapped}')

@@ -22,6 +22,7 @@ from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.vdisk import VDisk
+from tests import shell
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -426,7 +427,7 @@ class ThinVolumesTestCase(VolumesTestCase):
         copies.clone(uuid, 'snapshot-1', 'volume-2', '2', size)
         self.fill(path, size, 'after')
         self.fill(self.path('volume-2', uuid), size, 'clone')
-        data, metadata, health = base.run(
+        data, metadata, health = shell.run(
             'lvs', '--noheadings', '-o',
             'data_percent,metadata_percent,lv_health_status',
             '--separator', '|', f'{group.name}/{groups.POOL}',

@@ -34,6 +34,7 @@ from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.placement import client as placement_client
+from tests import shell
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
@@ -58,7 +59,7 @@ class ExportTestCase(testtools.TestCase):
             one.set_client_mode(False)
             self.addCleanup(one.set_client_mode, True)
         self._start(self._target_listens, 'tgtd', '-f')
-        base.run('modprobe', 'iscsi_tcp')
+        shell.run('modprobe', 'iscsi_tcp')
         name = pathlib.Path('/etc/iscsi/initiatorname.iscsi')
         name.write_text('InitiatorName=iqn.2016-04.test:source\n')
         self._start(self._initiator_listens, 'iscsid', '-f')
@@ -154,7 +155,7 @@ class ExportTestCase(testtools.TestCase):
         return disk.uuid
 
     def _targets(self):
-        return base.run('tgt-admin', '--show').count('Target ')
+        return shell.run('tgt-admin', '--show').count('Target ')
 
     def test_copied_over_iscsi(self):
         name = f'volume-{self.volume.id}'
@@ -180,7 +181,7 @@ class ExportTestCase(testtools.TestCase):
             content = os.urandom(MIB)
             base.write(device['path'], content, 512 * MIB)
             # the whole vdisk is there, and no more
-            size = base.run('blockdev', '--getsize64', device['path'])
+            size = shell.run('blockdev', '--getsize64', device['path'])
             self.assertEqual(1 << 30, int(size))
         finally:
             initiator.disconnect_volume(connection['data'], device)

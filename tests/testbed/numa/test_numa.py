@@ -35,6 +35,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.host import libvirt_servers
+from tests import shell
 from tests.testbed import hypervisor
 from tests.testbed import numa
 from tests.testbed import udev
@@ -150,12 +151,10 @@ class NUMATest(testtools.TestCase):
         name = f'volume-{uuid.uuid4()}'
         if index % 2:
             group = f'diskplacer-{cls.uuids[index]}'
-            hypervisor.run(
+            shell.run(
                 'lvcreate', '--zero', 'n', '-L', '16m', '-n', name, group
             )
-            cls.addClassCleanup(
-                hypervisor.run, 'lvremove', '-f', f'{group}/{name}'
-            )
+            cls.addClassCleanup(shell.run, 'lvremove', '-f', f'{group}/{name}')
             cls.addClassCleanup(udev.settle)
             return f'/dev/{group}/{name}'
         path = f'{cls.root}/{cls.uuids[index]}/vdisks/{name}'

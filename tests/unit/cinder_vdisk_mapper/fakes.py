@@ -20,7 +20,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
-from tests.unit.nova_diskplacer.disks import fakes
+from tests.fakes import disks as fake_disks
 
 PROJECT = 'project'
 
@@ -48,7 +48,7 @@ class Backend(base.Backend):
 
     def disk(self, uuid):
         if uuid not in self.known:
-            return fakes.disk(uuid, 0, health='missing')
+            return fake_disks.make_disk(uuid, 0, health='missing')
         return self.known[uuid]
 
     def _run(self, operation, *arguments):

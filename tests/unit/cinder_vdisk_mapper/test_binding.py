@@ -34,8 +34,8 @@ from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
+from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
-from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
 
 def server(uuid='server', **request):
@@ -70,7 +70,7 @@ class BindingTestCase(testtools.TestCase):
         conf = self.useFixture(config_fixture.Config(lockutils.CONF))
         path = self.useFixture(fixtures.TempDir()).path
         conf.config(lock_path=path, group='oslo_concurrency')
-        self.setup(*(disk_fakes.disk(uuid) for uuid in 'abc'))
+        self.setup(*(fake_disks.make_disk(uuid) for uuid in 'abc'))
 
     def setup(self, *disks, media='any'):
         """Have a binder on these disks."""
@@ -180,7 +180,8 @@ class BindTestCase(BindingTestCase):
     def test_claim_on_a_disk_that_is_away(self):
         self.placement.claim('server', {'a': 10})
         self.setup(
-            disk_fakes.disk('a', health='missing'), disk_fakes.disk('b')
+            fake_disks.make_disk('a', health='missing'),
+            fake_disks.make_disk('b'),
         )
         self.placement.claim('server', {'a': 10})
         self.assertRefused(
@@ -203,9 +204,9 @@ class BindTestCase(BindingTestCase):
 
     def test_media(self):
         self.setup(
-            disk_fakes.disk('a', medium='ssd'),
-            disk_fakes.disk('b', health='read-only'),
-            disk_fakes.disk('c'),
+            fake_disks.make_disk('a', medium='ssd'),
+            fake_disks.make_disk('b', health='read-only'),
+            fake_disks.make_disk('c'),
             media='hdd',
         )
         self.assertEqual('c', self.binder.bind(wanted('1')))
@@ -266,14 +267,14 @@ class BindTestCase(BindingTestCase):
 
     def late(self, uuid, **fields):
         return dataclasses.replace(
-            disk_fakes.disk(uuid), **{'late': True, **fields}
+            fake_disks.make_disk(uuid), **{'late': True, **fields}
         )
 
     def test_what_does_not_answer_is_not_chosen(self):
         self.setup(
             self.late('a'),
             self.late('b', late=False, health='hung'),
-            disk_fakes.disk('c'),
+            fake_disks.make_disk('c'),
         )
         self.assertEqual('c', self.binder.bind(wanted()))
 
@@ -282,7 +283,7 @@ class BindTestCase(BindingTestCase):
             self.late('b'),
             self.late('b', late=False, health='hung'),
         ):
-            self.setup(disk_fakes.disk('a'), disk_fakes.disk('b'))
+            self.setup(fake_disks.make_disk('a'), fake_disks.make_disk('b'))
             self.placement.claim('server', {'b': 10})
             with mock.patch.object(
                 self.backend,
@@ -380,8 +381,8 @@ class RaceTestCase(BindingTestCase):
 class LocksTestCase(BindingTestCase):
     def test_volumes_for_nobody_do_not_wait_for_each_other(self):
         disks = (
-            disk_fakes.disk('a', medium='hdd'),
-            disk_fakes.disk('b', medium='ssd'),
+            fake_disks.make_disk('a', medium='hdd'),
+            fake_disks.make_disk('b', medium='ssd'),
         )
         self.setup(*disks)
         create, both = self.backend.create, threading.Barrier(2, timeout=200)
@@ -426,7 +427,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         self.conf = config_fixture.Config(lockutils.CONF)
         self.conf.setUp()
         self.conf.config(lock_path=self.locks.path, group='oslo_concurrency')
-        disks = [disk_fakes.disk(uuid, self.TOTAL) for uuid in self.DISKS]
+        disks = [fake_disks.make_disk(uuid, self.TOTAL) for uuid in self.DISKS]
         self.backend = fakes.Backend(*disks)
         self.placement = fakes.Placement(*disks)
         self.binder = binding.Binder(self.backend, self.placement, 'any')

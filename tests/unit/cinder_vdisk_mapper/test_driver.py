@@ -30,8 +30,8 @@ from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import internals
 from nova_diskplacer.exception import DiskError
 from nova_diskplacer.placement import client as placement_client
+from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
-from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
 objects.register_all()
 
@@ -80,9 +80,9 @@ class DriverTestCase(testtools.TestCase):
         self.conf.config(lock_path=path, group='oslo_concurrency')
         self.conf.config(host='conf-host')
         self.disks = [
-            disk_fakes.disk('a', 100),
-            disk_fakes.disk('b', 50, 'ssd'),
-            disk_fakes.disk('c', 200, health='missing'),
+            fake_disks.make_disk('a', 100),
+            fake_disks.make_disk('b', 50, 'ssd'),
+            fake_disks.make_disk('c', 200, health='missing'),
         ]
         self.driver = driver.VDiskMapperDriver(
             host='node@vdisk#vdisk',
@@ -334,9 +334,9 @@ class VolumeTestCase(DriverTestCase):
 
     def test_delete_beside_a_disk_that_hangs(self):
         # as the last look has seen it
-        held = [disk_fakes.vdisk('held', None, 10)]
+        held = [fake_disks.make_vdisk('held', None, 10)]
         known = self.driver.backend.known
-        known['b'] = disk_fakes.disk('b', health='hung', held=held)
+        known['b'] = fake_disks.make_disk('b', health='hung', held=held)
         delete = self.driver.backend.delete
 
         def refuse(disk, name):

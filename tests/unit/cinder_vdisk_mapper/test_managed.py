@@ -20,10 +20,10 @@ from cinder.volume import volume_types
 
 from cinder_vdisk_mapper import records
 from nova_diskplacer.disks.vdisk import VDisk
+from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import test_driver
-from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
-GIB = disk_fakes.GIB
+GIB = fake_disks.GIB
 
 
 def snapshot(**fields):

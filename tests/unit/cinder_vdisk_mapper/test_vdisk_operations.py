@@ -17,9 +17,9 @@ import dataclasses
 from cinder_vdisk_mapper import binding
 from nova_diskplacer import exception
 from nova_diskplacer.placement import client as placement_client
+from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_binding
-from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
 wanted = test_binding.wanted
 
@@ -109,7 +109,7 @@ class SnapshotTestCase(UpkeepTestCase):
         self.assertEqual(10, self.reserved()['a'])
 
     def test_counts_though_the_volume_is_claimed(self):
-        self.setup(disk_fakes.disk('a'))
+        self.setup(fake_disks.make_disk('a'))
         self.placement.claim('server', {'a': 10})
         who = test_binding.server(vdisks=1, vdisk_gb=10)
         self.binder.bind(wanted('1', 10, who))

@@ -30,8 +30,8 @@ from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
+from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
-from tests.unit.nova_diskplacer.disks import fakes as disk_fakes
 
 SERVER = str(uuid.UUID(int=1000000))
 
@@ -114,7 +114,7 @@ class AuditorTestCase(testtools.TestCase):
     def host(self, records, held):
         """Return the host with these records and vdisks, by disk."""
         disks = [
-            disk_fakes.disk(name, 10000, held=held.get(name, ()))
+            fake_disks.make_disk(name, 10000, held=held.get(name, ()))
             for name in ('d1', 'd2')
         ]
         backend = fakes.Backend(*disks)

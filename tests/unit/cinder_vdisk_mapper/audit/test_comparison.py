@@ -25,7 +25,7 @@ from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
-from tests.unit.nova_diskplacer.disks import fakes
+from tests.fakes import disks as fake_disks
 
 ID, OTHER = (str(uuid.UUID(int=number)) for number in (1, 2))
 SERVER = str(uuid.UUID(int=100))
@@ -98,7 +98,7 @@ def state(records=(), disks=None, offers=None, **fields):
     found = tuple(
         held
         if isinstance(held, discover.Disk)
-        else fakes.disk(name, held=held)
+        else fake_disks.make_disk(name, held=held)
         for name, held in disks.items()
     )
     return comparison.State(
@@ -149,7 +149,9 @@ class CompareTestCase(AuditTestCase):
             )
 
     def test_orphan_on_read_only_disk(self):
-        disk = fakes.disk('d1', health=discover.READ_ONLY, held=[vdisk()])
+        disk = fake_disks.make_disk(
+            'd1', health=discover.READ_ONLY, held=[vdisk()]
+        )
         figures = inventory.withdrawn(offer(disk).inventories, {})
         self.assertFound(
             [('orphan', 'd1', '')],
@@ -288,8 +290,8 @@ class CompareTestCase(AuditTestCase):
         self.assertFound([], comparison.State((), (away,), {}))
 
     def test_wrong_figures(self):
-        full = fakes.disk('d1', held=[vdisk(server=SERVER)])
-        empty = fakes.disk('d1')
+        full = fake_disks.make_disk('d1', held=[vdisk(server=SERVER)])
+        empty = fake_disks.make_disk('d1')
         self.assertFound(
             [('wrong-figures', 'd1', comparison.PUBLISH)],
             state([volume()], {'d1': full}, {'d1': offer(empty)}),
@@ -305,19 +307,19 @@ class CompareTestCase(AuditTestCase):
             state(
                 [],
                 {'d1': discover.missing('d1', '/disks/d1')},
-                {'d1': offer(fakes.disk('d1'))},
+                {'d1': offer(fake_disks.make_disk('d1'))},
             ),
         )
 
     def test_oversold(self):
-        disk = fakes.disk('d1', total_gb=3, held=[vdisk()])
+        disk = fake_disks.make_disk('d1', total_gb=3, held=[vdisk()])
         self.assertFound(
             [('oversold', 'd1', '')],
             state([volume()], {'d1': disk}, {'d1': offer(disk, {SERVER: 2})}),
         )
 
     def test_claim_without_server(self):
-        disk = fakes.disk('d1')
+        disk = fake_disks.make_disk('d1')
         found = self.assertFound(
             [('claim-without-server', 'd1', '')],
             state(
@@ -367,7 +369,7 @@ class ServersTestCase(AuditTestCase):
         request = dataclasses.replace(REQUEST, **request)
         disks = {
             name: dataclasses.replace(
-                fakes.disk(
+                fake_disks.make_disk(
                     name,
                     total_gb,
                     held=[vdisk(id_, server=SERVER) for id_ in ids],
@@ -527,7 +529,7 @@ held = st.lists(
 def states(draw):
     """Return anything that can be, whatever led there."""
     disks = tuple(
-        fakes.disk(
+        fake_disks.make_disk(
             name,
             20,
             health=draw(st.sampled_from((discover.OK, discover.READ_ONLY))),

@@ -10,10 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-import dataclasses
 import os
 import pathlib
-import types
 
 import fixtures
 from oslo_config import cfg
@@ -22,8 +20,9 @@ from oslotest import base
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer.agent import numa_affinity
-from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cpus
+from tests.fakes import disks as fake_disks
+from tests.fakes import libvirt as fake_libvirt
 from tests.unit.nova_diskplacer.agent import guests
 
 HOST = cpus.Host(
@@ -32,55 +31,13 @@ HOST = cpus.Host(
 OTHER = '7a2b1c36-8b8e-4f7e-8d54-0a1a4c3d2e11'
 
 
-class Error(Exception):
-    def __init__(self, code):
-        super().__init__(f'error {code}')
-        self._code = code
-
-    def get_error_code(self):
-        return self._code
-
-
-class FakeLibvirt(types.SimpleNamespace):
-    """A libvirt with guests; ``uris`` are those that it was opened by."""
-
-    VIR_DOMAIN_AFFECT_LIVE = 1
-    VIR_DOMAIN_METADATA_ELEMENT = 2
-    VIR_ERR_NO_DOMAIN = 42
-    libvirtError = Error
-
-    def __init__(self, *running):
-        self.running = list(running)
-        self.uris = []
-        self.closed = 0
-
-    def open(self, uri):
-        self.uris.append(uri)
-        return self
-
-    def close(self):
-        self.closed += 1
-
-    def lookupByUUIDString(self, uuid):  # noqa: N802
-        return self._find(lambda guest: guest.uuid == uuid)
-
-    def lookupByID(self, run):  # noqa: N802
-        return self._find(lambda guest: guest.run == run)
-
-    def _find(self, wanted):
-        for guest in self.running:
-            if wanted(guest):
-                return guest
-        raise Error(self.VIR_ERR_NO_DOMAIN)
-
-
 class AffinityTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.root = self.useFixture(fixtures.TempDir()).path
         self.guest = self.make_guest()
-        self.libvirt = FakeLibvirt(self.guest)
+        self.libvirt = fake_libvirt.FakeLibvirt(self.guest)
         for name, value in (
             ('libvirt_connection.import_libvirt', lambda: self.libvirt),
             ('cpus.read', lambda: HOST),
@@ -107,10 +64,8 @@ class AffinityTest(base.BaseTestCase):
         return f'{self.root}/{node}'
 
     def make_disk(self, node):
-        return dataclasses.replace(
-            discover.missing(f'disk-{node}', self.path(node)),
-            numa_node=node,
-            health=discover.OK,
+        return fake_disks.make_disk(
+            f'disk-{node}', path=self.path(node), numa_node=node
         )
 
     def configure(self, shared):
@@ -207,7 +162,7 @@ class AffinityTest(base.BaseTestCase):
     def test_ends_meanwhile(self):
         def end(*args):
             self.libvirt.running.remove(self.guest)
-            raise Error(55)
+            raise fake_libvirt.Error(55)
 
         self.guest.pinEmulator = end
         self.keep()
@@ -215,7 +170,7 @@ class AffinityTest(base.BaseTestCase):
 
     def test_one_that_is_refused(self):
         def refuse(*args):
-            raise Error(55)
+            raise fake_libvirt.Error(55)
 
         self.guest.pinEmulator = refuse
         other = self.make_guest(uuid=OTHER)
@@ -229,7 +184,7 @@ class AffinityTest(base.BaseTestCase):
 
     def test_libvirt_does_not_answer(self):
         def refuse(uri):
-            raise Error(38)
+            raise fake_libvirt.Error(38)
 
         self.libvirt.open = refuse
         error = self.assertRaises(exception.HypervisorError, self.keep)

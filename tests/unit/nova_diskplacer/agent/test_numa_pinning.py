@@ -24,6 +24,7 @@ from nova_diskplacer.agent import numa_pinning
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cpus
 from nova_diskplacer.host import libvirt_servers
+from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.agent import guests
 
 HOST = cpus.Host(
@@ -38,11 +39,7 @@ OWNED = (
 
 
 def make_disk(node, health=discover.OK):
-    return dataclasses.replace(
-        discover.missing(str(node), f'/disks/{node}'),
-        numa_node=node,
-        health=health,
-    )
+    return fake_disks.make_disk(str(node), health=health, numa_node=node)
 
 
 def decide(guest, *nodes, asking=True, host=HOST, config=ALL):

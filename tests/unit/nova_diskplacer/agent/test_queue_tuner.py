@@ -31,6 +31,7 @@ from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.profiles import catalogue
+from tests.fakes import disks as fake_disks
 
 UUID = '0a4c7a40-4cb2-4a5c-8f3e-6a4bd2b5d3f1'
 OTHER = '1b5d8b51-5dc3-4b6d-9f4f-7b5ce3c6e402'
@@ -124,22 +125,8 @@ class Kernel:
         values[setting] = value
 
 
-def make_disk(uuid=UUID, device='/dev/sda', **values):
-    fields = {
-        'uuid': uuid,
-        'path': f'/disks/{uuid}',
-        'device': device,
-        'medium': 'hdd',
-        'model': '',
-        'numa_node': None,
-        'size_bytes': 0,
-        'free_bytes': 0,
-        'total_gb': 0,
-        'mbps': 0,
-        'health': discover.OK,
-        'vdisks': (),
-    }
-    return discover.Disk(**fields | values)
+def make_disk(uuid=UUID, device='/dev/sda'):
+    return fake_disks.make_disk(uuid, device=device)
 
 
 def make_server(profile, uuid=UUID, running=True):

@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-import dataclasses
 import os
 
 import fixtures
@@ -22,32 +21,15 @@ from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import inventory
+from tests.fakes import disks as fake_disks
 
 FIGURES = inventory.Figures(100, 10, 20, 150, 30)
 
 
-def make_disk(uuid, **values):
-    disk = discover.Disk(
-        uuid=uuid,
-        path=f'/disks/{uuid}',
-        device='sdb',
-        medium='hdd',
-        model='simulated',
-        numa_node=0,
-        size_bytes=101 << 30,
-        free_bytes=99 << 30,
-        total_gb=100,
-        mbps=150,
-        health=discover.OK,
-        vdisks=(),
-    )
-    return dataclasses.replace(disk, **values)
-
-
 class AsSeenTest(base.BaseTestCase):
     def test_figures_stay_and_disks_are_as_they_are(self):
-        before = make_disk('a')
-        now = make_disk(
+        before = fake_disks.make_disk('a')
+        now = fake_disks.make_disk(
             'a',
             health=discover.READ_ONLY,
             vdisks=(VDisk('volume-1', '1', None, 1 << 30),),
@@ -58,12 +40,12 @@ class AsSeenTest(base.BaseTestCase):
         )
 
     def test_a_disk_that_placement_does_not_know_is_left_out(self):
-        a, b = make_disk('a'), make_disk('b')
+        a, b = fake_disks.make_disk('a'), fake_disks.make_disk('b')
         seen = service.as_seen([agent_inventory.Offer(a, FIGURES)], [a, b])
         self.assertEqual([a], [offer.disk for offer in seen])
 
     def test_a_disk_that_is_gone_is_left_out(self):
-        a, b = make_disk('a'), make_disk('b')
+        a, b = fake_disks.make_disk('a'), fake_disks.make_disk('b')
         offers = [
             agent_inventory.Offer(a, FIGURES),
             agent_inventory.Offer(b, FIGURES),
@@ -72,9 +54,10 @@ class AsSeenTest(base.BaseTestCase):
         self.assertEqual([b], [offer.disk for offer in seen])
 
     def test_a_foreign_disk_stays_foreign(self):
-        foreign = make_disk('a', health=agent_inventory.FOREIGN)
+        foreign = fake_disks.make_disk('a', health=agent_inventory.FOREIGN)
         seen = service.as_seen(
-            [agent_inventory.Offer(foreign, FIGURES)], [make_disk('a')]
+            [agent_inventory.Offer(foreign, FIGURES)],
+            [fake_disks.make_disk('a')],
         )
         self.assertEqual(agent_inventory.FOREIGN, seen[0].disk.health)
 
@@ -94,14 +77,14 @@ class FindTest(base.BaseTestCase):
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.disks.discover.discover',
-                lambda disk_root: [make_disk('a', free_bytes=5)],
+                lambda disk_root: [fake_disks.make_disk('a', free_bytes=5)],
             )
         )
         before = service.find(root)
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.disks.discover.discover',
-                lambda disk_root: [make_disk('a', free_bytes=6)],
+                lambda disk_root: [fake_disks.make_disk('a', free_bytes=6)],
             )
         )
         self.assertEqual(before, service.find(root))

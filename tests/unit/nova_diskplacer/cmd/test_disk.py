@@ -34,7 +34,7 @@ from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.vdisk import VDisk
-from tests.unit.nova_diskplacer.disks import fakes
+from tests.fakes import disks as fake_disks
 
 UUIDS = [
     '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11',
@@ -49,8 +49,10 @@ class DiskTestCase(testtools.TestCase):
         conf.register_opts(self.conf)
         self.conf([], default_config_files=[])
         self.disks = [
-            fakes.disk(UUIDS[0], 100, held=[fakes.vdisk('v', 's', 10)]),
-            fakes.disk(UUIDS[1], 50, 'ssd'),
+            fake_disks.make_disk(
+                UUIDS[0], 100, held=[fake_disks.make_vdisk('v', 's', 10)]
+            ),
+            fake_disks.make_disk(UUIDS[1], 50, 'ssd'),
         ]
         self.patch(discover, 'discover', return_value=self.disks)
 
@@ -138,7 +140,9 @@ class DiskTestCase(testtools.TestCase):
             exception.DiskError, self.run_disk, *command[:2], '../identity'
         )
         self.assertIn('cannot be the name of a vdisk', str(error))
-        inspect.return_value = fakes.disk(UUIDS[0], 1, health='missing')
+        inspect.return_value = fake_disks.make_disk(
+            UUIDS[0], 1, health='missing'
+        )
         error = self.assertRaises(exception.DiskError, self.run_disk, *command)
         self.assertIn('is missing', str(error))
 

@@ -32,7 +32,7 @@ from nova_diskplacer.disks.measure import tempspace
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
-from tests.unit.nova_diskplacer.disks import fakes
+from tests.fakes import disks as fake_disks
 
 UUIDS = [
     '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11',
@@ -66,7 +66,10 @@ class MeasureTestCase(testtools.TestCase):
         self.conf = cfg.ConfigOpts()
         conf.register_opts(self.conf)
         self.conf([], default_config_files=[])
-        self.disks = [fakes.disk(UUIDS[0]), fakes.disk(UUIDS[1])]
+        self.disks = [
+            fake_disks.make_disk(UUIDS[0]),
+            fake_disks.make_disk(UUIDS[1]),
+        ]
         self.saved = {}
         self.space = []
         FakeFio.fails_after = None
@@ -120,7 +123,7 @@ class MeasureTestCase(testtools.TestCase):
         return status, output.getvalue(), said.getvalue()
 
     def hold(self, *held):
-        self.disks[0] = fakes.disk(UUIDS[0], held=held)
+        self.disks[0] = fake_disks.make_disk(UUIDS[0], held=held)
 
     def server(self, running=True):
         path = f'/disks/{UUIDS[0]}/vdisks/volume-v'
@@ -165,7 +168,9 @@ class MeasureTestCase(testtools.TestCase):
 
     def test_unknown_or_missing(self):
         self.assertIn('no disk x in', self.refused('x'))
-        self.disks[1] = fakes.disk(UUIDS[1], health=discover.READ_ONLY)
+        self.disks[1] = fake_disks.make_disk(
+            UUIDS[1], health=discover.READ_ONLY
+        )
         self.assertIn('is read-only', self.refused(*UUIDS))
 
     def test_it_takes_root(self):
@@ -184,7 +189,7 @@ class MeasureTestCase(testtools.TestCase):
             self.assertIn('is not an integer of at least', said)
 
     def test_servers_use_it(self):
-        self.hold(fakes.vdisk('v', 'server', 10))
+        self.hold(fake_disks.make_vdisk('v', 'server', 10))
         self.server()
         said = self.refused(*UUIDS)
         self.assertIn(f'disk {UUIDS[0]} has vdisks of running servers', said)
@@ -194,7 +199,7 @@ class MeasureTestCase(testtools.TestCase):
         self.assertEqual((0, UUIDS), (status, list(self.saved)))
 
     def test_servers_do_not_run(self):
-        self.hold(fakes.vdisk('v', 'server', 10))
+        self.hold(fake_disks.make_vdisk('v', 'server', 10))
         self.server(running=False)
         self.assertEqual(0, self.run_measure(UUIDS[0])[0])
 
@@ -203,7 +208,7 @@ class MeasureTestCase(testtools.TestCase):
         # nobody asks while there are no vdisks
         self.assertEqual(0, self.run_measure(UUIDS[0])[0])
         self.saved.clear()
-        self.hold(fakes.vdisk('v', 'server', 10))
+        self.hold(fake_disks.make_vdisk('v', 'server', 10))
         self.assertIn('away', self.refused(UUIDS[0]))
         self.libvirt.return_value = None
         self.assertIn('without libvirt-python', self.refused(UUIDS[0]))
@@ -226,7 +231,7 @@ class MeasureTestCase(testtools.TestCase):
 class SizeTestCase(testtools.TestCase):
     def disk(self, free_gb, total_gb=100, held=()):
         return dataclasses.replace(
-            fakes.disk(UUIDS[0], total_gb, held=held),
+            fake_disks.make_disk(UUIDS[0], total_gb, held=held),
             free_bytes=free_gb * GIB,
         )
 
@@ -246,5 +251,5 @@ class SizeTestCase(testtools.TestCase):
 
     def test_what_vdisks_may_come_to_need_is_not_free(self):
         # they share blocks
-        disk = self.disk(90, held=[fakes.vdisk('v', 's', 96)])
+        disk = self.disk(90, held=[fake_disks.make_vdisk('v', 's', 96)])
         self.assertEqual(1024, measure.size_mib(disk, None))

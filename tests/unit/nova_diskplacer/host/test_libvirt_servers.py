@@ -11,7 +11,6 @@
 #    under the License.
 
 import sys
-import types
 from unittest import mock
 
 import fixtures
@@ -20,6 +19,7 @@ from oslotest import base
 from nova_diskplacer import exception
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
+from tests.fakes import libvirt as fake_libvirt
 
 EMPTY = """
 <domain type='kvm'>
@@ -142,25 +142,11 @@ class ParseTest(base.BaseTestCase):
         self.assertIsNone(libvirt_servers.parse(EMPTY, True))
 
 
-class Error(Exception):
-    def __init__(self, code):
-        super().__init__('no such luck')
-        self._code = code
-
-    def get_error_code(self):
-        return self._code
-
-
-class FakeLibvirt(types.SimpleNamespace):
-    VIR_ERR_NO_DOMAIN = 42
-    libvirtError = Error
-
-
 class DomainsTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.libvirt = FakeLibvirt(
+        self.libvirt = fake_libvirt.FakeLibvirt(
             registerErrorHandler=mock.Mock(), openReadOnly=mock.Mock()
         )
         self.use(self.libvirt)
@@ -191,18 +177,21 @@ class DomainsTest(base.BaseTestCase):
         self.libvirt.openReadOnly.return_value.close.assert_called_once_with()
 
     def test_one_that_goes_meanwhile(self):
-        found = self.list(Error(42), make_xml('a'))
+        found = self.list(fake_libvirt.Error(42), make_xml('a'))
         self.assertEqual(['a'], [server.uuid for server in found])
 
     def test_one_that_cannot_be_described(self):
         error = self.assertRaises(
-            exception.HypervisorError, self.list, make_xml('a'), Error(1)
+            exception.HypervisorError,
+            self.list,
+            make_xml('a'),
+            fake_libvirt.Error(1),
         )
         self.assertIn('libvirt_uri=test:///', str(error))
         self.libvirt.openReadOnly.return_value.close.assert_called_once_with()
 
     def test_libvirt_does_not_answer(self):
-        self.libvirt.openReadOnly.side_effect = Error(38)
+        self.libvirt.openReadOnly.side_effect = fake_libvirt.Error(38)
         self.assertRaises(
             exception.HypervisorError, libvirt_servers.list_servers, 'x'
         )

@@ -15,13 +15,12 @@ from oslotest import base
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_devices
+from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.host import test_block_queue
 
 
 def make_disk(uuid, device, health=discover.OK):
-    return discover.Disk(
-        uuid, '', device, '', '', None, 0, 0, 0, 0, health, ()
-    )
+    return fake_disks.make_disk(uuid, device=device, health=health, mbps=0)
 
 
 class DevicesTest(base.BaseTestCase):

@@ -11,26 +11,22 @@
 #    under the License.
 
 import sys
-import types
 from unittest import mock
 
 import numpy
 from oslotest import base
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import discover
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import io_stat
+from tests.fakes import disks as fake_disks
+from tests.fakes import libvirt as fake_libvirt
 
 DISK = '/disks/d'
 VDISK = f'{DISK}/vdisks/volume-1'
 ROOT = '/var/lib/nova/instances/a/disk'
-
-
-class Error(Exception):
-    pass
 
 
 def make_stats(*disks):
@@ -70,11 +66,10 @@ class BlockStatsTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.connection = mock.Mock()
-        module = types.SimpleNamespace(
+        module = fake_libvirt.FakeLibvirt(
             VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE=1,
             VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT=2,
             VIR_DOMAIN_STATS_BLOCK=32,
-            libvirtError=Error,
             registerErrorHandler=mock.Mock(),
             openReadOnly=mock.Mock(return_value=self.connection),
         )
@@ -84,11 +79,7 @@ class BlockStatsTest(base.BaseTestCase):
         patch.start()
         self.addCleanup(patch.stop)
         self.stats = guest_stats.BlockStats('test:///')
-        self.disks = [
-            discover.Disk(
-                'd', DISK, '/dev/sda', '', '', None, 0, 0, 0, 0, 'ok', ()
-            )
-        ]
+        self.disks = [fake_disks.make_disk('d', path=DISK, device='/dev/sda')]
 
     def tell(self, **domains_):
         """Have libvirt tell of domains, by UUID."""
@@ -183,7 +174,7 @@ class BlockStatsTest(base.BaseTestCase):
         )
 
     def test_libvirt_refuses(self):
-        self.connection.getAllDomainStats.side_effect = Error('no')
+        self.connection.getAllDomainStats.side_effect = fake_libvirt.Error(1)
         error = self.assertRaises(exception.HypervisorError, self.look, 1.0)
         self.assertIn('libvirt_uri=test:///', str(error))
         self.connection.close.assert_called_once_with()

@@ -18,37 +18,21 @@ from oslotest import base
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.vdisk import GIB
-from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import inventory
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
+from tests.fakes import disks as fake_disks
 
 SERVERS = ['server-1', 'server-2', 'server-3']
 
 
 def disk(*owned, **values):
     """Return a disk of 100 GiB with a vdisk for each (owner, GiB)."""
-    return dataclasses.replace(
-        discover.Disk(
-            uuid='disk',
-            path='/disks/disk',
-            device='sdb',
-            medium='hdd',
-            model='',
-            numa_node=None,
-            size_bytes=101 * GIB,
-            free_bytes=0,
-            total_gb=100,
-            mbps=150,
-            health=discover.OK,
-            vdisks=tuple(
-                VDisk(f'volume-{n}', str(n), owner, gb * GIB)
-                for n, (owner, gb) in enumerate(owned)
-            ),
-        ),
-        **values,
-    )
+    held = [
+        fake_disks.make_vdisk(n, owner, gb)
+        for n, (owner, gb) in enumerate(owned)
+    ]
+    return fake_disks.make_disk('disk', held=held, **values)
 
 
 def total(owned, server):

@@ -17,7 +17,7 @@ import testtools
 from hypothesis import strategies
 
 from nova_diskplacer.placement import ledger
-from tests.unit.nova_diskplacer.disks import fakes
+from tests.fakes import disks as fake_disks
 
 SERVERS = ('one', 'other', None)
 
@@ -28,7 +28,7 @@ VDISKS = strategies.lists(
     max_size=8,
 ).map(
     lambda found: [
-        fakes.vdisk(f'v{number}', server, size)
+        fake_disks.make_vdisk(f'v{number}', server, size)
         for number, (server, size) in enumerate(found)
     ]
 )
@@ -40,10 +40,10 @@ CLAIMS = strategies.dictionaries(
 class ReservedTestCase(testtools.TestCase):
     def test_cases(self):
         held = [
-            fakes.vdisk('a', 'one', 10),
-            fakes.vdisk('b', 'one', 10),
-            fakes.vdisk('c', 'other', 5),
-            fakes.vdisk('d', None, 3),
+            fake_disks.make_vdisk('a', 'one', 10),
+            fake_disks.make_vdisk('b', 'one', 10),
+            fake_disks.make_vdisk('c', 'other', 5),
+            fake_disks.make_vdisk('d', None, 3),
         ]
         for claims, reserved in (
             ({}, 28),
@@ -55,8 +55,8 @@ class ReservedTestCase(testtools.TestCase):
             self.assertEqual(reserved, ledger.reserved_gb(held, claims))
 
     def test_a_part_of_a_gib_counts_as_one(self):
-        held = fakes.vdisk('a', None, 1)
-        held = type(held)('n', 'a', None, fakes.GIB + 1)
+        held = fake_disks.make_vdisk('a', None, 1)
+        held = type(held)('n', 'a', None, fake_disks.GIB + 1)
         self.assertEqual(2, ledger.reserved_gb([held], {}))
 
     @hypothesis.given(VDISKS, CLAIMS)
@@ -72,12 +72,12 @@ class ReservedTestCase(testtools.TestCase):
         # binding what is claimed, and only that, changes nothing
         for server, claim in claims.items():
             room = ledger.unfilled_gb(
-                fakes.disk('d', held=held), server, claim
+                fake_disks.make_disk('d', held=held), server, claim
             )
             if room > 0:
-                filled = [*held, fakes.vdisk('new', server, room)]
+                filled = [*held, fake_disks.make_vdisk('new', server, room)]
                 self.assertEqual(reserved, ledger.reserved_gb(filled, claims))
-                over = [*held, fakes.vdisk('new', server, room + 1)]
+                over = [*held, fake_disks.make_vdisk('new', server, room + 1)]
                 self.assertEqual(
                     reserved + 1, ledger.reserved_gb(over, claims)
                 )
@@ -86,9 +86,13 @@ class ReservedTestCase(testtools.TestCase):
 class ClaimedDiskTestCase(testtools.TestCase):
     def test_cases(self):
         disks = [
-            fakes.disk('a', held=[fakes.vdisk('1', 'one', 10)]),
-            fakes.disk('b', held=[fakes.vdisk('2', 'other', 10)]),
-            fakes.disk('c'),
+            fake_disks.make_disk(
+                'a', held=[fake_disks.make_vdisk('1', 'one', 10)]
+            ),
+            fake_disks.make_disk(
+                'b', held=[fake_disks.make_vdisk('2', 'other', 10)]
+            ),
+            fake_disks.make_disk('c'),
         ]
         for claims, held, size, per_disk, chosen in (
             ({}, {}, 1, 9, None),
@@ -118,21 +122,26 @@ class ClaimedDiskTestCase(testtools.TestCase):
         for number in range(sum(counts)):
             held = {uuid: len(found) for uuid, found in disks.items()}
             chosen = ledger.claimed_disk(
-                [fakes.disk(uuid, held=on) for uuid, on in disks.items()],
+                [
+                    fake_disks.make_disk(uuid, held=on)
+                    for uuid, on in disks.items()
+                ],
                 'one',
                 claims,
                 held,
                 size,
                 max(counts),
             )
-            disks[chosen].append(fakes.vdisk(str(number), 'one', size))
+            disks[chosen].append(
+                fake_disks.make_vdisk(str(number), 'one', size)
+            )
         self.assertEqual(counts, [len(found) for found in disks.values()])
 
 
 class PolicyDiskTestCase(testtools.TestCase):
     def choose(self, room, held, size, policy, per_disk=1):
         return ledger.policy_disk(
-            [fakes.disk(uuid) for uuid in sorted(room)],
+            [fake_disks.make_disk(uuid) for uuid in sorted(room)],
             room,
             held,
             size,

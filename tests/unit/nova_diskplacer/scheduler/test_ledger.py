@@ -31,7 +31,6 @@ from nova import objects
 
 from nova_diskplacer import flavor
 from nova_diskplacer.cmd import match_claims
-from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
@@ -39,6 +38,7 @@ from nova_diskplacer.placement import ledger
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import fleet
+from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import simulated
 
@@ -394,19 +394,8 @@ class Ledger(stateful.RuleBasedStateMachine):
 
 def real_disk(disk):
     """Return an empty disk as the driver discovers it."""
-    return discover.Disk(
-        uuid=disk.uuid,
-        path='',
-        device='',
-        medium=disk.medium,
-        model='',
-        numa_node=None,
-        size_bytes=disk.total_gb * GIB,
-        free_bytes=disk.total_gb * GIB,
-        total_gb=disk.total_gb,
-        mbps=disk.total_mbps,
-        health='ok',
-        vdisks=(),
+    return fake_disks.make_disk(
+        disk.uuid, disk.total_gb, disk.medium, mbps=disk.total_mbps
     )
 
 

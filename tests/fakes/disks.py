@@ -10,27 +10,34 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Disks that exist on paper only."""
+"""Disks and vdisks that exist in memory only."""
+
+import dataclasses
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 
 
-def vdisk(volume_id, server_id, size_gb):
+def make_vdisk(volume_id, server_id, size_gb):
     """Return a vdisk of a volume."""
     return VDisk(f'volume-{volume_id}', volume_id, server_id, size_gb * GIB)
 
 
-def disk(uuid, total_gb=100, medium='hdd', health=discover.OK, held=()):
-    """Return a disk that holds these vdisks."""
+def make_disk(
+    uuid, total_gb=100, medium='hdd', health=discover.OK, held=(), **values
+):
+    """Return a disk that holds these vdisks.
+
+    :param values: other fields of the disk.
+    """
     taken = sum(one.size_bytes for one in held)
-    return discover.Disk(
+    disk = discover.Disk(
         uuid=uuid,
         path=f'/disks/{uuid}',
         device='/dev/sdx',
         medium=medium,
-        model='Paper',
+        model='Fake',
         numa_node=None,
         size_bytes=(total_gb + 1) * GIB,
         free_bytes=(total_gb + 1) * GIB - taken,
@@ -39,3 +46,4 @@ def disk(uuid, total_gb=100, medium='hdd', health=discover.OK, held=()):
         health=health,
         vdisks=tuple(held),
     )
+    return dataclasses.replace(disk, **values)
