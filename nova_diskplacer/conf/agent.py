@@ -18,7 +18,8 @@ GROUP = cfg.OptGroup(
     'diskplacer_agent',
     title='diskplacer-agent',
     help="""
-How the agent of a compute node watches and reports its disks.
+The agent of a compute node, which watches the node's prepared disks and
+reports them to Placement and the schedulers.
 """,
 )
 
@@ -29,11 +30,11 @@ OPTS = [
         min=1,
         max=600,
         help="""
-Time in seconds between two reconciliations of the disks' resource providers
-while disks, vdisks or servers of this host change, and for ``idle_interval``
-after. Each takes two requests to Placement or more. A change of a disk or of
-its vdisks is reconciled and reported at the next look, see
-``watch_interval``; claims that a scheduler has made are some seconds later.
+Time in seconds between two updates of the disks' resource providers while
+disks, vdisks or servers of this host change, and for ``idle_interval`` after
+the last change. An update takes at least two requests to Placement. A change
+of a disk or of its vdisks is published after ``watch_interval`` at the latest;
+claims of a scheduler take some seconds longer.
 """,
     ),
     cfg.IntOpt(
@@ -42,9 +43,10 @@ its vdisks is reconciled and reported at the next look, see
         min=1,
         max=3600,
         help="""
-Time in seconds between two reconciliations while nothing changes. What Nova
-claims or releases while nothing else changes on the host is seen after this
-time at most. Smaller values cost Placement more requests.
+Time in seconds between two updates of the resource providers while nothing
+changes on the host. The agent sees claims that Nova makes or releases
+meanwhile after this time at the latest. Smaller values cost Placement more
+requests.
 """,
     ),
     cfg.IntOpt(
@@ -53,10 +55,10 @@ time at most. Smaller values cost Placement more requests.
         min=1,
         max=3600,
         help="""
-Time in seconds between two heartbeats, which tell the schedulers that the last
-report of the host's disks is still true. A change is reported at once in any
-case. Smaller values cost each nova-scheduler worker more CPU time: a heartbeat
-takes it 1 to 3 ms.
+Time in seconds between two heartbeats. A heartbeat confirms the last report of
+the host's disks to the schedulers; changes are reported at once regardless.
+Smaller values cost each nova-scheduler worker more CPU time, 1 to 3 ms for a
+heartbeat.
 
 Keep ``[diskplacer_scheduler] report_timeout`` at several times this value.
 """,
@@ -67,56 +69,59 @@ Keep ``[diskplacer_scheduler] report_timeout`` at several times this value.
         min=1,
         max=60,
         help="""
-Time in seconds between two looks at the host's own disks. A look reads the
-disk root and sysfs only; if anything changed, providers are reconciled and a
-report is sent at once.
+Time in seconds between two checks of the host's own disks. A check reads only
+the disk root and sysfs. After a change the agent updates the resource
+providers and sends a report at once.
 """,
     ),
     cfg.StrOpt(
         'libvirt_uri',
         default='qemu:///system',
         help="""
-The libvirt that nova-compute uses, as ``[libvirt] connection_uri`` of its
-configuration has it. It tells which servers have vdisks on which disk and
-what their flavors ask for.
+URI of the libvirt that nova-compute uses, the same as ``[libvirt]
+connection_uri`` of its configuration. The agent reads there which servers have
+vdisks on which disks, and the extra specs of their flavors.
 """,
     ),
     cfg.StrOpt(
         'queue_tuning',
         default='on',
         choices=[
-            ('on', 'Change them, and back when the last such server leaves'),
-            ('dry_run', 'Change nothing, log what would be changed'),
-            ('off', 'Undo what was changed before, then change nothing'),
+            (
+                'on',
+                'Set queues; restore them when the last such server leaves',
+            ),
+            ('dry_run', 'Set nothing, log the changes that on would make'),
+            ('off', 'Restore the queues that were set before, then set none'),
         ],
         help="""
-Whether the request queues of prepared disks (I/O scheduler, read-ahead and so
-on) are set as the profiles of the servers want that run and have vdisks there,
-see ``diskplacer:profile``. No other queue is ever changed.
+Tuning of the request queues of prepared disks (I/O scheduler, read-ahead and
+so on) to the profiles of the servers that run and have vdisks there, see
+``diskplacer:profile``. The agent never changes any other queue.
 """,
     ),
     cfg.StrOpt(
         'state_dir',
         default='/run/diskplacer',
         help="""
-Directory where the agent keeps, for this boot of the machine, what it has
-changed and how that was before. Agents of several compute services on one
-machine need one each.
+Directory where the agent records, until the next boot, its changes to kernel
+settings and the values before. Agents of several compute services on one
+machine need a directory each.
 """,
     ),
     cfg.ListOpt(
         'nova_conf',
         default=['/etc/nova/nova.conf', '/etc/nova/nova-compute.conf'],
         help="""
-Configuration files of this host's nova-compute; those that exist are read in
-this order, then the ``*.conf`` in directories that are named like them
-(``/etc/nova/nova.conf.d``). ``[libvirt] disk_cachemodes`` in them says with
-which host cache mode vdisks are attached, which is reported to the
-schedulers. ``[compute] cpu_shared_set`` and ``cpu_dedicated_set`` say on which
-CPUs servers may be kept that ask for the NUMA node of their disks.
+Configuration files of this host's nova-compute. The agent reads those that
+exist in this order, then the ``*.conf`` files in the directories named after
+them (``/etc/nova/nova.conf.d``). It uses ``[libvirt] disk_cachemodes``, the
+host cache mode of vdisks, which it reports to the schedulers; and ``[compute]
+cpu_shared_set`` and ``cpu_dedicated_set``, the CPUs for servers that ask for
+the NUMA node of their disks.
 
-If none exists, the cache mode is that of the vdisks of the servers that are
-here, and not known if there are none.
+If no file exists, the agent reports the cache mode that the vdisks of the
+host's servers have. Without such vdisks the cache mode is unknown.
 """,
     ),
 ]

@@ -18,9 +18,9 @@ GROUP = cfg.OptGroup(
     'diskplacer',
     title='Disk placement',
     help="""
-Where prepared local disks and profiles are found. Read by
-``diskplacer-agent`` and ``diskplacer-manage`` on every compute node,
-``profile_dirs`` by nova-scheduler too.
+Prepared local disks and profiles. ``diskplacer-agent`` and
+``diskplacer-manage`` read the group on every compute node; nova-scheduler
+reads ``profile_dirs``.
 """,
 )
 
@@ -29,11 +29,11 @@ PROFILE_DIRS = cfg.ListOpt(
     default=['/etc/nova/diskplacer/profiles.d'],
     help="""
 Directories with an operator's own profiles, one in each ``*.yaml`` file.
-They are read in this order, the files of each by name; a profile replaces
-one of the same name that was read before or is shipped. A directory that
-does not exist holds none.
+Directories are read in this order, their files in the order of names; a
+profile replaces an earlier or shipped one of the same name. Directories that
+do not exist are ignored.
 
-A process reads them when it first needs a profile: restart nova-scheduler,
+A process reads profiles when it first needs one: restart nova-scheduler,
 diskplacer-agent, cinder-scheduler and cinder-volume after a change. Keep the
 files the same on all hosts.
 """,
@@ -59,9 +59,9 @@ backend's ``vdisk_disk_root`` to the same directory.
 Name of the compute node's resource provider in Placement, which is its
 hypervisor hostname. The disks' providers become its children.
 
-Unset: the host name as libvirt determines it, which is what nova-compute goes
-by: the name of the machine if it has a dot, else the canonical name that the
-resolver has for it, else the short name. Set it where several compute services
+If unset, the agent determines the host name as libvirt does for nova-compute:
+the name of the machine if it has a dot, else its canonical name by the
+resolver, else its short name. Set the option where several compute services
 run on one machine, or where ``openstack hypervisor list`` shows another name.
 """,
     ),

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Options of how the agent watches the I/O of servers and disks."""
+"""Options of the monitoring of servers' and disks' I/O."""
 
 from oslo_config import cfg
 
@@ -18,7 +18,7 @@ GROUP = cfg.OptGroup(
     'diskplacer_monitor',
     title='Monitoring of I/O',
     help="""
-How the agent watches what servers and disks do, and what it warns of.
+Monitoring of the I/O of servers and disks by the agent, and its warnings.
 """,
 )
 
@@ -29,17 +29,17 @@ OPTS = [
         min=0.2,
         max=60.0,
         help="""
-Time in seconds between two looks at the I/O of every server and disk. I/O
-weights are decided at each look.
+Time in seconds between two samples of the I/O of every server and disk. The
+agent decides I/O weights after each sample.
 """,
     ),
     cfg.ListOpt(
         'cgroups',
         default=[],
         help="""
-Cgroups that are watched, and given weights, beside servers: shell patterns of
+Cgroups that the agent monitors and weighs besides servers: shell patterns of
 paths below the root of the hierarchy, such as ``backup.slice/*.service``. Each
-cgroup that matches is one consumer.
+matching cgroup is one consumer.
 """,
     ),
     cfg.IntOpt(
@@ -48,8 +48,8 @@ cgroup that matches is one consumer.
         min=10,
         max=86400,
         help="""
-Time in seconds over which the pressure on a disk is averaged that is reported
-to the schedulers. A longer one forgives longer bursts.
+Time in seconds over which the agent averages the pressure on a disk that it
+reports to the schedulers. A longer window forgives longer bursts.
 """,
     ),
     cfg.IntOpt(
@@ -58,8 +58,8 @@ to the schedulers. A longer one forgives longer bursts.
         min=60,
         max=2592000,
         help="""
-Time in seconds over which the use that a server made of a disk is compared to
-its fair share.
+Time in seconds over which the agent compares a server's use of a disk with its
+fair share.
 """,
     ),
     cfg.FloatOpt(
@@ -69,8 +69,9 @@ its fair share.
         max=1.0,
         help="""
 Share of a rotational disk's average throughput. While the throughput score of
-the disk (bytes/s over busy share and consumers) is below, servers on it are
-inspected for excessive seeks. 0: never.
+the disk (bytes per second, divided by the busy share and the number of
+consumers) is below this share, the agent traces its servers for excessive
+seeks. 0 disables tracing.
 """,
     ),
     cfg.IntOpt(
@@ -79,8 +80,8 @@ inspected for excessive seeks. 0: never.
         min=10,
         max=86400,
         help="""
-Time in seconds between two looks at what the disks say of their own health
-(SMART, where smartctl is installed).
+Time in seconds between two readings of the disks' SMART health data. Without
+smartctl the agent reads none.
 """,
     ),
     cfg.IntOpt(
@@ -89,7 +90,8 @@ Time in seconds between two looks at what the disks say of their own health
         min=0,
         max=150,
         help="""
-Temperature of a disk in degrees Celsius at which the agent warns. 0: never.
+Temperature of a disk in degrees Celsius from which the agent warns. 0 disables
+the warning.
 """,
     ),
     cfg.IntOpt(
@@ -98,8 +100,8 @@ Temperature of a disk in degrees Celsius at which the agent warns. 0: never.
         min=0,
         max=65536,
         help="""
-Mean number of requests in flight on a disk, over ``pressure_window``, at which
-the agent warns. 0: never.
+Mean number of requests in flight on a disk, over ``pressure_window``, from
+which the agent warns. 0 disables the warning.
 """,
     ),
     cfg.FloatOpt(
@@ -108,23 +110,23 @@ the agent warns. 0: never.
         min=0.0,
         max=1.0,
         help="""
-Share of a disk's own long-term throughput when busy. The agent warns when that
-of the last hour falls below. 0: never.
+Share of a disk's own long-term throughput when busy. The agent warns when the
+throughput of the last hour is below this share. 0 disables the warning.
 """,
     ),
     cfg.HostAddressOpt(
         'metrics_host',
         default='127.0.0.1',
         help="""
-Address where the agent serves metrics to Prometheus. They tell UUIDs of
-servers and projects: restrict who reaches any address but loopback.
+Address where the agent serves metrics to Prometheus. Metrics have the UUIDs of
+servers and projects as labels: restrict access to any address but loopback.
 """,
     ),
     cfg.PortOpt(
         'metrics_port',
         default=9748,
         help="""
-TCP port where the agent serves metrics to Prometheus. 0: they are not served.
+TCP port where the agent serves metrics to Prometheus. 0 disables the endpoint.
 """,
     ),
 ]

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Options of the filter and the weigher, read by nova-scheduler."""
+"""Options of the filter and the weighers in nova-scheduler."""
 
 from oslo_config import cfg
 
@@ -18,8 +18,8 @@ GROUP = cfg.OptGroup(
     'diskplacer_scheduler',
     title='Disk placement in nova-scheduler',
     help="""
-How ``DiskPlacementFilter``, ``DiskPlacementWeigher`` and
-``DiskPressureWeigher`` choose hosts and disks. Read by nova-scheduler.
+Choice of hosts and disks by ``DiskPlacementFilter``, ``DiskPlacementWeigher``
+and ``DiskPressureWeigher``. nova-scheduler reads the group.
 """,
 )
 
@@ -62,9 +62,9 @@ smallest value is used.
         min=5,
         max=3600,
         help="""
-Age in seconds after which an agent's last report or heartbeat is no longer
-believed: the host is not offered to requests for vdisks until its agent
-reports again. Requests without vdisks are not affected.
+Age in seconds from which an agent's last report or heartbeat is too old. The
+filter then rejects the host for requests for vdisks until the agent reports
+again. Requests without vdisks are not affected.
 
 Keep it at several times ``[diskplacer_agent] heartbeat_interval``.
 """,
@@ -75,9 +75,9 @@ Keep it at several times ``[diskplacer_agent] heartbeat_interval``.
         min=0.0,
         max=60.0,
         help="""
-Time in seconds at most that the first requests for vdisks, or with volumes,
-in a scheduler worker wait until the agents of all hosts with disks have
-answered its call for reports. Later requests never wait.
+Maximum time in seconds that the first requests for vdisks or with volumes wait
+in a new scheduler worker for the reports of all hosts with disks. Later
+requests never wait.
 """,
     ),
 ]

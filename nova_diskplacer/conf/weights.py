@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Options of how the agent weighs the I/O of servers."""
+"""Options of the I/O weights that the agent sets."""
 
 from oslo_config import cfg
 
@@ -18,8 +18,8 @@ GROUP = cfg.OptGroup(
     'diskplacer_weights',
     title='I/O weights',
     help="""
-How the agent shares disks among the servers on them: who uses a disk much
-falls in class and weight, who uses it little stays fast.
+Sharing of disks among the servers on them by I/O weights. A server that uses a
+disk much falls in class and weight; one that uses it little stays fast.
 """,
 )
 
@@ -29,11 +29,11 @@ OPTS = [
         default='off',
         choices=[
             ('on', 'Set weights'),
-            ('dry_run', 'Change nothing, show what would be set'),
-            ('off', 'Undo what was set before, then decide nothing'),
+            ('dry_run', 'Set nothing, show the weights that on would set'),
+            ('off', 'Restore the weights that were set before, then set none'),
         ],
         help="""
-Whether the agent sets the I/O weights of servers on prepared disks.
+Setting of the I/O weights of servers on prepared disks.
 """,
     ),
     cfg.StrOpt(
@@ -44,14 +44,14 @@ Whether the agent sets the I/O weights of servers on prepared disks.
                 'auto',
                 'bfq on disks whose I/O scheduler is bfq, io.cost on others',
             ),
-            ('bfq', 'Only on disks whose I/O scheduler is bfq'),
-            ('io.cost', 'Only io.cost, which needs cgroup v2'),
+            ('bfq', 'bfq, on disks whose I/O scheduler is bfq'),
+            ('io.cost', 'io.cost on all disks, which needs cgroup v2'),
         ],
         help="""
-What makes the kernel honour weights. io.cost keeps the I/O scheduler that a
-disk has and needs to know how fast the disk is: see ``diskplacer-manage disk
-measure``. A disk where neither can be had is shown as an error, and nothing is
-set there.
+Mechanism of the kernel that enforces weights. io.cost works with any I/O
+scheduler, and needs a model of the disk's speed: see ``diskplacer-manage disk
+measure``. Where the mechanism is not available the agent shows an error and
+sets no weights.
 """,
     ),
     cfg.StrOpt(
@@ -70,7 +70,8 @@ ten at the most.
         min=1,
         max=100,
         help="""
-Number of classes: a consumer begins in the highest. 1: all are equal.
+Number of classes. A consumer begins in the highest class. With 1 all consumers
+are equal.
 """,
     ),
     cfg.IntOpt(
@@ -79,8 +80,8 @@ Number of classes: a consumer begins in the highest. 1: all are equal.
         min=1,
         max=1048576,
         help="""
-How much use of a disk costs a class, in MB (10^6 bytes). What a disk does in
-half a second to a second is a good value.
+Use of a disk that costs a consumer one class, in MB (10^6 bytes). A good value
+is the throughput of a disk in half a second to a second.
 """,
     ),
     cfg.FloatOpt(
@@ -89,17 +90,17 @@ half a second to a second is a good value.
         min=0.0,
         max=100.0,
         help="""
-Share of ``scale_mb`` that is forgiven for each interval in which a consumer
-did not use a disk. 0: nothing is ever forgiven.
+Share of ``scale_mb`` by which a consumer's recorded use of a disk shrinks in
+each interval without I/O there. With 0 it never shrinks.
 """,
     ),
     cfg.BoolOpt(
         'idle_class',
         default=False,
         help="""
-Whether there is a class 0 below all others, with the least weight that the
-controller has. Consumers who go on and on using a disk fall into it, and get
-little more there than the others leave.
+Adds a class 0 below all others, with the lowest weight of the controller.
+Consumers that use a disk without pause fall into it, and get little more there
+than the others leave.
 """,
     ),
     cfg.StrOpt(
@@ -110,34 +111,34 @@ little more there than the others leave.
             ('server', 'Each server has a class and weight of its own'),
         ],
         help="""
-Whose use of a disk counts together. By project nobody gains by spreading I/O
-over many servers.
+Consumers whose use of a disk is added up. With ``project`` a project gains
+nothing by spreading its I/O over many servers.
 """,
     ),
     cfg.DictOpt(
         'tiers',
         default={},
         help="""
-Usage tiers: the lowest and the highest class of each, in per cent of
+Usage tiers, with the lowest and the highest class of each in per cent of
 ``classes``, such as ``gold:50-100,silver:10-100,bronze:0-40``. A flavor names
-its tier with ``diskplacer:io_tier``. Only a tier that begins at 0 lets its
-servers into the idle class, if there is one.
+its tier with ``diskplacer:io_tier``. Servers can fall into the idle class only
+in tiers that begin at 0.
 """,
     ),
     cfg.DictOpt(
         'project_tiers',
         default={},
         help="""
-Tier that bounds all servers of a project, by the project's ID. What their
-flavors ask for is cut down to it.
+Tier that limits all servers of a project, by the ID of the project. The tiers
+of their flavors are cut down to it.
 """,
     ),
     cfg.ListOpt(
         'exempt',
         default=[],
         help="""
-Whose weights are never touched: UUIDs of servers, IDs of projects, or paths of
-cgroups that ``[diskplacer_monitor] cgroups`` matches.
+Consumers whose weights the agent never sets: UUIDs of servers, IDs of
+projects, or paths of cgroups that ``[diskplacer_monitor] cgroups`` matches.
 """,
     ),
     cfg.IntOpt(
@@ -146,8 +147,8 @@ cgroups that ``[diskplacer_monitor] cgroups`` matches.
         min=0,
         max=100,
         help="""
-How many classes a consumer loses while it seeks excessively on a rotational
-disk. 0: servers are not inspected for seeks.
+Number of classes that a consumer loses while it seeks excessively on a
+rotational disk. 0 disables the tracing of seeks.
 """,
     ),
 ]
