@@ -55,8 +55,8 @@ def main() -> int:
     parser.add_argument(
         '--restore',
         action='store_true',
-        help='give back the I/O weights and settings of io.cost that an agent '
-        'has changed, and end; for when it could not do so itself',
+        help='restore the I/O weights and io.cost settings that an agent has '
+        'changed, and end; for an agent that could not restore them itself',
     )
     args, rest = parser.parse_known_args()
     if args.restore:
@@ -91,8 +91,8 @@ def _restore(config_files: list[str] | None, rest: list[str]) -> int:
     try:
         common.configure(config_files, rest)
     except exception.DiskPlacerError as error:
-        # weights must not stay because of an option that has nothing to do
-        # with them: what was changed is where it is by default
+        # an invalid option must not keep weights in force: restore them from
+        # the default state directory
         print(f'diskplacer-agent: {error}', file=sys.stderr)
         status = 1
         options = cfg.ConfigOpts()

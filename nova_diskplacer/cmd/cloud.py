@@ -35,7 +35,7 @@ _TIMEOUT = 60.0
 
 
 class CloudError(exception.DiskPlacerError):
-    """The cloud cannot be asked, or refuses."""
+    """The cloud does not answer, or rejects a request."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,9 +110,9 @@ def extra_specs(flavor: typing.Any) -> dict[str, str]:
 
 @contextlib.contextmanager
 def explained(what: str) -> collections.abc.Iterator[None]:
-    """Make errors of the client libraries ``CloudError``.
+    """Convert errors of the client libraries to ``CloudError``.
 
-    :param what: what is asked, named in the error.
+    :param what: the subject of the request, named in the error.
     """
     try:
         yield

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the commands share: configuration and logging."""
+"""Configuration, logging and RPC transport of the commands."""
 
 import collections.abc
 import os
@@ -38,7 +38,7 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
 
     :param config_files: files to read; None for the default, nova.conf.
     :param arguments: further options of oslo.config, from the command line.
-    :raises DiskPlacerError: a file or an option is not as it should be.
+    :raises DiskPlacerError: a file cannot be read, or an option is invalid.
     """
     conf = options.CONF
     logging.register_options(conf)
@@ -88,12 +88,12 @@ def transport() -> oslo_messaging.Transport:
 
 
 def apart(work: collections.abc.Callable[[], _Result]) -> _Result:
-    """Return what a process of its own finds out about disks.
+    """Return the result of work on disks, done in a child process.
 
-    A process with a thread that a disk holds up does not end before the disk
-    answers, and this one would not either.
+    A process does not end while one of its threads waits for a hung disk. This
+    one can end, since only the child waits.
 
-    :raises Exception: what ``work`` raised.
+    :raises Exception: the exception that ``work`` raised.
     """
     reader, writer = os.pipe()
     sys.stdout.flush()

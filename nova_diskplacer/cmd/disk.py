@@ -63,7 +63,7 @@ def register(subparsers: Any) -> None:
     command.add_argument(
         '--medium',
         choices=sorted(identity.DEFAULT_MBPS),
-        help='medium of the disk (default: what the kernel says)',
+        help='medium of the disk (default: as the kernel reports it)',
     )
     command.add_argument(
         '--mbps',
@@ -78,26 +78,26 @@ def register(subparsers: Any) -> None:
     command.add_argument(
         '--wipe',
         action='store_true',
-        help='destroy what is on the device; one in use is refused always',
+        help='destroy all data on the device; one in use is always refused',
     )
     command.add_argument(
         '--backend',
         choices=(discover.FILESYSTEM, discover.LVM),
         default=discover.FILESYSTEM,
-        help='what keeps vdisks on a device: an XFS filesystem, or a volume '
-        'group of LVM (default: %(default)s)',
+        help='storage of vdisks on a device: an XFS filesystem, or an LVM '
+        'volume group (default: %(default)s)',
     )
     command.add_argument(
         '--thin',
         action='store_true',
-        help='with --backend lvm: have a thin pool take all of the device; '
+        help='with --backend lvm: make a thin pool of the whole device; '
         'it is never overprovisioned',
     )
     command.add_argument(
         '--no-zero',
         action='store_true',
-        help='with --backend lvm: do not write zeros to all of the device, '
-        'which is done once; each volume is zeroed when it is bound instead',
+        help='with --backend lvm: do not zero the whole device once; each '
+        'volume is zeroed when it is bound instead',
     )
     _add_fstab(command)
     _add_format(command)
@@ -114,7 +114,7 @@ def register(subparsers: Any) -> None:
         'forget',
         _forget,
         'unmount or export a disk without vdisks, and forget it for good: '
-        'volumes that were on it can be deleted then; what is on it stays',
+        'volumes that were on it can be deleted then; its data stays',
     )
     command.add_argument('uuid', metavar='UUID')
     _add_fstab(command)
@@ -123,8 +123,8 @@ def register(subparsers: Any) -> None:
         commands,
         'remove-vdisk',
         _remove_vdisk,
-        'delete a vdisk that Cinder knows nothing of, and all that it held; '
-        'one that is in use, or has snapshots that depend on it, is refused',
+        'delete a vdisk that Cinder does not know, with all its data; a '
+        'vdisk that is in use, or that snapshots depend on, is refused',
     )
     command.add_argument('uuid', metavar='UUID', help='of the disk')
     command.add_argument('name', metavar='NAME', help='of the vdisk')

@@ -58,7 +58,8 @@ def register(subparsers: typing.Any) -> None:
         dest='framework',
         required=True,
         choices=sorted(frameworks.FRAMEWORKS),
-        help='what lists the directories; plain: only format and mount',
+        help='framework that uses the directories; plain: only format and '
+        'mount',
     )
     parser.add_argument(
         '--filesystem',

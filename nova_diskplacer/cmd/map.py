@@ -84,7 +84,7 @@ class Map:
 
     @property
     def disagrees(self) -> bool:
-        """Whether a vdisk is elsewhere than its server has claimed."""
+        """True if a vdisk is not on the disk that its server claimed."""
         return any(
             row.status == match_claims.MISMATCH
             for server in self.servers
@@ -96,7 +96,7 @@ def register(subparsers: typing.Any) -> None:
     """Add the ``map`` command to an argparse parser's subparsers."""
     parser = subparsers.add_parser(
         'map',
-        help='which vdisk of which server is on which disk',
+        help='list the disks of the vdisks of each server',
         description='Shows the disk that is claimed for each vdisk and the '
         'one that it is on. The exit status is 1 if any disagree.',
     )
@@ -117,7 +117,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=10.0,
         metavar='SECONDS',
-        help='how long to wait for the agents at most (default: 10)',
+        help='maximum time to wait for the agents (default: 10)',
     )
 
 

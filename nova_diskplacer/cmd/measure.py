@@ -76,7 +76,7 @@ def register(commands: Any) -> None:
         '--seconds',
         type=_number(1),
         default=_SECONDS,
-        help='how long each of seven loads is measured (default: %(default)s)',
+        help='duration of each of seven loads (default: %(default)s)',
     )
     command.add_argument(
         '--force',
@@ -147,7 +147,7 @@ def _chosen(disk_root: str, uuids: list[str]) -> list[discover.Disk]:
 
 
 def check_unused(uri: str, disks: list[discover.Disk]) -> None:
-    """See that no running server has vdisks on any of some disks.
+    """Check that no running server has vdisks on the disks.
 
     :param uri: the libvirt to ask, if there are vdisks at all.
     :raises DiskPlacerError: one has, or it cannot be told.
@@ -207,10 +207,10 @@ def measure(
     seconds: int,
     say: Say,
 ) -> io_model.Model:
-    """Measure a disk, and keep what was found on it.
+    """Measure a disk, and save the model on it.
 
     :param seconds: how long each load is measured.
-    :param say: is told how it goes.
+    :param say: gets messages of the progress.
     :raises DiskError: it is being measured, fio fails or the disk refuses.
     """
     loads = fio.loads(disk.medium)
@@ -297,7 +297,7 @@ def _alone(uuid: str) -> collections.abc.Iterator[None]:
 
 @contextlib.contextmanager
 def _terminable() -> collections.abc.Iterator[None]:
-    """Have what asks the process to end clean up before that."""
+    """Clean up before the process ends by SIGTERM or SIGHUP."""
     before = {
         number: signal.signal(number, _end)
         for number in (signal.SIGTERM, signal.SIGHUP)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage profile: the catalogue, and flavors tagged with it."""
+"""diskplacer-manage profile: the catalogue, and flavors with profiles."""
 
 import argparse
 import collections.abc
@@ -36,15 +36,18 @@ _WIDTH = 79
 def register(subparsers: typing.Any) -> None:
     """Add the ``profile`` command to an argparse parser's subparsers."""
     profile = subparsers.add_parser(
-        'profile', help='profiles of workloads, and flavors that have them'
+        'profile', help='profiles of workloads, and flavors with profiles'
     )
     commands = profile.add_subparsers(dest='profile_command', required=True)
 
-    command = _command(commands, 'list', _list, 'which profiles there are')
+    command = _command(commands, 'list', _list, 'list the profiles')
     _add_format(command)
 
     command = _command(
-        commands, 'show', _show, 'what a profile sets, and what it rests on'
+        commands,
+        'show',
+        _show,
+        'show the settings of a profile and their sources',
     )
     command.add_argument('profile', metavar='PROFILE')
     _add_format(command)
@@ -68,8 +71,8 @@ def register(subparsers: typing.Any) -> None:
         commands,
         'check',
         _check,
-        'which flavors contradict their profile',
-        'Tells of every flavor whose extra specs contradict its profile, or '
+        'find flavors that contradict their profile',
+        'Lists every flavor whose extra specs contradict its profile, or '
         'whose figures are not what the papers advise for it. The exit '
         'status is 1 if there is one.',
     )
@@ -80,7 +83,7 @@ def register(subparsers: typing.Any) -> None:
         commands,
         'diff',
         _diff,
-        'how flavors differ from a profile',
+        'compare flavors with a profile',
         'Compares all extra specs that a profile stands for with those that '
         'the servers of a flavor get. The exit status is 1 if any differ.',
     )

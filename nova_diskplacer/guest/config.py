@@ -10,17 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Generates cloud-init user data that has a server use its vdisks.
+"""Generates cloud-init user data that makes a server use its vdisks.
 
-All that is done in the guest is done by one script, made of the modules
-``editing``, ``system`` and ``script`` and of the settings as a literal.
+One script does all the work in the guest. It consists of the modules
+``editing``, ``system`` and ``script``, and of the settings as a literal.
 cloud-init runs it before services start, on every boot (``bootcmd``), and
-once more at the end of the first boot (``runcmd``), when the packages and
-users that the user data may ask for are there.
+again at the end of the first boot (``runcmd``), when the packages and users
+of the user data exist.
 
-It is Python, not a shell's, because cloud-init is: where this user data is
-read there is Python 3 with its library, and XML and YAML are not edited
-safely without. The guests' Python may be as old as 3.6.
+The script is Python because cloud-init is: every guest that reads user data
+has Python 3 and its standard library, which edit XML and YAML safely. The
+guests' Python may be as old as 3.6.
 """
 
 import collections.abc
@@ -37,7 +37,7 @@ from nova_diskplacer.guest import frameworks
 
 GIB = 1 << 30
 
-#: What shows of a volume's ID as the serial of a virtio-blk disk.
+#: Length of a virtio-blk disk's serial: the start of its volume's ID.
 SERIAL_LENGTH = 20
 
 FILESYSTEMS = ('ext4', 'xfs')
@@ -68,7 +68,7 @@ _VOLUME = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
 @dataclasses.dataclass(frozen=True)
 class VDisks:
-    """Which of the guest's disks are vdisks.
+    """The vdisks among the guest's disks.
 
     :param volumes: the IDs of the volumes; None: all blank volumes of the
         size, and ``count`` of them at least.
@@ -82,7 +82,7 @@ class VDisks:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What to make of the vdisks.
+    """The use that the guest makes of its vdisks.
 
     :param framework: a key of ``frameworks.FRAMEWORKS``.
     :param mount_options: beside those that are always there.
@@ -104,9 +104,9 @@ class Request:
 
 
 def settings(vdisks: VDisks, request: Request) -> dict[str, typing.Any]:
-    """Return what the script in the guest is to do.
+    """Return the settings of the script in the guest.
 
-    :raises DiskPlacerError: a value is not allowed; says what is.
+    :raises DiskPlacerError: a value is not allowed.
     """
     for volume in vdisks.volumes or ():
         _check('volume', volume, _VOLUME, 'a UUID')
@@ -149,7 +149,7 @@ def _check(
 
 
 def _check_path(what: str, path: str) -> None:
-    """Refuse what a list, an fstab or a URI would need quoted."""
+    """Reject characters that a list, an fstab or a URI would quote."""
     _check(
         what,
         path,
@@ -160,7 +160,7 @@ def _check_path(what: str, path: str) -> None:
 
 
 def script(values: collections.abc.Mapping[str, typing.Any]) -> str:
-    """Return the script that does in the guest what ``settings`` returned."""
+    """Return the script that applies the settings in the guest."""
     here = importlib.resources.files(__package__)
     text = '#!/usr/bin/python3\n'
     for name in _PARTS:

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What spreads its data over directories, and which property lists them.
+"""Frameworks that spread data over directories, and their properties.
 
 Paths, users and groups are those of the packages of Apache Bigtop, and of
 Apache's own for Cassandra.
@@ -34,7 +34,7 @@ class Directory:
 
 @dataclasses.dataclass(frozen=True)
 class Framework:
-    """What spreads its data over directories; ``conf_dir`` has its files."""
+    """A framework; ``conf_dir`` is the directory of its files."""
 
     conf_dir: str = ''
     directories: tuple[Directory, ...] = ()
