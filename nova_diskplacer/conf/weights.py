@@ -58,10 +58,10 @@ sets no weights.
         'curve',
         default='linear',
         help="""
-How the class of a consumer falls with what it has read and written: a plugin
-of ``nova_diskplacer.penalty_curves``. ``linear`` loses a class with each
-``scale_mb``; ``logarithmic`` loses one each time the use doubles beyond it,
-ten at the most.
+How the class of a consumer falls with its use of a disk, in units of
+``scale_mb``. ``linear``: by one with each unit. ``logarithmic``: by one each
+time the use doubles beyond the first unit, by ten at the most. A list of
+numbers, such as ``1,2,4,8``: by one at each of them.
 """,
     ),
     cfg.IntOpt(

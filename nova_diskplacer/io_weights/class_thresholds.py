@@ -10,122 +10,68 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Penalty curves: how the class of a consumer falls as it uses a disk.
-
-A curve is a function and a stevedore plugin of the namespace
-``nova_diskplacer.penalty_curves``. It is asked when the agent starts, for
-uses from 0 on in steps of 1/``RESOLUTION`` scales, until it is at the lowest
-class or at ``LIMIT`` scales, and never again: whatever is wrong with it is
-known then.
-"""
+"""Penalty curves: the use of a disk at which a consumer loses each class."""
 
 import collections.abc
-import importlib.metadata
-import math
-
-from stevedore import driver
-from stevedore import exception as stevedore_exception
 
 from nova_diskplacer import exception
 
-NAMESPACE = 'nova_diskplacer.penalty_curves'
-
-#: A curve takes the use of a disk in scales, 0 or more, and the number of
-#: classes, which is the highest one, and returns the class for that use. What
-#: is above the highest or below the lowest counts as that one, and a fraction
-#: as the class above it. No class may be higher than that for a lesser use.
-Curve = collections.abc.Callable[[float, int], float]
-
-#: Use in scales beyond which no curve falls.
-LIMIT = 1024
-
-#: How many times a scale is divided to find where a curve falls.
-RESOLUTION = 16
-
-_OPTION = '[diskplacer_weights] curve'
+#: The largest threshold, in scales; an idle server needs more than half an
+#: hour to recover from there.
+MAX_SCALES = 1024.0
 
 
-def linear(use: float, classes: int) -> float:
-    """Lose a class with each scale (P4 §IV-D)."""
-    return classes - use
+def linear(classes: int) -> list[float]:
+    """Return a threshold per scale (P4 §IV-D)."""
+    return [float(lost) for lost in range(1, classes + 1)]
 
 
-def logarithmic(use: float, classes: int) -> float:
-    """Lose a class with each doubling beyond the first scale (P4 §IV-D).
+def logarithmic(classes: int) -> list[float]:
+    """Return a threshold per doubling beyond the first scale (P4 §IV-D).
 
     The paper's lg is read as the logarithm to base 2: to base 10 the lowest
     of 10 classes, at its scale of 128 MB, would take 10^9 scales, 128 PB.
     """
-    return classes - math.log2(max(use, 1.0))
+    return [2.0**lost for lost in range(1, classes + 1)]
 
 
-def load(name: str) -> Curve:
-    """Return the curve of that name.
-
-    :raises ContentionError: no plugin of that name is installed, or it cannot
-        be imported.
-    """
-    try:
-        plugin: Curve = driver.DriverManager(
-            NAMESPACE, name, warn_on_missing_entrypoint=False
-        ).driver
-    except stevedore_exception.NoMatches:
-        installed = importlib.metadata.entry_points(group=NAMESPACE).names
-        known = ', '.join(sorted(installed))
-        raise exception.ContentionError(
-            f'{_OPTION}={name} is not one of those installed: {known}'
-        ) from None
-    except Exception as error:
-        raise exception.ContentionError(
-            f'{_OPTION}={name} cannot be loaded: {_said(error)}'
-        ) from error
-    return plugin
+CURVES: dict[str, collections.abc.Callable[[int], list[float]]] = {
+    'linear': linear,
+    'logarithmic': logarithmic,
+}
 
 
-def falls(name: str, classes: int, lowest: int) -> tuple[float, ...]:
-    """Return where the class falls: one use, in scales, for each class lost.
+def thresholds(curve: str, classes: int, lowest: int) -> tuple[float, ...]:
+    """Return the use in scales at which each class is lost.
 
-    The class of a use is ``classes`` less the number of falls that are not
-    above it. A curve that does not reach the lowest class within ``LIMIT``
-    scales has fewer falls.
+    A consumer's class is ``classes`` less the number of thresholds up to its
+    use. Thresholds above ``MAX_SCALES`` are left out.
 
-    :param classes: how many classes there are, the highest one.
+    :param curve: ``[diskplacer_weights] curve``.
+    :param classes: the number of classes, which is the highest class.
     :param lowest: the lowest class.
-    :raises ContentionError: as ``load``; or the curve fails, returns what is
-        no number, or rises.
+    :raises ContentionError: the curve is neither known nor a list of
+        thresholds.
     """
-    curve = load(name)
-    found: list[float] = []
-    for step in range(LIMIT * RESOLUTION + 1):
-        use = step / RESOLUTION
-        level = _level(name, curve, use, classes)
-        now = math.ceil(min(max(level, lowest), classes))
-        lost = classes - now
-        if lost < len(found):
-            raise exception.ContentionError(
-                f'{_OPTION}={name} rises to class {now} of {classes} at a use '
-                f'of {use} scales; it may only fall'
-            )
-        found += [use] * (lost - len(found))
-        if now == lowest:
-            break
-    return tuple(found)
+    count = classes - lowest
+    if curve in CURVES:
+        found = CURVES[curve](count)
+    else:
+        found = _parse(curve)[:count]
+    return tuple(use for use in found if use <= MAX_SCALES)
 
 
-def _level(name: str, curve: Curve, use: float, classes: int) -> float:
-    asked = f'for a use of {use} scales and {classes} classes'
+def _parse(curve: str) -> list[float]:
+    """Return the thresholds of a list such as ``1,2,4``."""
     try:
-        level = float(curve(use, classes))
-    except Exception as error:
+        found = [float(text) for text in curve.split(',')]
+    except ValueError:
+        found = []
+    pairs = zip([0.0, *found], found, strict=False)
+    if not found or not all(before <= use for before, use in pairs):
         raise exception.ContentionError(
-            f'{_OPTION}={name} fails {asked}: {_said(error)}'
-        ) from error
-    if math.isnan(level):
-        raise exception.ContentionError(
-            f'{_OPTION}={name} returns {level} {asked}; it must return a class'
+            f'[diskplacer_weights] curve={curve} is neither '
+            f'{", ".join(CURVES)} nor a rising list of thresholds such as '
+            '1,2,4'
         )
-    return level
-
-
-def _said(error: Exception) -> str:
-    return f'{type(error).__name__}: {error}'
+    return found

@@ -94,7 +94,9 @@ def rules(conf: cfg.ConfigOpts) -> Rules:
     return Rules(
         classes=options.classes,
         scale_bytes=options.scale_mb * MB,
-        falls=class_thresholds.falls(options.curve, options.classes, lowest),
+        falls=class_thresholds.thresholds(
+            options.curve, options.classes, lowest
+        ),
         idle_recovery=options.idle_recovery,
         lowest=lowest,
         seek_penalty=options.seek_penalty,

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A file of a cgroup with its I/O weights: one by default, and of devices."""
+"""Reads and writes weight files of cgroups: a default and device weights."""
 
 from nova_diskplacer.host import sysfs
 
@@ -21,7 +21,7 @@ def read(path: str, number: str) -> str:
     """Return a device's weight, ``default`` if it has none of its own.
 
     :param number: ``major:minor`` of the device, or ``default``.
-    :raises OSError: it cannot be read.
+    :raises OSError: the file cannot be read.
     """
     with open(path, encoding='ascii') as stream:
         for line in stream:
@@ -32,7 +32,7 @@ def read(path: str, number: str) -> str:
 
 
 def write(path: str, number: str, value: str) -> None:
-    """Give a device a weight, or none of its own any more: ``default``.
+    """Set a device's weight; ``default`` removes it.
 
     :raises OSError: the kernel refuses.
     """

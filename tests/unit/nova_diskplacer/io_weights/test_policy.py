@@ -46,7 +46,7 @@ def make_rules(
     return policy.Rules(
         classes=classes,
         scale_bytes=scale_mb * MB,
-        falls=class_thresholds.falls(curve, classes, lowest),
+        falls=class_thresholds.thresholds(curve, classes, lowest),
         idle_recovery=idle_recovery,
         lowest=lowest,
         seek_penalty=seek_penalty,
@@ -548,7 +548,7 @@ class RulesTest(unittest.TestCase):
         self._set(curve='cubic')
         with self.assertRaisesRegex(
             exception.ContentionError,
-            r'curve=cubic is not one of those installed: linear, logarithmic',
+            r'curve=cubic is neither linear, logarithmic nor a rising',
         ):
             policy.rules(self.conf)
         self._set(curve='linear', project_tiers={'p': 'gold'})
