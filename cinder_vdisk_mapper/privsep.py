@@ -181,7 +181,7 @@ def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:
 
     @functools.wraps(function)
     def operation(uuid: str, *arguments: Any, root: str) -> Any:
-        return discover.work_on(
+        return discover.run_unless_hung(
             root,
             uuid,
             lambda: function(discover.locate(root, uuid), *arguments),

@@ -35,6 +35,7 @@ from oslo_privsep import priv_context
 
 from cinder_vdisk_mapper import privsep
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import volumes
@@ -66,14 +67,14 @@ def _on_disk(
 
     @functools.wraps(function)
     def operation(uuid: str, *arguments: Any, root: str) -> Any:
-        return groups.work_on(uuid, lambda: function(uuid, *arguments))
+        return groups.run_unless_hung(uuid, lambda: function(uuid, *arguments))
 
     return operation
 
 
 def _copy(uuid: str, name: str, target: str) -> None:
     """Copy a vdisk, unless the disk ``target`` hangs."""
-    groups.work_on(target, lambda: copies.copy(uuid, name, target))
+    groups.run_unless_hung(target, lambda: copies.copy(uuid, name, target))
 
 
 OPERATIONS: dict[str, privsep.Operation] = {
@@ -101,5 +102,5 @@ def run(disk_root: str, operation: str, *arguments: Any) -> Any:
 
     :raises DiskError: see :func:`privsep.call`; or the operation fails.
     """
-    groups.wrapper = _CONFINED
+    commands.set_launcher(*_CONFINED)
     return privsep.call(OPERATIONS, disk_root, operation, arguments)

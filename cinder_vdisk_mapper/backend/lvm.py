@@ -24,7 +24,7 @@ from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
-from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
 
 CONF = cfg.CONF
 
@@ -55,7 +55,7 @@ class LVMBackend(base.Backend):
         return True
 
     def device_path(self, disk: str, name: str) -> str:
-        return groups.device_path(disk, name)
+        return naming.device_path(disk, name)
 
     def _wipe(self, disk: str, name: str, path: str, size_bytes: int) -> bool:
         """Wipe a deleted volume as configured; return whether all of it."""

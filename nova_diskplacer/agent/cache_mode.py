@@ -24,7 +24,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
-from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import nova_conf
@@ -75,7 +75,7 @@ class CacheModes:
         """
         self._reading.run(self._read)
         sources = {
-            disk.uuid: BLOCK if groups.is_entry(disk.path) else FILE
+            disk.uuid: BLOCK if naming.is_entry(disk.path) else FILE
             for disk in disks
         }
         shown: dict[str, set[str]] = {FILE: set(), BLOCK: set()}

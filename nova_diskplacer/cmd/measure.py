@@ -176,7 +176,7 @@ def check_unused(uri: str, disks: list[discover.Disk]) -> None:
 
 def _vdisks(disk: discover.Disk) -> list[str]:
     names = [vdisk.name for vdisk in disk.vdisks]
-    return [name for name in names if name != volumes.SCRATCH]
+    return [name for name in names if name != volumes.TEMPORARY]
 
 
 def size_mib(disk: discover.Disk, wanted: int | None) -> int:

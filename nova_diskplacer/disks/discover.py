@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Finds the prepared disks of this host, by looking.
+"""Finds the prepared disks of this host in the disk root.
 
-Each disk is looked at in a thread of its own, so that one that hangs keeps
-nobody from the others: see :mod:`nova_diskplacer.disks.looks`.
+Each disk is read in a thread of its own, so that a hung disk does not delay
+the others: see :mod:`nova_diskplacer.host.probes`.
 """
 
 import collections.abc
@@ -22,24 +22,24 @@ import dataclasses
 import fcntl
 import math
 import os
-import threading
 import time
-import uuid as uuidlib
 from typing import TypeVar
 
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks import looks
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks as vdisks_
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
 from nova_diskplacer.host import jobs
 from nova_diskplacer.host import log_once
+from nova_diskplacer.host import probes
 from nova_diskplacer.host import sysfs
 
 LOG = logging.getLogger(__name__)
@@ -49,44 +49,41 @@ MISSING = 'missing'
 HUNG = 'hung'
 READ_ONLY = 'read-only'
 
-# What keeps vdisks on a disk.
+#: the health of disks of which nothing is known now
+UNSEEN = (MISSING, HUNG)
+
+# The backends that keep vdisks.
 FILESYSTEM = 'filesystem'
 LVM = 'lvm'
 
-# Of what cannot be seen it is not said that it is not there.
-UNSEEN = (MISSING, HUNG)
-
 _READ = 4096
 
-# What follows the UUID in the name of the mark of a forgotten disk.
+# Suffix of the file that marks a forgotten disk.
 _FORGOTTEN = '.forgotten'
 
-# Why each path is missing.
-_missing_log = log_once.ChangeLogger(LOG)
+_log = log_once.ChangeLogger(LOG)
 
-_looks: dict[str, looks.Look['Disk']] = {}
-_looks_lock = threading.Lock()
+# By the path of the disk, one for the lifetime of the process.
+_probes: dict[str, probes.Probe['Disk']] = {}
 
 _Result = TypeVar('_Result')
 
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """A prepared disk, or the place where one should be.
+    """An entry of the disk root: a prepared disk, or the place of one.
 
-    Of a disk whose ``health`` is missing only ``uuid`` and ``path`` are
-    known: ``medium`` and ``model`` are empty, figures are 0. The same goes
-    for one that is hung, if it has been so ever since this process looks;
-    otherwise it is as it was seen last.
+    A missing disk has only ``uuid`` and ``path``; ``medium`` and ``model`` are
+    empty, numbers are 0. A hung disk is as it was read last; if this process
+    has never read it, it is like a missing one.
 
-    ``late`` is true of what was seen earlier, of a disk that has not answered
-    since and is not held to hang yet.
+    ``late`` marks the last known state of a disk that has not answered yet
+    and does not count as hung yet.
 
-    ``total_gb`` is what vdisks may fill, in GiB: the filesystem less what
-    anything else takes. ``free_bytes`` is what may be allocated now, of which
-    some may be promised to vdisks that do not occupy all of their size.
-    ``mbps`` is in MB/s. ``numa_node`` is None where the machine or the disk
-    has none.
+    ``total_gb`` is what vdisks may fill, in GiB: the size of the filesystem or
+    volume group without foreign data. ``free_bytes`` may be allocated now, but
+    some of it may be needed by vdisks that are not fully allocated. ``mbps``
+    is in MB/s. ``numa_node`` is None on machines and disks without one.
     """
 
     uuid: str
@@ -105,82 +102,83 @@ class Disk:
 
     @property
     def free_gb(self) -> int:
-        """GiB that new vdisks may fill when all others are filled."""
+        """GiB for new vdisks, if all existing ones are filled."""
         taken = sum(vdisk.size_gb for vdisk in self.vdisks)
         return max(0, min(self.free_bytes // GIB, self.total_gb - taken))
 
 
 def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
-    """Return the disks under ``disk_root``, sorted by UUID.
+    """Return the disks in ``disk_root``, sorted by UUID.
 
-    A disk that cannot be read is listed as missing; it spoils no other. One
-    that does not answer within ``jobs.LATE`` seconds is listed as it was
-    seen last, and from ``looks.HUNG`` seconds on, or if it was never seen, as
-    hung.
+    A disk that cannot be read is missing. A disk that does not answer within
+    ``jobs.LATE`` seconds has its last known state. After
+    ``probes.HUNG_AFTER`` seconds, or if it was never read, it is hung.
 
-    :param kind: FILESYSTEM or LVM, for these only.
+    :param kind: FILESYSTEM or LVM, for disks of this kind only.
     """
     try:
         names = sorted(os.listdir(disk_root))
     except FileNotFoundError:
         return []
-    asked = [
-        (name, _look(disk_root, name))
+    requested = [
+        (name, probe, probe.request())
         for name in names
-        if _is_uuid(name) and kind in (None, kind_of(disk_root, name))
+        if identity.is_uuid(name) and kind in (None, kind_of(disk_root, name))
+        for probe in [_probe(disk_root, name)]
     ]
-    begun = [(name, look, look.begin()) for name, look in asked]
-    ends = time.monotonic() + jobs.LATE
+    deadline = time.monotonic() + jobs.LATE
     return [
-        _seen(look)
-        if look.ended(number, max(0.0, ends - time.monotonic()))
-        else _unanswered(disk_root, name, look)
-        for name, look, number in begun
+        _latest(probe)
+        if probe.wait(number, max(0.0, deadline - time.monotonic()))
+        else _unanswered(disk_root, name, probe)
+        for name, probe, number in requested
     ]
 
 
 def kind_of(disk_root: str, uuid: str) -> str:
-    """Return whether the entry of a disk is one of a FILESYSTEM or LVM."""
+    """Return the kind of a disk, FILESYSTEM or LVM."""
     entry = os.path.join(disk_root, uuid)
-    return LVM if groups.is_entry(entry) else FILESYSTEM
+    return LVM if naming.is_entry(entry) else FILESYSTEM
 
 
 def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
-    """Return the disk ``uuid`` under ``disk_root``; missing if unreadable.
+    """Return the disk ``uuid`` in ``disk_root``; missing if unreadable.
 
-    What is returned is newer than the call, unless the disk is hung or late.
+    The disk is read after the call, unless it is hung or late.
 
-    :param patience: seconds to wait for its answer, after which the disk is
-        late: at most ``jobs.LATE``, or as long as it takes.
-    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+    :param patience: seconds to wait, at most ``jobs.LATE``, before the disk is
+        late; by default, until it is hung.
+    :raises DiskError: ``uuid`` is no UUID in its canonical form.
     """
-    look = _look(disk_root, uuid)
-    number = look.begin()
-    while not look.ended(number, min(jobs.LATE, patience)):
-        if patience <= jobs.LATE or look.waiting >= looks.HUNG:
-            return _unanswered(disk_root, uuid, look)
-    return _seen(look)
+    probe = _probe(disk_root, uuid)
+    number = probe.request()
+    while not probe.wait(number, min(jobs.LATE, patience)):
+        if patience <= jobs.LATE or probe.waiting >= probes.HUNG_AFTER:
+            return _unanswered(disk_root, uuid, probe)
+    return _latest(probe)
 
 
-def work_on(
+def run_unless_hung(
     disk_root: str, uuid: str, work: collections.abc.Callable[[], _Result]
 ) -> _Result:
-    """Do what takes a disk, as :func:`looks.work_on`.
+    """Run work on a disk, as :func:`probes.run_unless_hung`.
 
-    :raises DiskError: the disk hangs, or ``uuid`` is not the canonical form
-        of a UUID.
+    :raises DiskError: the disk hangs, or ``uuid`` is no UUID in its canonical
+        form.
     """
-    return looks.work_on(_look(disk_root, uuid), f'disk {uuid}', work)
+    return probes.run_unless_hung(
+        _probe(disk_root, uuid), f'disk {uuid}', work
+    )
 
 
 def locate(disk_root: str, uuid: str) -> str:
-    """Return the path of a disk that is there and is the one that it says.
+    """Return the path of a mounted disk with the right identity.
 
-    :raises DiskError: it is not; says why.
+    :raises DiskError: the disk is not mounted, or has another identity.
     """
     path = disk_path(disk_root, uuid)
     try:
-        _identified(path, uuid)
+        _read_identity(path, uuid)
     except (exception.DiskError, OSError) as error:
         raise exception.DiskError(
             f'disk {path} is missing: {error}'
@@ -189,11 +187,11 @@ def locate(disk_root: str, uuid: str) -> str:
 
 
 def disk_path(disk_root: str, uuid: str) -> str:
-    """Return where a disk is, or would be.
+    """Return the path of a disk's entry, which may not exist.
 
-    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+    :raises DiskError: ``uuid`` is no UUID in its canonical form.
     """
-    if not _is_uuid(uuid):
+    if not identity.is_uuid(uuid):
         raise exception.DiskError(f'{uuid!r} is not the UUID of a disk')
     return os.path.join(disk_root, uuid)
 
@@ -201,20 +199,19 @@ def disk_path(disk_root: str, uuid: str) -> str:
 def is_forgotten(disk_root: str, uuid: str) -> bool:
     """Tell whether a disk was taken out of the disk root for good.
 
-    That no entry of it can be seen does not prove it: its mount may be
-    invisible, as may be all of the disk root. ``diskplacer-manage disk
-    forget`` leaves a mark.
+    ``diskplacer-manage disk forget`` leaves a mark. A missing entry alone is
+    no proof: its mount, or all of the disk root, may be invisible.
 
-    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+    :raises DiskError: ``uuid`` is no UUID in its canonical form.
     """
     path = disk_path(disk_root, uuid)
     return os.path.lexists(path + _FORGOTTEN) and not os.path.lexists(path)
 
 
 def set_forgotten(disk_root: str, uuid: str, forgotten: bool) -> None:
-    """Leave the mark that a disk was forgotten, or remove it.
+    """Mark a disk as forgotten, or remove the mark.
 
-    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+    :raises DiskError: ``uuid`` is no UUID in its canonical form.
     :raises OSError: the disk root cannot be written to.
     """
     mark = disk_path(disk_root, uuid) + _FORGOTTEN
@@ -224,52 +221,61 @@ def set_forgotten(disk_root: str, uuid: str, forgotten: bool) -> None:
         os.unlink(mark)
 
 
-def _look(disk_root: str, uuid: str) -> looks.Look[Disk]:
-    """Return what looks at a disk, the same as long as this process lives.
+def missing(uuid: str, path: str) -> Disk:
+    """Return the disk ``uuid`` as a missing one."""
+    return Disk(uuid, path, '', '', '', None, 0, 0, 0, 0, MISSING, ())
 
-    :raises DiskError: ``uuid`` is not the canonical form of a UUID.
+
+def _probe(disk_root: str, uuid: str) -> probes.Probe[Disk]:
+    """Return the probe of a disk, the same one for each path.
+
+    :raises DiskError: ``uuid`` is no UUID in its canonical form.
     """
     path = disk_path(disk_root, uuid)
-    with _looks_lock:
-        if path not in _looks:
-            _looks[path] = looks.Look(lambda: _look_at(path, uuid))
-        return _looks[path]
+    return _probes.setdefault(path, probes.Probe(lambda: _read(path, uuid)))
 
 
-def _look_at(path: str, uuid: str) -> Disk:
+def _read(path: str, uuid: str) -> Disk:
     try:
-        if groups.is_entry(path):
-            disk = _inspect_group(uuid, path)
+        if naming.is_entry(path):
+            disk = _read_group(uuid, path)
         else:
-            disk = _inspect(_identified(path, uuid), path)
+            disk = _read_filesystem(_read_identity(path, uuid), path)
     except exception.DiskHung:
-        return _hung(path, uuid, _look(*os.path.split(path)).seen)
+        return _hung(path, uuid, _probes[path].latest)
     except (exception.DiskError, OSError) as error:
-        return _unreadable(uuid, path, str(error))
-    if _missing_log.clear(path):
-        LOG.info('Disk %s is %s again', path, disk.health)
-    return disk
+        reason = str(error)
+    else:
+        if _log.clear(path):
+            LOG.info('Disk %s is %s again', path, disk.health)
+        return disk
+    _log.log(path, 'Disk %s is missing: %s', path, reason)
+    return missing(uuid, path)
 
 
-def _seen(look: looks.Look[Disk]) -> Disk:
-    assert look.seen is not None  # noqa: S101
-    return look.seen
+def _latest(probe: probes.Probe[Disk]) -> Disk:
+    assert probe.latest is not None  # noqa: S101
+    return probe.latest
 
 
-def _unanswered(disk_root: str, uuid: str, look: looks.Look[Disk]) -> Disk:
-    """Return a disk that does not answer: late, or hung."""
-    path, known = disk_path(disk_root, uuid), look.seen
-    if known is not None and look.waiting < looks.HUNG:
+def _unanswered(disk_root: str, uuid: str, probe: probes.Probe[Disk]) -> Disk:
+    """Return a disk that does not answer, late or hung."""
+    path, known = disk_path(disk_root, uuid), probe.latest
+    if known is not None and probe.waiting < probes.HUNG_AFTER:
         return dataclasses.replace(known, late=True)
     return _hung(path, uuid, known)
 
 
 def _hung(path: str, uuid: str, known: Disk | None) -> Disk:
-    _missing_log.log(path, 'Disk %s is %s: it does not answer', path, HUNG)
+    _log.log(path, 'Disk %s is %s: it does not answer', path, HUNG)
     return dataclasses.replace(known or missing(uuid, path), health=HUNG)
 
 
-def _identified(path: str, uuid: str) -> identity.Identity:
+def _read_identity(path: str, uuid: str) -> identity.Identity:
+    """Return the identity of a mounted disk.
+
+    :raises DiskError: the disk is not mounted, or has another identity.
+    """
     if not os.path.ismount(os.path.realpath(path)):
         raise exception.DiskError('nothing is mounted there')
     _read_direct(path)
@@ -280,12 +286,12 @@ def _identified(path: str, uuid: str) -> identity.Identity:
     return known
 
 
-def _inspect(known: identity.Identity, path: str) -> Disk:
+def _read_filesystem(known: identity.Identity, path: str) -> Disk:
 
     def waiting() -> None:
-        # whoever holds it takes long, but the disk answers
+        # another process holds the lock; the disk itself must still answer
         _read_direct(path)
-        _look(*os.path.split(path)).goes_on()
+        _probes[path].report_progress()
 
     with vdisks_.locked(path, fcntl.LOCK_SH, waiting) as directory:
         status = os.fstatvfs(directory)
@@ -308,7 +314,7 @@ def _inspect(known: identity.Identity, path: str) -> Disk:
     )
 
 
-def _inspect_group(uuid: str, path: str) -> Disk:
+def _read_group(uuid: str, path: str) -> Disk:
     group = groups.require(uuid)
     known = group.identity
     if known.uuid != uuid:
@@ -323,7 +329,7 @@ def _inspect_group(uuid: str, path: str) -> Disk:
         model=block.model,
         numa_node=block.numa_node,
         size_bytes=group.size_bytes,
-        free_bytes=max(0, group.free_bytes - groups.SLACK),
+        free_bytes=max(0, group.free_bytes - report.SLACK),
         total_gb=group.total_gb,
         mbps=known.mbps,
         health=READ_ONLY if read_only else OK,
@@ -331,24 +337,7 @@ def _inspect_group(uuid: str, path: str) -> Disk:
     )
 
 
-def missing(uuid: str, path: str) -> Disk:
-    """Return the disk ``uuid`` as one that is not there."""
-    return Disk(uuid, path, '', '', '', None, 0, 0, 0, 0, MISSING, ())
-
-
 def _read_direct(path: str) -> None:
-    """Have a disk answer, where all else may come from memory."""
+    """Read from the disk itself; all other reads may be cached."""
     with contextlib.suppress(FileNotFoundError):
-        looks.read_direct(os.path.join(path, identity.FILE), 0, _READ)
-
-
-def _unreadable(uuid: str, path: str, reason: str) -> Disk:
-    _missing_log.log(path, 'Disk %s is missing: %s', path, reason)
-    return missing(uuid, path)
-
-
-def _is_uuid(name: str) -> bool:
-    try:
-        return str(uuidlib.UUID(name)) == name
-    except ValueError:
-        return False
+        probes.read_direct(os.path.join(path, identity.FILE), 0, _READ)

@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The identity that a prepared disk carries on itself.
+"""The identity file of a prepared disk.
 
-Its UUID is also the UUID of the disk's resource provider in Placement.
+The UUID in it is also that of the disk's resource provider in Placement.
 """
 
 import dataclasses
@@ -28,13 +28,13 @@ from nova_diskplacer.host import sysfs
 FILE = '.diskplacer.json'
 VERSION = 1
 
-# Throughput in MB/s of a disk that was given none.
+# Default throughput in MB/s.
 DEFAULT_MBPS = {flavor.HDD: 150, flavor.SSD: 400}
 
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """Who a disk is: ``medium`` is hdd or ssd, ``mbps`` in MB/s."""
+    """The identity of a disk: ``medium`` is hdd or ssd, ``mbps`` in MB/s."""
 
     uuid: str
     medium: str
@@ -57,9 +57,9 @@ def read(disk: str) -> Identity | None:
 
 
 def parse(text: str) -> Identity:
-    """Return the identity that the content of an identity file states.
+    """Return the identity in the content of an identity file.
 
-    :raises ValueError: it is malformed; says how.
+    :raises ValueError: the content is malformed.
     """
     fields = json.loads(text)
     if not isinstance(fields, dict) or fields.get('version') != VERSION:
@@ -74,10 +74,18 @@ def parse(text: str) -> Identity:
     return Identity(uuid, medium, mbps)
 
 
-def write(disk: str, identity: Identity) -> None:
-    """Write the identity; whole or not at all, and durable on return.
+def is_uuid(text: str) -> bool:
+    """Tell whether a text is a UUID in its canonical form."""
+    try:
+        return str(uuidlib.UUID(text)) == text
+    except ValueError:
+        return False
 
-    :raises OSError: the disk refuses.
+
+def write(disk: str, identity: Identity) -> None:
+    """Write the identity file, atomically and durably.
+
+    :raises OSError: the disk cannot be written.
     """
     fields = {'version': VERSION, **dataclasses.asdict(identity)}
     path = os.path.join(disk, FILE)
@@ -85,7 +93,7 @@ def write(disk: str, identity: Identity) -> None:
 
 
 def medium(block: sysfs.Block) -> str | None:
-    """Return the medium of a device, hdd or ssd; None if it is not known."""
+    """Return the medium of a device, hdd or ssd; None if it is unknown."""
     if not block.device:
         return None
     return flavor.HDD if block.rotational else flavor.SSD

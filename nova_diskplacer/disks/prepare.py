@@ -28,7 +28,7 @@ from nova_diskplacer.disks import block
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import vdisks
-from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.host import commands
 from nova_diskplacer.host import fstab as fstab_
@@ -118,7 +118,7 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
         discover.set_forgotten(disk_root, uuid, True)
         if not os.path.lexists(path):
             return
-        if groups.is_entry(path):
+        if naming.is_entry(path):
             lvm_prepare.export(uuid)
         if os.path.islink(path):
             os.unlink(path)

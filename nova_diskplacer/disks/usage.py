@@ -17,7 +17,7 @@ import os
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import vdisks
-from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host.libvirt_servers import Server
 
 
@@ -29,7 +29,7 @@ def vdisks_in_use(
     homes = {}
     for disk in disks:
         # the entry of a disk with LVM links to where udev lists its volumes
-        inside = '' if groups.is_entry(disk.path) else vdisks.DIRECTORY
+        inside = '' if naming.is_entry(disk.path) else vdisks.DIRECTORY
         home = os.path.join(os.path.realpath(disk.path), inside)
         homes[os.path.normpath(home)] = disk.uuid
     for server in servers:

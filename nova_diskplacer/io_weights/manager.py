@@ -20,11 +20,11 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import looks
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import jobs
 from nova_diskplacer.host import log_once
+from nova_diskplacer.host import probes
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers as controllers_
 from nova_diskplacer.io_weights import io_cost
@@ -83,7 +83,7 @@ class Weighing:
         self._round = 0
         self._devices: object = None
         self._models: dict[str, io_model.Model | None] = {}
-        self._looks: dict[str, looks.Look[io_model.Model | None]] = {}
+        self._probes: dict[str, probes.Probe[io_model.Model | None]] = {}
         self._controllers: dict[str, controllers_.Controller] = {}
         self._refusals: dict[str, str] = {}
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
@@ -186,15 +186,15 @@ class Weighing:
 
     def _model(self, uuid: str) -> io_model.Model | None:
         if uuid not in self._models or self._round % _MODEL_ROUNDS == 0:
-            look = self._looks.setdefault(
+            probe = self._probes.setdefault(
                 uuid,
-                looks.Look(
+                probes.Probe(
                     lambda: io_model.load(
                         self._conf.diskplacer.disk_root, uuid
                     )
                 ),
             )
             # of a disk that hangs what was read before is good enough
-            if look.ended(look.begin(), jobs.LATE):
-                self._models[uuid] = look.seen
+            if probe.wait(probe.request(), jobs.LATE):
+                self._models[uuid] = probe.latest
         return self._models.get(uuid)

@@ -20,9 +20,9 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import looks
 from nova_diskplacer.host import json_store
 from nova_diskplacer.host import log_once
+from nova_diskplacer.host import probes
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_warnings
 from nova_diskplacer.monitor import smart
@@ -59,7 +59,7 @@ class Health:
         self._notices = disk_warnings.Notices()
         self._temperatures: dict[str, int] = {}
         self._no_smart = log_once.ChangeLogger(LOG, logging.INFO)
-        self._looks: dict[str, looks.Look[_Answer]] = {}
+        self._probes: dict[str, probes.Probe[_Answer]] = {}
 
     def look(self, devices: collections.abc.Mapping[str, Device]) -> None:
         """Ask all disks at once, which takes as long as the slowest of them.
@@ -69,16 +69,16 @@ class Health:
         :param devices: the devices that are there, by the UUID of the disk.
         """
         asked = {
-            device: self._look(device.name) for device in devices.values()
+            device: self._probe(device.name) for device in devices.values()
         }
-        begun = {device: look.begin() for device, look in asked.items()}
+        begun = {device: probe.request() for device, probe in asked.items()}
         ends = time.monotonic() + smart.TIMEOUT
         while begun and time.monotonic() < ends:
             # whoever answers first is judged first
             for device, number in list(begun.items()):
-                if asked[device].ended(number, _PAUSE / len(begun)):
+                if asked[device].wait(number, _PAUSE / len(begun)):
                     del begun[device]
-                    self._take(device, asked[device].seen)
+                    self._take(device, asked[device].latest)
         for device in begun:
             self._take(device, f'SMART of {device.name}: it does not answer')
         self._no_smart.clear_except(devices)
@@ -86,8 +86,8 @@ class Health:
             self._temperatures.pop(uuid, None)
             self._notices.forget(uuid)
 
-    def _look(self, name: str) -> looks.Look[_Answer]:
-        return self._looks.setdefault(name, looks.Look(lambda: _ask(name)))
+    def _probe(self, name: str) -> probes.Probe[_Answer]:
+        return self._probes.setdefault(name, probes.Probe(lambda: _ask(name)))
 
     def _take(self, device: Device, answer: _Answer) -> None:
         """Judge a disk by its answer, or by what the kernel has counted."""

@@ -10,127 +10,135 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Logical volumes with the content of others: snapshots, clones, copies.
+"""Snapshots, clones and copies of logical volumes.
 
 Every function may be repeated after a crash.
 """
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import report
+from nova_diskplacer.disks.lvm import volume_commands
 from nova_diskplacer.disks.lvm import volumes
 
 
 def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
-    """Freeze what a volume holds at this moment as another one.
+    """Make a snapshot of a vdisk.
 
-    A thick one has room for every block of its origin to change.
+    A thick snapshot takes the space of its origin, so that it never overflows.
 
     :raises DiskError: there is no such vdisk, the disk lacks the space, or
-        it has a vdisk ``snapshot`` of somebody else.
+        the vdisk ``snapshot`` has another owner.
     """
-    with steps.changing(uuid) as group:
-        if not steps.present(group, snapshot, snapshot_id):
-            tags = [f'{groups.VOLUME}={snapshot_id}']
-            volume = steps.require_whole(group, name)
+    with group_changes.changing(uuid) as group:
+        if not group.has_vdisk(snapshot, snapshot_id):
+            tags = [f'{naming.VOLUME}={snapshot_id}']
+            volume = group.require_usable(name)
             _snapshot(group, volume, snapshot, tags)
 
 
 def allocate_clone(
     uuid: str, source: str, name: str, volume_id: str, size_bytes: int
 ) -> None:
-    """Take the space of a clone; it counts, and is known to be incomplete.
+    """Allocate the space of a clone, which is marked as incomplete.
 
     :raises DiskError: as :func:`clone`.
     """
-    with steps.changing(uuid) as group:
-        if steps.present(group, name, volume_id, complete=False):
+    with group_changes.changing(uuid) as group:
+        if group.has_vdisk(name, volume_id, complete=False):
             return
-        original = steps.require_whole(group, source)
+        original = group.require_usable(source)
         if original.size_bytes > size_bytes:
             raise exception.DiskError(
                 f'vdisk {source} of {original.size_bytes} bytes is larger '
                 f'than its clone {name} of {size_bytes}'
             )
-        tags = [f'{groups.VOLUME}={volume_id}', groups.INCOMPLETE]
+        tags = [f'{naming.VOLUME}={volume_id}', naming.INCOMPLETE]
         if original.thin:
-            steps.check_room(group, size_bytes)
+            group.check_free(size_bytes)
             _snapshot(group, original, name, tags)
         else:
-            steps.allocate(group, name, size_bytes, tags)
+            volume_commands.allocate(group, name, size_bytes, tags)
 
 
 def clone(
     uuid: str, source: str, name: str, volume_id: str, size_bytes: int
 ) -> None:
-    """Make a volume with the content of another one of its disk.
+    """Clone a vdisk on its disk.
 
-    Thick ones are copied. If somebody writes to the source meanwhile it is
-    copied from a snapshot, which takes as much room as the source.
+    Thick volumes are copied. If the source is written to meanwhile, it is
+    copied again from a snapshot, which takes the space of the source.
 
-    :raises DiskError: there is no such vdisk, or it is larger than
-        ``size_bytes``; the disk lacks the space, or it has a vdisk ``name``
-        of another volume.
+    :raises DiskError: there is no such vdisk, it is larger than
+        ``size_bytes``, the disk lacks the space, or the vdisk ``name`` belongs
+        to another volume.
     """
     allocate_clone(uuid, source, name, volume_id, size_bytes)
-    with steps.changing(uuid) as group:
-        volume = steps.require(group, name)
-        if groups.INCOMPLETE not in volume.tags:
+    with group_changes.changing(uuid) as group:
+        volume = group.require(name)
+        if naming.INCOMPLETE not in volume.tags:
             return
-        original = steps.require_whole(group, source)
+        original = group.require_usable(source)
         if volume.thin:
-            steps.resize(group, volume, size_bytes)
-            steps.untag(group, volume, groups.INCOMPLETE)
+            volume_commands.resize(group, volume, size_bytes)
+            volume_commands.remove_tags(group, volume, naming.INCOMPLETE)
             return
-    steps.clean(uuid, name)
-    path = steps.activated(group, original)
-    target = steps.activated(group, volume)
+    volume_commands.zero_dirty(uuid, name)
+    path = volume_commands.activate(group, original)
+    target = volume_commands.activate(group, volume)
     before = blockcopy.writes(path)
     blockcopy.copy(path, target, original.size_bytes)
     if before != blockcopy.writes(path) or before[1] != '0':
         _copy_frozen(uuid, original, volume)
     blockcopy.clear(target, original.size_bytes, volume.size_bytes)
-    with steps.changing(uuid) as group:
-        steps.untag(group, volume, groups.INCOMPLETE)
+    with group_changes.changing(uuid) as group:
+        volume_commands.remove_tags(group, volume, naming.INCOMPLETE)
 
 
 def revert(uuid: str, name: str, snapshot: str) -> None:
-    """Give a volume that nobody uses the content of its snapshot.
+    """Revert an unused vdisk to its snapshot.
 
-    :raises DiskError: there is no such vdisk, or the disk refuses.
+    :raises DiskError: there is no such vdisk, it is in use, or the disk
+        fails.
     """
     group = groups.require(uuid)
-    volume = steps.require_whole(group, name)
-    frozen = steps.require_whole(group, snapshot)
-    steps.check_unused(group, volume)
-    source = steps.activated(group, frozen)
-    target = steps.activated(group, volume)
+    volume = group.require_usable(name)
+    frozen = group.require_usable(snapshot)
+    volume_commands.check_unused(group, volume)
+    source = volume_commands.activate(group, frozen)
+    target = volume_commands.activate(group, volume)
     size = min(frozen.size_bytes, volume.size_bytes)
     blockcopy.copy(source, target, size, compare=True)
     blockcopy.clear(target, size, volume.size_bytes)
 
 
 def clear(uuid: str, name: str) -> None:
-    """Have a volume that nobody uses read as zeros.
+    """Zero an unused vdisk.
 
-    :raises DiskError: there is no such vdisk, or the disk refuses.
+    :raises DiskError: there is no such vdisk, it is in use, or the disk
+        fails.
     """
     group = groups.require(uuid)
-    volume = steps.require_whole(group, name)
-    steps.check_unused(group, volume)
-    blockcopy.clear(steps.activated(group, volume), 0, volume.size_bytes)
+    volume = group.require_usable(name)
+    volume_commands.check_unused(group, volume)
+    blockcopy.clear(
+        volume_commands.activate(group, volume), 0, volume.size_bytes
+    )
 
 
 def copy(uuid: str, name: str, target_uuid: str) -> None:
-    """Copy a volume that nobody uses to the one of its name on another disk.
+    """Copy an unused vdisk to the vdisk of the same name on another disk.
 
-    :raises DiskError: either is not there, they do not match, or a disk
-        refuses.
+    :raises DiskError: a vdisk is missing or in use, they do not match, or a
+        disk fails.
     """
     group, target_group = groups.require(uuid), groups.require(target_uuid)
-    volume = steps.require_whole(group, name)
-    target = steps.require_whole(target_group, name)
+    volume = group.require_usable(name)
+    target = target_group.require_usable(name)
     if volume.vdisk.volume_id != target.vdisk.volume_id:
         raise exception.DiskError(
             f'vdisk {name} on disk {target_uuid} belongs to '
@@ -140,44 +148,46 @@ def copy(uuid: str, name: str, target_uuid: str) -> None:
         raise exception.DiskError(
             f'vdisk {name} on disk {target_uuid} is smaller than on {uuid}'
         )
-    # what is written meanwhile would be lost
-    steps.check_unused(group, volume)
-    steps.check_unused(target_group, target)
-    path = steps.activated(target_group, target)
-    blockcopy.copy(steps.activated(group, volume), path, volume.size_bytes)
+    # writes during the copy would be lost
+    volume_commands.check_unused(group, volume)
+    volume_commands.check_unused(target_group, target)
+    path = volume_commands.activate(target_group, target)
+    blockcopy.copy(
+        volume_commands.activate(group, volume), path, volume.size_bytes
+    )
     blockcopy.clear(path, volume.size_bytes, target.size_bytes)
 
 
 def _snapshot(
-    group: groups.Group, volume: groups.Volume, name: str, tags: list[str]
+    group: report.Group, volume: report.Volume, name: str, tags: list[str]
 ) -> None:
     if volume.origin:
         raise exception.DiskError(
             f'{volume.name} is a snapshot: LVM makes none of it'
         )
-    steps.check_room(group, volume.size_bytes)
+    group.check_free(volume.size_bytes)
     kind = (
         ('--setactivationskip', 'n')
         if volume.thin
         else ('--extents', '100%ORIGIN')
     )
-    groups.run(
-        'lvcreate', '--yes', '--snapshot', '--name', groups.volume_name(name),
-        *kind, *steps.addtags(tags), steps.full_name(group, volume),
+    commands.run(
+        'lvcreate', '--yes', '--snapshot', '--name', naming.volume_name(name),
+        *kind, *naming.add_options(tags), group.path_of(volume),
     )  # fmt: skip
 
 
 def _copy_frozen(
-    uuid: str, original: groups.Volume, volume: groups.Volume
+    uuid: str, original: report.Volume, volume: report.Volume
 ) -> None:
-    """Copy a volume that is in use from a snapshot of it."""
-    temporary = steps.CLONING + volume.vdisk.volume_id
+    """Copy a volume that is in use from a temporary snapshot."""
+    temporary = volumes.CLONING + volume.vdisk.volume_id
     snapshot(uuid, original.vdisk.name, temporary, volume.vdisk.volume_id)
     group = groups.require(uuid)
-    frozen = steps.require(group, temporary)
+    frozen = group.require(temporary)
     blockcopy.copy(
-        steps.activated(group, frozen),
-        steps.activated(group, volume),
+        volume_commands.activate(group, frozen),
+        volume_commands.activate(group, volume),
         original.size_bytes,
     )
     volumes.delete(uuid, temporary)

@@ -9,45 +9,73 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""Remembers which devices each volume group is on.
 
-LVM looks at all devices of a host to find that out, and hangs with any one of
-them. A command that is told the devices of its group looks at no others, so
-what was found once is kept until the host is booted, for all processes.
+"""The physical volumes of each volume group, remembered until the next boot.
+
+To find the devices of a group LVM reads all devices of the host, and hangs
+with any one of them. A command that gets the devices of its group by an option
+reads no others. So the result of a search is kept in a file, which all
+processes share and which a reboot removes.
 """
 
 import contextlib
 import json
 import os
+import threading
 
 from nova_diskplacer.host import files
 from nova_diskplacer.host import locks
 
 FILE = 'volume-groups.json'
 
-Devices = dict[str, tuple[str, ...]]
+
+class KnownDevices:
+    """The devices on which each volume group was found last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._devices: dict[str, tuple[str, ...]] | None = None
+
+    def of(self, group: str) -> tuple[str, ...]:
+        """Return the devices of a group, none if it was never found."""
+        with self._lock:
+            if self._devices is None:
+                self._devices = _load()
+            return self._devices.get(group, ())
+
+    def replace(self, devices: dict[str, tuple[str, ...]]) -> None:
+        """Remember the devices of all groups by the groups' names."""
+        with self._lock:
+            if devices != self._devices:
+                self._devices = devices
+                _save(devices)
 
 
-class Keeper:
-    """Keeps the devices of groups in a file, for all processes."""
+#: those of this process
+KNOWN = KnownDevices()
 
-    def load(self) -> Devices:
-        """Return the devices of groups by the groups' names, as kept last."""
-        try:
-            with open(_path(), encoding='utf-8') as stream:
-                return {
-                    str(name): tuple(map(str, devices))
-                    for name, devices in json.load(stream).items()
-                }
-        except (OSError, AttributeError, TypeError, ValueError):
-            # it only spares a look at all devices
-            return {}
 
-    def keep(self, devices: Devices) -> None:
-        """Keep the devices of groups, whole or not at all, if possible."""
-        with contextlib.suppress(OSError):
-            os.makedirs(locks.DIRECTORY, mode=0o700, exist_ok=True)
-            files.replace(_path(), json.dumps(devices), durable=False)
+def option(devices: tuple[str, ...]) -> tuple[str, ...]:
+    """Return LVM's option that restricts a command to devices, if any."""
+    return ('--devices', ','.join(devices)) if devices else ()
+
+
+def _load() -> dict[str, tuple[str, ...]]:
+    try:
+        with open(_path(), encoding='utf-8') as stream:
+            return {
+                str(name): tuple(map(str, devices))
+                for name, devices in json.load(stream).items()
+            }
+    except (OSError, AttributeError, TypeError, ValueError):
+        # without the file LVM searches all devices
+        return {}
+
+
+def _save(devices: dict[str, tuple[str, ...]]) -> None:
+    with contextlib.suppress(OSError):
+        os.makedirs(locks.DIRECTORY, mode=0o700, exist_ok=True)
+        files.replace(_path(), json.dumps(devices), durable=False)
 
 
 def _path() -> str:

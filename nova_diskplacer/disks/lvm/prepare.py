@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Makes a device a volume group that is a disk of this host, and undoes it.
+"""Prepares a device as a volume group, and forgets it.
 
-One command makes the group and gives it its identity. Whatever is missing
-then is completed by the next run; the entry in the disk root comes last.
+One command creates the group with its identity. The next run completes what an
+interrupted one has left out; the entry in the disk root is made last.
 """
 
 import dataclasses
@@ -25,15 +25,17 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import block
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import sysfs
 
-# A volume that all that is free is zeroed by.
+# A volume that takes all free space in order to zero it.
 _ZEROING = 'zeroing'
 
-# A pool maps its chunks by its metadata. Twice what LVM reckons, which is 64
-# bytes for a chunk, has room for snapshots of all of them.
+# Bytes of a pool's metadata for a chunk: twice LVM's estimate, so that there
+# is room for snapshots of all chunks.
 _MAP_BYTES = 128
 _MIN_CHUNK = 64 << 10
 _MIN_METADATA = 16 << 20
@@ -42,10 +44,10 @@ _MAX_METADATA = 2 << 30
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a new volume group gives space to vdisks.
+    """Options of a new volume group.
 
-    ``thin``: from a thin pool that takes all of it. ``zero``: all that is
-    free in a thick one reads as zeros from the beginning.
+    ``thin``: vdisks are volumes of a thin pool. ``zero``: a thick group is
+    zeroed at once, not each vdisk when it is created.
     """
 
     thin: bool = False
@@ -60,15 +62,15 @@ def prepare(
     wipe: bool,
     options: Options,
 ) -> str:
-    """Prepare a device as a volume group; complete or confirm a prepared one.
+    """Prepare a device as a volume group, or complete a prepared one.
 
-    :returns: the identity of the disk.
-    :raises DiskError: the device is refused, or a step failed; says why.
+    :returns: the UUID of the disk.
+    :raises DiskError: the device is refused, or a step failed.
     """
     known = block.inspect(device)
     uuid = None if wipe else _prepared_uuid(known)
     if uuid is None:
-        refusal = block.refusal(_without_orphan(known), wipe)
+        refusal = block.refusal(_ignore_empty_pv(known), wipe)
         if refusal:
             raise exception.DiskError(f'{device} {refusal}')
         if not wipe and block.prepared_uuid(known):
@@ -79,11 +81,11 @@ def prepare(
             block.wipe(known)
         uuid = _create(device, medium, mbps)
     else:
-        _come_back(uuid, device)
-        _identify(uuid, medium, mbps)
+        _import(uuid, device)
+        _update_identity(uuid, medium, mbps)
     entry = os.path.join(disk_root, uuid)
     if os.path.lexists(entry):
-        if not groups.is_entry(entry):
+        if not naming.is_entry(entry):
             raise exception.DiskError(f'{entry} is another disk')
         if options.thin and not groups.require(uuid).thin:
             raise exception.DiskError(
@@ -91,17 +93,17 @@ def prepare(
                 'make it thin'
             )
         return uuid
-    _fit_out(uuid, options)
-    os.symlink('/dev/' + groups.group_name(uuid), entry)
+    _create_pool_or_zero(uuid, options)
+    os.symlink('/dev/' + naming.group_name(uuid), entry)
     return uuid
 
 
 def check_forgotten(disk_root: str, device: str) -> None:
-    """See that a device that is to be wiped is not a disk of this host.
+    """Check that a device to be wiped is not a disk of this host.
 
     A volume group without volumes does not look like one in use.
 
-    :raises DiskError: it is.
+    :raises DiskError: the device is a disk of this host.
     """
     uuid = _prepared_uuid(block.inspect(device))
     if uuid and os.path.lexists(os.path.join(disk_root, uuid)):
@@ -111,25 +113,25 @@ def check_forgotten(disk_root: str, device: str) -> None:
 
 
 def export(uuid: str) -> None:
-    """Have no host use a volume group until it is prepared again.
+    """Export a volume group, so that no host uses it until the next prepare.
 
-    Nothing is done if it is not there, or has been exported.
+    Does nothing if the group is absent or exported already.
 
-    :raises DiskError: it is in use.
+    :raises DiskError: the group is in use.
     """
     group = groups.find(uuid)
     if group is not None and not group.exported:
-        groups.let_go('vgchange', '--activate', 'n', group.name)
+        commands.run_retry_udev('vgchange', '--activate', 'n', group.name)
         if group.zeroed:
-            # to be exported and to be imported
-            steps.mark_zeroed(uuid, changes=2)
-        groups.run('vgexport', group.name)
+            # valid after vgexport and vgimport
+            group_changes.mark_zeroed(uuid, changes=2)
+        commands.run('vgexport', group.name)
 
 
 def pool_geometry(size_bytes: int) -> tuple[int, int]:
     """Return the bytes of a chunk and of the metadata of a pool.
 
-    :param size_bytes: what the pool may take, metadata included.
+    :param size_bytes: of the pool, including metadata.
     """
     chunk = _MIN_CHUNK
     while size_bytes // chunk * _MAP_BYTES > _MAX_METADATA:
@@ -138,12 +140,12 @@ def pool_geometry(size_bytes: int) -> tuple[int, int]:
 
 
 def _prepared_uuid(device: block.Device) -> str | None:
-    """Return the identity of a device that is a disk's volume group."""
+    """Return the disk's UUID of a device with a disk's volume group."""
     name = _group_on(device)
-    if not name or not name.startswith(groups.PREFIX):
+    if not name or not name.startswith(naming.PREFIX):
         return None
-    uuid = name.removeprefix(groups.PREFIX)
-    _let_in(device.path)
+    uuid = name.removeprefix(naming.PREFIX)
+    _add_to_devices_file(device.path)
     group = groups.find(uuid)
     if group is None or group.identity.uuid != uuid:
         raise exception.DiskError(
@@ -155,36 +157,36 @@ def _prepared_uuid(device: block.Device) -> str | None:
 def _group_on(device: block.Device) -> str | None:
     """Return the name of the volume group on a device.
 
-    '' if it is a physical volume of none, None if it is no physical volume.
+    '' for a physical volume without a group, None for other devices.
     """
     if [signature[0] for signature in device.signatures] != ['LVM2_member']:
         return None
-    _let_in(device.path)
-    listed = groups.run(
+    _add_to_devices_file(device.path)
+    listed = commands.run(
         'pvs', '--reportformat', 'json', '--options', 'vg_name', device.path
     )
     name: str = json.loads(listed)['report'][0]['pv'][0]['vg_name']
     return name
 
 
-def _without_orphan(device: block.Device) -> block.Device:
-    """Return a device without what a run that was killed has left on it."""
+def _ignore_empty_pv(device: block.Device) -> block.Device:
+    """Return a device without the empty physical volume of a killed run."""
     if _group_on(device) == '':
         return dataclasses.replace(device, signatures=())
     return device
 
 
-def _let_in(device: str) -> None:
-    """Have LVM use a device, where it uses listed ones only."""
+def _add_to_devices_file(device: str) -> None:
+    """Add a device to LVM's devices file, if LVM uses one."""
     try:
-        listed = groups.run(
+        listed = commands.run(
             'lvmconfig', '--typeconfig', 'full', 'devices/use_devicesfile'
         )
     except exception.DiskError:
-        # an LVM that has no such list
+        # an older LVM
         return
     if listed.strip() == 'use_devicesfile=1':
-        groups.run('lvmdevices', '--yes', '--adddev', device)
+        commands.run('lvmdevices', '--yes', '--adddev', device)
 
 
 def _create(device: str, medium: str | None, mbps: int | None) -> str:
@@ -192,29 +194,26 @@ def _create(device: str, medium: str | None, mbps: int | None) -> str:
         medium = identity.medium(sysfs.of_device(device))
     if medium is None:
         raise exception.DiskError(
-            f'{device} does not tell its medium: give --medium'
+            f'the medium of {device} is unknown: set --medium'
         )
     uuid = str(uuidlib.uuid4())
     wanted = identity.Identity(
         uuid, medium, mbps or identity.DEFAULT_MBPS[medium]
     )
-    # not --yes: LVM itself refuses a device on which it finds anything
-    groups.run(
+    # without --yes LVM refuses a device with any signature
+    commands.run(
         'vgcreate',
-        *(
-            f'--addtag={tag}'
-            for tag in [groups.TAG, *groups.identity_tags(wanted)]
-        ),
-        groups.group_name(uuid),
+        *naming.add_options([naming.TAG, *naming.identity_tags(wanted)]),
+        naming.group_name(uuid),
         device,
     )
     return uuid
 
 
-def _come_back(uuid: str, device: str) -> None:
+def _import(uuid: str, device: str) -> None:
     group = groups.find(uuid)
     if group is None:
-        raise exception.DiskError(f'{device}: its volume group is away')
+        raise exception.DiskError(f'the volume group of {device} is missing')
     if len(group.devices) != 1 or not os.path.samefile(
         group.devices[0], device
     ):
@@ -223,43 +222,47 @@ def _come_back(uuid: str, device: str) -> None:
             + ', '.join(group.devices)
         )
     if group.exported:
-        groups.run('vgimport', group.name)
-    groups.run('vgchange', '--activate', 'y', group.name)
+        commands.run('vgimport', group.name)
+    commands.run('vgchange', '--activate', 'y', group.name)
 
 
-def _identify(uuid: str, medium: str | None, mbps: int | None) -> None:
+def _update_identity(uuid: str, medium: str | None, mbps: int | None) -> None:
     known = groups.require(uuid).identity
     medium = medium or known.medium
     if mbps is None:
         kept = medium == known.medium
         mbps = known.mbps if kept else identity.DEFAULT_MBPS[medium]
     wanted = identity.Identity(uuid, medium, mbps)
-    old, new = (set(groups.identity_tags(one)) for one in (known, wanted))
+    old, new = (set(naming.identity_tags(one)) for one in (known, wanted))
     if old != new:
-        steps.retag(uuid, old, new)
+        group_changes.replace_tags(uuid, old, new)
 
 
-def _fit_out(uuid: str, options: Options) -> None:
-    """Make the pool of a new group, or zero what is free in it."""
+def _create_pool_or_zero(uuid: str, options: Options) -> None:
+    """Create the thin pool of a new group, or zero its free space."""
     group = groups.require(uuid)
     if any(volume.name == _ZEROING for volume in group.volumes):
-        groups.let_go('lvremove', '--yes', f'{group.name}/{_ZEROING}')
+        commands.run_retry_udev(
+            'lvremove', '--yes', f'{group.name}/{_ZEROING}'
+        )
         group = groups.require(uuid)
     if group.volumes or group.thin:
         return
     if options.thin:
         chunk, metadata = pool_geometry(group.size_bytes)
-        groups.run(
-            'lvcreate', '--type', 'thin-pool', '--name', groups.POOL,
+        commands.run(
+            'lvcreate', '--type', 'thin-pool', '--name', naming.POOL,
             '--extents', '100%FREE', '--zero', 'y',
             '--chunksize', f'{chunk}b',
             '--poolmetadatasize', f'{metadata}b', group.name,
         )  # fmt: skip
     elif options.zero and not group.zeroed:
-        groups.run(
+        commands.run(
             'lvcreate', '--name', _ZEROING, '--extents', '100%FREE',
             '--wipesignatures', 'n', group.name,
         )  # fmt: skip
         blockcopy.zero(f'/dev/{group.name}/{_ZEROING}')
-        groups.let_go('lvremove', '--yes', f'{group.name}/{_ZEROING}')
-        steps.mark_zeroed(uuid)
+        commands.run_retry_udev(
+            'lvremove', '--yes', f'{group.name}/{_ZEROING}'
+        )
+        group_changes.mark_zeroed(uuid)

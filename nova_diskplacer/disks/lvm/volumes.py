@@ -10,20 +10,26 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The vdisks of a volume group: logical volumes that know their owner.
+"""The vdisks of a volume group: logical volumes with their owners in tags.
 
-Whose a volume is, and whether it is all there, are tags that it has from the
-command on that makes it. Every function may be repeated after a crash.
+A volume has its tags from the command that makes it. Every function may be
+repeated after a crash.
 """
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import volume_commands
 
-# A temporary volume to measure the disk in.
-SCRATCH = 'measuring'
+# The volume on which a disk is measured.
+TEMPORARY = 'measuring'
+
+# Prefix of the temporary snapshots from which volumes are cloned.
+CLONING = 'cloning-'
 
 
 def create(
@@ -33,220 +39,221 @@ def create(
     server_id: str | None,
     size_bytes: int,
 ) -> None:
-    """Make a volume that reads as zeros, for a vdisk of the disk ``uuid``.
+    """Create a vdisk that reads as zeros on the disk ``uuid``.
 
-    Nothing is done if the disk has one of that name and owner already.
+    Does nothing if the volume's vdisk exists.
 
-    :param server_id: the server that it is bound for, None if none.
-    :raises DiskError: the disk lacks the space, refuses, or has a vdisk of
-        that name of another volume; the size is not positive.
+    :param server_id: the server that the vdisk is bound for, if any.
+    :raises DiskError: the disk lacks the space or fails, the name belongs to
+        another volume, or the size is not positive.
     """
     vdisks.check_size(name, size_bytes)
     _finish_deletion(uuid, name)
-    with steps.changing(uuid) as group:
-        if not steps.present(group, name, volume_id):
-            tags = [f'{groups.VOLUME}={volume_id}']
+    with group_changes.changing(uuid) as group:
+        if not group.has_vdisk(name, volume_id):
+            tags = [f'{naming.VOLUME}={volume_id}']
             if server_id:
-                tags.append(f'{groups.SERVER}={server_id}')
-            steps.allocate(group, name, size_bytes, tags)
-    steps.clean(uuid, name)
+                tags.append(f'{naming.SERVER}={server_id}')
+            volume_commands.allocate(group, name, size_bytes, tags)
+    volume_commands.zero_dirty(uuid, name)
 
 
 def extend(uuid: str, name: str, size_bytes: int) -> None:
-    """Make a volume ``size_bytes`` long; what it gains reads as zeros.
+    """Extend a vdisk to ``size_bytes``; the added part reads as zeros.
 
-    One that is as long or longer keeps its size. What an extension that was
-    interrupted has left to be zeroed is zeroed.
+    A longer vdisk keeps its size. An interrupted extension is completed.
 
-    :raises DiskError: there is no such vdisk, it is a clone that is not
-        complete, or the disk lacks the space; the size is not positive.
+    :raises DiskError: there is no such vdisk, it is an incomplete clone, the
+        disk lacks the space, or the size is not positive.
     """
     vdisks.check_size(name, size_bytes)
-    with steps.changing(uuid) as group:
-        volume = steps.require(group, name)
-        steps.present(group, name, volume.vdisk.volume_id)
+    with group_changes.changing(uuid) as group:
+        volume = group.require(name)
+        group.has_vdisk(name, volume.vdisk.volume_id)
         if volume.size_bytes < size_bytes:
-            steps.check_room(group, size_bytes - volume.size_bytes)
-            if steps.is_dirty(group) and volume.dirty_from is None:
-                steps.tag(
-                    group, volume, f'{groups.DIRTY_FROM}={volume.size_bytes}'
+            group.check_free(size_bytes - volume.size_bytes)
+            if group.needs_zeroing and volume.dirty_from is None:
+                volume_commands.add_tag(
+                    group, volume, f'{naming.DIRTY_FROM}={volume.size_bytes}'
                 )
-            steps.resize(group, volume, size_bytes)
-    steps.clean(uuid, name)
+            volume_commands.resize(group, volume, size_bytes)
+    volume_commands.zero_dirty(uuid, name)
 
 
 def shrink(uuid: str, name: str, size_bytes: int) -> None:
     """Undo an extension.
 
-    What is cut off reads as zeros where what is free in the group does.
+    The part that is cut off is zeroed if the free space of the group is.
 
     :raises DiskError: there is no such vdisk, it is in use or shorter, it has
-        thick snapshots, or the disk refuses.
+        thick snapshots, or the disk fails.
     """
     vdisks.check_size(name, size_bytes)
     group = groups.require(uuid)
-    volume = steps.require(group, name)
+    volume = group.require(name)
     if size_bytes > volume.size_bytes:
         raise exception.DiskError(
             f'vdisk {name} of {volume.size_bytes} bytes cannot be shrunk '
             f'to {size_bytes}'
         )
-    steps.check_unused(group, volume)
-    if not volume.thin and not steps.is_dirty(group):
-        path = steps.activated(group, volume)
+    volume_commands.check_unused(group, volume)
+    if not volume.thin and not group.needs_zeroing:
+        path = volume_commands.activate(group, volume)
         blockcopy.clear(path, size_bytes, volume.size_bytes)
-    with steps.changing(uuid) as group:
-        volume = steps.require(group, name)
+    with group_changes.changing(uuid) as group:
+        volume = group.require(name)
         if volume.size_bytes > size_bytes:
-            steps.resize(group, volume, size_bytes)
+            volume_commands.resize(group, volume, size_bytes)
         if volume.dirty_from is not None and volume.dirty_from >= size_bytes:
-            steps.untag(group, volume, *volume.dirty_tags)
+            volume_commands.remove_tags(group, volume, *volume.dirty_tags)
 
 
 def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
-    """Rename a volume and give it to somebody; it is no server's then.
+    """Rename a vdisk and change its owner; it is bound for no server then.
 
-    :param volume_id: '' for nobody.
-    :raises DiskError: there is no such vdisk, or there is one of the new
-        name.
+    :param volume_id: of the new owner, '' for none.
+    :raises DiskError: there is no such vdisk, or the new name is taken.
     """
-    with steps.changing(uuid) as group:
-        volume, there = group.find(name), group.find(new_name)
+    with group_changes.changing(uuid) as group:
+        volume, other = group.find(name), group.find(new_name)
         if volume is None or name == new_name:
-            steps.present(group, new_name, volume_id, complete=False)
-            volume = steps.require(group, new_name)
-        elif there is not None:
+            group.has_vdisk(new_name, volume_id, complete=False)
+            volume = group.require(new_name)
+        elif other is not None:
             raise exception.DiskError(
                 f'disk {uuid} has a vdisk {new_name} already'
             )
-        tag = f'{groups.VOLUME}={volume_id}'
+        tag = f'{naming.VOLUME}={volume_id}'
         old = {
             one
             for one in volume.tags
-            if one.startswith((groups.VOLUME + '=', groups.SERVER + '='))
+            if one.startswith((naming.VOLUME + '=', naming.SERVER + '='))
         }
-        # the name last: it tells that all is done
+        # the name changes last: it proves that all else is done
         if old != ({tag} if volume_id else set()):
-            changes = [f'--deltag={one}' for one in sorted(old - {tag})]
+            changes = naming.remove_options(sorted(old - {tag}))
             if volume_id and tag not in old:
-                changes.append(f'--addtag={tag}')
-            groups.run('lvchange', *changes, steps.full_name(group, volume))
-        wanted = groups.volume_name(new_name)
+                changes += naming.add_options([tag])
+            commands.run('lvchange', *changes, group.path_of(volume))
+        wanted = naming.volume_name(new_name)
         if volume.name != wanted:
-            groups.run('lvrename', group.name, volume.name, wanted)
+            commands.run('lvrename', group.name, volume.name, wanted)
 
 
 def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
-    """Mark a vdisk as deleted, once and for all.
+    """Mark a vdisk as deleted, for good.
 
-    :returns: the device to be wiped before ``remove`` and its size in
-        bytes, or None if there is nothing to wipe: the pool of a thin
-        volume never shows again what is removed from it.
-    :raises DiskError: it is in use, or has snapshots.
+    :returns: the device to wipe before :func:`remove` and its size in bytes,
+        or None if wiping is not needed: a pool never shows the data of removed
+        thin volumes again.
+    :raises DiskError: the vdisk is in use, or has snapshots.
     """
     for leftover in _clones_in_progress(uuid, name):
         delete(uuid, leftover)
-    with steps.changing(uuid) as group:
+    with group_changes.changing(uuid) as group:
         volume = group.find(name)
         if volume is None:
             return None
-        snapshots = steps.snapshots(group, volume)
+        snapshots = group.snapshots_of(volume)
         if snapshots:
             raise exception.DiskError(
                 f'vdisk {name} on disk {uuid} has snapshots: '
                 + ', '.join(snapshots)
             )
-        path = steps.full_name(group, volume)
+        path = group.path_of(volume)
         if not volume.origin:
-            # whoever uses it is found out, and keeps it
-            groups.let_go('lvchange', '--activate', 'n', path)
-        if groups.DELETED not in volume.tags:
-            steps.tag(group, volume, groups.DELETED)
+            # fails while the volume is in use
+            commands.run_retry_udev('lvchange', '--activate', 'n', path)
+        if naming.DELETED not in volume.tags:
+            volume_commands.add_tag(group, volume, naming.DELETED)
         if volume.thin:
             return None
         if volume.origin:
-            # what has changed in its origin is then a volume of its own
-            groups.run('lvconvert', '--yes', '--splitsnapshot', path)
+            # makes the snapshot's own blocks a volume that can be wiped
+            commands.run('lvconvert', '--yes', '--splitsnapshot', path)
             group = groups.require(uuid)
-            volume = steps.require(group, name)
-        return steps.activated(group, volume), volume.size_bytes
+            volume = group.require(name)
+        return volume_commands.activate(group, volume), volume.size_bytes
 
 
 def zero(uuid: str, name: str) -> None:
-    """Have a volume that is marked as deleted read as zeros.
+    """Zero a vdisk that is marked as deleted.
 
-    :raises DiskError: it is in use, or the disk refuses.
+    :raises DiskError: the vdisk is in use or not deleted, or the disk fails.
     """
     group = groups.require(uuid)
-    volume = steps.require(group, name)
-    if groups.DELETED not in volume.tags:
+    volume = group.require(name)
+    if naming.DELETED not in volume.tags:
         raise exception.DiskError(
             f'vdisk {name} of {group.name} is not deleted'
         )
-    blockcopy.zero(steps.activated(group, volume))
+    blockcopy.zero(volume_commands.activate(group, volume))
 
 
 def remove(uuid: str, name: str, wiped: bool) -> None:
-    """Remove the volume of a vdisk that is marked as deleted.
+    """Remove a vdisk that is marked as deleted.
 
     :param wiped: whether all of it reads as zeros.
-    :raises DiskError: it is in use.
+    :raises DiskError: the vdisk is in use.
     """
-    with steps.changing(uuid) as group:
+    with group_changes.changing(uuid) as group:
         volume = group.find(name)
-        if volume is None or groups.DELETED not in volume.tags:
+        if volume is None or naming.DELETED not in volume.tags:
             return
         if not wiped and not volume.thin:
-            steps.unmark(uuid)
-        # zeros first: the next volume shows what they have not overwritten
-        steps.flush(group)
-        groups.let_go(
-            'lvremove', '--force', '--yes', steps.full_name(group, volume)
+            group_changes.unmark_zeroed(uuid)
+        # the zeros must be durable before the next volume gets the space
+        group_changes.flush(group)
+        commands.run_retry_udev(
+            'lvremove', '--force', '--yes', group.path_of(volume)
         )
 
 
 def delete(uuid: str, name: str) -> None:
-    """Remove a vdisk and all that it held, at once.
+    """Zero and remove a vdisk.
 
-    :raises DiskError: it is in use, has snapshots, or the disk refuses.
+    :raises DiskError: the vdisk is in use, has snapshots, or the disk fails.
     """
     if mark_deleted(uuid, name):
         zero(uuid, name)
     remove(uuid, name, wiped=True)
 
 
-def make_scratch(uuid: str, size_bytes: int) -> str:
-    """Make a volume that holds nothing, and return its device's path.
+def create_temporary(uuid: str, size_bytes: int) -> str:
+    """Create the temporary volume and return the path of its device.
 
-    :raises DiskError: the disk lacks the space, or refuses.
+    :raises DiskError: the disk lacks the space, or fails.
     """
-    with steps.changing(uuid) as group:
-        steps.allocate(group, SCRATCH, size_bytes, [groups.DELETED])
+    with group_changes.changing(uuid) as group:
+        volume_commands.allocate(
+            group, TEMPORARY, size_bytes, [naming.DELETED]
+        )
     group = groups.require(uuid)
-    return steps.activated(group, steps.require(group, SCRATCH))
+    return volume_commands.activate(group, group.require(TEMPORARY))
 
 
-def remove_scratch(uuid: str) -> None:
-    """Remove that volume, if it is there, and what was written to it.
+def remove_temporary(uuid: str) -> None:
+    """Remove the temporary volume and its data, if it exists.
 
-    :raises DiskError: it is in use, or the disk refuses.
+    :raises DiskError: the volume is in use, or the disk fails.
     """
-    if mark_deleted(uuid, SCRATCH) and not steps.is_dirty(
-        groups.require(uuid)
+    if (
+        mark_deleted(uuid, TEMPORARY)
+        and not groups.require(uuid).needs_zeroing
     ):
-        zero(uuid, SCRATCH)
-    remove(uuid, SCRATCH, wiped=True)
+        zero(uuid, TEMPORARY)
+    remove(uuid, TEMPORARY, wiped=True)
 
 
 def _finish_deletion(uuid: str, name: str) -> None:
     volume = groups.require(uuid).find(name)
-    if volume is not None and groups.DELETED in volume.tags:
+    if volume is not None and naming.DELETED in volume.tags:
         delete(uuid, name)
 
 
 def _clones_in_progress(uuid: str, name: str) -> list[str]:
-    """Return the snapshots by which a volume was being cloned."""
+    """Return the temporary snapshots from which a volume was cloned."""
     group = groups.require(uuid)
     volume = group.find(name)
-    found = steps.snapshots(group, volume) if volume else []
-    return [one for one in found if one.startswith(steps.CLONING)]
+    found = group.snapshots_of(volume) if volume else []
+    return [one for one in found if one.startswith(CLONING)]

@@ -22,8 +22,9 @@ import os
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import files
 
 FILE = '.diskplacer-io-model'
@@ -74,7 +75,7 @@ def load(disk_root: str, uuid: str) -> Model | None:
             for tag in groups.require(uuid).tags
             if tag.startswith(TAG + '=')
         ]
-        where = f'tag {TAG} of volume group {groups.group_name(uuid)}'
+        where = f'tag {TAG} of volume group {naming.group_name(uuid)}'
     else:
         where = os.path.join(discover.locate(disk_root, uuid), FILE)
         found = _lines(where)
@@ -148,12 +149,12 @@ def _lines(path: str) -> list[str]:
 def _tag(uuid: str, model: Model) -> None:
     group = groups.require(uuid)
     wanted = dataclasses.replace(group.identity, mbps=model.mbps)
-    steps.retag(
+    group_changes.replace_tags(
         uuid,
         {
             tag
             for tag in group.tags
-            if tag.startswith((TAG + '=', groups.MBPS + '='))
+            if tag.startswith((TAG + '=', naming.MBPS + '='))
         },
-        {f'{TAG}={text(model)}', *groups.identity_tags(wanted)},
+        {f'{TAG}={text(model)}', *naming.identity_tags(wanted)},
     )

@@ -36,11 +36,11 @@ def allocated(
     :raises DiskError: the disk is missing, lacks the space, or refuses.
     """
     if discover.kind_of(disk_root, uuid) == discover.LVM:
-        volumes.remove_scratch(uuid)
+        volumes.remove_temporary(uuid)
         try:
-            yield volumes.make_scratch(uuid, size_bytes)
+            yield volumes.create_temporary(uuid, size_bytes)
         finally:
-            volumes.remove_scratch(uuid)
+            volumes.remove_temporary(uuid)
         return
     path = discover.locate(disk_root, uuid)
     with contextlib.ExitStack() as stack:

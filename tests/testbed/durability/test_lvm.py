@@ -18,9 +18,13 @@ from unittest import mock
 import fixtures
 import testtools
 
+from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
+from nova_diskplacer.disks.lvm import devices
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.lvm import volumes
 from tests.testbed import udev
 from tests.testbed.durability import base
@@ -49,7 +53,7 @@ class LVMTestCase(testtools.TestCase):
         self.useFixture(fixtures.FakeLogger())
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.disks.lvm.groups.wrapper', ()
+                'nova_diskplacer.disks.lvm.commands._launcher', ()
             )
         )
         self.etc = self.useFixture(fixtures.TempDir()).path
@@ -67,28 +71,30 @@ class LVMTestCase(testtools.TestCase):
             )
         # nothing of the other device is remembered
         patch = mock.patch.object(
-            groups, '_groups', groups.Groups(groups.report)
+            groups,
+            '_cache',
+            groups.GroupCache(report.read, devices.KnownDevices()),
         )
         patch.start()
         self.addCleanup(patch.stop)
 
     def let_go(self):
         udev.settle()
-        groups.let_go('vgchange', '--activate', 'n', GROUP)
+        commands.run_retry_udev('vgchange', '--activate', 'n', GROUP)
         udev.settle()
 
     def test_power_fails_after_each_operation(self):
         recorder = self.useFixture(base.Recorder(72))
         self.use(recorder.path)
-        groups.run(
-            'vgcreate', f'--addtag={groups.TAG}',
-            f'--addtag={groups.UUID}={UUID}',
-            f'--addtag={groups.MEDIUM}=hdd', f'--addtag={groups.MBPS}=150',
+        commands.run(
+            'vgcreate', f'--addtag={naming.TAG}',
+            f'--addtag={naming.UUID}={UUID}',
+            f'--addtag={naming.MEDIUM}=hdd', f'--addtag={naming.MBPS}=150',
             GROUP, recorder.path,
         )  # fmt: skip
         expected = []
         try:
-            steps.mark_zeroed(UUID)
+            group_changes.mark_zeroed(UUID)
             os.sync()
             for name, work, *arguments in self.operations():
                 work(UUID, *arguments)
@@ -103,7 +109,7 @@ class LVMTestCase(testtools.TestCase):
             with recorder.cut() as device:
                 self.use(device)
                 try:
-                    groups.run('vgchange', '--activate', 'y', GROUP)
+                    commands.run('vgchange', '--activate', 'y', GROUP)
                     udev.settle()
                     found = self.look()
                     if found != wanted:
@@ -131,21 +137,21 @@ class LVMTestCase(testtools.TestCase):
         group = groups.require(UUID)
         size = group.free_bytes // SIZE * SIZE
         volumes.create(UUID, 'volume-9', '9', None, size)
-        path = groups.device_path(UUID, 'volume-9')
+        path = naming.device_path(UUID, 'volume-9')
         self.assertTrue(lvm_base.is_zero(path, [(0, size)]), when)
 
     def operations(self):
         """Yield the name, the work and the arguments of each operation."""
 
         def write(uuid, name, word):
-            path = groups.device_path(uuid, name)
+            path = naming.device_path(uuid, name)
             size = groups.require(uuid).find(name).size_bytes
             lvm_base.write(path, word * (size // len(word)))
 
         def scratch(uuid):
-            path = volumes.make_scratch(uuid, SIZE)
+            path = volumes.create_temporary(uuid, SIZE)
             lvm_base.write(path, b'much' * (SIZE // 4))
-            volumes.remove_scratch(uuid)
+            volumes.remove_temporary(uuid)
 
         yield 'create', volumes.create, 'volume-1', '1', 'server', SIZE
         yield 'write', write, 'volume-1', b'abcd'
@@ -191,8 +197,8 @@ class LVMTestCase(testtools.TestCase):
 
     def remove_by_hand(self, uuid):
         """Do as an administrator does, and then as the driver does."""
-        path = groups.device_path(uuid, 'volume-4')
+        path = naming.device_path(uuid, 'volume-4')
         lvm_base.write(path, b'mine' * (SIZE // 4))
-        groups.let_go('lvremove', '--yes', f'{GROUP}/volume-4')
+        commands.run_retry_udev('lvremove', '--yes', f'{GROUP}/volume-4')
         volumes.rename(uuid, 'volume-3', 'volume-3', '3')
-        steps.flush(groups.require(uuid))
+        group_changes.flush(groups.require(uuid))

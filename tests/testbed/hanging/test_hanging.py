@@ -35,10 +35,10 @@ from nova_diskplacer.agent import inventory
 from nova_diskplacer.agent import io_loop
 from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks import looks
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.host import jobs
+from nova_diskplacer.host import probes
 from nova_diskplacer.monitor import metrics
 from tests import configured
 from tests import shell
@@ -184,7 +184,7 @@ class HangingTestCase(base.LVMTestCase):
         print(f'{calm:.1f} s with no disk hung, then', times, flush=True)
         # none has waited until the disk was held to hang; the calls about
         # that disk take the processor
-        self.assertLess(max(times[:2]), 2 * calm + looks.HUNG)
+        self.assertLess(max(times[:2]), 2 * calm + probes.HUNG_AFTER)
 
         shell.run('dmsetup', 'resume', NAME)
         self.until(lambda: self.healths() == both, 'both are seen again')

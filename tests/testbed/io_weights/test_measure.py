@@ -31,9 +31,10 @@ from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
-from nova_diskplacer.disks.lvm import steps
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.measure import tempspace
@@ -296,9 +297,9 @@ class MeasureTest(testtools.TestCase):
 
     def test_a_volume_group(self):
         disk = self.prepare(2, lvm_prepare.Options(zero=False))
-        steps.mark_zeroed(disk.uuid)
+        group_changes.mark_zeroed(disk.uuid)
         # what a process that was killed has left
-        volumes.make_scratch(disk.uuid, 8 * MIB)
+        volumes.create_temporary(disk.uuid, 8 * MIB)
         with tempspace.allocated(self.root, disk.uuid, 16 * MIB) as path:
             with open(path, 'r+b') as stream:
                 stream.write(b'\1' * MIB)
@@ -307,13 +308,13 @@ class MeasureTest(testtools.TestCase):
             udev.settle()
             self.assertEqual(
                 16 * MIB,
-                groups.require(disk.uuid).find(volumes.SCRATCH).size_bytes,
+                groups.require(disk.uuid).find(volumes.TEMPORARY).size_bytes,
             )
         self.assertEqual((), groups.require(disk.uuid).volumes)
         # what is free reads as zeros still
         self.assertTrue(groups.require(disk.uuid).zeroed)
         volumes.create(disk.uuid, 'volume-1', '1', None, 16 * MIB)
-        with open(groups.device_path(disk.uuid, 'volume-1'), 'rb') as stream:
+        with open(naming.device_path(disk.uuid, 'volume-1'), 'rb') as stream:
             self.assertEqual(b'', stream.read(16 * MIB).strip(b'\0'))
         volumes.mark_deleted(disk.uuid, 'volume-1')
         volumes.remove(disk.uuid, 'volume-1', wiped=True)

@@ -26,9 +26,10 @@ import testtools
 
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
-from nova_diskplacer.disks.lvm import steps
 from nova_diskplacer.disks.lvm import volumes
 from tests import shell
 from tests.testbed import udev
@@ -101,7 +102,7 @@ class LVMTestCase(testtools.TestCase):
         # no test confines another one's commands
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.disks.lvm.groups.wrapper', ()
+                'nova_diskplacer.disks.lvm.commands._launcher', ()
             )
         )
 
@@ -118,7 +119,7 @@ class LVMTestCase(testtools.TestCase):
             lvm_options=lvm_prepare.Options(thin=thin, zero=False),
         )
         if zeroed and not thin:
-            steps.mark_zeroed(disk.uuid)
+            group_changes.mark_zeroed(disk.uuid)
         return disk
 
 
@@ -152,7 +153,7 @@ def pattern(seed, size=MIB):
 
 def places(uuid, vdisk):
     """Return where on the disk a volume lies, as (start, size) in bytes."""
-    path = f'{groups.group_name(uuid)}/{groups.volume_name(vdisk)}'
+    path = f'{naming.group_name(uuid)}/{naming.volume_name(vdisk)}'
     listed = shell.run(
         'lvs', '--segments', '--reportformat', 'json', '--units', 'b',
         '--nosuffix', '-o', 'devices,seg_size', path,

@@ -17,8 +17,9 @@ import sys
 from unittest import mock
 
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import volumes
 from tests import shell
 from tests.testbed.lvm import base
@@ -34,6 +35,7 @@ from oslo_privsep import priv_context
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import lvm
 from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import naming
 
 root, *uuids = sys.argv[1:]
 cfg.CONF([], project='test', default_config_files=[])
@@ -109,7 +111,7 @@ class BackendTestCase(base.LVMTestCase):
     def secret(self):
         """Make a volume with content; returns where that is on the disk."""
         volumes.create(self.thick, 'volume-1', '1', None, SIZE)
-        path = groups.device_path(self.thick, 'volume-1')
+        path = naming.device_path(self.thick, 'volume-1')
         base.write(path, base.pattern('secret'), *range(0, SIZE, MIB))
         places = base.places(self.thick, 'volume-1')
         self.assertFalse(base.is_zero(self.spare[0], places))
@@ -150,12 +152,12 @@ class BackendTestCase(base.LVMTestCase):
             self.backend.configuration.volume_clear = 'zero'
             self.backend.configuration.volume_clear_size = 0
             self.backend.delete(self.thick, 'volume-2')
-            steps.mark_zeroed(self.thick)
+            group_changes.mark_zeroed(self.thick)
 
     def test_without_root(self):
         for uuid in (self.thick, self.thin):
             volumes.create(uuid, 'volume-q', 'q', 'server', SIZE)
-            path = groups.device_path(uuid, 'volume-q')
+            path = naming.device_path(uuid, 'volume-q')
             shell.run('chown', '64055:64055', path)
             shell.run('chmod', '600', path)
             self.addCleanup(base.purge, uuid)

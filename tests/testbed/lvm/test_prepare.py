@@ -29,8 +29,12 @@ from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import devices
 from nova_diskplacer.disks.lvm import groups as lvm_groups
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.lvm import volumes
 from tests import shell
 from tests.testbed.lvm import base
@@ -144,7 +148,7 @@ class PrepareTestCase(base.LVMTestCase):
         disk = self.lvm('--thin')
         group = lvm_groups.find(disk['uuid'])
         self.assertTrue(group.thin)
-        pool = f'{group.name}/{lvm_groups.POOL}'
+        pool = f'{group.name}/{naming.POOL}'
         self.assertEqual(
             'zero', shell.run('lvs', '--noheadings', '-o', 'zero', pool)
         )
@@ -228,7 +232,7 @@ class PrepareTestCase(base.LVMTestCase):
                 return wrapped
 
             with (
-                mock.patch.object(lvm_groups, 'run', step(lvm_groups.run)),
+                mock.patch.object(commands, 'run', step(commands.run)),
                 mock.patch.object(blockcopy, 'zero', step(self.zero)),
                 mock.patch.object(os, 'symlink', step(os.symlink)),
                 mock.patch.object(os, 'unlink', step(os.unlink)),
@@ -266,13 +270,13 @@ class HealthTestCase(base.LVMTestCase):
         self.assertEqual('read-only', health())
         shell.run('blockdev', '--setrw', device)
         shell.run(
-            'vgchange', '--activate', 'n', lvm_groups.group_name(disk.uuid)
+            'vgchange', '--activate', 'n', naming.group_name(disk.uuid)
         )
-        shell.run('vgexport', lvm_groups.group_name(disk.uuid))
+        shell.run('vgexport', naming.group_name(disk.uuid))
         self.assertEqual('missing', health())
-        shell.run('vgimport', lvm_groups.group_name(disk.uuid))
+        shell.run('vgimport', naming.group_name(disk.uuid))
         self.assertEqual('ok', health())
-        shell.run('vgrename', lvm_groups.group_name(disk.uuid), 'elsewhere')
+        shell.run('vgrename', naming.group_name(disk.uuid), 'elsewhere')
         self.assertEqual('missing', health())
 
     def test_asks_lvm_when_something_has_changed(self):
@@ -280,10 +284,10 @@ class HealthTestCase(base.LVMTestCase):
         disk = self.prepared(device)
         discover.inspect(self.root, disk.uuid)
         with mock.patch.object(
-            lvm_groups, 'report', side_effect=lvm_groups.report
+            report, 'read', side_effect=report.read
         ) as asked:
-            groups = lvm_groups.Groups(asked)
-            name = lvm_groups.group_name(disk.uuid)
+            groups = lvm_groups.GroupCache(asked, devices.KnownDevices())
+            name = naming.group_name(disk.uuid)
             for _ in range(3):
                 groups.get(name)
             known = asked.call_count

@@ -21,7 +21,7 @@ from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
@@ -60,7 +60,7 @@ class QueueTest(base.LVMTestCase):
             's',
             's',
             {'diskplacer:profile': 'hadoop'},
-            (groups.device_path(uuid, 'volume-1'),),
+            (naming.device_path(uuid, 'volume-1'),),
             {},
             True,
             False,

@@ -18,8 +18,10 @@ from unittest import mock
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.vdisk import VDisk
 from tests import shell
@@ -58,7 +60,7 @@ class VolumesTestCase(base.LVMTestCase):
         return groups.require(self.uuid)
 
     def path(self, name, uuid=None):
-        return groups.device_path(uuid or self.uuid, name)
+        return naming.device_path(uuid or self.uuid, name)
 
     def create(self, name='volume-1', volume_id='1', size=SIZE):
         volumes.create(self.uuid, name, volume_id, 'server', size)
@@ -330,7 +332,7 @@ class VolumesTestCase(base.LVMTestCase):
                 return wrapped
 
             with (
-                mock.patch.object(groups, 'run', step(groups.run)),
+                mock.patch.object(commands, 'run', step(commands.run)),
                 mock.patch.object(blockcopy, 'zero', step(blockcopy.zero)),
                 mock.patch.object(blockcopy, 'copy', step(blockcopy.copy)),
                 mock.patch.object(blockcopy, 'clear', step(blockcopy.clear)),
@@ -430,7 +432,7 @@ class ThinVolumesTestCase(VolumesTestCase):
         data, metadata, health = shell.run(
             'lvs', '--noheadings', '-o',
             'data_percent,metadata_percent,lv_health_status',
-            '--separator', '|', f'{group.name}/{groups.POOL}',
+            '--separator', '|', f'{group.name}/{naming.POOL}',
         ).split('|')  # fmt: skip
         self.assertGreater(float(data), 98)
         self.assertLessEqual(float(data), 100)
@@ -466,7 +468,7 @@ class DirtyVolumesTestCase(base.LVMTestCase):
         base.write(device, base.pattern('old'), *range(MIB, 256 * MIB, MIB))
         self.uuid = self.prepared(device, zeroed=False).uuid
         self.addCleanup(base.purge, self.uuid)
-        path = groups.device_path(self.uuid, 'volume-1')
+        path = naming.device_path(self.uuid, 'volume-1')
         with mock.patch.object(blockcopy, 'zero', side_effect=Killed):
             self.assertRaises(
                 Killed, volumes.create, self.uuid, 'volume-1', '1', None, SIZE
@@ -486,7 +488,7 @@ class DirtyVolumesTestCase(base.LVMTestCase):
             base.pattern('own') == base.read(path, MIB, SIZE - MIB)
         )
         copies.clone(self.uuid, 'volume-1', 'volume-2', '2', 3 * SIZE)
-        copied = groups.device_path(self.uuid, 'volume-2')
+        copied = naming.device_path(self.uuid, 'volume-2')
         self.assertTrue(
             base.is_zero(copied, [(0, SIZE - MIB), (SIZE, 2 * SIZE)])
         )

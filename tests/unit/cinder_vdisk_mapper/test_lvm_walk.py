@@ -30,8 +30,8 @@ from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.lvm import steps
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
@@ -59,7 +59,7 @@ class World(fixtures.Fixture):
     def _setUp(self):
         self.lvm = self.useFixture(fake_lvm.FakeLVM(content=self.content))
         if self.content == ZERO:
-            steps.mark_zeroed(UUID)
+            group_changes.mark_zeroed(UUID)
         self.addCleanup(
             privsep_lvm.context.set_client_mode,
             privsep_lvm.context.client_mode,

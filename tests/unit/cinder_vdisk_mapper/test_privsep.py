@@ -27,6 +27,7 @@ from cinder_vdisk_mapper.backend import lvm
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import volumes
@@ -48,14 +49,14 @@ class AllowListTestCase(testtools.TestCase):
             module.context.set_client_mode(False)
         self.root = self.useFixture(fixtures.TempDir()).path
         for target, name, value in (
-            (groups, 'wrapper', ()),
+            (commands, '_launcher', ()),
             (
                 discover,
-                'work_on',
+                'run_unless_hung',
                 lambda root, uuid, work: work(),
             ),
             (discover, 'locate', os.path.join),
-            (groups, 'work_on', lambda uuid, work: work()),
+            (groups, 'run_unless_hung', lambda uuid, work: work()),
         ):
             patch = mock.patch.object(target, name, value)
             patch.start()
@@ -68,7 +69,7 @@ class AllowListTestCase(testtools.TestCase):
     def test_other_operations(self):
         for module, names in (
             (privsep, ('', 'call', '_copy', 'scan', 'allocate_clone')),
-            (privsep_lvm, ('delete', 'sweep', 'make_scratch', 'run')),
+            (privsep_lvm, ('delete', 'sweep', 'create_temporary', 'run')),
         ):
             for name in (*names, None, 1, ('create',)):
                 self.assertRefused(
@@ -152,7 +153,7 @@ class AllowListTestCase(testtools.TestCase):
                 if name in ('disks', 'disk'):
                     continue
                 types = privsep.declared_types(operation)
-                with mock.patch.object(target, 'work_on', hung):
+                with mock.patch.object(target, 'run_unless_hung', hung):
                     self.assertRaises(
                         exception.DiskHung,
                         module.run,
@@ -168,8 +169,8 @@ class AllowListTestCase(testtools.TestCase):
             return arguments[-1]()
 
         with (
-            mock.patch.object(discover, 'work_on', work_on),
-            mock.patch.object(groups, 'work_on', work_on),
+            mock.patch.object(discover, 'run_unless_hung', work_on),
+            mock.patch.object(groups, 'run_unless_hung', work_on),
         ):
             for run, start in ((privsep.run, [0]), (privsep_lvm.run, [])):
                 self.assertRaises(
@@ -203,9 +204,9 @@ class AllowListTestCase(testtools.TestCase):
     def test_lvm_is_confined(self):
         with mock.patch.object(discover, 'discover', return_value=[]):
             privsep_lvm.run(self.root, 'disks')
-        self.assertEqual('setpriv', groups.wrapper[0])
+        self.assertEqual('setpriv', commands._launcher[0])
         self.assertIn(
-            '--bounding-set=-all,+sys_admin,+sys_module', groups.wrapper
+            '--bounding-set=-all,+sys_admin,+sys_module', commands._launcher
         )
 
 

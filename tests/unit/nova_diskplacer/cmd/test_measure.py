@@ -215,7 +215,7 @@ class MeasureTestCase(testtools.TestCase):
 
     def test_what_was_left_is_no_vdisk(self):
         self.libvirt.return_value = None
-        self.hold(VDisk(volumes.SCRATCH, '', None, GIB))
+        self.hold(VDisk(volumes.TEMPORARY, '', None, GIB))
         self.assertEqual(0, self.run_measure(UUIDS[0])[0])
 
     def test_interrupted(self):

@@ -173,7 +173,7 @@ class HungTestCase(TestCase):
         self.answers = threading.Event()
         self.answers.set()
         self.addCleanup(self.answers.set)
-        look_at = discover._look_at
+        look_at = discover._read
 
         def look(path, uuid):
             if uuid == self.hanging:
@@ -182,17 +182,15 @@ class HungTestCase(TestCase):
             return look_at(path, uuid)
 
         self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_diskplacer.disks.discover._look_at', look
-            )
+            fixtures.MonkeyPatch('nova_diskplacer.disks.discover._read', look)
         )
 
     def patience(self, **seconds):
-        modules = {'late': 'host.jobs', 'hung': 'disks.looks'}
+        names = {'late': 'jobs.LATE', 'hung': 'probes.HUNG_AFTER'}
         for name, value in seconds.items():
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'nova_diskplacer.{modules[name]}.{name.upper()}', value
+                    f'nova_diskplacer.host.{names[name]}', value
                 )
             )
 
@@ -248,7 +246,7 @@ class HungTestCase(TestCase):
         self.patience(late=60)
         self.healths()
         inspect = mock.Mock(side_effect=exception.DiskHung('hung'))
-        with mock.patch.object(discover, '_inspect', inspect):
+        with mock.patch.object(discover, '_read_filesystem', inspect):
             hung = self.inspect()
         self.assertEqual(('hung', 'hdd'), (hung.health, hung.medium))
         self.assertEqual(['v'], [vdisk.name for vdisk in hung.vdisks])
@@ -278,7 +276,7 @@ class HungTestCase(TestCase):
 
     def test_work(self):
         def work():
-            return discover.work_on(self.root, self.hanging, lambda: 5)
+            return discover.run_unless_hung(self.root, self.hanging, lambda: 5)
 
         self.assertEqual(5, work())
         self.hang()
@@ -298,7 +296,9 @@ class HungTestCase(TestCase):
             done.set()
 
         self.healths()
-        job = jobs.Job(lambda: discover.work_on(self.root, self.hanging, work))
+        job = jobs.Job(
+            lambda: discover.run_unless_hung(self.root, self.hanging, work)
+        )
         self.assertTrue(begun.wait(60))
         self.hang()
         self.patience(hung=0)
@@ -315,7 +315,7 @@ class HungTestCase(TestCase):
 
         error = self.assertRaises(
             exception.DiskError,
-            discover.work_on,
+            discover.run_unless_hung,
             self.root,
             self.healthy,
             work,

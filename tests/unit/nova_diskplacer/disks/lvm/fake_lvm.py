@@ -22,7 +22,10 @@ from unittest import mock
 import fixtures
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import devices
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import report
 
 UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 GROUP = f'diskplacer-{UUID}'
@@ -62,10 +65,10 @@ class FakeLVM(fixtures.Fixture):
         self.volumes = {}
         self.open = set()
         self.tags = {
-            groups.TAG,
-            f'{groups.UUID}={UUID}',
-            f'{groups.MEDIUM}=hdd',
-            f'{groups.MBPS}=150',
+            naming.TAG,
+            f'{naming.UUID}={UUID}',
+            f'{naming.MEDIUM}=hdd',
+            f'{naming.MBPS}=150',
         }
         self.seqno = 1
         self.made = 0
@@ -76,9 +79,12 @@ class FakeLVM(fixtures.Fixture):
         os.symlink('/dev/' + GROUP, os.path.join(self.root, UUID))
         locks = self.useFixture(fixtures.TempDir()).path
         for name, value in (
-            ('disks.lvm.groups.run', self.run),
-            ('disks.lvm.groups.wrapper', ()),
-            ('disks.lvm.groups._groups', groups.Groups(groups.report)),
+            ('disks.lvm.commands.run', self.run),
+            ('disks.lvm.commands._launcher', ()),
+            (
+                'disks.lvm.groups._cache',
+                groups.GroupCache(report.read, devices.KnownDevices()),
+            ),
             ('host.locks.DIRECTORY', locks),
             ('disks.lvm.blockcopy.zero', self.zero),
             ('disks.lvm.blockcopy.copy', self.copy),
@@ -103,14 +109,14 @@ class FakeLVM(fixtures.Fixture):
 
     def read(self, vdisk):
         """Return what a vdisk shows, a word for each extent."""
-        volume = self.volumes[groups.volume_name(vdisk)]
+        volume = self.volumes[naming.volume_name(vdisk)]
         if volume.frozen is not None:
             return list(volume.frozen)
         return [self.content[extent] for extent in volume.extents]
 
     def write(self, vdisk, word, first=0, last=None):
         """Write a word all over a vdisk, or some of its extents."""
-        volume = self.volumes[groups.volume_name(vdisk)]
+        volume = self.volumes[naming.volume_name(vdisk)]
         for extent in volume.extents[first:last]:
             self.content[extent] = word
 
@@ -124,7 +130,7 @@ class FakeLVM(fixtures.Fixture):
     # commands of LVM
 
     def run(self, *command):
-        """Do as a command of LVM; see ``groups.run``."""
+        """Do as a command of LVM; see ``lvm_commands.run``."""
         name, *rest = command
         if name == 'lvm':
             return self.report()

@@ -16,8 +16,9 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import copies
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.lvm import steps
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import volumes
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
 
@@ -158,9 +159,9 @@ class DirtyTestCase(LVMTestCase):
         self.create()
         copies.snapshot(UUID, 'volume-1', 'snapshot-1', 's')
         for tag in (
-            groups.INCOMPLETE,
-            groups.DELETED,
-            f'{groups.DIRTY_FROM}=0',
+            naming.INCOMPLETE,
+            naming.DELETED,
+            f'{naming.DIRTY_FROM}=0',
         ):
             self.create('volume-2', '2')
             self.lvm.volumes['volume-2'].tags.add(tag)
@@ -196,8 +197,8 @@ class DirtyTestCase(LVMTestCase):
         self.create(size_gb=2)
         self.lvm.write('volume-1', 'old')
         self.lvm.volumes['volume-1'].tags |= {
-            f'{groups.DIRTY_FROM}={GIB}',
-            f'{groups.DIRTY_FROM}=0',
+            f'{naming.DIRTY_FROM}={GIB}',
+            f'{naming.DIRTY_FROM}=0',
         }
         self.assertEqual([], self.whole())
         volumes.extend(UUID, 'volume-1', 2 * GIB)
@@ -245,7 +246,7 @@ class ZeroedTestCase(LVMTestCase):
 
     def setUp(self):
         super().setUp()
-        steps.mark_zeroed(UUID)
+        group_changes.mark_zeroed(UUID)
 
     def by_hand(self, *command):
         """Run a command of LVM as an administrator does."""
@@ -273,9 +274,9 @@ class ZeroedTestCase(LVMTestCase):
             volumes.rename(UUID, 'volume-2', 'unmanaged-2', '')
             volumes.delete(UUID, 'snapshot-1')
             volumes.shrink(UUID, 'unmanaged-2', 2 * GIB)
-            volumes.make_scratch(UUID, GIB)
-            self.lvm.write(volumes.SCRATCH, 'measured')
-            volumes.remove_scratch(UUID)
+            volumes.create_temporary(UUID, GIB)
+            self.lvm.write(volumes.TEMPORARY, 'measured')
+            volumes.remove_temporary(UUID)
 
         all_of_it()
         self.assertTrue(self.group().zeroed)
@@ -357,6 +358,6 @@ class ZeroedTestCase(LVMTestCase):
 
     def test_mark_without_a_number(self):
         self.lvm.tags = {
-            one for one in self.lvm.tags if not one.startswith(groups.ZEROED)
-        } | {groups.ZEROED}
+            one for one in self.lvm.tags if not one.startswith(naming.ZEROED)
+        } | {naming.ZEROED}
         self.assertFalse(self.group().zeroed)

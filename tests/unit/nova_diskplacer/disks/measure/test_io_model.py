@@ -19,8 +19,8 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
-from nova_diskplacer.disks.lvm import steps
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import files
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
@@ -150,7 +150,7 @@ class GroupTestCase(testtools.TestCase):
         self.assertEqual(5, len(self.lvm.tags))
 
     def test_what_is_free_is_known_as_before(self):
-        steps.mark_zeroed(UUID)
+        group_changes.mark_zeroed(UUID)
         io_model.save(self.lvm.root, UUID, MODEL)
         self.assertTrue(groups.require(UUID).zeroed)
 

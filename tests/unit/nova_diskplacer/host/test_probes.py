@@ -17,7 +17,7 @@ import threading
 import unittest
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks import looks
+from nova_diskplacer.host import probes
 
 
 class LookTest(unittest.TestCase):
@@ -26,22 +26,22 @@ class LookTest(unittest.TestCase):
         self.addCleanup(self.go_on.set)
         self.looked = 0
 
-    def look(self):
+    def probe(self):
         self.go_on.wait()
         self.looked += 1
         return self.looked
 
     def test_one_that_hangs_is_the_only_one(self):
-        look = looks.Look(self.look)
-        first, second = look.begin(), look.begin()
-        self.assertFalse(look.ended(first, 0))
-        self.assertFalse(look.ended(second, 0.01))
-        self.assertGreater(look.waiting, 0)
-        self.assertIsNone(look.seen)
+        probe = probes.Probe(self.probe)
+        first, second = probe.request(), probe.request()
+        self.assertFalse(probe.wait(first, 0))
+        self.assertFalse(probe.wait(second, 0.01))
+        self.assertGreater(probe.waiting, 0)
+        self.assertIsNone(probe.latest)
         self.assertEqual(0, self.looked)
         self.go_on.set()
-        self.assertTrue(look.ended(second, 60))
-        self.assertEqual((2, 0), (look.seen, look.waiting))
+        self.assertTrue(probe.wait(second, 60))
+        self.assertEqual((2, 0), (probe.latest, probe.waiting))
 
     def test_an_error_is_raised_and_what_was_seen_stays(self):
         seen = iter(('healthy',))
@@ -52,7 +52,7 @@ class LookTest(unittest.TestCase):
             except StopIteration:
                 raise exception.DiskError('no more') from None
 
-        look = looks.Look(see)
-        self.assertTrue(look.ended(look.begin(), 60))
-        self.assertRaises(exception.DiskError, look.ended, look.begin(), 60)
-        self.assertEqual('healthy', look.seen)
+        probe = probes.Probe(see)
+        self.assertTrue(probe.wait(probe.request(), 60))
+        self.assertRaises(exception.DiskError, probe.wait, probe.request(), 60)
+        self.assertEqual('healthy', probe.latest)

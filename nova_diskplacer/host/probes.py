@@ -9,12 +9,13 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""Looks at what may hang, in threads of their own.
 
-A read from a disk that hangs blocks its thread in the kernel for minutes, and
-nothing ends it. So whoever looks at a disk waits for a thread, with a
-deadline. While a look hangs no second one is begun: there is one blocked
-thread for a disk, however often it is asked for.
+"""Reads that may hang, repeated in background threads.
+
+A read from a hung disk blocks its thread in the kernel for minutes, and
+nothing ends it. So whoever reads from a disk waits for a thread, with a
+deadline. While a read hangs no second one begins: one thread per disk is
+blocked, however often the disk is asked for.
 """
 
 import collections.abc
@@ -30,68 +31,67 @@ from typing import TypeVar
 from nova_diskplacer import exception
 from nova_diskplacer.host import jobs
 
-#: Seconds without an answer after which a disk is held to hang. A disk that
-#: repeats a failed read by itself for as long as disks for servers do has
-#: answered by then.
-HUNG = 10.0
+#: Seconds without an answer after which a disk counts as hung. A server disk
+#: gives up repeating a failed read in less time.
+HUNG_AFTER = 10.0
 
 _Result = TypeVar('_Result')
 
 
-class Look(Generic[_Result]):
-    """Looks at one thing again and again, in one thread at a time.
+class Probe(Generic[_Result]):
+    """Reads the state of one thing on request, in one thread at a time.
 
-    :param look: returns what there is to see; may hang.
+    :param read: returns the state; it may hang.
     """
 
-    def __init__(self, look: collections.abc.Callable[[], _Result]) -> None:
-        self._look = look
+    def __init__(self, read: collections.abc.Callable[[], _Result]) -> None:
+        self._read = read
         self._changed = threading.Condition()
         self._begun = self._ended = 0
         self._since = 0.0
-        self._seen: _Result | None = None
+        self._latest: _Result | None = None
         self._error: BaseException | None = None
 
     @property
-    def seen(self) -> _Result | None:
-        """What the last look that has ended has seen; None: there is none."""
-        return self._seen
+    def latest(self) -> _Result | None:
+        """The result of the last read that succeeded, None before it."""
+        return self._latest
 
     @property
     def waiting(self) -> float:
-        """Seconds for which the look that is under way hangs, 0 if none is.
+        """Seconds since the read under way began, 0 if there is none.
 
-        One that hangs goes on to, however many were asked for since.
+        Further requests do not start a hung read again.
         """
         with self._changed:
             if self._begun == self._ended:
                 return 0.0
             return time.monotonic() - self._since
 
-    def goes_on(self) -> None:
-        """Say, in the look that is under way, that what it reads answers."""
+    def report_progress(self) -> None:
+        """Restart the time of the read under way, which is not hung."""
         with self._changed:
             self._since = time.monotonic()
 
-    def begin(self) -> int:
-        """Ask for a look that begins from now on; return its number."""
+    def request(self) -> int:
+        """Request a read that begins from now on; return its number."""
         with self._changed:
-            wanted = self._begun + 1
+            number = self._begun + 1
             if self._begun == self._ended:
                 self._start()
-            return wanted
+            return number
 
-    def ended(self, number: int, seconds: float) -> bool:
-        """Wait for a look that was asked for; False if it is late.
+    def wait(self, number: int, seconds: float) -> bool:
+        """Wait for a requested read; return False if it takes longer.
 
-        :raises Exception: what the look raised.
+        :raises Exception: the read raised it.
         """
-        ends = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         with self._changed:
             while self._ended < number:
                 if self._begun == self._ended:
                     self._start()
-                left = ends - time.monotonic()
+                left = deadline - time.monotonic()
                 if left <= 0:
                     return False
                 self._changed.wait(left)
@@ -105,51 +105,50 @@ class Look(Generic[_Result]):
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
-        seen, error = None, None
+        result, error = None, None
         try:
-            seen = self._look()
-        except BaseException as raised:  # noqa: BLE001 ended() raises it
+            result = self._read()
+        except BaseException as raised:  # noqa: BLE001 wait() raises it
             error = raised
         with self._changed:
             self._error = error
             if error is None:
-                self._seen = seen
+                self._latest = result
             self._ended += 1
             self._changed.notify_all()
 
 
-def work_on(
-    look: Look[Any], what: str, work: collections.abc.Callable[[], _Result]
+def run_unless_hung(
+    probe: Probe[Any], name: str, work: collections.abc.Callable[[], _Result]
 ) -> _Result:
-    """Do what takes a disk, and give up when the disk hangs.
+    """Run work that uses a disk, and give up when the disk hangs.
 
-    Nothing is begun on a disk that hangs already. What was begun before goes
-    on where it is when the disk answers again.
+    Nothing begins on a disk that is hung already. Work that has begun goes on
+    in its thread when the disk answers again.
 
-    :param look: what looks at the disk.
-    :param what: the disk, for the error.
-    :raises DiskHung: it hangs.
+    :param probe: reads from the disk.
+    :param name: of the disk, for the error.
+    :raises DiskHung: the disk is hung.
     """
-    number = look.begin()
-    _refuse_hung(look, what)
-    while not look.ended(number, jobs.LATE):
-        _refuse_hung(look, what)
+    number = probe.request()
+    while not probe.wait(number, jobs.LATE):
+        _refuse_hung(probe, name)
     job = jobs.Job(work)
     while not job.wait(jobs.LATE):
-        look.begin()
-        _refuse_hung(look, what)
+        probe.request()
+        _refuse_hung(probe, name)
     return job.result()
 
 
-def _refuse_hung(look: Look[Any], what: str) -> None:
-    if look.waiting >= HUNG:
-        raise exception.DiskHung(f'{what} is hung: it does not answer')
+def _refuse_hung(probe: Probe[Any], name: str) -> None:
+    if probe.waiting >= HUNG_AFTER:
+        raise exception.DiskHung(f'{name} is hung: it does not answer')
 
 
 def read_direct(path: str, offset: int, size: int) -> bytes:
-    """Return what a file or device itself holds, past the page cache.
+    """Read from a file or device, not from the page cache.
 
-    A filesystem that cannot read so is read as it can.
+    A filesystem without direct I/O is read through the cache.
 
     :param offset: a multiple of 4096, as ``size`` is.
     :raises OSError: it cannot be read.
@@ -165,7 +164,7 @@ def read_direct(path: str, offset: int, size: int) -> bytes:
 def _read(path: str, offset: int, size: int, flag: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flag)
     try:
-        # what a direct read goes to must be aligned, as memory maps are
+        # the buffer of a direct read must be aligned, as memory maps are
         with mmap.mmap(-1, size) as buffer:
             return buffer[: os.preadv(descriptor, [buffer], offset)]
     finally:

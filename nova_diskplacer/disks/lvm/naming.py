@@ -1,0 +1,124 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Names and tags of volume groups and logical volumes."""
+
+import collections.abc
+import os
+import re
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import identity
+
+# Tags of a group: of all disks, then the disk's identity.
+TAG = 'diskplacer'
+UUID = 'diskplacer.uuid'
+MEDIUM = 'diskplacer.medium'
+MBPS = 'diskplacer.mbps'
+# The free space of the group reads as zeros; valid for one seqno of metadata.
+ZEROED = 'diskplacer.zeroed'
+
+# Tags of a volume: its owners.
+VOLUME = 'diskplacer.volume'
+SERVER = 'diskplacer.server'
+# From this byte on the volume may hold data of a deleted one.
+DIRTY_FROM = 'diskplacer.dirty_from'
+# A clone that is being made, and a volume that is being deleted.
+INCOMPLETE = 'diskplacer.incomplete'
+DELETED = 'diskplacer.deleted'
+
+# The pool of a thin group.
+POOL = 'pool'
+
+PREFIX = 'diskplacer-'
+
+_VDISK = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}')
+# LVM reserves names that begin so.
+_RESERVED = 'snapshot'
+
+
+def group_name(uuid: str) -> str:
+    """Return the name of the volume group of a disk.
+
+    :raises DiskError: ``uuid`` is no UUID in its canonical form.
+    """
+    if not identity.is_uuid(uuid):
+        raise exception.DiskError(f'{uuid!r} is not the UUID of a disk')
+    return PREFIX + uuid
+
+
+def group_of_argument(argument: str) -> str | None:
+    """Return the disk's volume group that an argument of LVM begins with."""
+    name = argument.partition('/')[0]
+    is_ours = name.startswith(PREFIX) and identity.is_uuid(
+        name.removeprefix(PREFIX)
+    )
+    return name if is_ours else None
+
+
+def volume_name(vdisk: str) -> str:
+    """Return the name of the logical volume of a vdisk.
+
+    :raises DiskError: no vdisk can have this name.
+    """
+    if not _VDISK.fullmatch(vdisk) or vdisk == POOL:
+        raise exception.DiskError(
+            f'{vdisk!r} cannot be the name of a vdisk: letters, digits and '
+            '_.+- are allowed, 63 in all'
+        )
+    return '_' + vdisk if vdisk.startswith(_RESERVED) else vdisk
+
+
+def vdisk_name(volume: str) -> str:
+    """Return the name of the vdisk of a logical volume."""
+    return volume[1:] if volume.startswith('_' + _RESERVED) else volume
+
+
+def device_path(uuid: str, vdisk: str) -> str:
+    """Return the path of a vdisk's device."""
+    return f'/dev/{group_name(uuid)}/{volume_name(vdisk)}'
+
+
+def is_entry(path: str) -> bool:
+    """Tell whether an entry of the disk root belongs to a volume group."""
+    target = f'/dev/{PREFIX}{os.path.basename(path)}'
+    return os.path.islink(path) and os.readlink(path) == target
+
+
+def identity_tags(disk: identity.Identity) -> list[str]:
+    """Return the tags that give a volume group the identity of a disk."""
+    return [
+        f'{UUID}={disk.uuid}',
+        f'{MEDIUM}={disk.medium}',
+        f'{MBPS}={disk.mbps}',
+    ]
+
+
+def zeroed_tag(seqno: int) -> str:
+    """Return the tag ZEROED that is valid for one seqno of the metadata."""
+    return f'{ZEROED}={seqno}'
+
+
+def value(tags: collections.abc.Set[str], key: str) -> str:
+    """Return the value of the tag ``key=value``, '' without exactly one."""
+    values = [tag[len(key) + 1 :] for tag in tags if tag.startswith(key + '=')]
+    return values[0] if len(values) == 1 else ''
+
+
+def add_options(tags: collections.abc.Iterable[str]) -> list[str]:
+    """Return LVM's options that add tags."""
+    return [f'--addtag={tag}' for tag in tags]
+
+
+def remove_options(tags: collections.abc.Iterable[str]) -> list[str]:
+    """Return LVM's options that remove tags."""
+    return [f'--deltag={tag}' for tag in tags]

@@ -1,0 +1,325 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Volume groups and logical volumes as LVM reports them."""
+
+import dataclasses
+import json
+from typing import Any
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import identity
+from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import devices as lvm_devices
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
+
+#: bytes of a group that vdisks may not fill: the maps of snapshots need them
+SLACK = 64 << 20
+
+_COMMAND = (
+    'lvm', 'fullreport', '--readonly', '--reportformat', 'json',
+    '--units', 'b', '--nosuffix',
+    '--configreport', 'vg', '-o',
+    'vg_name,vg_tags,vg_size,vg_free,vg_permissions,vg_partial,vg_exported,'
+    'vg_seqno',
+    '--configreport', 'lv', '-o',
+    'lv_name,lv_uuid,lv_tags,lv_size,lv_layout,origin,origin_size,pool_lv',
+    '--configreport', 'pv', '-o', 'pv_name',
+    '--configreport', 'pvseg', '-o', 'pvseg_start',
+    '--configreport', 'seg', '-o', 'seg_start',
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Volume:
+    """A logical volume.
+
+    ``origin`` is the name of the volume that a thick snapshot was made of, ''
+    otherwise. ``size_bytes`` is the readable size, not the space that a
+    snapshot takes.
+    """
+
+    name: str
+    uuid: str
+    tags: frozenset[str]
+    size_bytes: int
+    origin: str
+    thin: bool
+
+    @property
+    def dirty_from(self) -> int | None:
+        """The first byte that may hold old data, None without any."""
+        starts = [tag.partition('=')[2] for tag in self.dirty_tags]
+        return min((_number(one) or 0 for one in starts), default=None)
+
+    @property
+    def dirty_tags(self) -> list[str]:
+        """The tags DIRTY_FROM."""
+        return sorted(
+            tag for tag in self.tags if tag.startswith(naming.DIRTY_FROM)
+        )
+
+    @property
+    def unusable_reason(self) -> str:
+        """The reason why no server may use the volume, '' without any."""
+        if naming.DELETED in self.tags:
+            return 'is being deleted'
+        if naming.INCOMPLETE in self.tags:
+            return 'is a clone that is not complete'
+        if self.dirty_from is not None:
+            return 'is not zeroed yet'
+        return ''
+
+    @property
+    def vdisk(self) -> VDisk:
+        """The vdisk that the volume is."""
+        return VDisk(
+            naming.vdisk_name(self.name),
+            naming.value(self.tags, naming.VOLUME),
+            naming.value(self.tags, naming.SERVER) or None,
+            self.size_bytes,
+            not self.unusable_reason,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A volume group.
+
+    ``size_bytes`` and ``free_bytes`` are those of the group or of its thin
+    pool. ``free_bytes`` lacks the full size of each thin volume. ``seqno``
+    counts the changes of the group's metadata. ``mark`` is the tag ZEROED, ''
+    without it.
+    """
+
+    name: str
+    tags: frozenset[str]
+    size_bytes: int
+    free_bytes: int
+    read_only: bool
+    exported: bool
+    partial: bool
+    devices: tuple[str, ...]
+    thin: bool
+    volumes: tuple[Volume, ...]
+    seqno: int = dataclasses.field(compare=False)
+    mark: str = dataclasses.field(compare=False)
+
+    @property
+    def zeroed(self) -> bool:
+        """Whether the free space reads as zeros.
+
+        A change by anybody else moves ``seqno`` on and so makes the tag void.
+        """
+        return self.mark == naming.zeroed_tag(self.seqno)
+
+    @property
+    def needs_zeroing(self) -> bool:
+        """Whether new volumes may hold old data."""
+        return not self.thin and not self.zeroed
+
+    @property
+    def present_devices(self) -> tuple[str, ...]:
+        """The devices that are present; LVM reports no path for others."""
+        return tuple(one for one in self.devices if one.startswith('/'))
+
+    @property
+    def unusable_reason(self) -> str:
+        """The reason why the group cannot be used, '' without any."""
+        if self.exported:
+            return 'its volume group is exported'
+        if self.partial:
+            return 'physical volumes of its volume group are missing'
+        return ''
+
+    @property
+    def identity(self) -> identity.Identity:
+        """The identity of the disk.
+
+        :raises DiskError: the tags are no identity.
+        """
+        fields = {
+            'version': identity.VERSION,
+            'uuid': naming.value(self.tags, naming.UUID),
+            'medium': naming.value(self.tags, naming.MEDIUM),
+            'mbps': _number(naming.value(self.tags, naming.MBPS)),
+        }
+        try:
+            return identity.parse(json.dumps(fields))
+        except ValueError as error:
+            raise exception.DiskError(
+                f'tags of volume group {self.name}: {error}'
+            ) from error
+
+    @property
+    def total_gb(self) -> int:
+        """GiB that vdisks may fill, including the existing ones."""
+        held = sum(volume.size_bytes for volume in self.volumes)
+        foreign = max(0, self.size_bytes - self.free_bytes - held)
+        return max(0, self.size_bytes - foreign - SLACK) // GIB
+
+    @property
+    def vdisks(self) -> tuple[VDisk, ...]:
+        """The vdisks in the group, sorted by name."""
+        found = (volume.vdisk for volume in self.volumes)
+        return tuple(sorted(found, key=lambda vdisk: vdisk.name))
+
+    def find(self, vdisk: str) -> Volume | None:
+        """Return the volume of a vdisk, None if there is none."""
+        name = naming.volume_name(vdisk)
+        return next((one for one in self.volumes if one.name == name), None)
+
+    def require(self, vdisk: str) -> Volume:
+        """Return the volume of a vdisk.
+
+        :raises DiskError: there is none.
+        """
+        volume = self.find(vdisk)
+        if volume is None:
+            raise exception.DiskError(f'{self.name} has no vdisk {vdisk}')
+        return volume
+
+    def require_usable(self, vdisk: str) -> Volume:
+        """Return the volume of a vdisk that servers may use.
+
+        :raises DiskError: there is none, or it is not usable.
+        """
+        volume = self.require(vdisk)
+        if volume.unusable_reason:
+            raise self.unusable(volume)
+        return volume
+
+    def unusable(self, volume: Volume) -> exception.DiskError:
+        """Return the error of a volume that is not usable."""
+        return exception.DiskError(
+            f'vdisk {volume.vdisk.name} in {self.name} '
+            f'{volume.unusable_reason}'
+        )
+
+    def has_vdisk(
+        self, name: str, volume_id: str, *, complete: bool = True
+    ) -> bool:
+        """Tell whether the group has the vdisk of a Cinder volume.
+
+        :param complete: whether an incomplete clone is an error.
+        :raises DiskError: the vdisk belongs to another volume, is being
+            deleted, or is not complete.
+        """
+        volume = self.find(name)
+        if volume is None:
+            return False
+        owner = volume.vdisk.volume_id
+        if owner != volume_id:
+            raise exception.DiskError(
+                f'vdisk {name} in {self.name} belongs to {owner!r}'
+            )
+        if naming.DELETED in volume.tags or (
+            complete and naming.INCOMPLETE in volume.tags
+        ):
+            raise self.unusable(volume)
+        return True
+
+    def snapshots_of(self, volume: Volume) -> list[str]:
+        """Return the names of a volume's thick snapshots."""
+        return [
+            other.vdisk.name
+            for other in self.volumes
+            if other.origin == volume.name
+        ]
+
+    def check_free(self, size_bytes: int) -> None:
+        """Check that the group has space left.
+
+        :raises DiskError: it has less than ``size_bytes``.
+        """
+        if size_bytes > self.free_bytes:
+            raise exception.DiskError(
+                f'{self.name} has {self.free_bytes} bytes free, '
+                f'{size_bytes} are needed'
+            )
+
+    def path_of(self, volume: Volume) -> str:
+        """Return the name by which LVM's commands take a volume."""
+        return f'{self.name}/{volume.name}'
+
+
+def read(devices: tuple[str, ...]) -> str:
+    """Return LVM's report of the disks' groups, as JSON.
+
+    :param devices: where to search for them; everywhere if there are none.
+    :raises DiskError: LVM fails.
+    """
+    return commands.run(
+        *_COMMAND, *lvm_devices.option(devices), '@' + naming.TAG
+    )
+
+
+def parse(text: str) -> dict[str, Group]:
+    """Return the groups of a full report in JSON, by name."""
+    groups = (_group(one) for one in json.loads(text)['report'] if 'vg' in one)
+    return {group.name: group for group in groups}
+
+
+def _group(one: dict[str, Any]) -> Group:
+    fields = one['vg'][0]
+    size, free = int(fields['vg_size']), int(fields['vg_free'])
+    volumes = one.get('lv', ())
+    pools = [lv for lv in volumes if lv['lv_name'] == naming.POOL]
+    pools = [lv for lv in pools if 'pool' in lv['lv_layout'].split(',')]
+    held = tuple(_volume(lv) for lv in volumes if lv not in pools)
+    if pools:
+        # thin volumes count with their full size, so the pool never overflows
+        size = int(pools[0]['lv_size'])
+        free = max(
+            0, size - sum(volume.size_bytes for volume in held if volume.thin)
+        )
+    tags = _tags(fields['vg_tags'])
+    marks = frozenset(tag for tag in tags if tag.startswith(naming.ZEROED))
+    return Group(
+        name=fields['vg_name'],
+        tags=tags - marks,
+        size_bytes=size,
+        free_bytes=free,
+        read_only=fields['vg_permissions'] != 'writeable',
+        exported=bool(fields['vg_exported']),
+        partial=bool(fields['vg_partial']),
+        devices=tuple(pv['pv_name'] for pv in one.get('pv', ())),
+        thin=bool(pools),
+        volumes=tuple(sorted(held, key=lambda volume: volume.name)),
+        seqno=int(fields['vg_seqno']),
+        mark=min(marks, default=''),
+    )
+
+
+def _volume(fields: dict[str, str]) -> Volume:
+    thin = bool(fields['pool_lv'])
+    snapshot = not thin and fields['origin']
+    return Volume(
+        name=fields['lv_name'],
+        uuid=fields['lv_uuid'],
+        tags=_tags(fields['lv_tags']),
+        size_bytes=int(
+            fields['origin_size'] if snapshot else fields['lv_size']
+        ),
+        origin=fields['origin'] if snapshot else '',
+        thin=thin,
+    )
+
+
+def _tags(text: str) -> frozenset[str]:
+    return frozenset(text.split(',')) - {''}
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
