@@ -26,7 +26,7 @@ from cinder.db import models
 from oslo_utils import timeutils
 
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper.audit import comparison
+from cinder_vdisk_mapper.audit import state
 
 Volume = models.Volume
 Snapshot = models.Snapshot
@@ -58,7 +58,7 @@ class Records:
 
     :param context: an administrator's.
     :param backends: the backends of this host, as ``host@backend``.
-    :param stuck_after: see :class:`comparison.Record`; in seconds.
+    :param stuck_after: see :class:`state.Record`; in seconds.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Records:
         self._backends = backends
         self._stuck_after = stuck_after
 
-    def of_host(self) -> list[comparison.Record]:
+    def of_host(self) -> list[state.Record]:
         """Return the living volumes and snapshots of the backends."""
         here = sa.or_(
             sa.false(),
@@ -86,7 +86,7 @@ class Records:
             *self._snapshots(here, sa.not_(Snapshot.deleted)),
         ]
 
-    def others(self, vdisks: VDiskNames) -> list[comparison.Record]:
+    def others(self, vdisks: VDiskNames) -> list[state.Record]:
         """Return all, on any host, deleted or not, that may own vdisks.
 
         :param vdisks: their names; what is no volume's and no snapshot's is
@@ -104,7 +104,7 @@ class Records:
             found += self._snapshots(Snapshot.id.in_(ids))
         return list(dict.fromkeys(found))
 
-    def record(self, record: comparison.Record, disk: str) -> bool:
+    def record(self, record: state.Record, disk: str) -> bool:
         """Write a disk to the database, if nobody has changed the row.
 
         :returns: False where somebody has.
@@ -128,7 +128,7 @@ class Records:
             )
             return bool(changed.rowcount)
 
-    def _volumes(self, *conditions: Any) -> list[comparison.Record]:
+    def _volumes(self, *conditions: Any) -> list[state.Record]:
         with db_api.main_context_manager.reader.using(self._context) as db:
             rows = db.query(Volume).filter(*conditions).all()
             return [
@@ -142,7 +142,7 @@ class Records:
                 for row in rows
             ]
 
-    def _snapshots(self, *conditions: Any) -> list[comparison.Record]:
+    def _snapshots(self, *conditions: Any) -> list[state.Record]:
         with db_api.main_context_manager.reader.using(self._context) as db:
             rows = (
                 db.query(Snapshot, Volume.host)
@@ -162,10 +162,10 @@ class Records:
 
     def _record(
         self, row: Any, vdisk: str, size_gb: int, host: str, alone: bool
-    ) -> comparison.Record:
+    ) -> state.Record:
         """Return a row as a record; ``alone`` where nobody migrates it."""
         settled = alone and row.status in SETTLED
-        return comparison.Record(
+        return state.Record(
             id=row.id,
             vdisk=vdisk,
             disk=row.provider_location or None,

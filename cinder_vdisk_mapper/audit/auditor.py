@@ -10,12 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Looks at a host for ``diskplacer-manage disk audit``, and repairs.
+"""Audits a host for ``diskplacer-manage disk audit``, and repairs.
 
-A look takes a number of queries that does not grow with what is wrong. What
-may be repaired on a disk is decided anew, by looking again at the disks,
-Cinder's database and Placement, when nobody else can change the disk. Nova is
-never asked then: it may be slow.
+The number of queries does not grow with the number of findings. Before a disk
+is repaired, the disks, Cinder's database and Placement are read again while
+the disk is locked. Nova is not asked again then, because it may be slow.
 """
 
 import collections.abc
@@ -36,6 +35,9 @@ from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
 from cinder_vdisk_mapper import vdisk_reservation
 from cinder_vdisk_mapper.audit import comparison
+from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import server_checks
+from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -47,15 +49,13 @@ LOG = logging.getLogger(__name__)
 
 _DRIVER = 'cinder_vdisk_mapper.driver.VDiskMapperDriver'
 
-#: Returns what Nova says, given the consumers that have claimed disks.
-AskNova = collections.abc.Callable[
-    [collections.abc.Iterable[str]], comparison.Nova
-]
+#: Returns the servers in Nova, given the consumers that have claimed disks.
+AskNova = collections.abc.Callable[[collections.abc.Iterable[str]], state.Nova]
 
 
 @dataclasses.dataclass(frozen=True)
-class Host:
-    """The backends of this host that are ours, and what they work with."""
+class Auditor:
+    """Audits the VDisk Mapper backends of this host."""
 
     backends: tuple[base.Backend, ...]
     placement: placement_client.PlacementClient
@@ -65,23 +65,23 @@ class Host:
         default_factory=dict, init=False
     )
 
-    def findings(self) -> list[comparison.Finding]:
-        """Return what does not agree, and still does not at a second look.
+    def audit(self) -> list[findings.Finding]:
+        """Return the findings of two subsequent comparisons.
 
-        What changes while it is looked at may look as if it did not agree.
+        A single comparison may see a change that is under way.
 
         :raises PlacementError: Placement cannot be asked.
         """
-        found = comparison.compare(self.look())
+        found = comparison.compare(self.read_state())
         if not found:
             return []
-        again = set(comparison.compare(self.look()))
+        again = set(comparison.compare(self.read_state()))
         return [finding for finding in found if finding in again]
 
-    def look(self, nova: comparison.Nova | None = None) -> comparison.State:
+    def read_state(self, nova: state.Nova | None = None) -> state.HostState:
         """Return the state of the host.
 
-        :param nova: what Nova has said; None to ask it.
+        :param nova: the servers in Nova; None to ask Nova.
         :raises PlacementError: Placement cannot be asked.
         """
         records = self.records.of_host()
@@ -95,36 +95,40 @@ class Host:
             vdisk.name
             for disk in disks.values()
             for vdisk in disk.vdisks
-            if vdisk.name not in known and comparison.is_ours(vdisk.name)
+            if vdisk.name not in known and state.is_vdisk_name(vdisk.name)
         )
-        away = {record.disk for record in records if record.disk} - set(disks)
-        offers, strays = self._offers(disks)
+        absent = {one.disk for one in records if one.disk} - set(disks)
+        providers, orphans = self._providers(disks)
         if nova is None:
             nova = self.ask_nova(
-                {one for offer in offers.values() for one in offer.claims}
+                {
+                    consumer
+                    for provider in providers.values()
+                    for consumer in provider.claims
+                }
             )
-        return comparison.State(
+        return state.HostState(
             records=tuple(dict.fromkeys(records)),
             disks=tuple(disks[uuid] for uuid in sorted(disks)),
-            offers=offers,
-            forgotten=frozenset(filter(self._forgotten, away)),
-            strays=strays,
+            providers=providers,
+            forgotten=frozenset(filter(self._is_forgotten, absent)),
+            orphan_providers=orphans,
             nova=nova,
         )
 
     def repair(
-        self, findings: collections.abc.Iterable[comparison.Finding]
-    ) -> list[comparison.Finding]:
-        """Repair what is still found; return what was repaired.
+        self, found: collections.abc.Iterable[findings.Finding]
+    ) -> list[findings.Finding]:
+        """Repair findings that still hold; return the repaired ones.
 
-        What cannot be repaired is logged, and stays a finding.
+        A failed repair is logged.
 
         :raises PlacementError: Placement cannot be asked.
         """
-        due = [one for one in findings if one.repair]
+        due = [one for one in found if one.repair]
         if not due:
             return []
-        nova = self.look().nova
+        nova = self.read_state().nova
         return [
             finding
             for disk in sorted({one.disk for one in due})
@@ -134,44 +138,39 @@ class Host:
         ]
 
     def _repair(
-        self,
-        disk: str,
-        findings: list[comparison.Finding],
-        nova: comparison.Nova,
-    ) -> list[comparison.Finding]:
-        """Repair what is found on one disk, after one more look."""
+        self, disk: str, found: list[findings.Finding], nova: state.Nova
+    ) -> list[findings.Finding]:
+        """Repair the findings on one disk that still hold."""
         done = []
         with vdisk_reservation.lock(f'disk-{disk}'):
-            state = self.look(nova)
-            still = set(comparison.compare(state))
-            due = [finding for finding in findings if finding in still]
-            orphans = [one for one in due if one.kind == comparison.ORPHAN]
+            host = self.read_state(nova)
+            still = set(comparison.compare(host))
+            due = [finding for finding in found if finding in still]
+            orphans = [one for one in due if one.kind == findings.ORPHAN]
             for finding in due:
-                if finding not in orphans and self._try(state, finding):
+                if finding not in orphans and self._try(host, finding):
                     done.append(finding)
-            self._publish(state, disk)
-        # nothing can bring these back, and wiping them may take long
-        gone = [one for one in orphans if self._try(state, one)]
+            self._publish(host, disk)
+        # orphans stay orphans, and wiping may take long: without the lock
+        gone = [one for one in orphans if self._try(host, one)]
         if gone:
             with vdisk_reservation.lock(f'disk-{disk}'):
-                self._publish(state, disk)
+                self._publish(host, disk)
         return done + gone
 
-    def _try(
-        self, state: comparison.State, finding: comparison.Finding
-    ) -> bool:
-        """Repair a finding; False, and the reason logged, if it cannot be."""
-        if finding.repair == comparison.PUBLISH:
-            # done for the whole disk
+    def _try(self, host: state.HostState, finding: findings.Finding) -> bool:
+        """Repair a finding; log the error and return False if that fails."""
+        if finding.repair == findings.PUBLISH:
+            # _publish does this for the whole disk
             return True
         act = {
-            comparison.DELETE: self._delete,
-            comparison.RECORD: self._record,
-            comparison.EXTEND: self._extend,
-            comparison.CLAIM: self._claim,
+            findings.DELETE: self._delete,
+            findings.RECORD: self._record,
+            findings.EXTEND: self._extend,
+            findings.CLAIM: self._claim,
         }[finding.repair]
         try:
-            return act(state, finding)
+            return act(host, finding)
         except exception.DiskPlacerError as error:
             LOG.error(
                 'Not repaired: %s, %s on disk %s: %s',
@@ -183,22 +182,22 @@ class Host:
             return False
 
     def _delete(
-        self, state: comparison.State, finding: comparison.Finding
+        self, host: state.HostState, finding: findings.Finding
     ) -> bool:
         self._backend(finding.disk).delete(finding.disk, finding.vdisk)
         return True
 
     def _record(
-        self, state: comparison.State, finding: comparison.Finding
+        self, host: state.HostState, finding: findings.Finding
     ) -> bool:
-        return self.records.record(_find(state, finding), finding.disk)
+        return self.records.record(_find(host, finding), finding.disk)
 
     def _extend(
-        self, state: comparison.State, finding: comparison.Finding
+        self, host: state.HostState, finding: findings.Finding
     ) -> bool:
-        size_gb = _find(state, finding).size_gb
+        size_gb = _find(host, finding).size_gb
         backend = self._backend(finding.disk)
-        # others may have been extended since the look
+        # other vdisks may have been extended since
         disk = backend.disk(finding.disk)
         after = dataclasses.replace(
             disk,
@@ -216,25 +215,23 @@ class Host:
         backend.extend(disk.uuid, finding.vdisk, size_gb)
         return True
 
-    def _claim(
-        self, state: comparison.State, finding: comparison.Finding
-    ) -> bool:
-        """Claim for a server what its vdisks take on a disk."""
-        had = state.offers[finding.disk].claims.get(finding.owner, {})
-        for lack in comparison.unclaimed(state, finding.owner):
+    def _claim(self, host: state.HostState, finding: findings.Finding) -> bool:
+        """Extend a server's claim by what its vdisks take on a disk."""
+        had = host.providers[finding.disk].claims.get(finding.owner, {})
+        for lack in host.lacks_of(finding.owner):
             if lack.disk == finding.disk:
                 inventory.claim_held(
                     self.placement,
                     finding.disk,
                     finding.owner,
-                    comparison.with_lack(had, lack),
+                    server_checks.with_lack(had, lack),
                     functools.partial(self._disk, finding.disk),
                 )
                 return True
         return False
 
-    def _publish(self, state: comparison.State, disk: str) -> None:
-        if disk in state.offers:
+    def _publish(self, host: state.HostState, disk: str) -> None:
+        if disk in host.providers:
             inventory.sync_disk(
                 self.placement, disk, functools.partial(self._disk, disk)
             )
@@ -249,56 +246,53 @@ class Host:
                     self._by_disk[disk.uuid] = backend
         return self._by_disk[uuid]
 
-    def _forgotten(self, uuid: str) -> bool:
+    def _is_forgotten(self, uuid: str) -> bool:
         try:
             return any(backend.forgotten(uuid) for backend in self.backends)
         except exception.DiskError:
-            # another driver's word for where the volume is
+            # the provider_location of another driver
             return True
 
-    def _offers(
+    def _providers(
         self, disks: collections.abc.Iterable[str]
-    ) -> tuple[dict[str, comparison.Offer], tuple[str, ...]]:
-        """Return what Placement has of these disks, and of others here."""
-        here = {
+    ) -> tuple[dict[str, state.ProviderState], tuple[str, ...]]:
+        """Return the disks' providers, and those without a disk here."""
+        present = {
             uuid: provider
             for uuid in disks
             if (provider := self.placement.provider(uuid))
         }
-        offers = {
-            uuid: comparison.Offer(
+        providers = {
+            uuid: state.ProviderState(
                 self.placement.inventories(uuid)[1],
                 self.placement.provider_allocations(uuid),
             )
-            for uuid in here
+            for uuid in present
         }
-        strays = (
+        orphans = (
             one.uuid
-            for root in {one.root for one in here.values()}
+            for root in {one.root for one in present.values()}
             for one in self.placement.disks(root)
-            if one.uuid not in here
+            if one.uuid not in present
             and not any(b.has_entry(one.uuid) for b in self.backends)
         )
-        return offers, tuple(sorted(strays))
+        return providers, tuple(sorted(orphans))
 
 
-def _find(
-    state: comparison.State, finding: comparison.Finding
-) -> comparison.Record:
+def _find(host: state.HostState, finding: findings.Finding) -> state.Record:
     return next(
         record
-        for record in state.records
+        for record in host.records
         if record.vdisk == finding.vdisk and record.id == finding.owner
     )
 
 
-def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Host:
-    """Return this host as cinder.conf describes it.
+def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
+    """Return the auditor of the backends in cinder.conf.
 
-    :param stuck_after: how long in seconds a volume may be worked on before
-        that is a finding.
-    :raises DiskPlacerError: cinder.conf has no backend of ours, or lacks
-        what these work with.
+    :param stuck_after: seconds after which an operation on a volume is stuck.
+    :raises DiskPlacerError: cinder.conf has no VDisk Mapper backend, or lacks
+        options that these need.
     """
     if not config.oslo_concurrency.lock_path:
         raise exception.DiskPlacerError(
@@ -329,7 +323,7 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Host:
             f'{_DRIVER}'
         )
     context = cinder_context.get_admin_context()
-    return Host(
+    return Auditor(
         tuple(backends.values()),
         placement_client.PlacementClient.from_conf(config),
         records_.Records(context, tuple(names), stuck_after),
@@ -345,7 +339,7 @@ def _ask_nova(
     context: Any,
     hosts: collections.abc.Iterable[str],
     consumers: collections.abc.Iterable[str],
-) -> comparison.Nova:
+) -> state.Nova:
     consumers = frozenset(consumers)
     try:
         found = nova_api.of_hosts(context, hosts)
@@ -354,8 +348,8 @@ def _ask_nova(
             gone -= nova_api.living(context, hosts)
     except nova_api.NovaError as error:
         LOG.warning('Claims are not compared with servers: %s', error)
-        return comparison.Nova()
-    return comparison.Nova(
+        return state.Nova()
+    return state.Nova(
         tuple(
             (uuid, server.request)
             for uuid, server in sorted(found.items())

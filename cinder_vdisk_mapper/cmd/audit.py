@@ -27,7 +27,7 @@ from oslo_config import cfg
 from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper.audit import comparison
+from cinder_vdisk_mapper.audit import findings
 from nova_diskplacer import exception
 
 # Seconds that Cinder may work on a volume before that is a finding.
@@ -139,17 +139,17 @@ def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _run(
     host: Any, repair: bool
-) -> tuple[list[comparison.Finding], list[comparison.Finding]]:
+) -> tuple[list[findings.Finding], list[findings.Finding]]:
     """Return what remains and what was repaired."""
-    found = host.findings()
-    repaired: list[comparison.Finding] = []
+    found = host.audit()
+    repaired: list[findings.Finding] = []
     while repair:
         # a repair may show what it hid: a copy that was recorded, its size
         due = [one for one in found if one.repair and one not in repaired]
         if not due:
             break
         repaired += host.repair(due)
-        again = host.findings()
+        again = host.audit()
         if set(again) >= set(found):
             break
         found = again
@@ -157,7 +157,7 @@ def _run(
 
 
 def _json(
-    found: list[comparison.Finding], repaired: list[comparison.Finding]
+    found: list[findings.Finding], repaired: list[findings.Finding]
 ) -> str:
     return json.dumps(
         {
@@ -169,14 +169,14 @@ def _json(
 
 
 def _table(
-    found: list[comparison.Finding], repaired: list[comparison.Finding]
+    found: list[findings.Finding], repaired: list[findings.Finding]
 ) -> str:
     lines = []
-    for title, findings in (('Repaired:', repaired), ('Findings:', found)):
-        if findings:
+    for title, listed in (('Repaired:', repaired), ('Findings:', found)):
+        if listed:
             table = prettytable.PrettyTable(_COLUMNS, align='l')
             table.max_width = 48
-            for one in findings:
+            for one in listed:
                 table.add_row(
                     [
                         one.kind,

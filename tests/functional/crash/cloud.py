@@ -469,13 +469,13 @@ class Cloud:
         """Return what an audit finds."""
         return [
             (one.kind, one.vdisk or one.disk, one.message)
-            for one in self.audited.findings()
+            for one in self.audited.audit()
         ]
 
     def repair(self):
         """Repair as the audit does, and return what was done."""
         host = self.audited
-        return [one.kind for one in host.repair(host.findings())]
+        return [one.kind for one in host.repair(host.audit())]
 
     def offered(self, uuid):
         """Return the GiB of a disk that Placement offers, and should."""

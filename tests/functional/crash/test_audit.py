@@ -355,7 +355,7 @@ def _counted(tell, number):
 
     nova_api.of_hosts = of_hosts_
     begun = time.monotonic()
-    repaired = host.repair(host.findings())
+    repaired = host.repair(host.audit())
     took = time.monotonic() - begun
     operations.expect(
         number, len([one for one in repaired if one.kind == 'orphan']), 'done'

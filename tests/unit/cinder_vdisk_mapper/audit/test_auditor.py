@@ -23,7 +23,7 @@ from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import vdisk_reservation
 from cinder_vdisk_mapper.audit import auditor
-from cinder_vdisk_mapper.audit import comparison
+from cinder_vdisk_mapper.audit import state
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks.vdisk import GIB
@@ -108,7 +108,7 @@ class AuditorTestCase(testtools.TestCase):
         patch = mock.patch.object(vdisk_reservation, 'lock', noted)
         patch.start()
         self.addCleanup(patch.stop)
-        self.nova = comparison.Nova()
+        self.nova = state.Nova()
         self.asked_nova = 0
 
     def host(self, records, held):
@@ -132,7 +132,7 @@ class AuditorTestCase(testtools.TestCase):
                 found, disk.uuid, functools.partial(backend.disk, disk.uuid)
             )
         found.asked = 0
-        return auditor.Host((backend,), found, Records(records), self.ask)
+        return auditor.Auditor((backend,), found, Records(records), self.ask)
 
     def ask(self, consumers):
         self.assertEqual([], self.held)
@@ -142,7 +142,7 @@ class AuditorTestCase(testtools.TestCase):
     def orphans(self, number):
         """Return a host with so many orphans on each disk."""
         records = [
-            comparison.Record(
+            state.Record(
                 id_of(n), f'volume-{id_of(n)}', 'd1', 1, '', deleted=True
             )
             for n in range(2 * number)
@@ -154,7 +154,7 @@ class AuditorTestCase(testtools.TestCase):
         """Repair orphans; returns looks, and questions to each service."""
         host = self.orphans(number)
         self.asked_nova = 0
-        found = host.findings()
+        found = host.audit()
         self.assertEqual(2 * number, len(found))
         self.assertEqual(2 * number, len(host.repair(found)))
         effort = (
@@ -163,7 +163,7 @@ class AuditorTestCase(testtools.TestCase):
             host.placement.asked,
             self.asked_nova,
         )
-        self.assertEqual([], host.findings())
+        self.assertEqual([], host.audit())
         return effort
 
 
@@ -176,7 +176,7 @@ class LockTestCase(AuditorTestCase):
     def volume(self, number=1, disk='d1', **fields):
         """Return a volume's record and its vdisk."""
         id_ = id_of(number)
-        record = comparison.Record(
+        record = state.Record(
             id_, f'volume-{id_}', disk, 2, 'available', **fields
         )
         return record, VDisk(record.vdisk, id_, None, 2 * GIB)
@@ -202,7 +202,7 @@ class LockTestCase(AuditorTestCase):
 
             return call
 
-        found = host.findings()
+        found = host.audit()
         backend.delete = noted('delete', backend.delete)
         backend.extend = noted('extend', backend.extend)
         host.records.record = noted('record', host.records.record)
@@ -225,13 +225,13 @@ class LockTestCase(AuditorTestCase):
             ],
             done,
         )
-        self.assertEqual([], host.findings())
+        self.assertEqual([], host.audit())
 
     def test_what_changed_before_the_lock_was_taken(self):
         unrecorded, there = self.volume(1, None)
         gone, orphan = self.volume(2, deleted=True)
         host = self.host([unrecorded, gone], {'d1': [there, orphan]})
-        found = host.findings()
+        found = host.audit()
         self.assertEqual(2, len(found))
         lock = vdisk_reservation.lock
 
@@ -266,17 +266,17 @@ class LockTestCase(AuditorTestCase):
 
         backend.delete = refuse
         log = self.useFixture(fixtures.FakeLogger())
-        self.assertEqual(3, len(host.repair(host.findings())))
+        self.assertEqual(3, len(host.repair(host.audit())))
         self.assertIn(f'orphan, {first.name} on disk d1: in use', log.output)
-        self.assertEqual([first.name], [one.vdisk for one in host.findings()])
+        self.assertEqual([first.name], [one.vdisk for one in host.audit()])
 
     def test_claim(self):
         record, held = self.volume(1)
         held = dataclasses.replace(held, server_id=SERVER)
         host = self.host([record], {'d1': [held]})
         request = flavor.VDiskRequest(vdisks=1, vdisk_gb=2)
-        self.nova = comparison.Nova(((SERVER, request),))
-        found = host.findings()
+        self.nova = state.Nova(((SERVER, request),))
+        found = host.audit()
         self.assertEqual(['unclaimed'], [one.kind for one in found])
         with mock.patch.object(inventory, 'claim_held') as claim:
             self.assertEqual(found, host.repair(found))
@@ -304,15 +304,13 @@ class NovaTestCase(testtools.TestCase):
             mock.Mock(return_value=frozenset(['s3', 'else'])),
         )
         self.assertEqual(
-            comparison.Nova((('s1', request),), frozenset(['gone'])), said
+            state.Nova((('s1', request),), frozenset(['gone'])), said
         )
 
     def test_all_are_here(self):
         known = dict.fromkeys(['s1', 's2', 's3', 'gone'])
-        self.assertEqual(
-            comparison.Nova(), self.ask(mock.Mock(return_value=known))
-        )
+        self.assertEqual(state.Nova(), self.ask(mock.Mock(return_value=known)))
 
     def test_nova_is_away(self):
         away = mock.Mock(side_effect=auditor.nova_api.NovaError('away'))
-        self.assertEqual(comparison.Nova(), self.ask(away))
+        self.assertEqual(state.Nova(), self.ask(away))

@@ -19,6 +19,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from cinder_vdisk_mapper.audit import comparison
+from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import state
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
@@ -34,13 +36,13 @@ SERVER = str(uuid.UUID(int=100))
 def volume(id_=ID, disk='d1', size_gb=2, **fields):
     """Return a volume's record."""
     fields = {'status': 'available', **fields}
-    return comparison.Record(id_, f'volume-{id_}', disk, size_gb, **fields)
+    return state.Record(id_, f'volume-{id_}', disk, size_gb, **fields)
 
 
 def snapshot(id_=ID, disk='d1', size_gb=2, **fields):
     """Return a snapshot's record."""
     fields = {'status': 'available', **fields}
-    return comparison.Record(id_, f'snapshot-{id_}', disk, size_gb, **fields)
+    return state.Record(id_, f'snapshot-{id_}', disk, size_gb, **fields)
 
 
 def vdisk(id_=ID, kind='volume', size_gb=2, owner=None, server=None):
@@ -67,7 +69,7 @@ def offer(disk, claims=None, mbps=None):
         for one in claims.keys() | mbps.keys()
     }
     figures = inventory.figures(disk, claims)
-    return comparison.Offer(inventories(figures), claims)
+    return state.ProviderState(inventories(figures), claims)
 
 
 def inventories(figures):
@@ -92,7 +94,7 @@ def inventories(figures):
     }
 
 
-def state(records=(), disks=None, offers=None, **fields):
+def make_state(records=(), disks=None, providers=None, **fields):
     """Return a state in which Placement is right."""
     disks = {'d1': (), 'd2': ()} if disks is None else disks
     found = tuple(
@@ -101,10 +103,11 @@ def state(records=(), disks=None, offers=None, **fields):
         else fake_disks.make_disk(name, held=held)
         for name, held in disks.items()
     )
-    return comparison.State(
+    return state.HostState(
         records=tuple(records),
         disks=found,
-        offers={disk.uuid: offer(disk) for disk in found} | (offers or {}),
+        providers={disk.uuid: offer(disk) for disk in found}
+        | (providers or {}),
         **fields,
     )
 
@@ -126,7 +129,7 @@ class CompareTestCase(AuditTestCase):
     def test_agrees(self):
         self.assertFound(
             [],
-            state(
+            make_state(
                 [volume(), snapshot(OTHER), volume(SERVER, None)],
                 {'d1': [vdisk(), vdisk(OTHER, 'snapshot')], 'd2': []},
             ),
@@ -134,8 +137,10 @@ class CompareTestCase(AuditTestCase):
 
     def test_migrated_volume_is_named_by_its_second_id(self):
         record = dataclasses.replace(volume(), vdisk=f'volume-{OTHER}')
-        self.assertFound([], state([record], {'d1': [vdisk(OTHER)]}))
-        self.assertFound([], state([record], {'d1': [vdisk(OTHER, owner=ID)]}))
+        self.assertFound([], make_state([record], {'d1': [vdisk(OTHER)]}))
+        self.assertFound(
+            [], make_state([record], {'d1': [vdisk(OTHER, owner=ID)]})
+        )
 
     def test_orphan_of_deleted_volume(self):
         for record, held in (
@@ -144,8 +149,8 @@ class CompareTestCase(AuditTestCase):
             (volume(deleted=True, here=False), vdisk()),
         ):
             self.assertFound(
-                [('orphan', 'd2', comparison.DELETE)],
-                state([record], {'d2': [held]}),
+                [('orphan', 'd2', findings.DELETE)],
+                make_state([record], {'d2': [held]}),
             )
 
     def test_orphan_on_read_only_disk(self):
@@ -155,20 +160,22 @@ class CompareTestCase(AuditTestCase):
         figures = inventory.withdrawn(offer(disk).inventories, {})
         self.assertFound(
             [('orphan', 'd1', '')],
-            state(
+            make_state(
                 [volume(deleted=True)],
                 {'d1': disk},
-                {'d1': comparison.Offer(inventories(figures), {})},
+                {'d1': state.ProviderState(inventories(figures), {})},
             ),
         )
 
     def test_unknown_is_not_removed(self):
-        self.assertFound([('unknown', 'd1', '')], state([], {'d1': [vdisk()]}))
+        self.assertFound(
+            [('unknown', 'd1', '')], make_state([], {'d1': [vdisk()]})
+        )
 
     def test_volume_of_another_host(self):
         self.assertFound(
             [('elsewhere', 'd1', '')],
-            state([volume(here=False)], {'d1': [vdisk()]}),
+            make_state([volume(here=False)], {'d1': [vdisk()]}),
         )
 
     def test_what_a_migrated_volume_left_behind(self):
@@ -180,7 +187,7 @@ class CompareTestCase(AuditTestCase):
         )
         self.assertFound(
             [('elsewhere', 'd2', '')],
-            state([moved, gone], {'d1': [vdisk(OTHER)], 'd2': [vdisk()]}),
+            make_state([moved, gone], {'d1': [vdisk(OTHER)], 'd2': [vdisk()]}),
         )
 
     def test_foreign_and_unmanaged_are_left_alone(self):
@@ -194,18 +201,18 @@ class CompareTestCase(AuditTestCase):
                 'snapshot-1',
             )
         ]
-        self.assertFound([], state([], {'d1': foreign}))
+        self.assertFound([], make_state([], {'d1': foreign}))
 
     def test_second_copy(self):
         self.assertFound(
-            [('second-copy', 'd2', comparison.DELETE)],
-            state([volume()], {'d1': [vdisk()], 'd2': [vdisk()]}),
+            [('second-copy', 'd2', findings.DELETE)],
+            make_state([volume()], {'d1': [vdisk()], 'd2': [vdisk()]}),
         )
 
     def test_second_copy_of_what_is_not_whole(self):
         for held in (vdisk(size_gb=1), vdisk(owner=OTHER)):
             found = comparison.compare(
-                state([volume()], {'d1': [held], 'd2': [vdisk()]})
+                make_state([volume()], {'d1': [held], 'd2': [vdisk()]})
             )
             # not even extended: that would make it look whole
             self.assertEqual({''}, {one.repair for one in found})
@@ -213,12 +220,12 @@ class CompareTestCase(AuditTestCase):
     def test_not_recorded(self):
         for disk in (None, 'd2'):
             self.assertFound(
-                [('not-recorded', 'd1', comparison.RECORD)],
-                state([volume(disk=disk)], {'d1': [vdisk()], 'd2': []}),
+                [('not-recorded', 'd1', findings.RECORD)],
+                make_state([volume(disk=disk)], {'d1': [vdisk()], 'd2': []}),
             )
         self.assertFound(
-            [('not-recorded', 'd1', comparison.RECORD)],
-            state(
+            [('not-recorded', 'd1', findings.RECORD)],
+            make_state(
                 [snapshot(disk=None, status='error')],
                 {'d1': [vdisk(kind='snapshot')]},
             ),
@@ -229,7 +236,7 @@ class CompareTestCase(AuditTestCase):
             {'d1': [vdisk()], 'd2': [vdisk()]},
             {'d1': [vdisk(size_gb=1)]},
         ):
-            found = comparison.compare(state([volume(disk=None)], disks))
+            found = comparison.compare(make_state([volume(disk=None)], disks))
             self.assertEqual({''}, {one.repair for one in found})
 
     def test_copy_while_the_recorded_disk_is_away(self):
@@ -237,7 +244,7 @@ class CompareTestCase(AuditTestCase):
             kind = 'disk-forgotten' if forgotten else 'disk-missing'
             self.assertFound(
                 [(kind, 'd9', ''), ('not-recorded', 'd1', '')],
-                state(
+                make_state(
                     [volume(disk='d9')],
                     {'d1': [vdisk()]},
                     forgotten=forgotten,
@@ -246,27 +253,29 @@ class CompareTestCase(AuditTestCase):
 
     def test_lost(self):
         for record in (volume(), snapshot()):
-            self.assertFound([('lost', 'd1', '')], state([record]))
+            self.assertFound([('lost', 'd1', '')], make_state([record]))
 
     def test_wrong_size(self):
         self.assertFound(
-            [('wrong-size', 'd1', comparison.EXTEND)],
-            state([volume()], {'d1': [vdisk(size_gb=1.5)]}),
+            [('wrong-size', 'd1', findings.EXTEND)],
+            make_state([volume()], {'d1': [vdisk(size_gb=1.5)]}),
         )
         found = self.assertFound(
             [('wrong-size', 'd1', '')],
-            state([volume()], {'d1': [vdisk(size_gb=3)]}),
+            make_state([volume()], {'d1': [vdisk(size_gb=3)]}),
         )
         self.assertIn('repeat it to 3 GiB', found[0].advice)
         self.assertFound(
             [('wrong-size', 'd1', '')],
-            state([snapshot()], {'d1': [vdisk(kind='snapshot', size_gb=1)]}),
+            make_state(
+                [snapshot()], {'d1': [vdisk(kind='snapshot', size_gb=1)]}
+            ),
         )
 
     def test_wrong_owner(self):
         self.assertFound(
             [('wrong-owner', 'd1', '')],
-            state([volume()], {'d1': [vdisk(owner=OTHER)]}),
+            make_state([volume()], {'d1': [vdisk(owner=OTHER)]}),
         )
 
     def test_what_is_worked_on_is_left_alone(self):
@@ -276,35 +285,37 @@ class CompareTestCase(AuditTestCase):
             {'d1': [vdisk(size_gb=1)], 'd2': [vdisk()]},
         ):
             record = volume(settled=False, status='creating')
-            self.assertFound([], state([record], held))
+            self.assertFound([], make_state([record], held))
             stuck = dataclasses.replace(record, stuck=True)
-            self.assertFound([('stuck', 'd1', '')], state([stuck], held))
+            self.assertFound([('stuck', 'd1', '')], make_state([stuck], held))
 
     def test_no_provider(self):
-        found = state()
+        found = make_state()
         self.assertFound(
             [('no-provider', 'd1', ''), ('no-provider', 'd2', '')],
-            dataclasses.replace(found, offers={}),
+            dataclasses.replace(found, providers={}),
         )
         away = discover.missing('d1', '/disks/d1')
-        self.assertFound([], comparison.State((), (away,), {}))
+        self.assertFound([], state.HostState((), (away,), {}))
 
     def test_wrong_figures(self):
         full = fake_disks.make_disk('d1', held=[vdisk(server=SERVER)])
         empty = fake_disks.make_disk('d1')
         self.assertFound(
-            [('wrong-figures', 'd1', comparison.PUBLISH)],
-            state([volume()], {'d1': full}, {'d1': offer(empty)}),
+            [('wrong-figures', 'd1', findings.PUBLISH)],
+            make_state([volume()], {'d1': full}, {'d1': offer(empty)}),
         )
         self.assertFound(
             [],
-            state([volume()], {'d1': full}, {'d1': offer(full, {SERVER: 2})}),
+            make_state(
+                [volume()], {'d1': full}, {'d1': offer(full, {SERVER: 2})}
+            ),
         )
 
     def test_missing_disk_that_is_offered(self):
         self.assertFound(
-            [('wrong-figures', 'd1', comparison.PUBLISH)],
-            state(
+            [('wrong-figures', 'd1', findings.PUBLISH)],
+            make_state(
                 [],
                 {'d1': discover.missing('d1', '/disks/d1')},
                 {'d1': offer(fake_disks.make_disk('d1'))},
@@ -315,18 +326,20 @@ class CompareTestCase(AuditTestCase):
         disk = fake_disks.make_disk('d1', total_gb=3, held=[vdisk()])
         self.assertFound(
             [('oversold', 'd1', '')],
-            state([volume()], {'d1': disk}, {'d1': offer(disk, {SERVER: 2})}),
+            make_state(
+                [volume()], {'d1': disk}, {'d1': offer(disk, {SERVER: 2})}
+            ),
         )
 
     def test_claim_without_server(self):
         disk = fake_disks.make_disk('d1')
         found = self.assertFound(
             [('claim-without-server', 'd1', '')],
-            state(
+            make_state(
                 [],
                 {'d1': disk},
                 {'d1': offer(disk, {SERVER: 2, OTHER: 1})},
-                nova=comparison.Nova(gone=frozenset([SERVER])),
+                nova=state.Nova(gone=frozenset([SERVER])),
             ),
         )
         self.assertEqual(SERVER, found[0].owner)
@@ -334,27 +347,28 @@ class CompareTestCase(AuditTestCase):
     def test_what_is_not_whole(self):
         half = dataclasses.replace(vdisk(), whole=False)
         self.assertFound(
-            [('not-whole', 'd1', '')], state([volume()], {'d1': [half]})
+            [('not-whole', 'd1', '')], make_state([volume()], {'d1': [half]})
         )
         # a clone that is half copied is not recorded, nor does it replace
         # the copy that is
         self.assertFound(
             [('not-recorded', 'd1', '')],
-            state([volume(disk=None)], {'d1': [half]}),
+            make_state([volume(disk=None)], {'d1': [half]}),
         )
         self.assertFound(
             [('not-whole', 'd1', ''), ('second-copy', 'd2', '')],
-            state([volume()], {'d1': [half], 'd2': [vdisk()]}),
+            make_state([volume()], {'d1': [half], 'd2': [vdisk()]}),
         )
         small = dataclasses.replace(half, size_bytes=GIB)
         self.assertFound(
             [('not-whole', 'd1', ''), ('wrong-size', 'd1', '')],
-            state([volume()], {'d1': [small]}),
+            make_state([volume()], {'d1': [small]}),
         )
 
     def test_provider_without_disk(self):
         self.assertFound(
-            [('provider-without-disk', 'd9', '')], state(strays=('d9',))
+            [('provider-without-disk', 'd9', '')],
+            make_state(orphan_providers=('d9',)),
         )
 
 
@@ -364,7 +378,7 @@ REQUEST = flavor.VDiskRequest(vdisks=2, vdisk_gb=2, vdisk_mbps=50)
 class ServersTestCase(AuditTestCase):
     """Servers whose flavor asks for two vdisks of 2 GiB, 50 MB/s each."""
 
-    def server(self, held, offers=None, total_gb=100, mbps=100, **request):
+    def server(self, held, providers=None, total_gb=100, mbps=100, **request):
         """Return a state with a server's vdisks on its disks."""
         request = dataclasses.replace(REQUEST, **request)
         disks = {
@@ -378,14 +392,14 @@ class ServersTestCase(AuditTestCase):
             )
             for name, ids in held.items()
         }
-        return state(
+        return make_state(
             [volume(id_, disk) for disk, ids in held.items() for id_ in ids],
             disks,
             {
                 name: offer(disks[name], *claims)
-                for name, claims in (offers or {}).items()
+                for name, claims in (providers or {}).items()
             },
-            nova=comparison.Nova(((SERVER, request),)),
+            nova=state.Nova(((SERVER, request),)),
         )
 
     def test_claimed(self):
@@ -425,15 +439,15 @@ class ServersTestCase(AuditTestCase):
                 found,
                 records=records,
                 disks=(larger, found.disks[1]),
-                offers=found.offers | {'d1': offer(larger, *both)},
+                providers=found.providers | {'d1': offer(larger, *both)},
             ),
         )
 
     def test_forced_or_healed(self):
         found = self.assertFound(
             [
-                ('unclaimed', 'd1', comparison.CLAIM),
-                ('unclaimed', 'd2', comparison.CLAIM),
+                ('unclaimed', 'd1', findings.CLAIM),
+                ('unclaimed', 'd2', findings.CLAIM),
             ],
             self.server({'d1': [ID], 'd2': [OTHER]}),
         )
@@ -447,7 +461,7 @@ class ServersTestCase(AuditTestCase):
             (({SERVER: 1}, {SERVER: 50}), '1 GiB and 0 MB/s'),
         ):
             (found,) = self.assertFound(
-                [('unclaimed', 'd1', comparison.CLAIM)],
+                [('unclaimed', 'd1', findings.CLAIM)],
                 self.server(
                     {'d1': [ID], 'd2': [OTHER]},
                     {'d1': claims, 'd2': ({SERVER: 2}, {SERVER: 50})},
@@ -478,7 +492,7 @@ class ServersTestCase(AuditTestCase):
         self.assertIn('2 neither exist', found[0].message)
         found = self.assertFound(
             [
-                ('unclaimed', 'd1', comparison.CLAIM),
+                ('unclaimed', 'd1', findings.CLAIM),
                 ('without-vdisks', '', ''),
             ][::1],
             self.server({'d1': [ID]}),
@@ -496,7 +510,7 @@ DISKS = ('d1', 'd2', 'd3')
 IDS = tuple(str(uuid.UUID(int=number)) for number in range(1, 5))
 
 records = st.builds(
-    comparison.Record,
+    state.Record,
     id=st.sampled_from(IDS),
     vdisk=st.tuples(
         st.sampled_from(('volume', 'snapshot')), st.sampled_from(IDS)
@@ -545,25 +559,25 @@ def states(draw):
         for disk in disks
         if draw(st.booleans())
     }
-    return comparison.State(tuple(shown), disks, offers)
+    return state.HostState(tuple(shown), disks, offers)
 
 
 def repaired(state, finding):
     """Return the state after a repair, as the disks would be."""
     disks = {disk.uuid: disk for disk in state.disks}
-    shown, offers = list(state.records), dict(state.offers)
+    shown, offers = list(state.records), dict(state.providers)
     disk = disks[finding.disk]
-    if finding.repair == comparison.DELETE:
+    if finding.repair == findings.DELETE:
         left = [one for one in disk.vdisks if one.name != finding.vdisk]
         disks[disk.uuid] = dataclasses.replace(disk, vdisks=tuple(left))
-    elif finding.repair == comparison.RECORD:
+    elif finding.repair == findings.RECORD:
         shown = [
             dataclasses.replace(one, disk=disk.uuid)
             if (one.id, one.vdisk) == (finding.owner, finding.vdisk)
             else one
             for one in shown
         ]
-    elif finding.repair == comparison.EXTEND:
+    elif finding.repair == findings.EXTEND:
         size = next(
             one.size_gb
             for one in shown
@@ -591,7 +605,7 @@ def repaired(state, finding):
         state,
         records=tuple(shown),
         disks=tuple(disks[name] for name in DISKS),
-        offers=offers,
+        providers=offers,
     )
 
 

@@ -17,20 +17,18 @@ import sys
 import unittest
 from unittest import mock
 
-from cinder_vdisk_mapper.audit import comparison
+from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.cmd import audit as cmd
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 
-ORPHAN = comparison.Finding(
-    'orphan', 'd1', 'volume-1', '1', '2 GiB', comparison.DELETE, ''
+ORPHAN = findings.Finding(
+    'orphan', 'd1', 'volume-1', '1', '2 GiB', findings.DELETE, ''
 )
-SIZE = comparison.Finding(
-    'wrong-size', 'd1', 'volume-2', '2', 'small', comparison.EXTEND, ''
+SIZE = findings.Finding(
+    'wrong-size', 'd1', 'volume-2', '2', 'small', findings.EXTEND, ''
 )
-LOST = comparison.Finding(
-    'lost', 'd2', 'volume-3', '3', 'nowhere', '', 'mourn'
-)
+LOST = findings.Finding('lost', 'd2', 'volume-3', '3', 'nowhere', '', 'mourn')
 
 
 class Host:
@@ -44,7 +42,7 @@ class Host:
         self.hidden = hidden or {}
         self.refused = refused
 
-    def findings(self):
+    def audit(self):
         return list(self.found)
 
     def repair(self, findings):

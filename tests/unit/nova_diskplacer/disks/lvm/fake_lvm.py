@@ -130,7 +130,7 @@ class FakeLVM(fixtures.Fixture):
     # commands of LVM
 
     def run(self, *command):
-        """Do as a command of LVM; see ``lvm_commands.run``."""
+        """Do as a command of LVM; see ``lvm.commands.run``."""
         name, *rest = command
         if name == 'lvm':
             return self.report()

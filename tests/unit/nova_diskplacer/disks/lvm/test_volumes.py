@@ -297,7 +297,7 @@ class ZeroedTestCase(LVMTestCase):
     def test_volume_removed_by_hand(self):
         self.leave()
         self.assertZeroes()
-        self.assertIn('was changed by somebody else', self.log.output)
+        self.assertIn('was changed by another program', self.log.output)
 
     def test_volume_made_and_removed_by_hand(self):
         self.by_hand(

@@ -1,0 +1,126 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The state of a host that an audit compares."""
+
+import dataclasses
+
+from cinder_vdisk_mapper import claims as claims_
+from nova_diskplacer import flavor
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import identity
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.placement import client as placement_client
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """A volume or snapshot in Cinder's database, deleted or not.
+
+    ``vdisk`` is the name of its vdisk, ``disk`` the disk that the database has
+    for it, None for an unbound volume. ``here`` tells that Cinder has it on
+    this host, ``settled`` that no operation is under way, ``stuck`` that an
+    operation is under way for too long.
+    """
+
+    id: str
+    vdisk: str
+    disk: str | None
+    size_gb: int
+    status: str
+    here: bool = True
+    settled: bool = True
+    stuck: bool = False
+    deleted: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of the record, volume or snapshot."""
+        return self.vdisk.partition('-')[0]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids that may own the vdisk; a migrated volume has two."""
+        return frozenset((self.id, self.vdisk.partition('-')[2]))
+
+
+@dataclasses.dataclass(frozen=True)
+class ProviderState:
+    """The inventories and allocations of a disk in Placement."""
+
+    inventories: placement_client.Inventories
+    claims: dict[str, placement_client.Resources]
+
+
+@dataclasses.dataclass(frozen=True)
+class Nova:
+    """The servers in Nova.
+
+    ``servers`` are those of this host with the requests of their flavors,
+    except servers that are being built or moved. ``gone`` are the consumers of
+    disks that are neither a server nor a migration.
+    """
+
+    servers: tuple[tuple[str, flavor.VDiskRequest], ...] = ()
+    gone: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class HostState:
+    """All that an audit compares.
+
+    ``records`` has all volumes and snapshots of this host, and all others with
+    the ids of the vdisks. ``providers`` maps disks to their providers.
+    ``forgotten`` are disks of records that were forgotten on this host.
+    ``orphan_providers`` are disks in the same provider tree that this host
+    does not have.
+    """
+
+    records: tuple[Record, ...]
+    disks: tuple[discover.Disk, ...]
+    providers: dict[str, ProviderState]
+    forgotten: frozenset[str] = frozenset()
+    orphan_providers: tuple[str, ...] = ()
+    nova: Nova = Nova()
+
+    def vdisks_by_server(self) -> dict[str, list[tuple[str, VDisk]]]:
+        """Return the vdisks bound for each server, with their disks."""
+        held: dict[str, list[tuple[str, VDisk]]] = {}
+        for disk in self.disks:
+            for vdisk in disk.vdisks:
+                if vdisk.server_id and is_vdisk_name(vdisk.name):
+                    held.setdefault(vdisk.server_id, []).append(
+                        (disk.uuid, vdisk)
+                    )
+        return held
+
+    def claims_of(self, server: str) -> dict[str, placement_client.Resources]:
+        """Return a server's claims, by disk."""
+        return {
+            disk: provider.claims[server]
+            for disk, provider in self.providers.items()
+            if server in provider.claims
+        }
+
+    def lacks_of(self, server: str) -> list[claims_.Lack]:
+        """Return the claims that a server of this host lacks."""
+        request = dict(self.nova.servers).get(server)
+        if request is None:
+            return []
+        held = self.vdisks_by_server().get(server, [])
+        return list(claims_.lacks(request, held, self.claims_of(server))[0])
+
+
+def is_vdisk_name(name: str) -> bool:
+    """Tell whether a name is that of a volume's or snapshot's vdisk."""
+    kind, _, id_ = name.partition('-')
+    return kind in ('volume', 'snapshot') and identity.is_uuid(id_)
