@@ -269,9 +269,7 @@ class HealthTestCase(base.LVMTestCase):
         self.addCleanup(shell.run, 'blockdev', '--setrw', device)
         self.assertEqual('read-only', health())
         shell.run('blockdev', '--setrw', device)
-        shell.run(
-            'vgchange', '--activate', 'n', naming.group_name(disk.uuid)
-        )
+        shell.run('vgchange', '--activate', 'n', naming.group_name(disk.uuid))
         shell.run('vgexport', naming.group_name(disk.uuid))
         self.assertEqual('missing', health())
         shell.run('vgimport', naming.group_name(disk.uuid))
