@@ -83,9 +83,9 @@ class DiskTestCase(testtools.TestCase):
         rows = [line.split('|')[1:-1] for line in output.splitlines()[3:-1]]
         self.assertEqual(
             [
-                [UUIDS[0], '/dev/sdx', 'hdd', 'Paper', '', '100', '90']
+                [UUIDS[0], '/dev/sdx', 'hdd', 'Fake', '', '100', '90']
                 + ['150', '1', 'ok'],
-                [UUIDS[1], '/dev/sdx', 'ssd', 'Paper', '', '50', '50']
+                [UUIDS[1], '/dev/sdx', 'ssd', 'Fake', '', '50', '50']
                 + ['150', '0', 'ok'],
             ],
             [[cell.strip() for cell in row] for row in rows],
