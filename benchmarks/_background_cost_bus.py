@@ -27,7 +27,7 @@ import psutil
 from oslo_config import cfg
 
 from nova_diskplacer import reports
-from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
 from tools.minicloud import backing
 from tools.minicloud import process
@@ -116,7 +116,7 @@ def rabbitmq():
 
 
 class Worker:
-    """The fleet and its listener of a nova-scheduler worker."""
+    """The cache and its listener of a nova-scheduler worker."""
 
     def __init__(self, url, hosts):
         context = multiprocessing.get_context('spawn')
@@ -154,8 +154,8 @@ def _transport(url):
     return reports.get_transport(cfg.CONF)
 
 
-class _Counted(fleets.Fleet):
-    """A fleet that counts what it takes in."""
+class _Counted(host_disk_cache.HostDiskCache):
+    """A cache that counts what it takes in."""
 
     taken = 0
 
@@ -170,21 +170,21 @@ class _Counted(fleets.Fleet):
 
 def _work(url, hosts, results, orders):
     transport = _transport(url)
-    fleet = _Counted(3600)
+    cache = _Counted(3600)
     before = psutil.Process().memory_info().rss
     for host in range(hosts):
-        fleet.update(report(host))
+        cache.update(report(host))
     memory = psutil.Process().memory_info().rss - before
-    heard = report_listener.FleetListener(transport, fleet, set, 0.0)
+    heard = report_listener.CacheUpdater(transport, cache, set, 0.0)
     heard.start()
-    heard.fleet()
+    heard.cache()
     results.put(memory)
     while (messages := orders.get()) is not None:
-        wanted = fleet.taken + messages
+        wanted = cache.taken + messages
         began = time.process_time()
         results.put('ready')
         deadline = time.monotonic() + PATIENCE
-        while fleet.taken < wanted and time.monotonic() < deadline:
+        while cache.taken < wanted and time.monotonic() < deadline:
             time.sleep(0.25)
         results.put(time.process_time() - began)
     heard.stop()

@@ -188,9 +188,9 @@ class Cloud(test.TestCase):
 
     def claim_ours(self, vdisks):
         """Claim what the filter writes into the candidate; seconds."""
-        fleet = report_listener.get_fleet()
+        cache = report_listener.get_cache()
         for report in self.hosts:
-            fleet.update(report)
+            cache.update(report)
         server = str(uuid.uuid4())
         spec = objects.RequestSpec(
             context=context.get_admin_context(),

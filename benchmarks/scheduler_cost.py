@@ -70,14 +70,13 @@ from sqlalchemy import pool
 
 import _report
 from nova_diskplacer import conf
-from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import filter as disk_filter
-from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import pressure_weigher
 from nova_diskplacer.scheduler import report_listener
+from nova_diskplacer.scheduler import request_state
 from nova_diskplacer.scheduler import room
-from nova_diskplacer.scheduler import shared_plans
 from nova_diskplacer.scheduler import weigher as disk_weigher
 
 DISKS = 12
@@ -407,7 +406,7 @@ class Nova(test.TestCase):
         )
         self.addCleanup(report_listener.reset)
         patch = mock.patch.object(
-            placement_queries, 'with_room', lambda _: set()
+            placement_queries, 'compute_nodes_with_room', lambda _: set()
         )
         patch.start()
         self.addCleanup(patch.stop)
@@ -416,9 +415,9 @@ class Nova(test.TestCase):
     def measure(self):
         topology = numa_topology()._to_json()
         hosts = [host_state(n, topology) for n in range(self.hosts)]
-        fleet = report_listener.get_fleet()
+        cache = report_listener.get_cache()
         for host in hosts:
-            fleet.update(report(host))
+            cache.update(report(host))
         numa = {}
         for number, (name, nodes) in enumerate(ALIGNED.items(), 1):
             first = self.hosts + number * FEW
@@ -426,7 +425,7 @@ class Nova(test.TestCase):
                 host_state(n, topology) for n in range(first, first + FEW)
             ]
             for host in numa[name]:
-                fleet.update(report(host, nodes))
+                cache.update(report(host, nodes))
         ctxt = context.RequestContext('bench', 'bench', is_admin=True)
         specs = (
             request_spec(ctxt),
@@ -446,8 +445,7 @@ def rows(hosts, numa_hosts, specs):
     def filtered(name, chosen, visited=hosts, spec=spec):
         def run_filters():
             # each row reads the server's volumes and plans for itself
-            spec.__dict__.pop(attached_volumes.KEPT, None)
-            spec.__dict__.pop(shared_plans.KEPT, None)
+            spec.__dict__.pop(request_state.ATTRIBUTE, None)
             kept[name] = manager.filter_handler.get_filtered_objects(
                 chosen, visited, spec
             )
@@ -493,9 +491,9 @@ def rows(hosts, numa_hosts, specs):
 
 def press(passed, per_cent):
     """Have the agents of hosts that have passed the filter report that."""
-    pass_ = passed[0].allocation_candidates._pass
-    pass_.fleet._a[fleets._PRESSURE] = per_cent
-    pass_.__dict__.pop('pressures', None)
+    run = passed[0].allocation_candidates.run
+    run.cache._figures[host_disk_cache._PRESSURE] = per_cent
+    run.__dict__.pop('pressures', None)
 
 
 def run(hosts, numa_hosts, specs, rounds):

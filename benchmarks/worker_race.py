@@ -14,7 +14,7 @@
 """How many of eight requests at once find room, by workers and hosts.
 
 Nova's own scheduling runs in threads, with Placement in the same process on
-SQLite. Each worker has a fleet of its own, so what it chooses is nothing that
+SQLite. Each worker has a cache of its own, so what it chooses is nothing that
 the others know. One vdisk fills a disk, and the hosts have disks for twice as
 many servers. Each request to Placement takes a random time more than it does
 in one process. No request is repeated: a server either gets its disks or is in
@@ -46,7 +46,7 @@ from nova.tests.functional import fixtures as placement_fixtures
 
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import attached_volumes
-from nova_diskplacer.scheduler import fleet
+from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
@@ -136,9 +136,9 @@ class Cloud(test.TestCase):
 
 def race(cloud, workers, vdisks, latency):
     """Return how many of the requests succeed."""
-    fleets = [fleet.Fleet(3600) for _ in range(workers)]
+    caches = [host_disk_cache.HostDiskCache(3600) for _ in range(workers)]
     for report in cloud.reports:
-        for one in fleets:
+        for one in caches:
             one.update(report)
     of_thread = threading.local()
     start = threading.Barrier(REQUESTS)
@@ -155,7 +155,7 @@ def race(cloud, workers, vdisks, latency):
         return called
 
     def boot(number):
-        of_thread.fleet = fleets[number % workers]
+        of_thread.cache = caches[number % workers]
         spec = schedulers.request(vdisks=vdisks, vdisk_gb=100)
         hosts = [schedulers.host_state(host) for host in range(cloud.hosts)]
         start.wait()
@@ -167,9 +167,9 @@ def race(cloud, workers, vdisks, latency):
 
     with (
         mock.patch.object(
-            report_listener, 'get_fleet', lambda: of_thread.fleet
+            report_listener, 'get_cache', lambda: of_thread.cache
         ),
-        mock.patch.object(attached_volumes, 'volumes', lambda *_: []),
+        mock.patch.object(attached_volumes, 'read', lambda *_: []),
         mock.patch.object(
             report_client.SchedulerReportClient, 'get', late(call)
         ),

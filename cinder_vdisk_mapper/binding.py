@@ -30,6 +30,7 @@ from cinder_vdisk_mapper import vdisk_reservation
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
@@ -168,7 +169,7 @@ class Binder(vdisk_operations.Upkeep):
             return
         request = wanted.server.request
         policy = request.mapping if request else wanted.policy
-        if policy != flavor.ROUND_ROBIN:
+        if not mapping.load(policy).spreads:
             return
         per_disk = _spread(wanted.server)
         with vdisk_reservation.lock(f'server-{wanted.server.uuid}'):
@@ -177,9 +178,9 @@ class Binder(vdisk_operations.Upkeep):
             raise BindingError(
                 f'volume {wanted.volume_id} is on disk {disk}, where server '
                 f'{wanted.server.uuid} has {per_disk} vdisks already, which '
-                'is as many as round_robin puts on one disk',
+                f'is as many as {policy} puts on one disk',
                 'the disk of the volume holds as many volumes of the server '
-                'as round_robin puts on one disk',
+                f'as {policy} puts on one disk',
             )
 
     def _leave_only(self, name: str, disk: str) -> None:
@@ -236,7 +237,7 @@ class Binder(vdisk_operations.Upkeep):
         if wanted.server is None or not claims:
             return None
         request = wanted.server.request
-        spread = request and request.mapping == flavor.ROUND_ROBIN
+        spread = request and mapping.load(request.mapping).spreads
         chosen = ledger.claimed_disk(
             disks,
             wanted.server.uuid,

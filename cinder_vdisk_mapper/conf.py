@@ -17,6 +17,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_diskplacer import flavor
+from nova_diskplacer import mapping
 from nova_diskplacer.conf import diskplacer
 
 # The group that Cinder's drivers share: what is set there holds for every
@@ -51,12 +52,13 @@ Two backends of one host must not use the same disks.
     cfg.StrOpt(
         'vdisk_default_mapping',
         default=flavor.ROUND_ROBIN,
-        choices=flavor.MAPPINGS,
+        choices=mapping.names(),
         help="""
 How a volume is mapped to a disk where no claim of a server says so: volumes
 hot-plugged into a server, and volumes whose bytes are needed before they are
 attached. ``round_robin`` puts it on a disk that holds no other vdisk of the
-server, ``consolidated`` on one that does, or is in use.
+server, ``consolidated`` on one that does, or is in use. Any other installed
+plugin of the namespace ``nova_diskplacer.mapping`` may be named too.
 
 The extra spec ``vdisk:mapping`` of the volume's type takes precedence.
 """,

@@ -10,13 +10,13 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a volume type says of mapping."""
+"""The mapping policy that a volume type asks for."""
 
 from typing import Any
 
 from cinder import exception as cinder_exc
 
-from nova_diskplacer import flavor
+from nova_diskplacer import mapping
 
 # Extra spec of a volume type.
 MAPPING = 'vdisk:mapping'
@@ -25,7 +25,7 @@ MAPPING = 'vdisk:mapping'
 def of_volume(volume: Any, default: str) -> str:
     """Return the mapping of a volume that no claim decides.
 
-    :raises InvalidVolumeType: its type asks for one that there is not.
+    :raises InvalidVolumeType: the mapping is not installed.
     """
     type_ = volume.volume_type
     return of_type(type_.extra_specs if type_ else {}, default)
@@ -34,12 +34,12 @@ def of_volume(volume: Any, default: str) -> str:
 def of_type(extra_specs: dict[str, str], default: str) -> str:
     """Return the mapping that a type's extra specs ask for.
 
-    :raises InvalidVolumeType: there is no such mapping.
+    :raises InvalidVolumeType: the mapping is not installed.
     """
     policy = extra_specs.get(MAPPING, default)
-    if policy not in flavor.MAPPINGS:
+    if policy not in mapping.names():
         raise cinder_exc.InvalidVolumeType(
             reason=f'{MAPPING}={policy} is not one of: '
-            + ', '.join(flavor.MAPPINGS)
+            + ', '.join(mapping.names())
         )
     return policy

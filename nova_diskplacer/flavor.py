@@ -18,19 +18,20 @@ import re
 import types
 import typing
 
+from nova_diskplacer import constants
+from nova_diskplacer import mapping
+
 if typing.TYPE_CHECKING:
     from nova_diskplacer.profiles import catalogue
 
 NAMESPACE = 'diskplacer:'
 
 ROUND_ROBIN = 'round_robin'
-CONSOLIDATED = 'consolidated'
-MAPPINGS = (ROUND_ROBIN, CONSOLIDATED)
 
-HDD = 'hdd'
-SSD = 'ssd'
+HDD = constants.HDD
+SSD = constants.SSD
 ANY = 'any'
-MEDIA = (HDD, SSD, ANY)
+MEDIA = (*constants.MEDIA, ANY)
 
 NONE = 'none'
 PREFERRED = 'preferred'
@@ -100,8 +101,9 @@ SPECS = {
     'mapping': Spec(
         'How the vdisks of a server are mapped to the disks of its host: '
         '``round_robin`` (the default) spreads them over distinct disks, '
-        '``consolidated`` puts them on as few disks as hold them.',
-        choices=MAPPINGS,
+        '``consolidated`` puts them on as few disks as hold them. Others may '
+        'be installed.',
+        choices=mapping.names(),
     ),
     'media': Spec(
         'Which disks may be used: rotational (``hdd``), solid state '

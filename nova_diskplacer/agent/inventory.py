@@ -19,6 +19,7 @@ import types
 
 from oslo_log import log as logging
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.disks import discover
@@ -38,7 +39,7 @@ _OUR_TRAITS = {
     *traits.CACHE_MODES.values(),
 }
 
-FOREIGN = 'foreign'
+FOREIGN = constants.FOREIGN
 
 # nova-compute changes the compute node's provider, too.
 _ATTEMPTS = 3

@@ -27,6 +27,7 @@ from typing import TypeVar
 
 from oslo_log import log as logging
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import space
@@ -44,10 +45,10 @@ from nova_diskplacer.host import sysfs
 
 LOG = logging.getLogger(__name__)
 
-OK = 'ok'
-MISSING = 'missing'
-HUNG = 'hung'
-READ_ONLY = 'read-only'
+OK = constants.OK
+MISSING = constants.MISSING
+HUNG = constants.HUNG
+READ_ONLY = constants.READ_ONLY
 
 #: the health of disks of which nothing is known now
 UNSEEN = (MISSING, HUNG)

@@ -13,29 +13,41 @@
 """Mapping policies: which vdisks of a server go on which disks of a host.
 
 A policy is a pure function over arrays of many hosts at once and a stevedore
-plugin of the namespace ``nova_diskplacer.mapping``.
+plugin of the namespace ``nova_diskplacer.mapping``. Installing a plugin is
+all that it takes: extra specs and options allow what is installed.
 """
 
 import functools
+import importlib.metadata
+import typing
 
 import stevedore
 
-from nova_diskplacer.mapping.base import Mapping
+if typing.TYPE_CHECKING:
+    # nova-api needs the names only, and does not load NumPy for them
+    from nova_diskplacer.mapping.base import Mapping
 
 NAMESPACE = 'nova_diskplacer.mapping'
 
 
 @functools.cache
-def load(name: str) -> Mapping:
-    """Return the mapping policy ``name``.
+def names() -> tuple[str, ...]:
+    """Return the names of the installed mapping policies, sorted."""
+    found = importlib.metadata.entry_points(group=NAMESPACE)
+    return tuple(sorted(found.names))
 
-    :raises KeyError: no plugin of that name is installed.
+
+@functools.cache
+def load(name: str) -> 'Mapping':
+    """Return the mapping policy of that name.
+
+    :raises ValueError: it is not installed; names those that are.
     """
-    manager = stevedore.ExtensionManager(NAMESPACE)
-    if name not in manager:
-        raise KeyError(
-            f'no mapping {name!r}; installed: '
-            + ', '.join(sorted(manager.names()))
+    if name not in names():
+        raise ValueError(
+            f'mapping {name} is not one of those installed: '
+            + ', '.join(names())
         )
-    plugin: type[Mapping] = manager[name].plugin
-    return plugin()
+    manager = stevedore.DriverManager(NAMESPACE, name, invoke_on_load=True)
+    mapping: Mapping = manager.driver
+    return mapping

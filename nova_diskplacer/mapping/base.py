@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a mapping policy decides, and from what."""
+"""Interface of the mapping policies."""
 
 import abc
 import typing
@@ -32,9 +32,16 @@ class Mapping(abc.ABC):
     """A policy over H hosts of up to D disks each.
 
     All arrays have shape (H, D); a disk that does not exist or may not be
-    used has no slots. Disks are interchangeable but for their arrays, so
-    the caller breaks ties by the order of the columns.
+    used has no slots. A policy breaks ties by the order of the columns, which
+    the caller chooses.
+
+    :cvar spreads: the policy puts the vdisks of a server on distinct disks:
+        ``vdisks_per_disk`` limits how many share one, and a vdisk that is
+        added later goes where the server has the fewest. Otherwise it goes
+        where the server has some already.
     """
+
+    spreads: typing.ClassVar[bool] = False
 
     @abc.abstractmethod
     def place(
@@ -43,17 +50,17 @@ class Mapping(abc.ABC):
         """Choose disks for ``vdisks`` equal vdisks on each host.
 
         :param slots: how many of the vdisks each disk has room for, (H, D).
-        :param load: committed share of each disk, 0 to 1, (H, D); 0 means
-            that nothing is on it.
+        :param load: committed share of each disk, 0 to 1, (H, D); 0 is an
+            empty disk.
         :param vdisks: how many vdisks to place on each host.
-        :param per_disk: how many of them one disk may hold at the most.
+        :param per_disk: how many of them may share a disk.
         :returns: vdisks per disk, (H, D). A row sums to ``vdisks``, or to 0
             where the host cannot hold them as the policy demands.
         """
 
     @abc.abstractmethod
     def score(self, counts: Ints, load: Floats) -> Floats:
-        """Say how well the policy likes what ``place`` chose.
+        """Score the choice of ``place`` on each host.
 
         :param counts: as returned by ``place``, (H, D).
         :param load: as given to ``place``, (H, D).

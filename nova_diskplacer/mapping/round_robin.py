@@ -24,6 +24,8 @@ from nova_diskplacer.mapping import base
 class RoundRobin(base.Mapping):
     """Spread as evenly as can be, least committed disks first."""
 
+    spreads = True
+
     def place(
         self,
         slots: base.Ints,

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A thin client of Placement for the providers of disks."""
+"""A client of Placement for the resource providers of disks."""
 
 import dataclasses
 import typing
@@ -26,13 +26,13 @@ from nova_diskplacer.placement import traits
 GB = 'CUSTOM_VDISK_GB'
 MBPS = 'CUSTOM_VDISK_MBPS'
 
-#: Every disk's provider has it, so that all of them can be listed.
+#: Trait of every disk's provider, by which all of them are listed.
 DISK_TRAIT = 'CUSTOM_DISKPLACER'
 
 # 1.37 moves providers between trees, 1.39 asks for any of several traits.
 _MICROVERSION = '1.39'
 
-# In seconds, where [placement] timeout is not set.
+# Default of [placement] timeout, in seconds.
 _TIMEOUT = 30
 
 Resources = dict[str, int]
@@ -50,12 +50,25 @@ class Provider:
     root: str
 
 
+class DiskCapacity(typing.NamedTuple):
+    """The capacity of a disk's provider, of which some is used.
+
+    The capacity is what may be claimed in all: the total less the reserved
+    part.
+    """
+
+    capacity_gb: int
+    used_gb: int
+    capacity_mbps: int
+    used_mbps: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Allocations:
-    """What a consumer has claimed, by provider.
+    """A consumer's allocations, by provider.
 
-    ``project_id`` is None where it has claimed nothing. ``generation`` is
-    the consumer's.
+    ``project_id`` is None where there are none. ``generation`` is the
+    consumer's.
     """
 
     project_id: str | None
@@ -65,13 +78,13 @@ class Allocations:
 
 
 class PlacementClient:
-    """What the agent and the driver ask of Placement.
+    """The requests of the agent, the driver and the scheduler to Placement.
 
-    Every method raises ``PlacementError`` where Placement does not answer or
+    Every method raises ``PlacementError`` if Placement does not answer or
     refuses, ``Conflict`` on a 409.
 
-    :param adapter: has ``get``, ``put``, ``post`` and ``delete`` as a
-        ``keystoneauth1.adapter.Adapter``.
+    :param adapter: a ``keystoneauth1.adapter.Adapter``, of which ``get``,
+        ``put``, ``post`` and ``delete`` are used.
     """
 
     def __init__(self, adapter: typing.Any) -> None:
@@ -79,9 +92,9 @@ class PlacementClient:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> 'PlacementClient':
-        """Return a client as the group ``[placement]`` describes it.
+        """Return a client by the options of the group ``[placement]``.
 
-        :raises DiskPlacerError: the group is not as it should be.
+        :raises DiskPlacerError: the options are not valid.
         """
         group = 'placement'
         loading.register_auth_conf_options(conf, group)
@@ -102,7 +115,7 @@ class PlacementClient:
             )
         except (ks_exc.ClientException, cfg.Error) as error:
             raise exception.DiskPlacerError(
-                f'[{group}] is not as it should be: {error}'
+                f'[{group}] is not valid: {error}'
             ) from error
         adapter.service_type = adapter.service_type or 'placement'
         session.timeout = session.timeout or _TIMEOUT
@@ -115,7 +128,10 @@ class PlacementClient:
         body: object = None,
         missing: bool = False,
     ) -> typing.Any:
-        """Return the answer's body; None on a 404 where ``missing`` is so."""
+        """Return the body of the response.
+
+        :param missing: return None on a 404 instead of raising.
+        """
         arguments: dict[str, typing.Any] = {
             'microversion': _MICROVERSION,
             'raise_exc': False,
@@ -157,12 +173,12 @@ class PlacementClient:
         return [_provider(one) for one in found['resource_providers']]
 
     def provider(self, uuid: str) -> Provider | None:
-        """Return a provider, None if there is none."""
+        """Return a provider, None if it does not exist."""
         found = self._call('get', f'/resource_providers/{uuid}', missing=True)
         return _provider(found) if found else None
 
     def provider_by_name(self, name: str) -> Provider | None:
-        """Return the provider of that name, None if there is none."""
+        """Return the provider of that name, None if it does not exist."""
         return next(iter(self._list(name=name)), None)
 
     def disks(self, root: str | None = None) -> list[Provider]:
@@ -173,18 +189,18 @@ class PlacementClient:
         try:
             return self._list(**query)
         except exception.PlacementError:
-            # refused also where no agent has made the trait yet
+            # Placement refuses an unknown trait too: no agent has made it
             named = self._call('get', f'/traits?name=in:{DISK_TRAIT}')
             if named['traits']:
                 raise
             return []
 
     def tree(self, root: str) -> list[Provider]:
-        """Return the providers of a tree that have one of our traits.
+        """Return the providers of a tree that have a trait of this project.
 
-        Those are its disks, disks that are about to be taken out of it, and
-        the compute node itself where it has ``traits.HOST``. The traits must
-        be there, see ``ensure_names``.
+        Those are its disks, disks that are about to leave the tree, and the
+        compute node itself if it has ``traits.HOST``. The traits must exist,
+        see ``ensure_names``.
         """
         ours = ','.join((DISK_TRAIT, traits.FORGOTTEN, traits.HOST))
         return self._list(required=f'in:{ours}', in_tree=root)
@@ -193,39 +209,56 @@ class PlacementClient:
         """Return the providers of forgotten disks, of all hosts."""
         return self._list(required=traits.FORGOTTEN)
 
-    def used(self, root: str) -> dict[str, Resources]:
-        """Return what is used of each disk in a tree, all in one request.
+    def disks_with_room(
+        self, resources: Resources, *required: str
+    ) -> list[Provider]:
+        """Return the disks that can still give all of the resources.
 
-        Empty where none of them has a GiB to give.
+        :param required: traits that the disks have too.
         """
-        return {
-            uuid: {name: one['used'] for name, one in resources.items()}
-            for uuid, resources in self._summaries(root).items()
-        }
+        return self._list(
+            resources=','.join(
+                f'{name}:{amount}' for name, amount in resources.items()
+            ),
+            required=','.join((DISK_TRAIT, *required)),
+        )
 
-    def room(self, root: str) -> dict[str, int]:
-        """Return the GiB of each disk in a tree that nobody claims.
+    def disk_capacities(self, root: str) -> dict[str, DiskCapacity]:
+        """Return the capacity of each disk in a tree, in one request.
 
-        All in one request; empty where none of them has a GiB to give.
+        Empty if none of them has a GiB to give.
         """
-        return {
-            uuid: resources[GB]['capacity'] - resources[GB]['used']
-            for uuid, resources in self._summaries(root).items()
-        }
-
-    def _summaries(self, root: str) -> dict[str, dict[str, Resources]]:
         query = urllib.parse.urlencode(
             {'resources': f'{GB}:1', 'in_tree': root, 'limit': '1'}
         )
         found = self._call('get', f'/allocation_candidates?{query}')
+        none = {'capacity': 0, 'used': 0}
+        capacities = {}
+        for uuid, summary in found['provider_summaries'].items():
+            resources = summary['resources']
+            if GB in resources:
+                gb, mbps = resources[GB], resources.get(MBPS, none)
+                capacities[uuid] = DiskCapacity(
+                    gb['capacity'], gb['used'], mbps['capacity'], mbps['used']
+                )
+        return capacities
+
+    def used(self, root: str) -> dict[str, Resources]:
+        """Return what is used of each disk, as ``disk_capacities``."""
         return {
-            uuid: summary['resources']
-            for uuid, summary in found['provider_summaries'].items()
-            if GB in summary['resources']
+            uuid: {GB: disk.used_gb, MBPS: disk.used_mbps}
+            for uuid, disk in self.disk_capacities(root).items()
+        }
+
+    def room(self, root: str) -> dict[str, int]:
+        """Return the free GiB of each disk, as ``disk_capacities``."""
+        return {
+            uuid: disk.capacity_gb - disk.used_gb
+            for uuid, disk in self.disk_capacities(root).items()
         }
 
     def ensure_names(self) -> None:
-        """Make the resource classes and the traits that disks have."""
+        """Create the resource classes and the traits of disks."""
         for name in (GB, MBPS):
             self._call('put', f'/resource_classes/{name}')
         for name in (
@@ -245,9 +278,9 @@ class PlacementClient:
         )
 
     def move_provider(self, uuid: str, name: str, parent: str | None) -> None:
-        """Have a provider below another parent, or make it a root.
+        """Move a provider below another parent, or make it a root.
 
-        :param name: the name that it has then.
+        :param name: its new name.
         :param parent: None makes it the root of a tree of its own.
         """
         self._call(
@@ -257,7 +290,7 @@ class PlacementClient:
         )
 
     def delete_provider(self, uuid: str) -> None:
-        """Delete a provider; nothing is done if there is none."""
+        """Delete a provider if it exists."""
         self._call('delete', f'/resource_providers/{uuid}', missing=True)
 
     def traits(self, uuid: str) -> tuple[int, set[str]]:
@@ -295,7 +328,10 @@ class PlacementClient:
         )
 
     def provider_allocations(self, uuid: str) -> dict[str, Resources]:
-        """Return what each consumer has claimed of a provider, if any is."""
+        """Return each consumer's allocation of a provider.
+
+        Empty if the provider does not exist.
+        """
         found = self._call(
             'get', f'/resource_providers/{uuid}/allocations', missing=True
         )
@@ -307,7 +343,7 @@ class PlacementClient:
         }
 
     def allocations(self, consumer: str) -> Allocations:
-        """Return what a consumer has claimed."""
+        """Return a consumer's allocations."""
         found = self._call('get', f'/allocations/{consumer}')
         return Allocations(
             found.get('project_id'),
@@ -330,8 +366,8 @@ class PlacementClient:
         """Replace a provider's inventories and a server's allocations at once.
 
         :param generation: the provider's.
-        :param allocations: all that the server claims then, of any provider,
-            with the generation that it was read with.
+        :param allocations: all allocations of the server, of any provider,
+            with the generation that they were read with.
         """
         self._call(
             'post',

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is claimed, what is taken, and what a server may still take.
+"""Claimed and reserved space on disks, and the disk of the next vdisk.
 
 All figures are in GiB. A server's claim on a disk is what its allocations in
 Placement hold there; a vdisk counts against the claim of the server that it
@@ -22,7 +22,6 @@ import collections.abc
 
 import numpy as np
 
-from nova_diskplacer import flavor
 from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
@@ -90,36 +89,38 @@ def policy_disk(
 ) -> str | None:
     """Choose the disk of a vdisk that has no claim, by mapping policy.
 
-    Round robin prefers the disks with the fewest of the server's vdisks and
-    consolidated those with any; the policy chooses among what is left.
+    A policy that spreads gets the disks with the fewest of the server's
+    vdisks to choose from, any other those with some, or else all.
 
     :param room: GiB on each disk that nobody claims and no vdisk takes; a
         disk that is not in it is not considered.
     :param held: how many vdisks of the server are on each disk, or will be
         when its claims are filled.
     :param policy: name of a mapping.
-    :param per_disk: how many of the server's vdisks one disk may hold at the
-        most under round robin.
+    :param per_disk: how many of the server's vdisks may share a disk, if the
+        policy spreads them.
     :returns: the disk's UUID, None if the policy allows none.
     """
+    placer = mapping.load(policy)
+    spreads = placer.spreads
     fit = [
         disk
         for disk in disks
         if room.get(disk.uuid, 0) >= size_gb
-        and (policy != flavor.ROUND_ROBIN or held.get(disk.uuid, 0) < per_disk)
+        and (not spreads or held.get(disk.uuid, 0) < per_disk)
     ]
     if not fit:
         return None
     counts = [held.get(disk.uuid, 0) for disk in fit]
-    if policy == flavor.ROUND_ROBIN:
+    if spreads:
         best = [count == min(counts) for count in counts]
     else:
         best = [count > 0 for count in counts]
     fit = [disk for disk, good in zip(fit, best, strict=True) if good] or fit
-    # The vdisk is one slot: what tells the disks apart is the rest of them.
+    # one slot is for the vdisk; the other ones tell the disks apart
     slots = np.array([[room[disk.uuid] // size_gb for disk in fit]])
     load = np.array(
         [[1 - room[disk.uuid] / max(disk.total_gb, 1) for disk in fit]]
     )
-    chosen = mapping.load(policy).place(slots, load, 1, 1)
+    chosen = placer.place(slots, load, 1, 1)
     return fit[int(chosen[0].argmax())].uuid

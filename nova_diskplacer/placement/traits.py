@@ -10,15 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Names of the traits of disks and of the hosts that have them."""
+"""Traits of disks and of compute nodes that have disks."""
 
-#: A compute node that has disks. Flavors that ask for vdisks require it.
+from nova_diskplacer import constants
+
+#: Trait of a compute node that has disks; flavors with vdisks require it.
 HOST = 'CUSTOM_DISKPLACER_HOST'
 
-#: The provider of a disk that was forgotten: in no host's tree.
+#: Trait of a forgotten disk: its provider is in no host's tree.
 FORGOTTEN = 'CUSTOM_DISKPLACER_FORGOTTEN'
 
-#: The host cache mode that a disk's vdisks are attached with.
+#: Traits of a disk, by the host cache mode that its vdisks are attached with.
 CACHE_MODES = {
     'none': 'CUSTOM_DISKPLACER_CACHE_NONE',
     'writeback': 'CUSTOM_DISKPLACER_CACHE_WRITEBACK',
@@ -27,5 +29,8 @@ CACHE_MODES = {
     'unsafe': 'CUSTOM_DISKPLACER_CACHE_UNSAFE',
 }
 
-#: What a disk is, by medium.
-MEDIA = {'hdd': 'STORAGE_DISK_HDD', 'ssd': 'STORAGE_DISK_SSD'}
+#: Standard traits of a disk, by medium.
+MEDIA = {
+    constants.HDD: 'STORAGE_DISK_HDD',
+    constants.SSD: 'STORAGE_DISK_SSD',
+}

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the weighers have in common."""
+"""Base class of the weighers."""
 
 import abc
 import typing
@@ -22,24 +22,24 @@ from nova_diskplacer import conf
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import filter_order
 
-# Of a share: closer ones are the same.
+# Digits of a share after the point.
 _DIGITS = 4
 
 
 def _short(multiplier: float) -> float:
-    """Return the same as an integer where it is one."""
+    """Return the multiplier as an integer if it is one."""
     return int(multiplier) if multiplier.is_integer() else multiplier
 
 
-class DiskWeigher(weights.BaseHostWeigher):
-    """Weigh hosts by shares from 0 to 1, which are taken as they are.
+class DiskWeigherBase(weights.BaseHostWeigher):
+    """Weigh hosts by shares from 0 to 1.
 
-    They are not stretched to the range of the hosts at hand, as Nova
-    stretches those of its own weighers.
+    Nova does not normalize them to the range of the hosts at hand, as it does
+    with the weights of its own weighers.
 
-    :cvar option: the multiplier, in ``[diskplacer_scheduler]`` and in the
-        metadata of aggregates.
-    :cvar sign: of the multiplier, -1 where a large share is bad.
+    :cvar option: name of the multiplier, in ``[diskplacer_scheduler]`` and in
+        the metadata of aggregates.
+    :cvar sign: sign of the multiplier, -1 if a large share is bad.
     """
 
     minval = 0.0
@@ -64,11 +64,11 @@ class DiskWeigher(weights.BaseHostWeigher):
     def weigh_objects(
         self, weighed_obj_list: list[typing.Any], weight_properties: typing.Any
     ) -> list[float]:
-        """Return the hosts' shares (H,), or an empty list where all are 0.
+        """Return the hosts' shares, (H,), or an empty list if all are 0.
 
-        Nova's work for each weight takes longer than ours, and for none it
-        has none. It formats them all for its debug log, whatever the level is,
-        which takes the longer the more digits they have.
+        Nova's own work for each weight takes longer than computing it; an
+        empty list spares that. Nova also formats all weights for its debug
+        log, at any log level: fewer digits take less time.
         """
         multiplier = getattr(conf.CONF.diskplacer_scheduler, self.option)
         self._configured = self.sign * _short(multiplier)
@@ -83,7 +83,7 @@ class DiskWeigher(weights.BaseHostWeigher):
     def _shares(
         self, hosts: list[typing.Any], spec: typing.Any
     ) -> base.Floats | None:
-        """Return the hosts' shares (H,); None if the request has no say."""
+        """Return the hosts' shares, (H,), or None to weigh no host."""
 
     def _weigh_object(
         self, obj: typing.Any, weight_properties: typing.Any

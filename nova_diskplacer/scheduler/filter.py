@@ -16,12 +16,12 @@ Passes the hosts whose local disks hold the vdisks that the flavor's
 ``diskplacer:`` extra specs, or its profile, ask for, and writes the exact
 disks into their allocation candidates, so that Nova claims them in Placement
 together with CPU and memory. Keep it last in ``[filter_scheduler]
-enabled_filters``: a filter behind it that rewrites the candidates takes its
-last look at Placement away, and NUMATopologyFilter, whose limits it completes,
-must come before it.
+enabled_filters``: a filter behind it that rewrites the candidates loses the
+query to Placement right before a claim, and NUMATopologyFilter, whose limits
+this filter completes, must come before it.
 
-Whatever its flavor asks for, a server that has or brings bound vdisks stays
-on their host. A request with neither passes untouched.
+A server with bound vdisks stays on their host, whatever its flavor asks for. A
+request without vdisks and without bound ones passes untouched.
 """
 
 import typing
@@ -40,30 +40,34 @@ from nova_diskplacer.placement import traits
 from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter_order
-from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import filter_run
 from nova_diskplacer.scheduler import nova_internals
 from nova_diskplacer.scheduler import numa_alignment
-from nova_diskplacer.scheduler import numa_claims
 from nova_diskplacer.scheduler import placement_queries
-from nova_diskplacer.scheduler import plan as plans
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
-from nova_diskplacer.scheduler import shared_plans as plannings
+from nova_diskplacer.scheduler import request_state
+from nova_diskplacer.scheduler import retries
+from nova_diskplacer.scheduler import server_plan
 from nova_diskplacer.scheduler import shuffle
+from nova_diskplacer.scheduler.free_capacity import FreeCapacity
+from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
+from nova_diskplacer.scheduler.plan import Choice
+from nova_diskplacer.scheduler.plan import DiskPlan
 
 LOG = logging.getLogger(__name__)
 
 Hosts = list[typing.Any]
 
-# How many hosts are looked at when no report shows room.
-_LOOKS = 5
+# Number of hosts to query for room that no report shows.
+_ROOM_QUERIES = 5
 
 
 class DiskPlacementFilter(filters.BaseHostFilter):
     """Choose hosts, and the exact disks of each, for a server's vdisks."""
 
     def __init__(self) -> None:
-        # Nova makes its filters when nova-scheduler starts
+        # Nova creates its filters when nova-scheduler starts
         internals.check(nova_internals.SCHEDULER, nova_internals.RELEASE)
         filter_order.check()
 
@@ -76,7 +80,7 @@ class DiskPlacementFilter(filters.BaseHostFilter):
         if utils.request_is_rebuild(spec_obj):
             return filter_obj_list
         try:
-            request = disk_request.by(spec_obj)
+            request = disk_request.from_spec(spec_obj)
         except (ValueError, exception.ProfileError) as error:
             LOG.warning(
                 'No host is valid for server %s: flavor %s: %s',
@@ -85,150 +89,117 @@ class DiskPlacementFilter(filters.BaseHostFilter):
                 error,
             )
             return []
-        if request is None:
-            return _stay(filter_obj_list, spec_obj)
-        filter_order.check_numa(spec_obj, request)
-        return _place(candidates.once(filter_obj_list), spec_obj, request)
-
-
-def _stay(
-    hosts: typing.Iterable[typing.Any], spec: typing.Any
-) -> typing.Iterable[typing.Any]:
-    """Return the hosts for a server that asks for no vdisks.
-
-    Those that it has or brings are not claimed: their disks' inventories
-    reserve what no server claims.
-    """
-    attached = attached_volumes.brought(spec)
-    if not attached:
-        return hosts
-    vdisks = _bound(attached, report_listener.get_fleet())
-    return _where_bound(list(hosts), spec, attached, vdisks)
+        if request is not None:
+            filter_order.check_numa(spec_obj, request)
+            hosts = retries.unique(filter_obj_list)
+            return _place(hosts, spec_obj, request)
+        if not attached_volumes.for_spec(spec_obj):
+            return filter_obj_list
+        return server_plan.hosts_of_bound_vdisks(
+            list(filter_obj_list), spec_obj, report_listener.get_cache()
+        )
 
 
 def _place(
     hosts: Hosts, spec: typing.Any, request: flavor.VDiskRequest
 ) -> Hosts:
-    fleet = report_listener.get_fleet()
-    fleet.under_way.settle()
-    only_alternates = candidates.is_claimed(spec)
-    allowed, found = planned(hosts, spec, request, fleet)
-    plan = found.plan
-    rows = fleet.rows(host.uuid for host in allowed)
-    known = np.flatnonzero(rows >= 0)
-    rows, choosable = rows[known], [allowed[at] for at in known.tolist()]
+    """Return the hosts that hold the vdisks, with their disks chosen."""
+    cache = report_listener.get_cache()
+    cache.pending_claims.release_failed()
+    only_alternates = filter_run.is_claimed(spec)
+    allowed, server = server_plan.for_request(hosts, spec, request, cache)
+    rows = cache.rows(host.uuid for host in allowed)
+    fresh = np.flatnonzero(rows >= 0)
+    rows, reporting = rows[fresh], [allowed[at] for at in fresh.tolist()]
     alignment = None
     if request.numa != flavor.NONE:
-        alignment = numa_alignment.Alignment(plan, numa_claims.VCPUs(spec))
+        alignment = numa_alignment.Alignment(server.plan, spec)
 
-    def choose(view: fleets.View) -> plans.Choice:
+    def choose(*, include_pending: bool = True) -> Choice:
+        free = cache.free_capacity(rows, include_pending=include_pending)
         if alignment is None:
-            return plan.choose(view)
-        return alignment.choose(view, choosable)
+            return server.plan.choose(free)
+        return alignment.choose(free, reporting)
 
-    if alignment is None:
-        choice = found.choose(fleet, rows)
-    else:
-        choice = choose(fleet.view(rows))
+    choice = server.choose(cache, rows) if alignment is None else choose()
     if not choice.fits.any() and not only_alternates:
-        if _look_for_room(fleet, request, choosable, rows):
-            choice = choose(fleet.view(rows))
-        if not choice.fits.any() and fleet.is_holding:
-            choice = choose(fleet.view(rows, holds=False))
-    pass_ = candidates.Pass(
+        if _update_hosts_with_room(cache, request, reporting, rows):
+            choice = choose()
+        if not choice.fits.any() and cache.has_pending:
+            choice = choose(include_pending=False)
+    run = filter_run.FilterRun(
         spec.instance_uuid,
-        plan,
-        fleet,
+        server.plan,
+        cache,
         rows,
         choice,
-        placement_queries.of_host,
+        placement_queries.disks_in_tree,
         alignment,
         only_alternates=only_alternates,
     )
-    candidates.keep(spec, pass_)
+    request_state.of(spec).last_run = run
     passed = []
     for index in np.flatnonzero(choice.fits).tolist():
-        host = choosable[index]
+        host = reporting[index]
         host.allocation_candidates = candidates.DiskCandidates(
-            host, pass_, index
+            host, run, index
         )
         passed.append(host)
     if not passed and not only_alternates:
-        view = fleet.view(rows, holds=False)
-        _explain(spec, plan, view, len(allowed) - len(choosable))
-        _suspect_truncation(spec, len(hosts))
+        free = cache.free_capacity(rows, include_pending=False)
+        _log_rejection(spec, server.plan, free, len(allowed) - len(reporting))
+        _warn_of_truncation(spec, len(hosts))
     if only_alternates or not passed:
         return passed
-    # Nova takes the first of those that are equally good
+    # of hosts with the same weight Nova takes the first
     first = shuffle.first(len(passed), spec.instance_uuid)
-    return candidates.repeated(passed[first:] + passed[:first])
+    return retries.repeat(passed[first:] + passed[:first])
 
 
-def _look_for_room(
-    fleet: fleets.Fleet,
+def _update_hosts_with_room(
+    cache: HostDiskCache,
     request: flavor.VDiskRequest,
     hosts: Hosts,
     rows: base.Ints,
 ) -> bool:
-    """Look at hosts that have room by now for all that Placement says.
+    """Update some hosts that have room according to Placement.
 
-    Servers deleted since the last reports may have left it.
+    Servers that were deleted since the last reports may have left it.
 
-    :param rows: the hosts' rows in the fleet, (H,).
-    :returns: whether any was looked at.
+    :param rows: the hosts' rows in the cache, (H,).
+    :returns: whether any was updated.
     """
-    if not hosts or not fleet.looks_for_room.take_turn():
+    if not hosts or not cache.room_queries.allow():
         return False
-    roomy = placement_queries.with_room(request)
+    roomy = placement_queries.compute_nodes_with_room(request)
     indices = [at for at, host in enumerate(hosts) if host.uuid in roomy]
-    # there may be other reasons why these are out: others the next time
-    for index in np.random.default_rng().permutation(indices)[:_LOOKS]:
-        found = placement_queries.of_host(hosts[index].uuid)
-        fleet.refresh(found, int(rows[index]))
+    # a random few: there may be other reasons why the first ones do not fit
+    chosen = np.random.default_rng().permutation(indices)[:_ROOM_QUERIES]
+    for index in chosen:
+        capacities = placement_queries.disks_in_tree(hosts[index].uuid)
+        cache.update_from_placement(int(rows[index]), capacities)
     return bool(indices)
 
 
-def planned(
-    hosts: Hosts,
-    spec: typing.Any,
-    request: flavor.VDiskRequest,
-    fleet: fleets.Fleet,
-) -> tuple[Hosts, plannings.Planned]:
-    """Return the hosts where a server's bound vdisks let it be, and its plan.
-
-    The plan is made once for all filters that the request goes through.
-    """
-    kept = plannings.kept(spec)
-    if kept is not None:
-        return kept.allowed(hosts), kept
-    attached = attached_volumes.brought(spec)
-    vdisks = _bound(attached, fleet)
-    allowed = _where_bound(hosts, spec, attached, vdisks)
-    own = [v for v in vdisks if v.server_id == spec.instance_uuid]
-    others = [v for v in vdisks if v.server_id != spec.instance_uuid]
-    only = None
-    if len(allowed) < len(hosts):
-        only = frozenset(host.uuid for host in allowed)
-    plan = plans.Plan(request, tuple(own), tuple(others))
-    made = plannings.Planned(spec.instance_uuid, plan, only)
-    plannings.keep(spec, made)
-    return allowed, made
-
-
-def _explain(
-    spec: typing.Any, plan: plans.Plan, view: fleets.View, unknown: int
+def _log_rejection(
+    spec: typing.Any, plan: DiskPlan, free: FreeCapacity, unknown: int
 ) -> None:
+    """Log why no host is valid.
+
+    :param free: the free capacity of hosts with a fresh report.
+    :param unknown: the number of other hosts.
+    """
     request = plan.request
     other_mode = 0
     if request.cache_mode is not None:
-        other_mode = int((view.cache_mode != request.cache_mode).sum())
+        other_mode = int((free.cache_mode != request.cache_mode).sum())
     fit = 0
     if request.numa != flavor.NONE:
-        fit = int(plan.choose(view).fits.sum())
+        fit = int(plan.choose(free).fits.sum())
     LOG.info(
         'No host is valid for server %s, which asks for %d vdisks of '
         '%d GiB (%s, media %s, NUMA %s, cache mode %s): %d hosts have no room '
-        'for them, %d do not have the cache mode, %d cannot have them on the '
+        'for them, %d have another cache mode, %d cannot align them with the '
         "NUMA cells of the server's vCPUs, %d have no fresh report from "
         'diskplacer-agent.',
         spec.instance_uuid,
@@ -238,83 +209,29 @@ def _explain(
         request.media,
         request.numa,
         request.cache_mode or 'any',
-        len(view.disks) - other_mode - fit,
+        len(free.disks) - other_mode - fit,
         other_mode,
         fit,
         unknown,
     )
 
 
-def _suspect_truncation(spec: typing.Any, hosts: int) -> None:
-    """Tell the operator if Placement may not have named hosts with disks.
+def _warn_of_truncation(spec: typing.Any, hosts: int) -> None:
+    """Log that Placement's answer may be truncated before hosts with disks.
 
-    :param hosts: how many other filters have left of those that it named.
+    :param hosts: the number of hosts that other filters passed.
     """
     limit = nova_conf.CONF.scheduler.max_placement_results
     trait = f'trait:{traits.HOST}'
     if 2 * hosts >= limit and trait not in spec.flavor.extra_specs:
         LOG.warning(
-            'Placement names no more than [scheduler] max_placement_results '
-            '= %d hosts, and %d of them came to the filter: others may have '
-            'the disks for server %s. Set %s=required on flavor %s, so that '
-            'it names hosts with disks only.',
+            'Placement returns no more than [scheduler] max_placement_results '
+            '= %d hosts, and %d of them came to the filter: other hosts may '
+            'have disks for server %s. Set %s=required on flavor %s to get '
+            'hosts with disks only.',
             limit,
             hosts,
             spec.instance_uuid,
             trait,
             spec.flavor.name,
         )
-
-
-def _bound(
-    attached: list[attached_volumes.Attached], fleet: fleets.Fleet
-) -> list[fleets.BoundVDisk]:
-    """Return those of the volumes that an agent reports as vdisks."""
-    return fleet.bound(volume.volume_id for volume in attached)
-
-
-def _where_bound(
-    hosts: Hosts,
-    spec: typing.Any,
-    attached: list[attached_volumes.Attached],
-    vdisks: list[fleets.BoundVDisk],
-) -> Hosts:
-    """Return the hosts on which all bound vdisks of a server lie.
-
-    :param attached: the server's volumes. Of those that no agent reports,
-        because it is away, Nova remembers the host from their connection.
-    :param vdisks: those that an agent reports.
-    :returns: ``hosts`` itself where nothing is bound.
-    """
-    providers = {vdisk.provider for vdisk in vdisks}
-    names = _remembered(attached, vdisks)
-    if not providers and not names:
-        return hosts
-    allowed = [
-        host
-        for host in hosts
-        if providers <= {host.uuid} and names <= {host.host}
-    ]
-    if len(allowed) < len(hosts):
-        LOG.info(
-            'Server %s has vdisks on the disks of host %s and cannot be '
-            'anywhere else: %d of %d hosts rejected. Volumes: %s',
-            spec.instance_uuid,
-            ', '.join(sorted({vdisk.host for vdisk in vdisks} | names)),
-            len(hosts) - len(allowed),
-            len(hosts),
-            ', '.join(volume.volume_id for volume in attached),
-        )
-    return allowed
-
-
-def _remembered(
-    attached: list[attached_volumes.Attached], vdisks: list[fleets.BoundVDisk]
-) -> set[str]:
-    """Return the hosts of bound vdisks that no agent reports."""
-    reported = {vdisk.volume_id for vdisk in vdisks}
-    return {
-        volume.host
-        for volume in attached
-        if volume.host and volume.volume_id not in reported
-    }

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The order of Nova's filters, and warnings where it is not as it must be."""
+"""Warnings about the order of Nova's filters."""
 
 import functools
 import typing
@@ -28,7 +28,7 @@ NUMA = 'NUMATopologyFilter'
 
 @functools.cache
 def check() -> None:
-    """Warn, once, where DiskPlacementFilter is missing or not last."""
+    """Warn once if DiskPlacementFilter is missing or not last."""
     enabled = _enabled()
     if OURS not in enabled:
         LOG.warning(
@@ -40,20 +40,22 @@ def check() -> None:
     behind = enabled[enabled.index(OURS) + 1 :]
     if not behind:
         return
-    lost = 'else the look at Placement right before a claim may be lost'
+    consequence = 'the query to Placement right before a claim may be lost'
     if NUMA in behind:
-        lost += ', and vCPUs cannot be sent to the NUMA cells of the disks'
+        consequence += (
+            ', and vCPUs cannot be pinned to the NUMA cells of the disks'
+        )
     LOG.warning(
         '%s is not the last one in [filter_scheduler] enabled_filters; behind '
-        'it: %s. Move it to the end: %s.',
+        'it: %s. Move it to the end: otherwise %s.',
         OURS,
         ', '.join(behind),
-        lost,
+        consequence,
     )
 
 
 def check_numa(spec: typing.Any, request: flavor.VDiskRequest) -> None:
-    """Warn, once, where nobody limits a NUMA topology that disks follow."""
+    """Warn once if no filter sets the limits of a NUMA topology."""
     if request.numa != flavor.NONE and spec.numa_topology:
         _check_numa()
 
@@ -64,8 +66,8 @@ def _check_numa() -> None:
         LOG.warning(
             'Flavors ask for diskplacer:numa and %s is not in '
             '[filter_scheduler] enabled_filters: NUMA cells may lack room, '
-            'and vCPUs cannot be sent to the cells of the disks. Put it right '
-            'before %s.',
+            'and vCPUs cannot be pinned to the cells of the disks. Put it '
+            'right before %s.',
             NUMA,
             OURS,
         )
@@ -77,6 +79,6 @@ def _enabled() -> list[str]:
 
 
 def reset() -> None:
-    """Forget that anything was warned of."""
+    """Warn again."""
     check.cache_clear()
     _check_numa.cache_clear()

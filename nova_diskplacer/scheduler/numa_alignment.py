@@ -12,219 +12,201 @@
 
 """Disks on the NUMA cells of the vCPUs, for requests that ask for it.
 
-Where will Nova put the vCPUs, and do the disks there hold the vdisks? To ask
-Nova takes longer than all the rest, so hosts are asked about only where it
-makes a difference: not where no disks have room, not where the server takes
-all cells, and not, before one of them is to be claimed, where every cell's
-disks have room.
+To predict the cells of the vCPUs takes Nova longer than all the rest, so they
+are predicted only where it makes a difference: not where no disks have room,
+not where the server takes all cells, and not, before the host is to be
+claimed, where the disks of every cell have room.
 """
 
 import collections
-import collections.abc
-import functools
-import itertools
 import typing
 
 import numpy as np
 
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
-from nova_diskplacer.scheduler import fleet
+from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import numa_claims
-from nova_diskplacer.scheduler import pending_numa_claims
-from nova_diskplacer.scheduler import plan as plans
+from nova_diskplacer.scheduler.free_capacity import NO_NODE
+from nova_diskplacer.scheduler.free_capacity import FreeCapacity
+from nova_diskplacer.scheduler.numa_cells import Release
+from nova_diskplacer.scheduler.numa_claims import Cells
+from nova_diskplacer.scheduler.plan import Choice
+from nova_diskplacer.scheduler.plan import DiskPlan
 
 Hosts = list[typing.Any]
-Undo = collections.abc.Callable[[], None]
 
 
 class Alignment:
     """Chooses disks on the cells of a request's vCPUs.
 
-    :ivar required: reject what cannot be aligned; otherwise disks are chosen
-        there as if nothing had been asked, and score at most a third, aligned
-        ones at least two thirds.
+    :ivar required: reject hosts where disks cannot be aligned. Otherwise the
+        disks there are chosen as if alignment had not been asked for, and
+        score a third at most; aligned ones score two thirds at least.
     """
 
-    def __init__(self, plan: plans.Plan, vcpus: numa_claims.VCPUs) -> None:
+    def __init__(self, plan: DiskPlan, spec: typing.Any) -> None:
         self.required = plan.request.numa == flavor.REQUIRED
         self._plan = plan
-        self._vcpus = vcpus
+        self._vcpus = numa_cells.VCPUPlacement(spec, pin=self.required)
 
-    def choose(self, view: fleet.View, hosts: Hosts) -> plans.Choice:
+    def choose(self, free: FreeCapacity, hosts: Hosts) -> Choice:
         """Choose disks on each of the hosts.
 
-        Where Nova was not asked, the disks are those of any of the cells and
-        the score is the average of all.
+        Where the cells were not predicted, the disks are those of any of the
+        cells and the score is the average of all.
         """
-        numa_claims.restore(hosts)
-        look = _Look(self._plan, self._vcpus, view, hosts)
-        return self._or_any(look.choose(), view)
+        numa_claims.reapply_limits(hosts)
+        evaluation = _HostEvaluation(self._plan, self._vcpus, free, hosts)
+        return self._or_unaligned(evaluation.choose(), free)
 
-    def settle(
-        self, view: fleet.View, host: typing.Any, *, claim: bool
-    ) -> tuple[plans.Choice, Undo]:
-        """Choose disks on a host whose candidate is taken.
+    def choose_for_claim(
+        self, free: FreeCapacity, host: typing.Any
+    ) -> tuple[Choice, Release | None]:
+        """Choose disks on a host that Nova is about to claim on.
 
-        Sets the limits of its claim where the vCPUs must be steered, and
-        those of a ``required`` wherever possible: what another scheduler has
-        put on the host meanwhile then fails the claim instead of moving it
-        to another cell.
+        Sets the limits of the claim so that nova-compute takes the cells of
+        the disks.
 
-        :param view: that host's.
-        :param claim: whether the claim is made now.
-        :returns: the choice, and what undoes the rest if the claim fails.
+        :param free: that host's.
+        :returns: the choice, and what to call if the claim fails.
         """
-        look = _Look(self._plan, self._vcpus, view, [host])
-        choice = look.choose(settle=True, name=self.required)
-        undo = _nothing
-        if choice.fits[0] and 0 in look.seats:
-            limits = look.limits.get(0)
-            if limits is None and self.required:
-                limits = self._vcpus.steer(host, look.seats[0])
-            numa_claims.take(host, look.seats[0], limits)
-            if claim:
-                undo = functools.partial(_leave, self._vcpus.give(host))
-        return self._or_any(choice, view), undo
+        choice, claim = self._choose_on(free, host)
+        release = None
+        if claim is not None:
+            release = self._vcpus.record_pending(host, claim)
+        return self._or_unaligned(choice, free), release
 
-    def _or_any(self, choice: plans.Choice, view: fleet.View) -> plans.Choice:
+    def choose_for_alternate(
+        self, free: FreeCapacity, host: typing.Any
+    ) -> Choice:
+        """Choose disks on a host that nova-conductor may claim on later."""
+        choice, claim = self._choose_on(free, host)
+        if claim is not None:
+            self._vcpus.record(host, claim)
+        return self._or_unaligned(choice, free)
+
+    def _choose_on(
+        self, free: FreeCapacity, host: typing.Any
+    ) -> tuple[Choice, numa_claims.NumaClaim | None]:
+        evaluation = _HostEvaluation(self._plan, self._vcpus, free, [host])
+        choice = evaluation.choose(for_claim=True)
+        return choice, evaluation.claims.get(0) if choice.fits[0] else None
+
+    def _or_unaligned(self, choice: Choice, free: FreeCapacity) -> Choice:
         if self.required:
             return choice
-        plain = self._plan.choose(view)
+        plain = self._plan.choose(free)
         aligned = choice.fits
-        return plans.Choice(
+        return Choice(
             aligned | plain.fits,
             np.where(aligned[:, None], choice.counts, plain.counts),
             np.where(aligned, 2.0 + choice.scores, plain.scores) / 3,
         )
 
 
-def _leave(given: pending_numa_claims.Given) -> None:
-    pending_numa_claims.RECENT.remove(given)
-    numa_claims.leave(given.host)
+class _HostEvaluation:
+    """Evaluates the disks and cells of H hosts.
 
-
-def _nothing() -> None:
-    pass
-
-
-class _Look:
-    """One look at what is free on H hosts.
-
-    :ivar seats: {index of a host: cells of the vCPUs}, where they are known.
-    :ivar limits: {index of a host: limits that steer the claim there}.
+    :ivar claims: {index of a host: the claim of its cells}, as far as known.
     """
 
     def __init__(
         self,
-        plan: plans.Plan,
-        vcpus: numa_claims.VCPUs,
-        view: fleet.View,
+        plan: DiskPlan,
+        vcpus: numa_cells.VCPUPlacement,
+        free: FreeCapacity,
         hosts: Hosts,
     ) -> None:
-        self.seats: dict[int, numa_claims.Cells] = {}
-        self.limits: dict[int, typing.Any] = {}
-        self._joined: set[int] = set()
+        self.claims: dict[int, numa_claims.NumaClaim] = {}
         self._plan = plan
         self._vcpus = vcpus
-        self._view = view
+        self._free = free
         self._hosts = hosts
-        self._cells = [numa_claims.of_host(host) for host in hosts]
-        self._node = _nodes(view, self._cells)
-        self._on = {
-            node: plan.choose(view, self._node == node)
-            for node in np.unique(self._node[view.medium > 0]).tolist()
-            if node != fleet.NO_NODE
+        self._cells = [numa_cells.of_host(host) for host in hosts]
+        self._node = _nodes(free, self._cells)
+        self._on_node = {
+            node: plan.choose(free, self._node == node)
+            for node in np.unique(self._node[free.medium > 0]).tolist()
+            if node != NO_NODE
         }
         shape = self._node.shape
         self._fits = np.zeros(shape[0], dtype=bool)
         self._counts = np.zeros(shape, dtype=np.int64)
         self._scores = np.zeros(shape[0])
 
-    def choose(
-        self, *, settle: bool = False, name: bool = False
-    ) -> plans.Choice:
+    def choose(self, *, for_claim: bool = False) -> Choice:
         """Choose disks on all hosts.
 
-        :param settle: ask Nova even where every cell would do.
-        :param name: prefer cells that will be left when all that is under
-            way has been claimed, where they can be named.
+        :param for_claim: predict cells even where the disks of all would do.
         """
         if self._vcpus.cells:
-            self._follow(settle, name)
+            self._choose_on_cells_of_vcpus(for_claim)
         else:
-            self._best_node()
-        return plans.Choice(self._fits, self._counts, self._scores)
+            self._choose_best_node()
+        return Choice(self._fits, self._counts, self._scores)
 
-    def _best_node(self) -> None:
-        """Keep to one node of each host: the agent moves the vCPUs there."""
-        for choice in self._on.values():
+    def _choose_best_node(self) -> None:
+        """Choose one node of each host; the agent pins the vCPUs there."""
+        for choice in self._on_node.values():
             better = ~self._fits | (choice.scores > self._scores)
-            self._take(choice, choice.fits & better)
+            self._accept(choice, choice.fits & better)
 
-    def _follow(self, settle: bool, name: bool) -> None:
-        room = self._plan.choose(self._view, self._node != fleet.NO_NODE).fits
+    def _choose_on_cells_of_vcpus(self, for_claim: bool) -> None:
+        known, unknown = self._by_cells()
+        for cells, rows in unknown.items():
+            if not for_claim:
+                rows = self._accept_where_all_fit(cells, rows)
+            known += rows.tolist()
         allowed = np.zeros(self._node.shape, dtype=bool)
-        for own, rows in self._by_cells(room).items():
-            if len(own) == self._vcpus.cells:
-                self.seats.update(dict.fromkeys(rows.tolist(), own))
-            else:
-                if not settle:
-                    rows = self._where_all_fit(own, rows)
-                self._predict(rows, name)
-        for index, seat in self.seats.items():
-            allowed[index] = np.isin(self._node[index], seat)
-        choice = self._plan.choose(self._view, allowed)
-        seated = np.zeros(len(self._fits), dtype=bool)
-        seated[list(self.seats)] = True
-        self._take(choice, choice.fits & seated)
-        for index in np.flatnonzero(seated & ~choice.fits).tolist():
-            self._steer(index)
+        expected = np.zeros(len(self._fits), dtype=bool)
+        for index in known:
+            claim = self._vcpus.expected_claim(
+                self._hosts[index], self._cells[index], for_claim=for_claim
+            )
+            if claim is not None:
+                self.claims[index] = claim
+                allowed[index] = np.isin(self._node[index], claim.cells)
+                expected[index] = True
+        choice = self._plan.choose(self._free, allowed)
+        self._accept(choice, choice.fits & expected)
+        for index in np.flatnonzero(expected & ~choice.fits).tolist():
+            self._pin_to_other_cells(index)
 
-    def _by_cells(
-        self, room: base.Bools
-    ) -> dict[numa_claims.Cells, base.Ints]:
-        """Return the hosts with room and enough cells, by their cells.
+    def _by_cells(self) -> tuple[list[int], dict[Cells, base.Ints]]:
+        """Return the hosts with room and enough cells.
 
-        Without those where servers of the same request are already.
+        :returns: those without a choice of cells, and the others by their
+            cells.
         """
+        on_any_cell = self._plan.choose(self._free, self._node != NO_NODE)
+        decided = []
         groups = collections.defaultdict(list)
-        for index in np.flatnonzero(room).tolist():
-            own = self._cells[index]
-            taken = numa_claims.taken(self._hosts[index])
-            if taken is not None:
-                self._join(index, taken)
-            elif len(own) >= self._vcpus.cells:
-                groups[own].append(index)
-        return {own: np.array(rows) for own, rows in groups.items()}
+        for index in np.flatnonzero(on_any_cell.fits).tolist():
+            cells = self._cells[index]
+            if self._vcpus.is_decided(self._hosts[index], cells):
+                decided.append(index)
+            elif len(cells) > self._vcpus.cells:
+                groups[cells].append(index)
+        return decided, {own: np.array(rows) for own, rows in groups.items()}
 
-    def _join(self, index: int, taken: numa_claims.Seat) -> None:
-        """Take the cells that servers of the same request have taken.
-
-        They are built in any order and by the same limits, so with different
-        cells nobody could tell which of them is where.
-        """
-        if self._vcpus.predict(self._hosts[index]) == taken.cells:
-            self.seats[index] = taken.cells
-            self.limits[index] = taken.limits
-            self._joined.add(index)
-
-    def _where_all_fit(
-        self, own: numa_claims.Cells, rows: base.Ints
+    def _accept_where_all_fit(
+        self, cells: Cells, rows: base.Ints
     ) -> base.Ints:
-        """Take any cell where each has room; return the other hosts.
+        """Accept any cell of the hosts whose cells all have room.
 
-        Those where none has are not among them, unless two may together.
+        :returns: the other hosts, without those where no cell has room unless
+            two may have it together.
         """
-        choices = [self._on[cell] for cell in own if cell in self._on]
+        choices = [self._on_node[c] for c in cells if c in self._on_node]
         if not choices:
             return rows[:0]
         fits = np.array([choice.fits[rows] for choice in choices])
-        if len(choices) == len(own):
+        if len(choices) == len(cells):
             every = fits.all(axis=0)
             chosen = np.zeros(len(self._fits), dtype=bool)
             chosen[rows[every]] = True
-            self._take(choices[0], chosen)
+            self._accept(choices[0], chosen)
             self._scores[chosen] = np.mean(
                 [choice.scores[chosen] for choice in choices], axis=0
             )
@@ -233,59 +215,44 @@ class _Look:
             rows = rows[fits.any(axis=0)]
         return rows
 
-    def _predict(self, rows: base.Ints, name: bool) -> None:
-        for index in rows.tolist():
-            host = self._hosts[index]
-            seat: numa_claims.Cells = ()
-            if name:
-                seat, self.limits[index] = self._vcpus.name(host)
-            seat = seat or self._vcpus.predict(host)
-            if seat:
-                self.seats[index] = seat
-
-    def _steer(self, index: int) -> None:
-        """Look for other cells of a host that its vCPUs can be sent to."""
-        host, own = self._hosts[index], self._cells[index]
-        if len(own) == self._vcpus.cells or index in self._joined:
-            return
-        for seat in itertools.combinations(own, self._vcpus.cells):
-            choice, at = self._on_cells(index, seat)
+    def _pin_to_other_cells(self, index: int) -> None:
+        """Choose other cells of a host, to which its vCPUs can be pinned."""
+        host = self._hosts[index]
+        for cells in self._vcpus.other_cells(host, self._cells[index]):
+            choice, at = self._on_cells(index, cells)
             if not choice.fits[at]:
                 continue
-            limits = self._vcpus.steer(host, seat)
-            if limits is None or self._vcpus.fit(host, limits) != seat:
+            claim = self._vcpus.pinned_claim(host, cells)
+            if claim is None:
                 continue
-            self.seats[index] = seat
-            self.limits[index] = limits
+            self.claims[index] = claim
             self._fits[index] = True
             self._counts[index] = choice.counts[at]
             self._scores[index] = choice.scores[at]
             return
 
-    def _on_cells(
-        self, index: int, seat: numa_claims.Cells
-    ) -> tuple[plans.Choice, int]:
+    def _on_cells(self, index: int, cells: Cells) -> tuple[Choice, int]:
         """Return a choice on those cells of a host, and the host's index."""
-        if len(seat) == 1 and seat[0] in self._on:
-            return self._on[seat[0]], index
+        if len(cells) == 1 and cells[0] in self._on_node:
+            return self._on_node[cells[0]], index
         row = base.rows(index)
-        allowed = np.isin(self._node[row], seat)
-        return self._plan.choose(self._view.take(row), allowed), 0
+        allowed = np.isin(self._node[row], cells)
+        return self._plan.choose(self._free.of_hosts(row), allowed), 0
 
-    def _take(self, choice: plans.Choice, where: base.Bools) -> None:
+    def _accept(self, choice: Choice, where: base.Bools) -> None:
         self._fits |= where
         self._counts[where] = choice.counts[where]
         self._scores[where] = choice.scores[where]
 
 
-def _nodes(view: fleet.View, host_cells: list[numa_claims.Cells]) -> base.Ints:
+def _nodes(free: FreeCapacity, host_cells: list[Cells]) -> base.Ints:
     """Return each disk's node, (H, D).
 
-    On a machine with one cell firmware need not tell a disk's.
+    On a machine with one cell, firmware need not report a disk's node.
     """
     only = np.array(
-        [own[0] if len(own) == 1 else fleet.NO_NODE for own in host_cells],
+        [own[0] if len(own) == 1 else NO_NODE for own in host_cells],
         dtype=np.int64,
     )[:, None]
-    unknown = view.numa_node == fleet.NO_NODE
-    return np.where(unknown, only, view.numa_node)
+    unknown = free.numa_node == NO_NODE
+    return np.where(unknown, only, free.numa_node)

@@ -10,115 +10,82 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What Placement says of disks right now, through Nova's own client."""
+"""The scheduler's queries to Placement, through Nova's own client.
+
+None of them raises: a query that fails is logged, and the filters go by the
+agents' reports.
+"""
 
 import collections
+import collections.abc
 import typing
-import urllib.parse
 
-from keystoneauth1 import exceptions as ks_exc
 from nova.scheduler.client import report
 from oslo_log import log as logging
 
+from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import mapping
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import traits
-from nova_diskplacer.scheduler import fleet
 
 LOG = logging.getLogger(__name__)
 
-_MICROVERSION = '1.36'
+T = typing.TypeVar('T')
 
 
-def of_host(provider: str) -> dict[str, fleet.Capacity]:
-    """Return the disks below a compute node's provider.
+class _Adapter:
+    """Nova's report client with the interface of a keystoneauth adapter."""
 
-    Empty if none has a GiB to give or Placement does not answer: what is
-    known from the agent's report then has to do, and the claim decides.
+    def get(
+        self, url: str, microversion: str, **_arguments: object
+    ) -> typing.Any:
+        client = report.report_client_singleton()
+        return client.get(url, version=microversion)
+
+
+_PLACEMENT = placement_client.PlacementClient(_Adapter())
+
+
+def disks_in_tree(
+    provider: str,
+) -> dict[str, placement_client.DiskCapacity]:
+    """Return the capacities of the disks below a compute node's provider.
+
+    Empty if none has a GiB to give or the query fails.
     """
-    return _disks(
-        {
-            'resources': f'{placement_client.GB}:1',
-            'in_tree': provider,
-            'limit': '1',
-        }
-    )
+    return _query(lambda: _PLACEMENT.disk_capacities(provider)) or {}
 
 
-def with_room(request: flavor.VDiskRequest) -> set[str]:
-    """Return the compute nodes' providers with disks that have room.
+def compute_nodes_with_room(request: flavor.VDiskRequest) -> set[str]:
+    """Return the providers of compute nodes that may hold the vdisks.
 
-    That is as many disks as the request takes at least. One query over all
-    disks, whose answer is as long as there are disks with room.
+    They have at least as many disks with room as the request takes. One query
+    over all disks, whose answer is as long as there are disks with room.
     """
     resources = {placement_client.GB: request.vdisk_gb}
     if request.vdisk_mbps:
         resources[placement_client.MBPS] = request.vdisk_mbps
-    required = [placement_client.DISK_TRAIT]
+    required = []
     if request.media != flavor.ANY:
         required.append(traits.MEDIA[request.media])
-    found = _get(
-        '/resource_providers',
-        {
-            'resources': ','.join(
-                f'{name}:{amount}' for name, amount in resources.items()
-            ),
-            'required': ','.join(required),
-        },
-    )
-    disks = collections.Counter(
-        provider['root_provider_uuid']
-        for provider in found.get('resource_providers', ())
-    )
+    found = _query(lambda: _PLACEMENT.disks_with_room(resources, *required))
+    disks = collections.Counter(disk.root for disk in found or ())
     least = 1
-    if request.mapping == flavor.ROUND_ROBIN:
+    if mapping.load(request.mapping).spreads:
         least = -(-request.vdisks // request.vdisks_per_disk)
     return {root for root, number in disks.items() if number >= least}
 
 
-def hosts() -> set[str]:
-    """Return the compute nodes' providers that have disks below them."""
-    found = _get(
-        '/resource_providers', {'required': placement_client.DISK_TRAIT}
-    )
-    return {
-        provider['root_provider_uuid']
-        for provider in found.get('resource_providers', ())
-    }
+def compute_nodes_with_disks() -> set[str]:
+    """Return the providers of all compute nodes that have disks."""
+    return {disk.root for disk in _query(_PLACEMENT.disks) or ()}
 
 
-def _disks(query: dict[str, str]) -> dict[str, fleet.Capacity]:
-    found = _get('/allocation_candidates', query)
-    disks = {}
-    for uuid, summary in found.get('provider_summaries', {}).items():
-        resources = summary['resources']
-        if placement_client.GB in resources:
-            gb = resources[placement_client.GB]
-            mbps = resources.get(
-                placement_client.MBPS, {'capacity': 0, 'used': 0}
-            )
-            disks[uuid] = fleet.Capacity(
-                gb['capacity'], gb['used'], mbps['capacity'], mbps['used']
-            )
-    return disks
-
-
-def _get(path: str, query: dict[str, str]) -> dict[str, typing.Any]:
-    """Return what Placement answers, empty if it does not."""
-    url = f'{path}?{urllib.parse.urlencode(query)}'
+def _query(query: collections.abc.Callable[[], T]) -> T | None:
+    """Return the answer to a query, None if it fails."""
     try:
-        response = report.report_client_singleton().get(
-            url, version=_MICROVERSION
-        )
-    except ks_exc.ClientException as error:
-        LOG.warning('Placement cannot be asked about disks: %s', error)
-        return {}
-    if response.status_code != 200:
-        LOG.warning('Placement refused to tell about disks: %s', response.text)
-        return {}
-    try:
-        answer: dict[str, typing.Any] = response.json()
-    except ValueError as error:
-        LOG.warning('Placement did not answer in JSON: %s', error)
-        return {}
-    return answer
+        return query()
+    except exception.PlacementError as error:
+        LOG.warning('Query for disks failed: %s', error)
+        return None

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which disks of which hosts a server's vdisks go on: pure decisions."""
+"""The choice of disks for a server's vdisks, as pure functions."""
 
 import collections
 import dataclasses
@@ -22,18 +22,19 @@ from nova_diskplacer import mapping
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
-from nova_diskplacer.scheduler import fleet
+from nova_diskplacer.scheduler.free_capacity import FreeCapacity
+from nova_diskplacer.scheduler.host_disk_cache import BoundVDisk
 
 Resources = dict[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What was chosen on H hosts.
+    """The disks that were chosen on H hosts.
 
-    ``fits`` (H,) says which hosts hold the vdisks, ``counts`` (H, D) how
-    many new ones go on each disk, ``scores`` (H,) how well the mapping
-    likes it, 0 to 1.
+    ``fits`` (H,) is true for the hosts that hold the vdisks, ``counts``
+    (H, D) is the number of new ones on each disk, ``scores`` (H,) is the
+    score of the mapping policy, 0 to 1.
     """
 
     fits: base.Bools
@@ -42,94 +43,96 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """A server's request and the vdisks that it comes with.
+class DiskPlan:
+    """A server's request and the vdisks of its attached volumes.
 
-    ``own`` were bound for the server and count as the request's; ``others``
-    were bound for somebody else and only keep new ones of a round robin off
-    their disks. Where there are any, all lie on one host and only that host
-    may be asked about.
+    ``own_vdisks`` were bound for this server and count as the request's.
+    ``other_vdisks`` were bound for another server; a policy that spreads
+    vdisks counts them on their disks. If there are any of either, all are on
+    one host and disks are chosen on that host only.
     """
 
     request: flavor.VDiskRequest
-    own: tuple[fleet.BoundVDisk, ...] = ()
-    others: tuple[fleet.BoundVDisk, ...] = ()
+    own_vdisks: tuple[BoundVDisk, ...] = ()
+    other_vdisks: tuple[BoundVDisk, ...] = ()
 
     def choose(
-        self, view: fleet.View, allowed: base.Bools | None = None
+        self, free: FreeCapacity, allowed: base.Bools | None = None
     ) -> Choice:
-        """Choose disks on each host of the view.
+        """Choose disks on each host.
 
-        :param allowed: the disks to choose from, (H, D), default all; where
-            vdisks that are there already are not on such ones, nothing fits.
+        :param allowed: the disks to choose from, (H, D), default all. A host
+            with bound vdisks on any other disk does not fit.
         """
         request = self.request
         vdisks = request.vdisks
         per_disk = request.vdisks_per_disk
-        if self.own or self.others:
-            view, taken, bad = self._beside_own(view)
-            slots = view.slots(request)
-            vdisks = max(0, vdisks - len(self.own))
-            if request.mapping == flavor.ROUND_ROBIN:
-                slots = np.clip(slots, 0, np.maximum(per_disk - taken, 0))
+        policy = mapping.load(request.mapping)
+        if self.own_vdisks or self.other_vdisks:
+            free, bound, bad = self._subtract_bound(free)
+            slots = free.slots(request)
+            vdisks = max(0, vdisks - len(self.own_vdisks))
+            if policy.spreads:
+                slots = np.clip(slots, 0, np.maximum(per_disk - bound, 0))
             if allowed is not None:
-                bad |= (taken > 0) & ~allowed
+                bad |= (bound > 0) & ~allowed
             unfit = bad.any(axis=1)
         else:
-            slots = view.slots(request)
+            slots = free.slots(request)
             unfit = np.zeros(len(slots), dtype=bool)
         if allowed is not None:
             slots = np.where(allowed, slots, 0)
         if request.cache_mode is not None:
-            unfit |= view.cache_mode != request.cache_mode
-        policy = mapping.load(request.mapping)
-        counts = policy.place(slots, view.load, vdisks, per_disk)
+            unfit |= free.cache_mode != request.cache_mode
+        counts = policy.place(slots, free.load, vdisks, per_disk)
         fits = (counts.sum(axis=1) == vdisks) & ~unfit
-        return Choice(fits, counts, policy.score(counts, view.load))
+        return Choice(fits, counts, policy.score(counts, free.load))
 
-    def _beside_own(
-        self, view: fleet.View
-    ) -> tuple[fleet.View, base.Ints, base.Bools]:
-        """Return what is left beside the vdisks that are there already.
+    def _subtract_bound(
+        self, free: FreeCapacity
+    ) -> tuple[FreeCapacity, base.Ints, base.Bools]:
+        """Subtract the claims of the vdisks that are bound already.
 
-        :returns: the view without what they claim, how many of them are on
-            each disk (H, D), and the disks that lack room for the claims
-            (H, D).
+        :returns: the free capacity without those claims, the number of bound
+            vdisks on each disk (H, D), and the disks that lack room for the
+            claims (H, D).
         """
-        taken = np.zeros_like(view.free_gb)
-        gb, mbps = np.zeros_like(view.free_gb), np.zeros_like(view.free_mbps)
+        bound = np.zeros_like(free.free_gb)
+        gb, mbps = np.zeros_like(free.free_gb), np.zeros_like(free.free_mbps)
         on_disk = collections.Counter(
-            vdisk.disk for vdisk in self.own + self.others
+            vdisk.disk for vdisk in self.own_vdisks + self.other_vdisks
         )
-        for row, disks in enumerate(view.disks):
-            claims = self._own_claims(disks, view.reserved_gb[row])
+        for row, disks in enumerate(free.disks):
+            claims = self._claims_of_bound(disks, free.reserved_gb[row])
             for column, disk in enumerate(disks):
-                taken[row, column] = on_disk[disk]
+                bound[row, column] = on_disk[disk]
                 claim = claims.get(disk, {})
                 gb[row, column] = claim.get(GB, 0)
                 mbps[row, column] = claim.get(MBPS, 0)
-        lacking: base.Bools = (gb > 0) & (gb > view.free_gb)
-        lacking |= (mbps > 0) & (mbps > view.free_mbps)
-        view = dataclasses.replace(
-            view,
-            free_gb=view.free_gb - gb,
-            free_mbps=view.free_mbps - mbps,
+        lacking: base.Bools = (gb > 0) & (gb > free.free_gb)
+        lacking |= (mbps > 0) & (mbps > free.free_mbps)
+        free = dataclasses.replace(
+            free,
+            free_gb=free.free_gb - gb,
+            free_mbps=free.free_mbps - mbps,
         )
-        return view, taken, lacking
+        return free, bound, lacking
 
-    def _own_claims(
+    def _claims_of_bound(
         self, disks: tuple[str, ...], reserved_gb: base.Ints
     ) -> dict[str, Resources]:
-        """Return what the vdisks already there need to claim on each disk.
+        """Return what the server's bound vdisks claim on each disk.
 
-        The GiB that a disk's inventory reserves for them (a shelved
-        server's, say) stay reserved and are not claimed a second time. MB/s
-        are never reserved, so they are always claimed.
+        The GiB that a disk's inventory reserves for them (those of a shelved
+        server, for example) stay reserved and are not claimed a second time.
+        MB/s are never reserved, so they are always claimed.
         """
         size: collections.Counter[str] = collections.Counter()
-        for vdisk in self.own:
+        for vdisk in self.own_vdisks:
             size[vdisk.disk] += vdisk.size_gb
-        number = collections.Counter(vdisk.disk for vdisk in self._of_flavor())
+        number = collections.Counter(
+            vdisk.disk for vdisk in self._vdisks_of_flavor()
+        )
         claims = {}
         for disk, reserved in zip(disks, reserved_gb.tolist(), strict=False):
             claim = _resources(
@@ -140,14 +143,14 @@ class Plan:
                 claims[disk] = claim
         return claims
 
-    def _of_flavor(self) -> list[fleet.BoundVDisk]:
-        """Return the own vdisks that the flavor's MB/s are for.
+    def _vdisks_of_flavor(self) -> list[BoundVDisk]:
+        """Return the bound vdisks that claim the flavor's MB/s.
 
-        A server may have more than its flavor gives it: those attached
-        while it ran claim none.
+        A server may have more vdisks than its flavor gives it: those that
+        were attached while it ran claim none.
         """
         return sorted(
-            self.own,
+            self.own_vdisks,
             key=lambda vdisk: (
                 vdisk.size_gb != self.request.vdisk_gb,
                 vdisk.volume_id,
@@ -166,7 +169,11 @@ class Plan:
         :param counts: as chosen, (D,).
         :param reserved_gb: GiB reserved on each disk, (D,).
         """
-        claims = self._own_claims(disks, reserved_gb) if self.own else {}
+        claims = (
+            self._claims_of_bound(disks, reserved_gb)
+            if self.own_vdisks
+            else {}
+        )
         for column in np.flatnonzero(counts).tolist():
             count = int(counts[column])
             new = _resources(

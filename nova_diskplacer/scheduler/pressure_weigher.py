@@ -14,14 +14,14 @@
 
 Weighs down the hosts whose disks have been under pressure for minutes, as
 their agents report it. A host's share is the mean of the disks that were
-chosen there for the request's vdisks, each counted as often as it gets one.
-For a request that has ``diskplacer:`` extra specs but gets no vdisks, such as
-one with a usage tier, it is the mean of all disks of the host that are
-``ok``: the server's vdisks will be attached later. A disk of which no
-pressure is reported is under none.
+chosen there for the request's vdisks; a disk counts once for each vdisk. For
+a request that has ``diskplacer:`` extra specs but gets no vdisks, such as one
+with a usage tier, it is the mean of all disks of the host that are ``ok``: the
+server's vdisks will be attached later. A disk without a report of pressure
+counts as 0.
 
-The default multiplier is 1.0, by which a host loses as much as it gains at
-most by DiskPlacementWeigher's; a negative value of ``[diskplacer_scheduler]
+The default multiplier is 1.0: a host then loses at most as much as it gains
+by DiskPlacementWeigher. A negative value of ``[diskplacer_scheduler]
 disk_pressure_weight_multiplier`` (by configuration or aggregate metadata)
 inverts the preference. Requests without ``diskplacer:`` extra specs are not
 weighed.
@@ -38,7 +38,7 @@ from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
 
 
-class DiskPressureWeigher(base_weigher.DiskWeigher):
+class DiskPressureWeigher(base_weigher.DiskWeigherBase):
     """Weigh hosts down by the pressure on their disks."""
 
     option = 'disk_pressure_weight_multiplier'
@@ -47,15 +47,16 @@ class DiskPressureWeigher(base_weigher.DiskWeigher):
     def _shares(
         self, hosts: list[typing.Any], spec: typing.Any
     ) -> base.Floats | None:
-        pass_ = candidates.passed(hosts)
-        if pass_ is not None:
-            pressures = pass_.pressures
-            return pass_.of(hosts, pressures) if pressures.any() else None
-        if not disk_request.concerns_disks(spec):
+        run = candidates.run_of(hosts)
+        if run is not None:
+            if not run.pressures.any():
+                return None
+            return run.values_for(hosts, run.pressures)
+        if not disk_request.has_extra_specs(spec):
             return None
-        fleet = report_listener.get_fleet()
-        rows = fleet.rows(host.uuid for host in hosts)
+        cache = report_listener.get_cache()
+        rows = cache.rows(host.uuid for host in hosts)
         known = rows >= 0
         shares = np.zeros(len(hosts))
-        shares[known] = fleet.pressure(rows[known])
+        shares[known] = cache.pressure(rows[known])
         return shares

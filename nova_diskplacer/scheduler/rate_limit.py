@@ -10,17 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a scheduler worker does at most once in a while."""
+"""A rate limit shared by the threads of a process."""
 
 import collections.abc
 import threading
 import time
 
 
-class Pace:
-    """Turns that are at least some time apart, for all threads of a process.
+class RateLimit:
+    """Allows an action once per interval.
 
-    :param seconds: between one turn and the next.
+    :param seconds: the interval.
     :param clock: monotonic time in seconds.
     """
 
@@ -34,8 +34,8 @@ class Pace:
         self._lock = threading.Lock()
         self._next = float('-inf')
 
-    def take_turn(self) -> bool:
-        """Take the next turn if it is time."""
+    def allow(self) -> bool:
+        """Return whether the action may be done now; if so, count it."""
         with self._lock:
             now = self._clock()
             if now < self._next:

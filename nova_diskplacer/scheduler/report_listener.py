@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The fleet of this scheduler worker, kept by the agents' reports.
+"""Updates this worker's cache of all hosts' disks by the agents' reports.
 
-Nova makes its filters before it forks its workers and shares them between
+Nova creates its filters before it forks its workers and shares them between
 threads, so the listener starts with the first request that needs it.
 """
 
@@ -27,50 +27,50 @@ from oslo_log import log as logging
 
 from nova_diskplacer import conf
 from nova_diskplacer import reports
-from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import placement_queries
 
 LOG = logging.getLogger(__name__)
 
-# Time in seconds between two looks for hosts of which more is known than was
-# reported. With the time that an answer takes it is less than a choice counts
-# as used.
+# Interval in seconds between requests for reports that are out of date. With
+# the time of the answer it is shorter than a choice stays pending.
 _RENEW_INTERVAL = 5.0
 
 
-class FleetListener:
-    """Keeps a fleet current from the agents' reports.
+class CacheUpdater:
+    """Keeps a cache current by the agents' reports.
 
-    :param expected: returns the providers of all hosts that have disks.
-    :param timeout: time in seconds at most that the first callers of
-        ``fleet`` wait until all of those have reported.
+    :param compute_nodes: returns the providers of all compute nodes with
+        disks.
+    :param timeout: maximum time in seconds for which the first callers of
+        ``cache`` wait until all of those have reported.
     """
 
     def __init__(
         self,
         transport: oslo_messaging.Transport,
-        fleet: fleets.Fleet,
-        expected: collections.abc.Callable[[], set[str]],
+        cache: host_disk_cache.HostDiskCache,
+        compute_nodes: collections.abc.Callable[[], set[str]],
         timeout: float,
     ) -> None:
         self._transport = transport
-        self._fleet = fleet
-        self._expected = expected
+        self._cache = cache
+        self._compute_nodes = compute_nodes
         self._timeout = timeout
-        self._heard = threading.Event()
-        self._warm = threading.Event()
+        self._report_event = threading.Event()
+        self._ready = threading.Event()
         self._stopped = threading.Event()
         self._listener: reports.ReportListener | None = None
 
     def start(self) -> None:
-        """Listen, and call on all agents to report."""
+        """Start listening, and request reports of all agents."""
         self._listener = reports.ReportListener(
-            self._transport, self._take, heartbeat=self._confirm
+            self._transport, self._update, heartbeat=self._confirm
         )
         self._listener.start()
         reports.request_reports(self._transport)
         threading.Thread(target=self._renew, daemon=True).start()
-        threading.Thread(target=self._settle, daemon=True).start()
+        threading.Thread(target=self._become_ready, daemon=True).start()
 
     def stop(self) -> None:
         """Stop listening."""
@@ -78,64 +78,66 @@ class FleetListener:
         if self._listener is not None:
             self._listener.stop()
 
-    def fleet(self) -> fleets.Fleet:
-        """Return the fleet, once all hosts with disks have reported."""
-        self._warm.wait(self._timeout)
-        return self._fleet
+    def cache(self) -> host_disk_cache.HostDiskCache:
+        """Return the cache when all hosts with disks have reported."""
+        self._ready.wait(self._timeout)
+        return self._cache
 
-    def _take(self, report: dict[str, typing.Any]) -> None:
-        self._fleet.update(report)
-        self._heard.set()
+    def _update(self, report: dict[str, typing.Any]) -> None:
+        self._cache.update(report)
+        self._report_event.set()
 
     def _confirm(self, heartbeat: dict[str, typing.Any]) -> None:
-        """Count a host's report as fresh; ask for it if it is missing."""
-        if self._fleet.confirm(heartbeat['provider'], heartbeat['digest']):
+        """Count a host's report as fresh; request it if it is missing."""
+        if self._cache.confirm(heartbeat['provider'], heartbeat['digest']):
             return
-        # until it is warm, the answers to its first request are under way
-        if self._warm.is_set():
+        # before that, answers to the first request are on their way
+        if self._ready.is_set():
             reports.renew_report(self._transport, heartbeat['host'])
 
     def _renew(self) -> None:
-        """Have agents look that cannot know yet what was chosen here."""
+        """Request new reports of hosts whose last ones are out of date."""
         while not self._stopped.wait(_RENEW_INTERVAL):
-            for host in self._fleet.ahead():
+            for host in self._cache.hosts_to_renew():
                 try:
                     reports.renew_report(self._transport, host)
                 except oslo_messaging.MessagingException as error:
-                    LOG.debug('Host %s cannot be asked: %s', host, error)
+                    LOG.debug(
+                        'No request to host %s for a report: %s', host, error
+                    )
 
-    def _settle(self) -> None:
+    def _become_ready(self) -> None:
         try:
             self._wait_for_reports()
         except Exception:
             LOG.exception(
-                'Placement did not tell which hosts have disks: requests do '
-                'not wait for their reports.'
+                'Compute nodes with disks are unknown: requests do not wait '
+                'for their reports.'
             )
         finally:
-            self._warm.set()
+            self._ready.set()
 
     def _wait_for_reports(self) -> None:
         end = time.monotonic() + self._timeout
-        missing = self._expected() - self._fleet.providers()
+        missing = self._compute_nodes() - self._cache.providers()
         while missing and (left := end - time.monotonic()) > 0:
-            self._heard.wait(left)
-            self._heard.clear()
-            missing -= self._fleet.providers()
+            self._report_event.wait(left)
+            self._report_event.clear()
+            missing -= self._cache.providers()
         LOG.info(
-            'Know the disks of %d hosts; %d hosts with disks have not '
+            'The disks of %d hosts are known; %d hosts with disks have not '
             'reported.',
-            len(self._fleet),
+            len(self._cache),
             len(missing),
         )
 
 
-_listeners: dict[int, FleetListener] = {}
+_listeners: dict[int, CacheUpdater] = {}
 _start = threading.Lock()
 
 
-def get_fleet() -> fleets.Fleet:
-    """Return the fleet of this process; the first call starts listening."""
+def get_cache() -> host_disk_cache.HostDiskCache:
+    """Return the cache of this process; the first call starts to listen."""
     listener = _listeners.get(os.getpid())
     if listener is None:
         with _start:
@@ -143,19 +145,19 @@ def get_fleet() -> fleets.Fleet:
             if listener is None:
                 conf.register_opts(conf.CONF)
                 options = conf.CONF.diskplacer_scheduler
-                listener = FleetListener(
+                listener = CacheUpdater(
                     reports.get_transport(conf.CONF),
-                    fleets.Fleet(options.report_timeout),
-                    placement_queries.hosts,
+                    host_disk_cache.HostDiskCache(options.report_timeout),
+                    placement_queries.compute_nodes_with_disks,
                     options.warmup_timeout,
                 )
                 listener.start()
                 _listeners[os.getpid()] = listener
-    return listener.fleet()
+    return listener.cache()
 
 
 def reset() -> None:
-    """Stop listening and forget the fleet of this process."""
+    """Stop listening and drop the cache of this process."""
     listener = _listeners.pop(os.getpid(), None)
     if listener is not None:
         listener.stop()

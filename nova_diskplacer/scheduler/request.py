@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a request asks of its host's disks."""
+"""The vdisks that a request spec asks for."""
 
 import functools
 import typing
@@ -24,10 +24,10 @@ from nova_diskplacer.profiles import catalogue
 _PROFILE = flavor.NAMESPACE + flavor.PROFILE
 
 
-def by(spec: typing.Any) -> flavor.VDiskRequest | None:
-    """Return what a request spec asks for, None if nothing.
+def from_spec(spec: typing.Any) -> flavor.VDiskRequest | None:
+    """Return the vdisks that a request spec asks for, None for none.
 
-    :raises ValueError: its flavor's extra specs make no sense.
+    :raises ValueError: the flavor's extra specs are not valid.
     :raises ProfileError: the catalogue of profiles cannot be read.
     """
     if 'extra_specs' not in spec.flavor:
@@ -38,8 +38,8 @@ def by(spec: typing.Any) -> flavor.VDiskRequest | None:
     return None if utils.request_is_rebuild(spec) else request
 
 
-def concerns_disks(spec: typing.Any) -> bool:
-    """Whether a request spec's flavor says anything of disks."""
+def has_extra_specs(spec: typing.Any) -> bool:
+    """Return whether the flavor has ``diskplacer:`` extra specs."""
     return 'extra_specs' in spec.flavor and any(
         name.startswith(flavor.NAMESPACE) for name in spec.flavor.extra_specs
     )

@@ -12,9 +12,9 @@
 
 """Disk Room Filter.
 
-Rejects the hosts whose local disks have no room for a request's vdisks, and
-no more: it spares NUMATopologyFilter, Nova's most expensive filter, to look
-at them. Put it before that one in ``[filter_scheduler] enabled_filters``;
+Rejects the hosts whose local disks have no room for a request's vdisks, so
+that NUMATopologyFilter, Nova's most expensive filter, does not evaluate them.
+Put it before that one in ``[filter_scheduler] enabled_filters``;
 DiskPlacementFilter is needed all the same. Requests without a NUMA topology
 pass untouched, since NUMATopologyFilter costs nothing for them.
 """
@@ -25,16 +25,16 @@ import numpy as np
 from nova.scheduler import filters
 
 from nova_diskplacer import exception
-from nova_diskplacer.scheduler import filter
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler import server_plan
 
 
 class DiskRoomFilter(filters.BaseHostFilter):
-    """Reject hosts without room before they are looked at more closely.
+    """Reject hosts without room for the vdisks.
 
-    What else there is to consider is DiskPlacementFilter's. Where no host
-    has room all pass, so that it can look again or tell why.
+    Everything else is left to DiskPlacementFilter. If no host has room all
+    pass, so that it can query Placement or log why.
     """
 
     def filter_all(
@@ -44,15 +44,17 @@ class DiskRoomFilter(filters.BaseHostFilter):
     ) -> typing.Iterable[typing.Any]:
         """Return the hosts with room for the request's vdisks."""
         try:
-            request = disk_request.by(spec_obj)
+            request = disk_request.from_spec(spec_obj)
         except (ValueError, exception.ProfileError):
             return filter_obj_list
         if request is None or not spec_obj.numa_topology:
             return filter_obj_list
         hosts = list(filter_obj_list)
-        fleet = report_listener.get_fleet()
-        allowed, planned = filter.planned(hosts, spec_obj, request, fleet)
-        rows = fleet.rows(host.uuid for host in allowed)
+        cache = report_listener.get_cache()
+        allowed, server = server_plan.for_request(
+            hosts, spec_obj, request, cache
+        )
+        rows = cache.rows(host.uuid for host in allowed)
         known = np.flatnonzero(rows >= 0)
-        fits = planned.choose(fleet, rows[known]).fits
+        fits = server.choose(cache, rows[known]).fits
         return [allowed[index] for index in known[fits].tolist()] or hosts

@@ -12,10 +12,10 @@
 
 """Orders of hosts and disks that differ from request to request.
 
-Nova's weighers and the mapping policies break ties by the order in which they
-find hosts and disks. Scheduler workers do not know what others are choosing,
-so each request has an order of its own: of what suits them equally, concurrent
-requests choose different ones.
+Nova's weighers and the mapping policies break ties by the order of hosts and
+disks. Scheduler workers do not know the choices of other workers, so each
+request has an order of its own: concurrent requests choose different ones of
+equally suitable hosts and disks.
 """
 
 import numpy as np
@@ -24,29 +24,29 @@ from nova_diskplacer.mapping import base
 
 
 def order(usable: base.Bools, block: int, seed: str) -> base.Ints:
-    """Return the columns of a host's disks in an order given by a seed.
+    """Return the columns of a host's disks in an order by a seed.
 
     Usable disks come first. They are shuffled in blocks of neighbours: two
     requests for the same number of disks then choose the same ones or
     entirely different ones, so that fewer collide.
 
     :param usable: the disks that may be chosen, (D,).
-    :param block: how many disks the request takes, at least 1.
+    :param block: number of disks that the request takes, at least 1.
     :param seed: the same seed gives the same order.
     :returns: each column once, (D,).
     """
     columns = np.flatnonzero(usable)
     whole = len(columns) - len(columns) % block
     blocks = columns[:whole].reshape(-1, block)
-    shuffled = _dice(seed).permutation(blocks)
+    shuffled = _generator(seed).permutation(blocks)
     rest = np.flatnonzero(~usable)
     return np.concatenate([shuffled.ravel(), columns[whole:], rest])
 
 
 def first(number: int, seed: str) -> int:
-    """Return the index of one of so many hosts, given by a seed."""
-    return int(_dice(seed).integers(number))
+    """Return the index of one host, below ``number``, by a seed."""
+    return int(_generator(seed).integers(number))
 
 
-def _dice(seed: str) -> np.random.Generator:
+def _generator(seed: str) -> np.random.Generator:
     return np.random.default_rng([*seed.encode()])

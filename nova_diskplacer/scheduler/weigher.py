@@ -17,8 +17,8 @@ for ``round_robin`` those whose disks are least committed, for
 ``consolidated`` those where the vdisks fit on disks already in use. For
 ``diskplacer:numa`` ``preferred`` a host where the disks are on the NUMA cells
 of the vCPUs scores above every one where they are not. Of hosts that are
-equal, DiskPlacementFilter has any as the first, so that concurrent requests
-spread.
+equal score, DiskPlacementFilter puts a random one first, so that concurrent
+requests spread.
 
 The default multiplier is 1.0; a negative value of
 ``[diskplacer_scheduler] disk_placement_weight_multiplier`` (by configuration
@@ -26,21 +26,18 @@ or aggregate metadata) inverts the preference. Requests without vdisks are not
 weighed.
 """
 
-import collections
 import typing
-
-import numpy as np
 
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import base_weigher
 from nova_diskplacer.scheduler import candidates
+from nova_diskplacer.scheduler import retries
 
-# Above what any weigher gives: Nova comes back to a host when it has tried
-# the others.
-_LATER = 1e9
+# More than any weigher gives: Nova tries a host again after all others.
+_REPETITION = 1e9
 
 
-class DiskPlacementWeigher(base_weigher.DiskWeigher):
+class DiskPlacementWeigher(base_weigher.DiskWeigherBase):
     """Weigh hosts by how well their disks suit the request."""
 
     option = 'disk_placement_weight_multiplier'
@@ -48,20 +45,10 @@ class DiskPlacementWeigher(base_weigher.DiskWeigher):
     def _shares(
         self, hosts: list[typing.Any], spec: typing.Any
     ) -> base.Floats | None:
-        pass_ = candidates.passed(hosts)
-        if pass_ is None:
+        run = candidates.run_of(hosts)
+        if run is None:
             return None
-        scores = pass_.of(hosts, pass_.scores)
-        if len(hosts) <= candidates.FEW:
-            scores = scores - _LATER * _repetitions(hosts)
+        scores = run.values_for(hosts, run.scores)
+        if len(hosts) <= retries.MAX_REPEATED:
+            scores = scores - _REPETITION * retries.repetitions(hosts)
         return scores
-
-
-def _repetitions(hosts: list[typing.Any]) -> base.Ints:
-    """Return how often each host of a list came before in it, (H,)."""
-    seen: collections.Counter[int] = collections.Counter()
-    times = []
-    for host in hosts:
-        times.append(seen[id(host)])
-        seen[id(host)] += 1
-    return np.array(times, dtype=np.int64)

@@ -36,7 +36,7 @@ from sqlalchemy import exc
 from nova_diskplacer import conf
 from nova_diskplacer import reports
 from nova_diskplacer.placement import ledger
-from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
 from tests.functional.nova import volumes
@@ -395,7 +395,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
 
     def report(self):
         """Send reports of all hosts and wait until the scheduler has them."""
-        report_listener.get_fleet()
+        report_listener.get_cache()
         before = collections.Counter(self._taken)
         self.agents.send()
         waiting = {
@@ -408,15 +408,16 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
 
     def _count_reports(self):
         self._taken = collections.Counter()
-        update = fleets.Fleet.update
+        update = host_disk_cache.HostDiskCache.update
 
-        def counted(fleet, report):
-            update(fleet, report)
+        def counted(cache, report):
+            update(cache, report)
             self._taken[report['provider']] += 1
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.scheduler.fleet.Fleet.update', counted
+                'nova_diskplacer.scheduler.host_disk_cache.HostDiskCache.update',
+                counted,
             )
         )
 

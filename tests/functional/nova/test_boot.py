@@ -99,7 +99,7 @@ class BootTestCase(base.CloudTestCase):
         self.refuse(flavor)
         self._delete_server(servers[0])
         # as if a second had passed since the last look
-        report_listener.get_fleet().looks_for_room = rate_limit.Pace(0.0)
+        report_listener.get_cache().room_queries = rate_limit.RateLimit(0.0)
         self.assert_claims(self.boot(flavor), [1000] * 6)
 
 
@@ -172,14 +172,14 @@ class ReportTestCase(base.CloudTestCase):
         for host in self.hosts.values():
             host.reporting = False
         read = []
-        volumes = attached_volumes.volumes
+        volumes = attached_volumes.read
 
         def counted(context, server_id):
             read.append(server_id)
             return volumes(context, server_id)
 
         self.stub_out(
-            'nova_diskplacer.scheduler.attached_volumes.volumes', counted
+            'nova_diskplacer.scheduler.attached_volumes.read', counted
         )
         server = self.boot(self.plain)
         self.assertEqual({}, self.claims(server['id']))
@@ -203,9 +203,9 @@ class ReportTestCase(base.CloudTestCase):
         self.flags(report_timeout=1000, group='diskplacer_scheduler')
         self.report()
         self.boot(self.vdisks)
-        fleet = report_listener.get_fleet()
-        clock = fleet._clock
-        fleet._clock = lambda: clock() + 1000.1
+        cache = report_listener.get_cache()
+        clock = cache._clock
+        cache._clock = lambda: clock() + 1000.1
         self.refuse(self.vdisks)
         self.assertEqual({}, self.claims(self.boot(self.plain)['id']))
         self.report()

@@ -30,6 +30,7 @@ from nova.tests.functional import fixtures as func_fixtures
 
 from nova_diskplacer import conf
 from nova_diskplacer import flavor
+from nova_diskplacer import mapping as mappings
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import report_listener
 from tests.functional.nova import base
@@ -38,7 +39,7 @@ requests = st.builds(
     flavor.VDiskRequest,
     vdisks=st.integers(1, 5),
     vdisk_gb=st.integers(10, 40),
-    mapping=st.sampled_from(flavor.MAPPINGS),
+    mapping=st.sampled_from(mappings.names()),
     media=st.sampled_from([flavor.ANY, flavor.HDD, flavor.SSD]),
     vdisk_mbps=st.sampled_from([0, 20]),
     vdisks_per_disk=st.sampled_from([1, 2]),
@@ -122,9 +123,9 @@ class LedgerTestCase(test.TestCase):
 
     def boot(self, request):
         """Boot a server; fail, after retries, only if nothing holds it."""
-        fleet = report_listener.get_fleet()
+        cache = report_listener.get_cache()
         for host in self.hosts.values():
-            fleet.update(host.report())
+            cache.update(host.report())
         server = str(uuid.uuid4())
         if any(self.claim(server, request) for _ in range(3)):
             self.servers[server] = request

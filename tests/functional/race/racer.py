@@ -34,6 +34,7 @@ from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.backend import filesystem
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import mapping
 from nova_diskplacer.placement import client as placement_client
 
 PROJECT = str(uuid.UUID(int=1))
@@ -99,7 +100,7 @@ class Thread(threading.Thread):
                 size_gb=1,
                 server=server,
                 boot_time=server is not None,
-                policy=self.random.choice(flavor.MAPPINGS),
+                policy=self.random.choice(mapping.names()),
                 attached=dict,
             )
         )

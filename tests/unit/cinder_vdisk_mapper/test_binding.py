@@ -32,6 +32,7 @@ from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import mapping as mappings
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
 from tests.fakes import disks as fake_disks
@@ -443,7 +444,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             strategies.integers(0, 2), min_size=4, max_size=4
         ),
         per_disk=strategies.integers(1, 2),
-        mapping=strategies.sampled_from(flavor.MAPPINGS),
+        mapping=strategies.sampled_from(mappings.names()),
     )
     def boot(self, counts, per_disk, mapping):
         """Boot a server with as many vdisks on each disk."""
@@ -470,7 +471,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         data=strategies.data(),
         size=strategies.integers(1, 15),
         boot_time=strategies.booleans(),
-        policy=strategies.sampled_from(flavor.MAPPINGS),
+        policy=strategies.sampled_from(mappings.names()),
     )
     def attach(self, data, size, boot_time, policy):
         """Attach a new volume; boot-time ones are as the flavor says."""

@@ -191,7 +191,7 @@ class VolumeTestCase(DriverTestCase):
             volume(volume_type=type_),
         )
         self.assertIn(
-            'vdisk:mapping=scattered is not one of: round_robin, consolidated',
+            'vdisk:mapping=scattered is not one of: consolidated, round_robin',
             str(error),
         )
 

@@ -95,7 +95,7 @@ class ParseTest(Refusals):
         self._refused(r'vdisks=0 is not an integer from 1 to 64', vdisks='0')
         self._refused(r'vdisks=four is not an integer', vdisks='four')
         self._refused(
-            r'mapping=striped is not one of: round_robin, consolidated',
+            r'mapping=striped is not one of: consolidated, round_robin',
             mapping='striped',
         )
         self._refused(r'media=tape is not one of: hdd, ssd, any', media='tape')

@@ -18,7 +18,7 @@ import uuid
 from nova import objects
 from nova.virt import hardware
 
-from nova_diskplacer.scheduler import fleet
+from nova_diskplacer.scheduler import host_disk_cache
 
 #: Two namespaces, so that hosts' and disks' UUIDs never meet.
 _HOST = uuid.UUID(int=1)
@@ -75,8 +75,8 @@ class Clock:
         return self.now
 
 
-def make_fleet(*reports, clock=None):
-    made = fleet.Fleet(60, clock=clock or Clock())
+def make_cache(*reports, clock=None):
+    made = host_disk_cache.HostDiskCache(60, clock=clock or Clock())
     for one in reports:
         made.update(one)
     return made

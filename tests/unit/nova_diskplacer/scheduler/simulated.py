@@ -17,7 +17,6 @@ import dataclasses
 
 from nova_diskplacer import flavor
 from nova_diskplacer.placement import client as placement_client
-from nova_diskplacer.scheduler import fleet
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
@@ -100,7 +99,7 @@ class Placement:
         if all(self.room_gb(disk) < least for disk in disks):
             return {}
         return {
-            disk.uuid: fleet.Capacity(
+            disk.uuid: placement_client.DiskCapacity(
                 disk.total_gb - disk.reserved_gb,
                 self.used(disk, placement_client.GB),
                 disk.total_mbps,

@@ -19,9 +19,12 @@ import unittest
 import numpy as np
 
 from nova_diskplacer import flavor
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import candidates
-from nova_diskplacer.scheduler import fleet as fleets
-from nova_diskplacer.scheduler import plan as plans
+from nova_diskplacer.scheduler import filter_run
+from nova_diskplacer.scheduler import host_disk_cache
+from nova_diskplacer.scheduler.plan import Choice
+from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
@@ -29,33 +32,31 @@ class DiskCandidatesTest(unittest.TestCase):
     def setUp(self):
         self.host = fakes.host_state(0)
         self.disks = [fakes.disk_uuid(0, i) for i in range(3)]
-        self.fleet = fakes.make_fleet(
+        self.cache = fakes.make_cache(
             fakes.report(0, *(fakes.disk(0, i, total_gb=10) for i in range(3)))
         )
         self.fresh = {}
         self.looks = []
 
-    def _pass(self, vdisks=1, own=(), **changes):
+    def _run(self, vdisks=1, own=(), **changes):
         request = flavor.VDiskRequest(vdisks, 10, **changes)
-        return functools.partial(self._make_pass, plans.Plan(request, own))
+        return functools.partial(self._make_run, DiskPlan(request, own))
 
-    def _make_pass(self, plan, counts):
-        choice = plans.Choice(
-            np.array([True]), np.array([counts]), np.array([0.5])
-        )
-        return candidates.Pass(
-            'server', plan, self.fleet, np.array([0]), choice, self._look
+    def _make_run(self, plan, counts):
+        choice = Choice(np.array([True]), np.array([counts]), np.array([0.5]))
+        return filter_run.FilterRun(
+            'server', plan, self.cache, np.array([0]), choice, self._look
         )
 
     def _look(self, provider):
         self.looks.append(provider)
         return self.fresh
 
-    def _candidates(self, counts, host=None, pass_=None):
-        pass_ = pass_ or self._pass()
-        if not isinstance(pass_, candidates.Pass):
-            pass_ = pass_(counts)
-        return candidates.DiskCandidates(host or self.host, pass_, 0)
+    def _candidates(self, counts, host=None, run=None):
+        run = run or self._run()
+        if not isinstance(run, filter_run.FilterRun):
+            run = run(counts)
+        return candidates.DiskCandidates(host or self.host, run, 0)
 
     def _gb(self, candidate):
         claims = self._claimed(candidate).values()
@@ -71,8 +72,8 @@ class DiskCandidatesTest(unittest.TestCase):
     def test_iterating_chooses_as_taking_the_first_one_does(self):
         self.host.allocation_candidates *= 2
         self.fresh = {
-            self.disks[0]: fleets.Capacity(10, 10, 150, 0),
-            self.disks[1]: fleets.Capacity(10, 10, 150, 0),
+            self.disks[0]: placement_client.DiskCapacity(10, 10, 150, 0),
+            self.disks[1]: placement_client.DiskCapacity(10, 10, 150, 0),
         }
         for candidate in self._candidates([0, 1, 0]):
             self.assertEqual(
@@ -83,18 +84,18 @@ class DiskCandidatesTest(unittest.TestCase):
 
     def test_iterating_for_the_next_server_looks_nowhere(self):
         # as NUMATopologyFilter does on every host
-        pass_ = self._pass()([1, 0, 0])
+        run = self._run()([1, 0, 0])
         other = fakes.host_state(0)
-        self._candidates([1, 0, 0], pass_=pass_)[0]
+        self._candidates([1, 0, 0], run=run)[0]
         self.host.num_instances += 1
-        (candidate,) = self._candidates([1, 0, 0], host=other, pass_=pass_)
+        (candidate,) = self._candidates([1, 0, 0], host=other, run=run)
         self.assertEqual([self.disks[0]], list(self._claimed(candidate)))
         self.assertEqual([self.host.uuid], self.looks)
 
     def test_the_claim_is_chosen_from_fresh_figures(self):
         self.fresh = {
-            self.disks[0]: fleets.Capacity(10, 10, 150, 0),
-            self.disks[1]: fleets.Capacity(10, 10, 150, 0),
+            self.disks[0]: placement_client.DiskCapacity(10, 10, 150, 0),
+            self.disks[1]: placement_client.DiskCapacity(10, 10, 150, 0),
         }
         candidate = self._candidates([0, 1, 0])[0]
         self.assertEqual(
@@ -116,24 +117,25 @@ class DiskCandidatesTest(unittest.TestCase):
         chosen = {disk for one in given for disk in self._claimed(one)}
         self.assertEqual(set(self.disks), chosen)
 
-    def test_when_all_is_held_it_competes(self):
-        self.fleet.hold(0, np.array([1, 1, 1]), 10, 0)
+    def test_when_all_is_pending_it_competes(self):
+        self.cache.add_pending(0, np.array([1, 1, 1]), 10, 0)
         candidate = self._candidates([1, 0, 0])[0]
         self.assertEqual(1, len(self._claimed(candidate)))
 
     def test_a_full_host_still_yields_a_candidate_for_nova_to_try(self):
         self.fresh = {
-            disk: fleets.Capacity(10, 10, 150, 0) for disk in self.disks
+            disk: placement_client.DiskCapacity(10, 10, 150, 0)
+            for disk in self.disks
         }
         candidate = self._candidates([1, 0, 0])[0]
         self.assertEqual([self.disks[0]], list(self._claimed(candidate)))
 
-    def test_a_second_pass_replaces_the_first(self):
+    def test_a_second_runreplaces_the_first(self):
         self.host.allocation_candidates = self._candidates([1, 0, 0])
         (candidate,) = self._candidates([0, 0, 1])
         self.assertEqual(1, len(self._claimed(candidate)))
 
-    def test_disks_of_an_earlier_pass_kept_by_another_filter_go(self):
+    def test_disks_of_an_earlier_runkept_by_another_filter_go(self):
         # a filter behind ours replaced the candidates by a plain list
         earlier = list(self._candidates([1, 0, 0]))
         self.host.allocation_candidates = earlier
@@ -141,20 +143,22 @@ class DiskCandidatesTest(unittest.TestCase):
         (disk,) = self._claimed(candidate)
         self.assertNotEqual([disk], list(self._claimed(earlier[0])))
 
-    def test_throughput_of_an_earlier_pass_goes(self):
+    def test_throughput_of_an_earlier_rungoes(self):
         # the GiB of its vdisk are reserved, so only MB/s were claimed
         earlier = {
             **self.host.allocation_candidates[0]['allocations'],
             self.disks[0]: {'resources': {'CUSTOM_VDISK_MBPS': 30}},
         }
         self.host.allocation_candidates = [{'allocations': earlier}]
-        self.fresh = {self.disks[0]: fleets.Capacity(10, 10, 150, 0)}
+        self.fresh = {
+            self.disks[0]: placement_client.DiskCapacity(10, 10, 150, 0)
+        }
         (candidate,) = self._candidates([0, 0, 1])
         self.assertEqual([10], self._gb(candidate))
 
     def test_throughput_is_claimed_with_the_space(self):
         candidate = self._candidates(
-            [1, 1, 0], pass_=self._pass(2, vdisk_mbps=30)
+            [1, 1, 0], run=self._run(2, vdisk_mbps=30)
         )[0]
         self.assertEqual(
             [{'CUSTOM_VDISK_GB': 10, 'CUSTOM_VDISK_MBPS': 30}] * 2,
@@ -169,21 +173,21 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
         self.disks = [fakes.disk_uuid(0, i) for i in range(3)]
 
     def _choose(self, own, *disks, others=(), **changes):
-        fleet = fakes.make_fleet(fakes.report(0, *disks))
-        view = fleet.view(fleet.rows([fakes.host_uuid(0)]))
+        cache = fakes.make_cache(fakes.report(0, *disks))
+        free = cache.free_capacity(cache.rows([fakes.host_uuid(0)]))
         request = flavor.VDiskRequest(
             **{'vdisks': 2, 'vdisk_gb': 10, **changes}
         )
-        plan = plans.Plan(
+        plan = DiskPlan(
             request,
             tuple(self._bound(i, 's') for i in own),
             tuple(self._bound(i, 'somebody-else') for i in others),
         )
-        choice = plan.choose(view)
+        choice = plan.choose(free)
         if not choice.fits[0]:
             return None
         claims = plan.allocations(
-            view.disks[0], choice.counts[0], view.reserved_gb[0]
+            free.disks[0], choice.counts[0], free.reserved_gb[0]
         )
         self.mbps = {
             self.disks.index(disk): resources['CUSTOM_VDISK_MBPS']
@@ -197,7 +201,7 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
         }
 
     def _bound(self, disk, server_id):
-        return fleets.BoundVDisk(
+        return host_disk_cache.BoundVDisk(
             f'v{disk}',
             fakes.host_uuid(0),
             self.disks[disk],

@@ -22,11 +22,15 @@ from unittest import mock
 from nova import objects
 
 from nova_diskplacer import conf
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import filter as filters
-from nova_diskplacer.scheduler import pending_numa_claims
+from nova_diskplacer.scheduler import host_disk_cache
+from nova_diskplacer.scheduler import numa_claims
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import room
+from nova_diskplacer.scheduler import server_plan
+from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 SERVER = '5e1f0000-0000-4000-8000-000000000001'
@@ -49,16 +53,20 @@ class FilterTestCase(unittest.TestCase):
     def setUp(self):
         objects.register_all()
         self.clock = fakes.Clock()
-        self.fleet = fakes.make_fleet(clock=self.clock)
+        self.cache = fakes.make_cache(clock=self.clock)
         self.attached = []
         self.read = []
         self.room = {}
         self.looks = []
         for where, name, value in (
-            (filters.report_listener, 'get_fleet', lambda: self.fleet),
-            (filters.attached_volumes, 'volumes', self._read_volumes),
-            (filters.placement_queries, 'with_room', self._with_room),
-            (filters.placement_queries, 'of_host', self._look),
+            (filters.report_listener, 'get_cache', lambda: self.cache),
+            (filters.attached_volumes, 'read', self._read_volumes),
+            (
+                filters.placement_queries,
+                'compute_nodes_with_room',
+                self._with_room,
+            ),
+            (filters.placement_queries, 'disks_in_tree', self._look),
         ):
             patch = mock.patch.object(where, name, value)
             patch.start()
@@ -79,7 +87,7 @@ class FilterTestCase(unittest.TestCase):
         return self.room
 
     def _report(self, number, *disks):
-        self.fleet.update(fakes.report(number, *disks))
+        self.cache.update(fakes.report(number, *disks))
 
     def _passed(self, wanted=None):
         wanted = wanted or spec(vdisks='2', vdisk_gb='10')
@@ -147,10 +155,10 @@ class FilterTest(FilterTestCase):
         self._report(0, *full)
         self.assertEqual([], self._passed())
         self.room = {
-            disk['uuid']: filters.fleets.Capacity(100, 0, 150, 0)
+            disk['uuid']: placement_client.DiskCapacity(100, 0, 150, 0)
             for disk in full
         }
-        self.clock.now += filters.fleets.LOOK_SECONDS
+        self.clock.now += host_disk_cache.ROOM_QUERY_SECONDS
         self.assertEqual(['host0'], self._passed())
 
     def test_a_full_cloud_is_looked_at_once_a_second(self):
@@ -160,9 +168,11 @@ class FilterTest(FilterTestCase):
         for _ in range(3):
             self.assertEqual([], self._passed())
         self.assertEqual(['everywhere'], self.looks)
-        self.clock.now += filters.fleets.LOOK_SECONDS
+        self.clock.now += host_disk_cache.ROOM_QUERY_SECONDS
         # room that is of no use for the request, for whatever reason
-        self.room = {'another disk': filters.fleets.Capacity(100, 0, 150, 0)}
+        self.room = {
+            'another disk': placement_client.DiskCapacity(100, 0, 150, 0)
+        }
         self.looks = []
         for _ in range(3):
             self.assertEqual([], self._passed())
@@ -179,11 +189,11 @@ class FilterTest(FilterTestCase):
                 fakes.disk(number, 1),
                 fakes.disk(number, 2),
             )
-        self.attached = [attached_volumes.Attached('v', 'host1')]
+        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
         self._bind(SERVER)
-        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
             self.assertEqual(['host1'], self._passed())
         self.assertIn('has vdisks on the disks of host host1', logs.output[0])
         (candidate,) = self.hosts[1].allocation_candidates
@@ -192,30 +202,30 @@ class FilterTest(FilterTestCase):
     def test_the_source_is_excluded(self):
         self._bind(SERVER)
         del self.hosts[1]
-        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
             self.assertEqual([], self._passed())
         self.assertIn('has vdisks on the disks of host host1', logs.output[0])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
         self._bind('somebody-else')
-        with self.assertLogs(filters.LOG.logger, 'INFO'):
+        with self.assertLogs(server_plan.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed())
 
     def test_a_volume_moved_while_the_agent_of_its_old_host_is_dead(self):
         self._bind(SERVER)
-        self.clock.now += filters.fleets.FORGET_SECONDS + 1
+        self.clock.now += host_disk_cache.FORGET_SECONDS + 1
         for number in (0, 2):
             self._report(
                 number, *(fakes.disk(number, index) for index in range(2))
             )
-        self.attached = [attached_volumes.Attached('v', 'host2')]
-        with self.assertLogs(filters.LOG.logger, 'INFO'):
+        self.attached = [attached_volumes.AttachedVolume('v', 'host2')]
+        with self.assertLogs(server_plan.LOG.logger, 'INFO'):
             self.assertEqual(['host2'], self._passed())
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
-        self.attached = [attached_volumes.Attached('v', 'host1')]
-        with self.assertLogs(filters.LOG.logger, 'INFO'):
+        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        with self.assertLogs(server_plan.LOG.logger, 'INFO'):
             self.assertEqual([], self._passed())
 
 
@@ -236,7 +246,7 @@ class NoVDisksAskedTest(FilterTestCase):
 
     def _kept(self, hosts):
         for wanted in self.flavors:
-            with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+            with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
                 self.assertEqual(hosts, self._passed(wanted))
             self.assertIn('has vdisks on the disks of host host1', str(logs))
         for host in self.hosts:
@@ -244,37 +254,39 @@ class NoVDisksAskedTest(FilterTestCase):
             self.assertIsInstance(host.allocation_candidates, list)
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
-        self.attached = [attached_volumes.Attached('v', 'host1')]
+        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
         self._bind(1, SERVER)
         self._kept(['host1'])
         del self.hosts[1]
         self._kept([])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
-        self.attached = [attached_volumes.Attached('v', None)]
+        self.attached = [attached_volumes.AttachedVolume('v', None)]
         self._bind(1, 'somebody-else')
         self._kept(['host1'])
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
-        self.attached = [attached_volumes.Attached('v', 'host1')]
+        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
         self._kept(['host1'])
 
     def test_other_volumes_keep_no_server(self):
-        self.attached = [attached_volumes.Attached('network-volume', None)]
+        self.attached = [
+            attached_volumes.AttachedVolume('network-volume', None)
+        ]
         self._bind(1, SERVER)
         for wanted in self.flavors:
             self.assertEqual(3, len(self._passed(wanted)))
 
     def test_without_volumes_the_fleet_is_not_asked(self):
         with mock.patch.object(
-            filters.report_listener, 'get_fleet'
-        ) as get_fleet:
+            filters.report_listener, 'get_cache'
+        ) as get_cache:
             for wanted in self.flavors:
                 self.assertEqual(3, len(self._passed(wanted)))
-        get_fleet.assert_not_called()
+        get_cache.assert_not_called()
 
     def test_a_rebuild_stays_whatever_its_flavor_says(self):
-        self.attached = [attached_volumes.Attached('v', 'host1')]
+        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
         self._bind(1, SERVER)
         for wanted in (spec(), spec(vdisks='2')):
             wanted.scheduler_hints = {'_nova_check_type': ['rebuild']}
@@ -313,13 +325,13 @@ class ProfileTest(FilterTestCase):
             report = fakes.report(number, fakes.disk(number, 0))
             if mode:
                 report['cache_mode'] = mode
-            self.fleet.update(report)
+            self.cache.update(report)
         wanted = spec(profile='mine', vdisks='1', vdisk_gb='10')
         self.assertEqual(['host0'], self._passed(wanted))
         del self.hosts[0]
         with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
             self.assertEqual([], self._passed(wanted))
-        self.assertIn('2 do not have the cache mode', logs.output[0])
+        self.assertIn('2 have another cache mode', logs.output[0])
 
     def test_an_unknown_profile(self):
         with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
@@ -356,7 +368,7 @@ class NumaTest(FilterTestCase):
     def setUp(self):
         super().setUp()
         self.hosts = [fakes.numa_host(number, 0, 0) for number in range(3)]
-        self.addCleanup(pending_numa_claims.RECENT.clear)
+        self.addCleanup(numa_claims.reset)
 
     def _asked(self, numa='required', **kwargs):
         return fakes.numa_spec(numa=numa, vdisks='2', vdisk_gb='10', **kwargs)
@@ -381,13 +393,13 @@ class NumaTest(FilterTestCase):
         self._nodes(0, 0, 1)
         with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
             self.assertEqual([], self._passed(self._asked()))
-        self.assertIn('1 cannot have them on the NUMA', logs.output[0])
+        self.assertIn('1 cannot align them with the NUMA', logs.output[0])
 
     def test_the_disks_are_taken_where_the_vcpus_will_be(self):
         self._nodes(0, 0, 0, 1, 1)
         self.hosts[0].numa_topology = fakes.numa_topology(2, 0)
         with mock.patch.object(
-            filters.placement_queries, 'of_host', lambda _: {}
+            filters.placement_queries, 'disks_in_tree', lambda _: {}
         ):
             self._passed(self._asked())
             candidate = self.hosts[0].allocation_candidates[0]
@@ -404,7 +416,7 @@ class NumaTest(FilterTestCase):
             requests=[objects.InstancePCIRequest(count=1, spec=[{}])]
         )
         with mock.patch.object(
-            filters.placement_queries, 'of_host', lambda _: {}
+            filters.placement_queries, 'disks_in_tree', lambda _: {}
         ):
             self._passed(wanted)
             (candidate,) = self.hosts[0].allocation_candidates
@@ -413,12 +425,12 @@ class NumaTest(FilterTestCase):
 
     def test_a_host_that_turns_out_not_to_align_has_no_candidates(self):
         self._nodes(0, 0, 0)
-        full = filters.fleets.Capacity(100, 100, 150, 0)
+        full = placement_client.DiskCapacity(100, 100, 150, 0)
         fresh = {fakes.disk_uuid(0, 1): full}
         for numa, left in (('required', False), ('preferred', True)):
             self._nodes(0, 0, 0)
             with mock.patch.object(
-                filters.placement_queries, 'of_host', lambda _: fresh
+                filters.placement_queries, 'disks_in_tree', lambda _: fresh
             ):
                 self._passed(self._asked(numa))
                 found = self.hosts[0].allocation_candidates
@@ -459,9 +471,9 @@ class RoomTest(FilterTestCase):
                 fakes.disk(number, 0, vdisks=held),
                 fakes.disk(number, 1),
             )
-        self.attached = [attached_volumes.Attached('v', 'host1')]
+        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
         wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
-        with self.assertLogs(filters.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
             left = self.filter.filter_all(self.hosts, wanted)
             left = filters.DiskPlacementFilter().filter_all(left, wanted)
         self.assertEqual({'host1'}, {host.host for host in left})
@@ -478,9 +490,9 @@ class RoomTest(FilterTestCase):
         for number in range(2):
             self._report(number, fakes.disk(number, 0), fakes.disk(number, 1))
         wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
-        choose = filters.plans.Plan.choose
+        choose = DiskPlan.choose
         with mock.patch.object(
-            filters.plans.Plan, 'choose', autospec=True, side_effect=choose
+            DiskPlan, 'choose', autospec=True, side_effect=choose
         ) as chosen:
             left = self.filter.filter_all(self.hosts, wanted)
             del left[0]

@@ -65,7 +65,7 @@ class OrderTest(unittest.TestCase):
 
     def test_numa_is_behind_it(self):
         line = self._warning('DiskPlacementFilter', 'NUMATopologyFilter')
-        self.assertIn('vCPUs cannot be sent to the NUMA cells', line)
+        self.assertIn('vCPUs cannot be pinned to the NUMA cells', line)
 
 
 class NumaTest(test_filter.FilterTestCase):

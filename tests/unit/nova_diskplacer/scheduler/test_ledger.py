@@ -12,8 +12,8 @@
 
 """The ledger holds, whatever is asked for in whatever order.
 
-Random fleets and random streams of requests go through the real filter,
-mapping policies and fleet, through the steps in which nova-scheduler takes
+Random caches and random streams of requests go through the real filter,
+mapping policies and cache, through the steps in which nova-scheduler takes
 them, against a simulated Placement that refuses what does not fit. What must
 hold is computed here a second time, by brute force.
 """
@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from nova import objects
 
 from nova_diskplacer import flavor
+from nova_diskplacer import mapping as mappings
 from nova_diskplacer.cmd import match_claims
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -37,7 +38,7 @@ from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
-from nova_diskplacer.scheduler import fleet
+from nova_diskplacer.scheduler import host_disk_cache
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import simulated
@@ -58,7 +59,7 @@ requests = st.builds(
     flavor.VDiskRequest,
     vdisks=st.integers(1, 6),
     vdisk_gb=st.integers(1, 20),
-    mapping=st.sampled_from(flavor.MAPPINGS),
+    mapping=st.sampled_from(mappings.names()),
     media=st.sampled_from([flavor.ANY, flavor.ANY, flavor.HDD, flavor.SSD]),
     vdisk_mbps=st.sampled_from([0, 0, 5, 20]),
     vdisks_per_disk=st.sampled_from([1, 1, 2, 3]),
@@ -66,8 +67,8 @@ requests = st.builds(
 
 
 def _score(host):
-    pass_ = candidates.passed([host])
-    return pass_.of([host], pass_.scores)[0]
+    run = candidates.run_of([host])
+    return run.values_for([host], run.scores)[0]
 
 
 class Ledger(stateful.RuleBasedStateMachine):
@@ -79,7 +80,9 @@ class Ledger(stateful.RuleBasedStateMachine):
         super().__init__()
         objects.register_all()
         self.clock = fakes.Clock()
-        self.fleet = fleet.Fleet(REPORT_TIMEOUT, clock=self.clock)
+        self.cache = host_disk_cache.HostDiskCache(
+            REPORT_TIMEOUT, clock=self.clock
+        )
         self.placement = simulated.Placement()
         self.requests = {}
         self.reported = {}
@@ -88,12 +91,16 @@ class Ledger(stateful.RuleBasedStateMachine):
         self.patches = [
             mock.patch.object(where, name, value)
             for where, name, value in (
-                (filters.report_listener, 'get_fleet', lambda: self.fleet),
-                (filters.attached_volumes, 'volumes', lambda *_: []),
-                (filters.placement_queries, 'of_host', self.placement.of_host),
+                (filters.report_listener, 'get_cache', lambda: self.cache),
+                (filters.attached_volumes, 'read', lambda *_: []),
                 (
                     filters.placement_queries,
-                    'with_room',
+                    'disks_in_tree',
+                    self.placement.of_host,
+                ),
+                (
+                    filters.placement_queries,
+                    'compute_nodes_with_room',
                     self.placement.with_room,
                 ),
             )
@@ -131,7 +138,7 @@ class Ledger(stateful.RuleBasedStateMachine):
     def report(self, host):
         """The agent of a host reports what Placement and the disks say."""
         used = self.placement.used
-        self.fleet.update(
+        self.cache.update(
             fakes.report(
                 host,
                 *(
@@ -187,12 +194,12 @@ class Ledger(stateful.RuleBasedStateMachine):
         ``quiet``: after what was chosen before is no longer held.
         """
         if quiet:
-            self.clock.now += fleet.HOLD_SECONDS + 1
+            self.clock.now += host_disk_cache.PENDING_SECONDS + 1
         for _ in range(len(self.by_host) + 1):
             made = self.schedule(request, 1)
             if made:
                 return made[0]
-            self.clock.now += fleet.LOOK_SECONDS
+            self.clock.now += host_disk_cache.ROOM_QUERY_SECONDS
         fresh = [
             host
             for host, seen in self.reported.items()
@@ -247,7 +254,9 @@ class Ledger(stateful.RuleBasedStateMachine):
                 if not host.allocation_candidates:
                     continue
                 candidate = host.allocation_candidates[0]
-                self.held_until = self.clock.now + fleet.HOLD_SECONDS
+                self.held_until = (
+                    self.clock.now + host_disk_cache.PENDING_SECONDS
+                )
                 allocations = dict(candidate['allocations'])
                 assert allocations.pop(host.uuid) == {'resources': {'VCPU': 1}}
                 claims = {
@@ -292,7 +301,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             if fakes.host_uuid(self.placement.disks[disk].host) == host.uuid
         }
         counts = self.counts(request, claims)
-        if request.mapping == flavor.CONSOLIDATED:
+        if request.mapping == 'consolidated':
             least = next(
                 number
                 for number in itertools.count(1)

@@ -18,27 +18,27 @@ from unittest import mock
 from nova import objects
 
 from nova_diskplacer import flavor
-from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import numa_alignment
+from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import numa_claims
-from nova_diskplacer.scheduler import pending_numa_claims
-from nova_diskplacer.scheduler import plan as plans
+from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
 class AlignmentTest(unittest.TestCase):
     def setUp(self):
         objects.register_all()
-        self.fleet = fakes.make_fleet()
+        self.cache = fakes.make_cache()
         self.hosts = []
         self.asked = []
-        fit = numa_claims.VCPUs.fit
+        fit = numa_cells.VCPUPlacement._fit
 
         def counted(vcpus, host, limits):
             self.asked.append(host.host)
             return fit(vcpus, host, limits)
 
-        patch = mock.patch.object(numa_claims.VCPUs, 'fit', counted)
+        patch = mock.patch.object(numa_cells.VCPUPlacement, '_fit', counted)
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -50,29 +50,29 @@ class AlignmentTest(unittest.TestCase):
             fakes.disk(number, i, numa_node=node, **changes)
             for i, node in enumerate(nodes)
         ]
-        self.fleet.update(fakes.report(number, *disks))
+        self.cache.update(fakes.report(number, *disks))
         self.hosts.append(host)
         return host
 
     def align(self, vdisks=2, numa='required', server_cells=1, own=()):
         request = flavor.VDiskRequest(vdisks, 10, numa=numa)
         return numa_alignment.Alignment(
-            plans.Plan(request, own),
-            numa_claims.VCPUs(fakes.numa_spec(server_cells)),
+            DiskPlan(request, own), fakes.numa_spec(server_cells)
         )
 
-    def view(self):
-        return self.fleet.view(
-            self.fleet.rows(host.uuid for host in self.hosts)
+    def free(self):
+        return self.cache.free_capacity(
+            self.cache.rows(host.uuid for host in self.hosts)
         )
 
     def choose(self, **kwargs):
-        return self.align(**kwargs).choose(self.view(), self.hosts)
+        return self.align(**kwargs).choose(self.free(), self.hosts)
 
-    def settle(self, **kwargs):
+    def choose_one(self, **kwargs):
         """Return the disks chosen on the only host, None if none fit."""
         (host,) = self.hosts
-        choice, _ = self.align(**kwargs).settle(self.view(), host, claim=False)
+        align = self.align(**kwargs)
+        choice = align.choose_for_alternate(self.free(), host)
         return choice.counts[0].tolist() if choice.fits[0] else None
 
     def physnets(self):
@@ -83,32 +83,32 @@ class AlignmentTest(unittest.TestCase):
 
     def test_disks_follow(self):
         self.add((2, 0), (0, 0, 1, 1))
-        self.assertEqual([0, 0, 1, 1], self.settle())
+        self.assertEqual([0, 0, 1, 1], self.choose_one())
         self.assertEqual({'cell1'}, self.physnets())
 
     def test_vcpus_follow(self):
         self.add((2, 0), (0, 0, 1))
-        self.assertEqual([1, 1, 0], self.settle())
+        self.assertEqual([1, 1, 0], self.choose_one())
         self.assertEqual({'cell0'}, self.physnets())
 
     def test_vcpus_cannot_follow_without_physical_networks(self):
         self.add((2, 0), (0, 0, 1), physnets=False)
-        self.assertIsNone(self.settle())
+        self.assertIsNone(self.choose_one())
         self.assertFalse(self.choose().fits[0])
-        self.assertEqual([1, 1, 0], self.settle(numa='preferred'))
+        self.assertEqual([1, 1, 0], self.choose_one(numa='preferred'))
 
     def test_vcpus_cannot_follow_where_they_do_not_fit(self):
         self.add((5, 0), (0, 0, 1))
-        self.assertIsNone(self.settle())
+        self.assertIsNone(self.choose_one())
 
-    def test_preferred_is_steered_only_if_need_be(self):
+    def test_preferred_is_pinned_only_if_need_be(self):
         self.add((2, 0), (0, 0, 1, 1))
-        self.assertEqual([0, 0, 1, 1], self.settle(numa='preferred'))
+        self.assertEqual([0, 0, 1, 1], self.choose_one(numa='preferred'))
         self.assertEqual(set(), self.physnets())
 
-    def test_preferred_steers(self):
+    def test_preferred_pins(self):
         self.add((2, 0), (0, 0, 1))
-        self.assertEqual([1, 1, 0], self.settle(numa='preferred'))
+        self.assertEqual([1, 1, 0], self.choose_one(numa='preferred'))
         self.assertEqual({'cell0'}, self.physnets())
 
     def test_preferred_scores(self):
@@ -141,37 +141,37 @@ class AlignmentTest(unittest.TestCase):
 
     def test_unknown_nodes(self):
         self.add((0, 0), (None, None))
-        self.assertIsNone(self.settle())
+        self.assertIsNone(self.choose_one())
 
     def test_disks_on_nodes_without_cells(self):
         self.add((0, 0), (7, 7))
         self.assertFalse(self.choose().fits[0])
-        self.assertIsNone(self.settle())
+        self.assertIsNone(self.choose_one())
 
     def test_unknown_nodes_of_one_cell(self):
         self.add((0,), (None, None))
-        self.assertEqual([1, 1], self.settle())
+        self.assertEqual([1, 1], self.choose_one())
 
     def test_floating_vcpus(self):
         self.add((0, 0), (0, 1, 1, 0), used_gb=50)
-        self.assertEqual([1, 0, 0, 1], self.settle(server_cells=0))
+        self.assertEqual([1, 0, 0, 1], self.choose_one(server_cells=0))
         self.assertEqual(set(), self.physnets())
         self.assertEqual([], self.asked)
-        self.assertIsNone(self.settle(server_cells=0, vdisks=3))
+        self.assertIsNone(self.choose_one(server_cells=0, vdisks=3))
 
     def test_floating_vcpus_go_to_the_better_node(self):
         self.add((0, 0), (0, 0, 1, 1))
-        rows = self.fleet.rows([self.hosts[0].uuid])
-        view = self.fleet.view(rows)
-        view.load[0, 0] = 0.5
-        choice = self.align(server_cells=0).choose(view, self.hosts)
+        rows = self.cache.rows([self.hosts[0].uuid])
+        free = self.cache.free_capacity(rows)
+        free.load[0, 0] = 0.5
+        choice = self.align(server_cells=0).choose(free, self.hosts)
         self.assertEqual([0, 0, 1, 1], choice.counts[0].tolist())
 
     def test_all_cells(self):
         self.add((0, 0), (0, 1, None))
-        self.assertEqual([1, 1, 0], self.settle(server_cells=2))
+        self.assertEqual([1, 1, 0], self.choose_one(server_cells=2))
         self.assertEqual([], self.asked)
-        self.assertIsNone(self.settle(server_cells=2, vdisks=3))
+        self.assertIsNone(self.choose_one(server_cells=2, vdisks=3))
 
     def test_more_cells_than_there_are(self):
         self.add((0, 0, 0), (0, 1, 2))
@@ -179,17 +179,17 @@ class AlignmentTest(unittest.TestCase):
 
     def test_two_of_four_cells(self):
         self.add((0, 3, 1, 2), (0, 1, 2, 3))
-        self.assertEqual([1, 0, 1, 0], self.settle(server_cells=2))
+        self.assertEqual([1, 0, 1, 0], self.choose_one(server_cells=2))
         self.assertEqual({'cell0', 'cell2'}, self.physnets())
 
-    def test_two_of_four_cells_are_steered_to(self):
+    def test_two_of_four_cells_are_pinned_to(self):
         self.add((0, 3, 1, 2), (1, 3))
-        self.assertEqual([1, 1], self.settle(server_cells=2))
+        self.assertEqual([1, 1], self.choose_one(server_cells=2))
         self.assertEqual({'cell1', 'cell3'}, self.physnets())
 
     def test_own_vdisks_decide(self):
         self.add((0, 0), (0, 0, 1, 1))
-        own = fleets.BoundVDisk(
+        own = host_disk_cache.BoundVDisk(
             'v',
             self.hosts[0].uuid,
             fakes.disk_uuid(0, 2),
@@ -197,12 +197,12 @@ class AlignmentTest(unittest.TestCase):
             10,
             'host0',
         )
-        self.assertEqual([0, 0, 0, 1], self.settle(own=(own,)))
+        self.assertEqual([0, 0, 0, 1], self.choose_one(own=(own,)))
         self.assertEqual({'cell1'}, self.physnets())
 
     def claim(self, **kwargs):
-        """Settle and let Nova count the server in."""
-        disks = self.settle(**kwargs)
+        """Choose, and let Nova count the server in."""
+        disks = self.choose_one(**kwargs)
         if disks:
             self.hosts[0].num_instances += 1
         return disks
@@ -214,7 +214,7 @@ class AlignmentTest(unittest.TestCase):
 
     def test_servers_of_one_request_share_a_cell(self):
         for physnets, numa in ((True, 'required'), (False, 'required')):
-            self.hosts, self.fleet = [], fakes.make_fleet()
+            self.hosts, self.cache = [], fakes.make_cache()
             host = self.add((0, 0), (0, 0, 1, 1), physnets=physnets)
             self.assertEqual([1, 1, 0, 0], self.claim(numa=numa))
             wanted = self.physnets()
@@ -235,42 +235,42 @@ class AlignmentTest(unittest.TestCase):
 
     def test_a_failed_claim_does_not_bind_the_next_server(self):
         host = self.add((0, 0), (0, 0, 1, 1))
-        self.assertEqual([1, 1, 0, 0], self.settle())
+        self.assertEqual([1, 1, 0, 0], self.choose_one())
         host.numa_topology = fakes.numa_topology(4, 0)
         self.filtered_again()
-        self.assertEqual([0, 0, 1, 1], self.settle())
+        self.assertEqual([0, 0, 1, 1], self.choose_one())
 
-    def settle_and_claim(self, align):
+    def choose_for_claim(self, align):
         (host,) = self.hosts
-        choice, self.undo = align.settle(self.view(), host, claim=True)
+        choice, self.release = align.choose_for_claim(self.free(), host)
         return choice.counts[0].tolist() if choice.fits[0] else None
 
     def test_requests_at_once_get_different_cells(self):
-        self.addCleanup(pending_numa_claims.RECENT.clear)
+        self.addCleanup(numa_claims.reset)
         self.add((0, 0), (0, 0, 1, 1))
         found = []
         for _ in range(4):
             self.hosts = [self.hosts[0]]
             self.filtered_again()
-            vars(self.hosts[0]).pop('diskplacer_seat', None)
-            self.assertIsNotNone(self.settle_and_claim(self.align()))
+            vars(self.hosts[0]).pop(numa_claims.ATTRIBUTE, None)
+            self.assertIsNotNone(self.choose_for_claim(self.align()))
             found += self.physnets()
         self.assertEqual(['cell0', 'cell1', 'cell0', 'cell1'], found)
         # none is left, so it competes
         self.filtered_again()
-        self.assertIsNotNone(self.settle_and_claim(self.align()))
+        self.assertIsNotNone(self.choose_for_claim(self.align()))
 
     def test_what_was_not_claimed_does_not_count(self):
-        self.addCleanup(pending_numa_claims.RECENT.clear)
+        self.addCleanup(numa_claims.reset)
         self.add((0, 0), (0, 0, 1, 1))
         for _ in range(2):
             self.assertEqual(set(), self.physnets())
-            self.settle_and_claim(self.align())
+            self.choose_for_claim(self.align())
             self.assertEqual({'cell0'}, self.physnets())
-            self.undo()
+            self.release()
 
-    def test_what_cannot_be_named_is_foretold_as_nova_sees_it(self):
-        self.addCleanup(pending_numa_claims.RECENT.clear)
+    def test_what_cannot_be_pinned_is_predicted_as_nova_sees_it(self):
+        self.addCleanup(numa_claims.reset)
         self.add((0, 0), (0, 0, 1, 1), physnets=False)
         for _ in range(2):
-            self.assertEqual([1, 1, 0, 0], self.settle_and_claim(self.align()))
+            self.assertEqual([1, 1, 0, 0], self.choose_for_claim(self.align()))

@@ -111,16 +111,20 @@ class RaceTestCase(unittest.TestCase):
             patch.start()
             self.addCleanup(patch.stop)
 
-    def start(self, placement, get_fleet):
+    def start(self, placement, get_cache):
         self.placement = placement
         self.patch(
-            (filters.report_listener, 'get_fleet', get_fleet),
-            (filters.attached_volumes, 'volumes', lambda *_: []),
-            (filters.placement_queries, 'of_host', placement.of_host),
-            (filters.placement_queries, 'with_room', placement.with_room),
+            (filters.report_listener, 'get_cache', get_cache),
+            (filters.attached_volumes, 'read', lambda *_: []),
+            (filters.placement_queries, 'disks_in_tree', placement.of_host),
+            (
+                filters.placement_queries,
+                'compute_nodes_with_room',
+                placement.with_room,
+            ),
         )
 
-    def report(self, fleets, hosts, disks_each, free_gb, reserved_gb=0):
+    def report(self, caches, hosts, disks_each, free_gb, reserved_gb=0):
         """Have agents report.
 
         :param reserved_gb: how much more of a disk than of the one before is
@@ -141,8 +145,8 @@ class RaceTestCase(unittest.TestCase):
                 self.placement.disks[disk['uuid']] = simulated.Disk(
                     disk['uuid'], host, 'hdd', disk['total_gb'], 150, reserved
                 )
-            for fleet in fleets:
-                fleet.update(fakes.report(host, *disks))
+            for cache in caches:
+                cache.update(fakes.report(host, *disks))
 
     def schedule(self, spec):
         """Do what nova-scheduler does; say whether a claim succeeded."""
@@ -159,11 +163,11 @@ class RaceTest(RaceTestCase):
 
     def setUp(self):
         super().setUp()
-        self.fleet = fakes.make_fleet()
-        self.start(SlowPlacement(), lambda: self.fleet)
+        self.cache = fakes.make_cache()
+        self.start(SlowPlacement(), lambda: self.cache)
 
     def _report(self, hosts, disks_each):
-        self.report([self.fleet], hosts, disks_each, 400)
+        self.report([self.cache], hosts, disks_each, 400)
 
     def _boot(self, barrier):
         spec = schedulers.request(vdisks=4, vdisk_gb=100)
@@ -206,7 +210,7 @@ class WorkersTest(RaceTestCase):
         self._of_thread = threading.local()
 
     def _boot(self, run, number, specs):
-        self._of_thread.fleet = self.fleets[number]
+        self._of_thread.cache = self.caches[number]
         server = str(
             uuid.UUID(int=random.Random(f'{run} {number}').getrandbits(128))
         )
@@ -216,10 +220,10 @@ class WorkersTest(RaceTestCase):
             self.placement.leave()
 
     def _run(self, run, hosts, reserved_gb=0, **specs):
-        self.start(LockstepPlacement(REQUESTS), lambda: self._of_thread.fleet)
-        self.fleets = [fakes.make_fleet() for _ in range(REQUESTS)]
+        self.start(LockstepPlacement(REQUESTS), lambda: self._of_thread.cache)
+        self.caches = [fakes.make_cache() for _ in range(REQUESTS)]
         disks = 2 * REQUESTS * specs['vdisks'] // hosts
-        self.report(self.fleets, hosts, disks, 100, reserved_gb)
+        self.report(self.caches, hosts, disks, 100, reserved_gb)
         with concurrent.futures.ThreadPoolExecutor(REQUESTS) as pool:
             booted = [
                 pool.submit(self._boot, run, number, specs)

@@ -20,28 +20,28 @@ from nova_diskplacer.scheduler import report_listener
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
-class FleetListenerTest(unittest.TestCase):
+class CacheUpdaterTest(unittest.TestCase):
     def setUp(self):
         patch = mock.patch.object(report_listener, 'reports')
         self.reports = patch.start()
         self.addCleanup(patch.stop)
 
-    def _fleet(self, expected):
-        """Return the fleet as the first request of a worker gets it."""
-        listener = report_listener.FleetListener(
-            None, fakes.make_fleet(), expected, timeout=3600.0
+    def _cache(self, expected):
+        """Return the cache as the first request of a worker gets it."""
+        listener = report_listener.CacheUpdater(
+            None, fakes.make_cache(), expected, timeout=3600.0
         )
         listener.start()
         self.take = self.reports.ReportListener.call_args.args[1]
         got = []
         request = threading.Thread(
-            target=lambda: got.append(listener.fleet()), daemon=True
+            target=lambda: got.append(listener.cache()), daemon=True
         )
         request.start()
         return request, got
 
     def test_waits_until_all_hosts_with_disks_have_reported(self):
-        request, got = self._fleet(lambda: {fakes.host_uuid(0)})
+        request, got = self._cache(lambda: {fakes.host_uuid(0)})
         self.take(fakes.report(1, fakes.disk(1, 0)))
         self.assertEqual([], got)
         self.take(fakes.report(0, fakes.disk(0, 0)))
@@ -49,7 +49,7 @@ class FleetListenerTest(unittest.TestCase):
         self.assertEqual(2, len(got[0]))
 
     def test_asks_for_a_report_that_it_does_not_have(self):
-        request, got = self._fleet(lambda: {fakes.host_uuid(0)})
+        request, got = self._cache(lambda: {fakes.host_uuid(0)})
         confirm = self.reports.ReportListener.call_args.kwargs['heartbeat']
 
         def heartbeat(digest):
@@ -76,7 +76,7 @@ class FleetListenerTest(unittest.TestCase):
             raise ValueError('no JSON')
 
         with self.assertLogs(report_listener.LOG.logger, 'ERROR') as logs:
-            request, got = self._fleet(nonsense)
+            request, got = self._cache(nonsense)
             request.join(120)
         self.assertEqual(1, len(got))
         self.assertEqual(1, len(logs.output))

@@ -24,9 +24,10 @@ from nova.scheduler import weights
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
-from nova_diskplacer.scheduler import plan
+from nova_diskplacer.scheduler import filter_run
 from nova_diskplacer.scheduler import pressure_weigher
 from nova_diskplacer.scheduler import weigher
+from nova_diskplacer.scheduler.plan import Choice
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
@@ -39,17 +40,17 @@ class PlacementWeigherTest(unittest.TestCase):
 
     def _hosts(self, *scores):
         hosts = [fakes.host_state(number) for number in range(len(scores))]
-        pass_ = self._pass(np.array(scores))
+        run = self._run(np.array(scores))
         for index, host in enumerate(hosts):
             host.allocation_candidates = candidates.DiskCandidates(
-                host, pass_, index
+                host, run, index
             )
         return hosts
 
-    def _pass(self, scores):
+    def _run(self, scores):
         nothing = np.zeros((len(scores), 1), dtype=np.int64)
-        choice = plan.Choice(scores >= 0, nothing, scores)
-        return candidates.Pass(
+        choice = Choice(scores >= 0, nothing, scores)
+        return filter_run.FilterRun(
             'server', None, None, nothing[:, 0], choice, None
         )
 
@@ -135,33 +136,31 @@ class MultiplierTest(unittest.TestCase):
 class PressureWeigherTest(unittest.TestCase):
     def setUp(self):
         objects.register_all()
-        self.fleet = fakes.make_fleet()
+        self.cache = fakes.make_cache()
         self.hosts = [fakes.host_state(number) for number in range(3)]
-        self.asked_for_the_fleet = 0
+        self.asked_for_the_cache = 0
         patch = mock.patch.object(
-            pressure_weigher.report_listener, 'get_fleet', self._get_fleet
+            pressure_weigher.report_listener, 'get_cache', self._get_cache
         )
         patch.start()
         self.addCleanup(patch.stop)
 
-    def _get_fleet(self):
-        self.asked_for_the_fleet += 1
-        return self.fleet
+    def _get_cache(self):
+        self.asked_for_the_cache += 1
+        return self.cache
 
     def _report(self, number, *disks):
         disks = [fakes.disk(number, i, **one) for i, one in enumerate(disks)]
-        self.fleet.update(fakes.report(number, *disks))
+        self.cache.update(fakes.report(number, *disks))
 
     def _weights(self, **extra_specs):
         """Weigh what passes the filter, as Nova does, by host."""
         spec = request_spec(**extra_specs)
         with (
             mock.patch.object(
-                filters.report_listener, 'get_fleet', self._get_fleet
+                filters.report_listener, 'get_cache', self._get_cache
             ),
-            mock.patch.object(
-                filters.attached_volumes, 'volumes', lambda *_: []
-            ),
+            mock.patch.object(filters.attached_volumes, 'read', lambda *_: []),
         ):
             passed = filters.DiskPlacementFilter().filter_all(self.hosts, spec)
         weighed = weights.HostWeightHandler().get_weighed_objects(
@@ -190,7 +189,9 @@ class PressureWeigherTest(unittest.TestCase):
     def test_without_vdisks_all_disks_count(self):
         self._report(0, *({'pressure': p} for p in (0, 40, 80)))
         self._report(1)
-        with mock.patch.object(filters.disk_request, 'by', lambda spec: None):
+        with mock.patch.object(
+            filters.disk_request, 'from_spec', lambda spec: None
+        ):
             self.assertEqual(
                 {'host0': -0.4, 'host1': 0.0, 'host2': 0.0},
                 self._weights(io_tier='gold'),
@@ -199,7 +200,7 @@ class PressureWeigherTest(unittest.TestCase):
     def test_other_requests_weigh_nothing(self):
         self._report(0, {'pressure': 50})
         self.assertEqual({0.0}, set(self._weights().values()))
-        self.assertEqual(0, self.asked_for_the_fleet)
+        self.assertEqual(0, self.asked_for_the_cache)
 
     def test_no_pressure_costs_nova_nothing(self):
         for number in range(3):
@@ -216,8 +217,10 @@ class PressureWeigherTest(unittest.TestCase):
 
     def test_an_expired_report(self):
         self._report(0, {'pressure': 100})
-        self.fleet._clock.now += 61
-        with mock.patch.object(filters.disk_request, 'by', lambda spec: None):
+        self.cache._clock.now += 61
+        with mock.patch.object(
+            filters.disk_request, 'from_spec', lambda spec: None
+        ):
             self.assertEqual(
                 {0.0}, set(self._weights(io_tier='gold').values())
             )

@@ -22,10 +22,11 @@ from nova import exception
 from nova import objects
 from nova.scheduler.filters import numa_topology_filter
 
-from nova_diskplacer.scheduler import claims
 from nova_diskplacer.scheduler import filter as filters
-from nova_diskplacer.scheduler import fleet as fleets
-from nova_diskplacer.scheduler import pending_numa_claims
+from nova_diskplacer.scheduler import host_disk_cache
+from nova_diskplacer.scheduler import numa_claims
+from nova_diskplacer.scheduler import pending_claims
+from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
 from tests.unit.nova_diskplacer.scheduler import simulated
@@ -38,21 +39,25 @@ class ClaimsTestCase(unittest.TestCase):
     def setUp(self):
         objects.register_all()
         self.clock = fakes.Clock()
-        self.fleet = fakes.make_fleet(clock=self.clock)
+        self.cache = fakes.make_cache(clock=self.clock)
         self.placement = simulated.Placement()
         self.looks = []
         self.tried = []
         self.refuse = 0
         for where, name, value in (
-            (filters.report_listener, 'get_fleet', lambda: self.fleet),
-            (filters.attached_volumes, 'volumes', lambda *_: []),
-            (filters.placement_queries, 'of_host', self._look),
-            (filters.placement_queries, 'with_room', self.placement.with_room),
+            (filters.report_listener, 'get_cache', lambda: self.cache),
+            (filters.attached_volumes, 'read', lambda *_: []),
+            (filters.placement_queries, 'disks_in_tree', self._look),
+            (
+                filters.placement_queries,
+                'compute_nodes_with_room',
+                self.placement.with_room,
+            ),
         ):
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        self.addCleanup(pending_numa_claims.RECENT.clear)
+        self.addCleanup(numa_claims.reset)
         self.scheduler = schedulers.Scheduler(
             self._claim, self.placement.allocations.pop
         )
@@ -70,15 +75,15 @@ class ClaimsTestCase(unittest.TestCase):
                     disk['uuid'], host, 'hdd', 100, 150
                 )
             self.reports.append(fakes.report(host, *disks))
-            self.fleet.update(self.reports[-1])
+            self.cache.update(self.reports[-1])
             self.hosts.append(schedulers.host_state(host))
 
     def delete_all(self):
         """Delete all servers, and let the agents report that."""
         self.placement.allocations.clear()
-        self.clock.now += fleets.HOLD_SECONDS + 1
+        self.clock.now += host_disk_cache.PENDING_SECONDS + 1
         for report in self.reports:
-            self.fleet.update(report)
+            self.cache.update(report)
 
     def _look(self, provider):
         self.looks.append(provider)
@@ -109,10 +114,10 @@ class ClaimsTestCase(unittest.TestCase):
 
     def held(self):
         """Return how many vdisks are held for claims that nobody has seen."""
-        self.fleet.under_way.settle()
-        rows = self.fleet.rows(host.uuid for host in self.hosts)
+        self.cache.pending_claims.release_failed()
+        rows = self.cache.rows(host.uuid for host in self.hosts)
         free, left = (
-            self.fleet.view(rows, holds=holds).free_gb.sum()
+            self.cache.free_capacity(rows, include_pending=holds).free_gb.sum()
             for holds in (False, True)
         )
         return (free - left) / 100
@@ -125,8 +130,8 @@ class HoldsTest(ClaimsTestCase):
             self.looks = []
             found = self.schedule(*SERVERS[:number])
             self.assertEqual(number, len(self.looks))
-            rows = self.fleet.rows(host.uuid for host in self.hosts)
-            left = self.fleet.view(rows).free_gb.sum() // 100
+            rows = self.cache.rows(host.uuid for host in self.hosts)
+            left = self.cache.free_capacity(rows).free_gb.sum() // 100
             self.assertEqual(5 * DISKS - 2 * number, left)
             for host, *alternates in found:
                 self.assertEqual(2, len(set(alternates)))
@@ -146,7 +151,7 @@ class HoldsTest(ClaimsTestCase):
         with self.assertRaises(exception.NoValidHost):
             self.schedule(SERVERS[0])
         self.assertEqual(0, self.held())
-        self.assertEqual(0, len(self.fleet.under_way))
+        self.assertEqual(0, len(self.cache.pending_claims))
 
     def test_a_claim_that_raises(self):
         self.add_hosts(1)
@@ -172,9 +177,9 @@ class HoldsTest(ClaimsTestCase):
         self.refuse = 2
         with self.assertRaises(exception.NoValidHost):
             self.scheduler.schedule(spec, self.hosts)
-        self.clock.now += claims.SECONDS
+        self.clock.now += pending_claims.SECONDS
         self.assertEqual(0, self.held())
-        self.assertEqual(0, len(self.fleet.under_way))
+        self.assertEqual(0, len(self.cache.pending_claims))
 
     def test_a_claim_is_under_way_as_long_as_its_request(self):
         self.add_hosts(1)
@@ -203,9 +208,7 @@ class HoldsTest(ClaimsTestCase):
             self.assertEqual(0, self.held())
             for host in self.hosts:
                 topology = host.numa_topology
-                self.assertIs(
-                    topology, pending_numa_claims.RECENT.topology(host)
-                )
+                self.assertIs(topology, numa_claims.pending_topology(host))
             self.delete_all()
 
     def schedule_numa(self, *servers):
@@ -265,9 +268,7 @@ class TriesTest(ClaimsTestCase):
             conf.clear_override, 'host_subset_size', 'filter_scheduler'
         )
         # one host is preferred by far
-        patch = mock.patch.object(
-            filters.plans.Plan, 'choose', self._prefer_the_first()
-        )
+        patch = mock.patch.object(DiskPlan, 'choose', self._prefer_the_first())
         patch.start()
         self.addCleanup(patch.stop)
         for _ in range(40):
@@ -277,7 +278,7 @@ class TriesTest(ClaimsTestCase):
 
     @staticmethod
     def _prefer_the_first():
-        choose = filters.plans.Plan.choose
+        choose = DiskPlan.choose
 
         def prefer(plan, view, *args):
             choice = choose(plan, view, *args)

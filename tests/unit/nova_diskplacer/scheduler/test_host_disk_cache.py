@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Tests of the fleet of reported disks."""
+"""Tests of the cache of reported disks."""
 
 import threading
 import unittest
@@ -18,7 +18,9 @@ import unittest
 import numpy as np
 
 from nova_diskplacer import flavor
-from nova_diskplacer.scheduler import fleet as fleets
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.scheduler import host_disk_cache
+from nova_diskplacer.scheduler.free_capacity import NO_NODE
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
@@ -26,19 +28,19 @@ def request(**changes):
     return flavor.VDiskRequest(**{'vdisks': 4, 'vdisk_gb': 10, **changes})
 
 
-class FleetTest(unittest.TestCase):
+class HostDiskCacheTest(unittest.TestCase):
     def setUp(self):
         self.clock = fakes.Clock()
-        self.fleet = fakes.make_fleet(
+        self.cache = fakes.make_cache(
             fakes.report(0, fakes.disk(0, 0), fakes.disk(0, 1, used_gb=95)),
             fakes.report(1, fakes.disk(1, 0, medium='ssd', reserved_gb=60)),
             clock=self.clock,
         )
-        self.rows = self.fleet.rows([fakes.host_uuid(0), fakes.host_uuid(1)])
+        self.rows = self.cache.rows([fakes.host_uuid(0), fakes.host_uuid(1)])
 
     def slots(self, **changes):
-        view = self.fleet.view(self.rows)
-        return view.slots(request(**changes)).tolist()
+        free = self.cache.free_capacity(self.rows)
+        return free.slots(request(**changes)).tolist()
 
     def test_room(self):
         self.assertEqual([[10, 0], [4, 0]], self.slots())
@@ -52,7 +54,7 @@ class FleetTest(unittest.TestCase):
 
     def test_unhealthy_disk_has_no_room(self):
         for health in ('missing', 'read-only'):
-            self.fleet.update(
+            self.cache.update(
                 fakes.report(
                     0, fakes.disk(0, 0, health=health), fakes.disk(0, 1)
                 )
@@ -62,17 +64,17 @@ class FleetTest(unittest.TestCase):
     def test_unknown_host_and_stale_report(self):
         self.assertEqual(
             [-1, 1],
-            self.fleet.rows(['unknown', fakes.host_uuid(1)]).tolist(),
+            self.cache.rows(['unknown', fakes.host_uuid(1)]).tolist(),
         )
         self.clock.now += 61
-        self.fleet.update(fakes.report(1, fakes.disk(1, 0)))
+        self.cache.update(fakes.report(1, fakes.disk(1, 0)))
         self.assertEqual(
             [-1, 1],
-            self.fleet.rows([fakes.host_uuid(0), fakes.host_uuid(1)]).tolist(),
+            self.cache.rows([fakes.host_uuid(0), fakes.host_uuid(1)]).tolist(),
         )
 
     def _digested(self, digest, **changes):
-        self.fleet.update(
+        self.cache.update(
             {
                 **fakes.report(0, fakes.disk(0, 0, **changes)),
                 'digest': digest,
@@ -80,10 +82,10 @@ class FleetTest(unittest.TestCase):
         )
 
     def _confirm(self, digest):
-        return self.fleet.confirm(fakes.host_uuid(0), digest)
+        return self.cache.confirm(fakes.host_uuid(0), digest)
 
     def _known(self):
-        return self.fleet.rows([fakes.host_uuid(0)])[0] >= 0
+        return self.cache.rows([fakes.host_uuid(0)])[0] >= 0
 
     def test_heartbeats_keep_a_report_fresh(self):
         self._digested('one')
@@ -102,24 +104,28 @@ class FleetTest(unittest.TestCase):
         self.assertFalse(self._confirm('two'))
         self.assertFalse(self._known())
         # nor does one of a host that has not reported
-        self.assertFalse(self.fleet.confirm(fakes.host_uuid(7), 'one'))
+        self.assertFalse(self.cache.confirm(fakes.host_uuid(7), 'one'))
 
     def test_who_has_looked_or_chosen_wants_a_report(self):
         row = int(self.rows[0])
-        seen = {fakes.disk_uuid(0, 0): fleets.Capacity(100, 30, 150, 0)}
+        capacities = {
+            fakes.disk_uuid(0, 0): placement_client.DiskCapacity(
+                100, 30, 150, 0
+            )
+        }
 
         def look():
-            self.fleet.refresh(seen, row)
+            self.cache.update_from_placement(row, capacities)
 
         def choose():
-            self.fleet.hold(row, np.array([1, 0]), 10, 0)
+            self.cache.add_pending(row, np.array([1, 0]), 10, 0)
 
         for change in (look, choose):
             self._digested('one')
-            self.assertEqual([], self.fleet.ahead())
+            self.assertEqual([], self.cache.hosts_to_renew())
             change()
-            self.assertEqual(['host0'], self.fleet.ahead())
-            self.assertEqual([], self.fleet.ahead())
+            self.assertEqual(['host0'], self.cache.hosts_to_renew())
+            self.assertEqual([], self.cache.hosts_to_renew())
             self.clock.now += 60
             # it is alive, but does not know
             self.assertFalse(self._confirm('one'))
@@ -127,29 +133,29 @@ class FleetTest(unittest.TestCase):
             self._digested('two', used_gb=30)
             self.assertTrue(self._confirm('two'))
         look()
-        self.assertEqual([], self.fleet.ahead())
+        self.assertEqual([], self.cache.hosts_to_renew())
 
     def test_agents_without_heartbeats_are_not_asked(self):
-        self.fleet.hold(int(self.rows[0]), np.array([1, 0]), 10, 0)
-        self.assertEqual([], self.fleet.ahead())
+        self.cache.add_pending(int(self.rows[0]), np.array([1, 0]), 10, 0)
+        self.assertEqual([], self.cache.hosts_to_renew())
 
-    def test_empty_fleet(self):
-        empty = fakes.make_fleet()
+    def test_empty_cache(self):
+        empty = fakes.make_cache()
         rows = empty.rows(['a', 'b'])
         self.assertEqual([-1, -1], rows.tolist())
-        self.assertEqual(0, len(empty.view(rows[rows >= 0]).disks))
+        self.assertEqual(0, len(empty.free_capacity(rows[rows >= 0]).disks))
 
     def test_grows(self):
         many = 300
         for number in range(many):
-            self.fleet.update(
+            self.cache.update(
                 fakes.report(
                     number,
                     *(fakes.disk(number, i) for i in range(1 + number % 14)),
                 )
             )
-        rows = self.fleet.rows(fakes.host_uuid(i) for i in range(many))
-        slots = self.fleet.view(rows).slots(request())
+        rows = self.cache.rows(fakes.host_uuid(i) for i in range(many))
+        slots = self.cache.free_capacity(rows).slots(request())
         self.assertEqual((many, 14), slots.shape)
         self.assertEqual(
             [10 * (1 + number % 14) for number in range(many)],
@@ -162,7 +168,7 @@ class FleetTest(unittest.TestCase):
         providers = [fakes.host_uuid(number) for number in range(2100)]
         reports = [fakes.report(number) for number in range(len(providers))]
         reports[0]['disks'] = wide
-        growing = fakes.make_fleet()
+        growing = fakes.make_cache()
         errors = []
         done = threading.Event()
 
@@ -188,33 +194,43 @@ class FleetTest(unittest.TestCase):
 
     def test_a_hold_counts_once(self):
         counts = np.array([2, 0])
-        self.fleet.hold(0, counts, 10, 0)
+        self.cache.add_pending(0, counts, 10, 0)
         self.assertEqual([8, 0], self.slots()[0])
         # the claim shows in Placement: it is not counted a second time
-        self.fleet.refresh(
-            {fakes.disk_uuid(0, 0): fleets.Capacity(100, 20, 150, 0)}, 0
+        self.cache.update_from_placement(
+            0,
+            {
+                fakes.disk_uuid(0, 0): placement_client.DiskCapacity(
+                    100, 20, 150, 0
+                )
+            },
         )
         self.assertEqual([8, 0], self.slots()[0])
-        self.fleet.hold(0, counts, 10, 0)
+        self.cache.add_pending(0, counts, 10, 0)
         self.assertEqual([6, 0], self.slots()[0])
 
-    def test_a_hold_ends(self):
-        self.fleet.hold(0, np.array([2, 0]), 10, 0)
-        without = self.fleet.view(self.rows, holds=False)
+    def test_a_pending_choice_expires(self):
+        self.cache.add_pending(0, np.array([2, 0]), 10, 0)
+        without = self.cache.free_capacity(self.rows, include_pending=False)
         self.assertEqual([10, 0], without.slots(request()).tolist()[0])
-        self.clock.now += fleets.HOLD_SECONDS + 1
+        self.clock.now += host_disk_cache.PENDING_SECONDS + 1
         self.assertEqual([10, 0], self.slots()[0])
 
-    def test_a_hold_is_let_go(self):
+    def test_a_pending_choice_is_released(self):
         counts = np.array([2, 0])
-        self.fleet.hold(0, counts, 10, 5)
-        self.fleet.hold(0, counts, 10, 5)
-        self.fleet.hold(0, -counts, 10, 5)
+        self.cache.add_pending(0, counts, 10, 5)
+        self.cache.add_pending(0, counts, 10, 5)
+        self.cache.add_pending(0, -counts, 10, 5)
         self.assertEqual([8, 0], self.slots()[0])
 
-    def test_refresh_learns_what_is_reserved(self):
-        self.fleet.refresh(
-            {fakes.disk_uuid(0, 0): fleets.Capacity(30, 10, 150, 140)}, 0
+    def test_placement_tells_what_is_reserved(self):
+        self.cache.update_from_placement(
+            0,
+            {
+                fakes.disk_uuid(0, 0): placement_client.DiskCapacity(
+                    30, 10, 150, 140
+                )
+            },
         )
         self.assertEqual([2, 0], self.slots()[0])
         self.assertEqual([1, 0], self.slots(vdisk_mbps=10)[0])
@@ -222,22 +238,22 @@ class FleetTest(unittest.TestCase):
     def test_a_snapshot_is_no_bound_vdisk(self):
         snapshot = {**fakes.vdisk('p', None), 'is_snapshot': True}
         volume = {**fakes.vdisk('v', None), 'is_snapshot': False}
-        self.fleet.update(
+        self.cache.update(
             fakes.report(
                 0,
                 fakes.disk(0, 0, vdisks=[snapshot, volume]),
                 fakes.disk(0, 1),
             )
         )
-        (vdisk,) = self.fleet.bound(['p', 'v'])
+        (vdisk,) = self.cache.bound_vdisks(['p', 'v'])
         self.assertEqual('v', vdisk.volume_id)
 
     def test_bound_vdisks_follow_the_reports(self):
         held = fakes.vdisk('v', 's')
-        self.fleet.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
+        self.cache.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
         self.assertEqual(
             [
-                fleets.BoundVDisk(
+                host_disk_cache.BoundVDisk(
                     'v',
                     fakes.host_uuid(0),
                     fakes.disk_uuid(0, 0),
@@ -246,52 +262,52 @@ class FleetTest(unittest.TestCase):
                     'host0',
                 )
             ],
-            self.fleet.bound(['v', 'w']),
+            self.cache.bound_vdisks(['v', 'w']),
         )
         # it moves, and the old host is the last to report
-        self.fleet.update(fakes.report(1, fakes.disk(1, 0, vdisks=[held])))
-        self.fleet.update(fakes.report(0, fakes.disk(0, 0)))
-        (vdisk,) = self.fleet.bound(['v'])
+        self.cache.update(fakes.report(1, fakes.disk(1, 0, vdisks=[held])))
+        self.cache.update(fakes.report(0, fakes.disk(0, 0)))
+        (vdisk,) = self.cache.bound_vdisks(['v'])
         self.assertEqual(fakes.host_uuid(1), vdisk.provider)
-        self.fleet.update(fakes.report(1, fakes.disk(1, 0)))
-        self.assertEqual([], self.fleet.bound(['v']))
+        self.cache.update(fakes.report(1, fakes.disk(1, 0)))
+        self.assertEqual([], self.cache.bound_vdisks(['v']))
 
     def test_vdisks_of_a_host_that_is_away_for_long(self):
         held = fakes.vdisk('v', 's')
-        self.fleet.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
+        self.cache.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
         self.clock.now += 61
-        self.assertEqual(1, len(self.fleet.bound(['v'])))
-        self.clock.now += fleets.FORGET_SECONDS
-        self.assertEqual([], self.fleet.bound(['v']))
+        self.assertEqual(1, len(self.cache.bound_vdisks(['v'])))
+        self.clock.now += host_disk_cache.FORGET_SECONDS
+        self.assertEqual([], self.cache.bound_vdisks(['v']))
         # it comes back
-        self.fleet.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
-        self.assertEqual(1, len(self.fleet.bound(['v'])))
+        self.cache.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
+        self.assertEqual(1, len(self.cache.bound_vdisks(['v'])))
 
     def test_numa_nodes(self):
-        self.fleet.update(
+        self.cache.update(
             fakes.report(
                 0,
                 fakes.disk(0, 0, numa_node=1),
                 fakes.disk(0, 1, numa_node=None),
             )
         )
-        view = self.fleet.view(self.rows)
-        self.assertEqual([1, fleets.NO_NODE], view.numa_node[0].tolist())
+        free = self.cache.free_capacity(self.rows)
+        self.assertEqual([1, NO_NODE], free.numa_node[0].tolist())
 
     def test_cache_modes(self):
         for mode in ('writethrough', 'none', None):
             report = fakes.report(1, fakes.disk(1, 0))
             if mode:
                 report['cache_mode'] = mode
-            self.fleet.update(report)
+            self.cache.update(report)
             self.assertEqual(
                 ['', mode or ''],
-                self.fleet.view(self.rows).cache_mode.tolist(),
+                self.cache.free_capacity(self.rows).cache_mode.tolist(),
             )
 
     def test_pressure_of_all_usable_disks(self):
-        self.assertEqual([0.0, 0.0], self.fleet.pressure(self.rows).tolist())
-        self.fleet.update(
+        self.assertEqual([0.0, 0.0], self.cache.pressure(self.rows).tolist())
+        self.cache.update(
             fakes.report(
                 0,
                 fakes.disk(0, 0, pressure=20),
@@ -299,14 +315,14 @@ class FleetTest(unittest.TestCase):
                 fakes.disk(0, 2, pressure=100, health='read-only'),
             )
         )
-        self.assertEqual([0.4, 0.0], self.fleet.pressure(self.rows).tolist())
+        self.assertEqual([0.4, 0.0], self.cache.pressure(self.rows).tolist())
         self.assertEqual(
-            [0.0, 0.4], self.fleet.pressure(self.rows[::-1]).tolist()
+            [0.0, 0.4], self.cache.pressure(self.rows[::-1]).tolist()
         )
 
     def test_pressure_of_chosen_disks(self):
         counts = np.array([[3, 1], [0, 0]])
-        self.fleet.update(
+        self.cache.update(
             fakes.report(
                 0,
                 fakes.disk(0, 0, pressure=20),
@@ -314,27 +330,27 @@ class FleetTest(unittest.TestCase):
             )
         )
         # more disks than when it was chosen
-        self.fleet.update(
+        self.cache.update(
             fakes.report(1, *(fakes.disk(1, i, pressure=7) for i in range(4)))
         )
         self.assertEqual(
-            [0.3, 0.07], self.fleet.pressure(self.rows, counts).tolist()
+            [0.3, 0.07], self.cache.pressure(self.rows, counts).tolist()
         )
 
     def test_pressure_that_is_not_reported_any_more(self):
-        self.fleet.update(fakes.report(1, fakes.disk(1, 0, pressure=100)))
-        self.assertEqual([0.0, 1.0], self.fleet.pressure(self.rows).tolist())
-        self.fleet.update(fakes.report(1, fakes.disk(1, 0)))
-        self.assertEqual([0.0, 0.0], self.fleet.pressure(self.rows).tolist())
+        self.cache.update(fakes.report(1, fakes.disk(1, 0, pressure=100)))
+        self.assertEqual([0.0, 1.0], self.cache.pressure(self.rows).tolist())
+        self.cache.update(fakes.report(1, fakes.disk(1, 0)))
+        self.assertEqual([0.0, 0.0], self.cache.pressure(self.rows).tolist())
 
     def test_pressure_of_a_host_without_usable_disks(self):
         lost = fakes.disk(1, 0, pressure=100, health='missing')
-        self.fleet.update(fakes.report(1, lost))
-        self.assertEqual([0.0, 0.0], self.fleet.pressure(self.rows).tolist())
+        self.cache.update(fakes.report(1, lost))
+        self.assertEqual([0.0, 0.0], self.cache.pressure(self.rows).tolist())
 
-    def test_some_hosts_of_a_view(self):
-        view = self.fleet.view(self.rows)
-        last = view.take(np.array([1]))
-        self.assertEqual([view.disks[1]], last.disks)
-        self.assertEqual([view.free_gb[1].tolist()], last.free_gb.tolist())
+    def test_free_capacity_of_some_hosts(self):
+        free = self.cache.free_capacity(self.rows)
+        last = free.of_hosts(np.array([1]))
+        self.assertEqual([free.disks[1]], last.disks)
+        self.assertEqual([free.free_gb[1].tolist()], last.free_gb.tolist())
         self.assertEqual(1, len(last.cache_mode))

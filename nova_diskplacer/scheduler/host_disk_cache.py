@@ -1,0 +1,392 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Disks of all hosts, as the agents report them, in NumPy arrays.
+
+One cache serves all threads of a scheduler worker. Its lock is held for
+array work only, never over I/O.
+
+A choice of disks is *pending* from the moment it is made until its claim
+shows in Placement or in a report.
+"""
+
+import collections.abc
+import dataclasses
+import threading
+import time
+import typing
+
+import numpy as np
+
+from nova_diskplacer import constants
+from nova_diskplacer.mapping import base
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.scheduler import pending_claims
+from nova_diskplacer.scheduler import rate_limit
+from nova_diskplacer.scheduler.free_capacity import MEDIA
+from nova_diskplacer.scheduler.free_capacity import NO_NODE
+from nova_diskplacer.scheduler.free_capacity import FreeCapacity
+
+#: Time in seconds after which a pending choice no longer counts as used. It
+#: ends earlier when a report or Placement shows the claim.
+PENDING_SECONDS = pending_claims.SECONDS
+
+#: Time in seconds after a host's last report at which its vdisks are ignored.
+FORGET_SECONDS = 3600.0
+
+#: Interval in seconds between queries for room in the whole cloud.
+ROOM_QUERY_SECONDS = 1.0
+
+# All figures are in one array, so that one ``take`` copies those of many
+# hosts. The reported ones come first.
+_REPORTED = (
+    'total_gb',
+    'reserved_gb',
+    'used_gb',
+    'total_mbps',
+    'used_mbps',
+    'medium',
+    'numa_node',
+)
+_FIELDS = (*_REPORTED, 'pending_gb', 'pending_mbps', 'pressure')
+_INDEX = {name: index for index, name in enumerate(_FIELDS)}
+_PRESSURE = _INDEX['pressure']
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundVDisk:
+    """A vdisk that is allocated on a disk; ``size_gb`` in GiB."""
+
+    volume_id: str
+    provider: str
+    disk: str
+    server_id: str | None
+    size_gb: int
+    host: str
+
+
+class HostDiskCache:
+    """The disks of all hosts.
+
+    Methods take and return *rows*, the indices of hosts in the arrays.
+
+    :param report_timeout: age in seconds at which a report expires.
+    :param clock: monotonic time in seconds.
+    :ivar selection_lock: held from ``free_capacity`` to ``add_pending``, so
+        that no other thread chooses the same disks in between.
+    :ivar pending_claims: the claims that pending choices are for.
+    :ivar room_queries: rate limit of queries for room that no report shows.
+    """
+
+    def __init__(
+        self,
+        report_timeout: float,
+        clock: collections.abc.Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._timeout = report_timeout
+        self._clock = clock
+        self._lock = threading.Lock()
+        self.selection_lock = threading.Lock()
+        self.pending_claims = pending_claims.PendingClaims(clock)
+        self.room_queries = rate_limit.RateLimit(ROOM_QUERY_SECONDS, clock)
+        self._rows: dict[str, int] = {}
+        self._disks: list[tuple[str, ...]] = []
+        self._volumes: list[dict[str, BoundVDisk]] = []
+        self._digests: list[str] = []
+        self._hosts: list[str] = []
+        # rows whose last report is older than what is known here, and those
+        # of them whose agents were not requested to report
+        self._outdated: set[int] = set()
+        self._not_requested: set[int] = set()
+        self._by_volume: dict[str, BoundVDisk] = {}
+        self._reported_at = np.zeros(0)
+        self._cache_mode = np.zeros(0, dtype='U16')
+        # figures (F, H, D) of fields, hosts and disks
+        self._figures = np.zeros((len(_FIELDS), 0, 0), dtype=np.int32)
+        self._pending_until = np.zeros((0, 0))
+        self._any_pending_until = -np.inf
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def update(self, report: dict[str, typing.Any]) -> None:
+        """Replace a host's disks by an agent's report."""
+        provider = report['provider']
+        disks = sorted(report['disks'], key=lambda disk: disk['uuid'])
+        uuids = tuple(disk['uuid'] for disk in disks)
+        vdisks = {
+            vdisk['volume_id']: BoundVDisk(
+                vdisk['volume_id'],
+                provider,
+                disk['uuid'],
+                vdisk['server_id'],
+                vdisk['size_gb'],
+                report['host'],
+            )
+            for disk in disks
+            for vdisk in disk['vdisks']
+            if not vdisk.get('is_snapshot')
+        }
+        figures = np.zeros((len(_REPORTED), len(disks)), dtype=np.int32)
+        for column, disk in enumerate(disks):
+            node = disk['numa_node']
+            figures[:, column] = (
+                disk['total_gb'],
+                disk['reserved_gb'],
+                disk['used_gb'],
+                disk['total_mbps'],
+                disk['used_mbps'],
+                MEDIA[disk['medium']] if disk['health'] == constants.OK else 0,
+                NO_NODE if node is None else node,
+            )
+        with self._lock:
+            row = self._row_of(provider, len(disks))
+            if self._disks[row] != uuids:
+                self._figures[:, row] = 0
+                self._pending_until[row] = 0
+                self._disks[row] = uuids
+            self._figures[: len(_REPORTED), row, : len(disks)] = figures
+            self._figures[_PRESSURE, row, : len(disks)] = [
+                disk.get('pressure', 0) for disk in disks
+            ]
+            self._cache_mode[row] = report.get('cache_mode') or ''
+            self._reported_at[row] = self._clock()
+            self._digests[row] = report.get('digest', '')
+            self._hosts[row] = report['host']
+            self._outdated.discard(row)
+            self._not_requested.discard(row)
+            for volume_id in self._volumes[row].keys() - vdisks.keys():
+                # the volume may have moved to a host that reported it first
+                known = self._by_volume.get(volume_id)
+                if known is not None and known.provider == provider:
+                    del self._by_volume[volume_id]
+            self._volumes[row] = vdisks
+            self._by_volume.update(vdisks)
+
+    def confirm(self, provider: str, digest: str) -> bool:
+        """Count a host's last report as fresh, as a heartbeat confirms it.
+
+        :param digest: the digest of the report that is still true.
+        :returns: False if the host should report anew: that report is not
+            known here, or is older than what is known here.
+        """
+        with self._lock:
+            row = self._rows.get(provider)
+            if row is None or self._digests[row] != digest:
+                return False
+            self._reported_at[row] = self._clock()
+            return row not in self._outdated
+
+    def hosts_to_renew(self) -> list[str]:
+        """Return the hosts whose reports are older than what is known here.
+
+        Disks were chosen or queried since. Each host is returned once for
+        that; its next heartbeat finds it out of date too. Hosts whose agents
+        send no heartbeats are left out: they report often.
+        """
+        with self._lock:
+            rows, self._not_requested = self._not_requested, set()
+            return [self._hosts[row] for row in rows if self._digests[row]]
+
+    def _mark_outdated(self, row: int) -> None:
+        """Record that more is known of a host than its last report has."""
+        self._outdated.add(row)
+        self._not_requested.add(row)
+
+    def _row_of(self, provider: str, disks: int) -> int:
+        """Return a provider's row; the arrays grow as needed."""
+        row = self._rows.get(provider, len(self._rows))
+        _, height, width = self._figures.shape
+        if row >= height or disks > width:
+            shape = (
+                max(height, 2 * row, 64) if row >= height else height,
+                max(disks, width),
+            )
+            grown = np.zeros((len(_FIELDS), *shape), self._figures.dtype)
+            grown[:, :height, :width] = self._figures
+            self._figures = grown
+            pending_until = np.zeros(shape)
+            pending_until[:height, :width] = self._pending_until
+            self._pending_until = pending_until
+            reported_at = np.full(shape[0], -np.inf)
+            reported_at[:height] = self._reported_at
+            self._reported_at = reported_at
+            self._cache_mode = np.concatenate(
+                [
+                    self._cache_mode,
+                    np.zeros(shape[0] - height, self._cache_mode.dtype),
+                ]
+            )
+        if row == len(self._disks):
+            self._disks.append(())
+            self._volumes.append({})
+            self._digests.append('')
+            self._hosts.append('')
+        # rows() takes no lock, so the arrays come before the row
+        self._rows[provider] = row
+        return row
+
+    def rows(self, providers: collections.abc.Iterable[str]) -> base.Ints:
+        """Return each provider's row, -1 where there is no fresh report."""
+        get = self._rows.get
+        found = [get(uuid, -1) for uuid in providers]
+        rows = np.array(found, dtype=np.intp)
+        reported_at = self._reported_at
+        if len(reported_at):
+            rows[reported_at[rows] < self._clock() - self._timeout] = -1
+        return rows
+
+    def free_capacity(
+        self, rows: base.Ints, *, include_pending: bool = True
+    ) -> FreeCapacity:
+        """Return a copy of the free capacity of hosts.
+
+        :param rows: as returned by ``rows``, without -1.
+        :param include_pending: count pending choices as used.
+        """
+        with self._lock:
+            figures = self._figures[: len(_REPORTED)].take(rows, axis=1)
+            if include_pending:
+                self._count_pending(figures, rows)
+            disks = [self._disks[row] for row in rows.tolist()]
+            cache_mode = self._cache_mode.take(rows)
+        total_gb, reserved_gb, used_gb, total_mbps, used_mbps = figures[:5]
+        committed = used_gb
+        committed += reserved_gb
+        free_gb = total_gb - committed
+        total_mbps -= used_mbps
+        return FreeCapacity(
+            free_gb=free_gb,
+            free_mbps=total_mbps,
+            medium=figures[_INDEX['medium']],
+            load=committed / np.maximum(total_gb, 1),
+            reserved_gb=reserved_gb,
+            numa_node=figures[_INDEX['numa_node']],
+            disks=disks,
+            cache_mode=cache_mode,
+        )
+
+    def _count_pending(self, figures: base.Ints, rows: base.Ints) -> None:
+        """Count pending choices as used.
+
+        :param figures: reported figures of the hosts of ``rows``, (F, H, D).
+        """
+        if not self.has_pending:
+            return
+        pending = self._pending_until.take(rows, axis=0) > self._clock()
+        if not pending.any():
+            return
+        for unit in ('gb', 'mbps'):
+            used = figures[_INDEX[f'used_{unit}']]
+            most = self._figures[_INDEX[f'pending_{unit}']].take(rows, axis=0)
+            np.maximum(used, most, out=used, where=pending)
+
+    def pressure(
+        self, rows: base.Ints, counts: base.Ints | None = None
+    ) -> base.Floats:
+        """Return the mean pressure on each host's disks, 0 to 1, (H,).
+
+        :param rows: as returned by ``rows``, without -1.
+        :param counts: vdisks on each disk, (H, D); a disk counts once for
+            each. On a host without vdisks all usable disks count once.
+        """
+        with self._lock:
+            pressure = self._figures[_PRESSURE].take(rows, axis=0)
+            if not pressure.any():
+                return np.zeros(len(rows))
+            medium = self._figures[_INDEX['medium']].take(rows, axis=0)
+            share = (medium > 0).astype(np.int32)
+        if counts is not None:
+            chosen = counts.any(axis=1)
+            # a host may have got more disks since the choice was made
+            share[chosen] = 0
+            share[chosen, : counts.shape[1]] = counts[chosen]
+        per_cent = (pressure * share).sum(axis=1)
+        mean: base.Floats = per_cent / np.maximum(share.sum(axis=1), 1) / 100
+        return mean
+
+    def update_from_placement(
+        self,
+        row: int,
+        capacities: collections.abc.Mapping[
+            str, placement_client.DiskCapacity
+        ],
+    ) -> None:
+        """Replace a host's figures by those of Placement."""
+        with self._lock:
+            host = self._figures[:, row]
+            for column, disk in enumerate(self._disks[row]):
+                known = capacities.get(disk)
+                if known is None:
+                    continue
+                total = host[_INDEX['total_gb'], column]
+                for name, value in (
+                    ('reserved_gb', total - known.capacity_gb),
+                    ('used_gb', known.used_gb),
+                    ('total_mbps', known.capacity_mbps),
+                    ('used_mbps', known.used_mbps),
+                ):
+                    if host[_INDEX[name], column] != value:
+                        host[_INDEX[name], column] = value
+                        self._mark_outdated(row)
+
+    def add_pending(
+        self, row: int, counts: base.Ints, vdisk_gb: int, vdisk_mbps: int
+    ) -> None:
+        """Count a choice as used until its claim shows.
+
+        :param counts: vdisks on each disk of the host, (D,); negative to
+            release a choice that was not claimed.
+        """
+        now = self._clock()
+        with self._lock:
+            self._mark_outdated(row)
+            host, until = self._figures[:, row], self._pending_until[row]
+            for column in np.flatnonzero(counts[: len(until)]):
+                for unit, each in (('gb', vdisk_gb), ('mbps', vdisk_mbps)):
+                    used = host[_INDEX[f'used_{unit}'], column]
+                    pending = _INDEX[f'pending_{unit}'], column
+                    if until[column] > now:
+                        used = max(used, host[pending])
+                    host[pending] = used + counts[column] * each
+                until[column] = self._any_pending_until = now + PENDING_SECONDS
+
+    @property
+    def has_pending(self) -> bool:
+        """Return whether there may be pending choices."""
+        return self._any_pending_until > self._clock()
+
+    def providers(self) -> set[str]:
+        """Return the providers of all hosts that have ever reported."""
+        with self._lock:
+            return set(self._rows)
+
+    def bound_vdisks(
+        self, volume_ids: collections.abc.Iterable[str]
+    ) -> list[BoundVDisk]:
+        """Return the vdisks of those volumes that are bound to a disk.
+
+        Those of hosts that have not reported for FORGET_SECONDS are left out:
+        they may have moved.
+        """
+        oldest = self._clock() - max(FORGET_SECONDS, self._timeout)
+        with self._lock:
+            vdisks = [
+                self._by_volume[volume_id]
+                for volume_id in volume_ids
+                if volume_id in self._by_volume
+            ]
+            return [
+                vdisk
+                for vdisk in vdisks
+                if self._reported_at[self._rows[vdisk.provider]] >= oldest
+            ]
