@@ -12,15 +12,15 @@
 
 """Agents' reports of their disks, over oslo.messaging.
 
-Agents cast reports to everybody who listens (a fanout topic): the scheduler
-workers and ``diskplacer-manage map``. A report tells all when something has
-changed. While nothing has, a heartbeat at an interval names the digest of the
-last report. Whoever does not have that report asks the agent for it, and
-whoever begins to listen asks all agents.
+Agents cast reports to all listeners (a fanout topic): the scheduler workers
+and ``diskplacer-manage map``. An agent casts a report when something has
+changed. Otherwise it casts a heartbeat at an interval, with the digest of the
+last report. A listener that does not have that report requests it from the
+agent, and a new listener requests reports of all agents.
 
 Version 2 of the format has digests and heartbeats. Agents of version 1 send
-reports only and are understood; services of version 1 refuse what agents of
-version 2 send and log the version.
+reports only and are understood; services of version 1 refuse the messages of
+version 2 and log the version.
 """
 
 import collections.abc
@@ -28,108 +28,136 @@ import hashlib
 import json
 import typing
 
+import jsonschema
 import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
+
+from nova_diskplacer import constants
+from nova_diskplacer import json_schema
 
 LOG = logging.getLogger(__name__)
 
 VERSION = 2
 
-_UNDERSTOOD = (1, 2)
-
-#: What the health of a disk can be; only ``ok`` disks are offered. A
-#: ``foreign`` disk's provider belongs to another host and has allocations.
-HEALTH = ('ok', 'missing', 'hung', 'read-only', 'foreign')
-
 _EXCHANGE = 'diskplacer'
 _REPORTS = 'diskplacer_reports'
 _AGENTS = 'diskplacer_agents'
 
-# Time in seconds for which RabbitMQ keeps the fanout queue, and what is in it,
-# of a listener that is gone.
+# Time in seconds for which RabbitMQ keeps the fanout queue of a listener that
+# is gone, and the messages in it.
 _ORPHAN_SECONDS = 60
 
 Report = dict[str, typing.Any]
 Callback = collections.abc.Callable[[Report], None]
 Request = collections.abc.Callable[[], None]
 
-_MEDIA = ('hdd', 'ssd')
+_TEXT = {'type': 'string'}
+_HEARTBEAT = {
+    'version': {'enum': [1, 2]},
+    'host': _TEXT,
+    'provider': _TEXT,
+    'digest': _TEXT,
+}
+# Agents of earlier releases send neither ``digest`` nor ``cache_mode``, the
+# host cache mode of vdisks, null if it is not known.
+_REPORT = {
+    **_HEARTBEAT,
+    'compute_node': _TEXT,
+    'disks': {'type': 'array', 'items': {'type': 'object'}},
+    'cache_mode': {'type': ['string', 'null']},
+}
+_REPORT_VALIDATOR = jsonschema.Draft202012Validator(
+    {
+        'type': 'object',
+        'properties': _REPORT,
+        'required': ['version', 'host', 'compute_node', 'provider', 'disks'],
+    }
+)
+_HEARTBEAT_VALIDATOR = jsonschema.Draft202012Validator(
+    {
+        'type': 'object',
+        'properties': _HEARTBEAT,
+        'required': list(_HEARTBEAT),
+    }
+)
 
-# Sums of figures below it stay far from what an int64 holds.
-_LIMIT = 1 << 48
-_PER_CENT = 100
-_REPORT_KEYS = {
-    'version': int,
-    'host': str,
-    'compute_node': str,
-    'provider': str,
-    'disks': list,
+
+class _Rule(typing.NamedTuple):
+    """The rule for a value of a disk or a vdisk."""
+
+    allowed: str
+    accepts: collections.abc.Callable[[typing.Any], bool]
+    required: bool = True
+
+
+def _integer(maximum: int) -> _Rule:
+    return _Rule(
+        f'an integer from 0 to {maximum}',
+        lambda value: type(value) is int and 0 <= value <= maximum,
+    )
+
+
+def _or_null(rule: _Rule) -> _Rule:
+    return _Rule(
+        f'{rule.allowed} or null',
+        lambda value: value is None or rule.accepts(value),
+    )
+
+
+def _one_of(*values: str) -> _Rule:
+    return _Rule(f'one of: {", ".join(values)}', lambda value: value in values)
+
+
+# A JSON schema of disks was measured too: a report of 12 disks took 2.2 ms
+# without vdisks and 5.0 ms with 48, these rules 0.06 and 0.13 ms. A scheduler
+# worker checks the reports of all hosts when it starts.
+_STRING = _Rule('a string', lambda value: isinstance(value, str))
+_LIST = _Rule('a list', lambda value: isinstance(value, list))
+# sums of figures stay far from what an int64 holds
+_FIGURE = _integer((1 << 48) - 1)
+_DISK_RULES = {
+    'uuid': _STRING,
+    # empty if the disk was never seen
+    'medium': _one_of(*constants.MEDIA, ''),
+    'model': _STRING,
+    'numa_node': _or_null(_FIGURE),
+    'total_gb': _FIGURE,
+    'reserved_gb': _FIGURE,
+    'used_gb': _FIGURE,
+    'total_mbps': _FIGURE,
+    'used_mbps': _FIGURE,
+    'health': _one_of(*constants.HEALTH),
+    'vdisks': _LIST,
+    # mean of some minutes in per cent; earlier releases do not send it
+    'pressure': _integer(100)._replace(required=False),
 }
-_DISK_KEYS = {
-    'uuid': str,
-    'medium': str,
-    'model': str,
-    'numa_node': (int, type(None)),
-    'total_gb': int,
-    'reserved_gb': int,
-    'used_gb': int,
-    'total_mbps': int,
-    'used_mbps': int,
-    'health': str,
-    'vdisks': list,
+_VDISK_RULES = {
+    # the id of the snapshot, if it is one
+    'volume_id': _STRING,
+    'server_id': _or_null(_STRING),
+    'size_gb': _FIGURE,
+    # earlier releases do not send it
+    'is_snapshot': _Rule(
+        'true or false', lambda value: isinstance(value, bool), False
+    ),
 }
-# ``volume_id`` of a snapshot's vdisk is the id of the snapshot.
-_VDISK_KEYS = {
-    'volume_id': str,
-    'server_id': (str, type(None)),
-    'size_gb': int,
-}
-# What agents of earlier releases do not say. ``cache_mode`` is the host cache
-# mode that vdisks are attached with, None if it is not known or not one.
-_LATER_KEYS = {'cache_mode': (str, type(None)), 'digest': str}
-_HEARTBEAT_KEYS = {
-    'version': int,
-    'host': str,
-    'provider': str,
-    'digest': str,
-}
-# ``pressure`` is what a disk is under for minutes, in per cent.
-_LATER_DISK_KEYS = {'pressure': int}
 
 
 def check(report: object) -> Report:
-    """Return ``report`` if it is one that this version understands.
+    """Return ``report`` if it is valid.
 
-    :raises ValueError: it is not; names the key and what it should be.
+    :raises ValueError: it is not; names the key and what is allowed.
     """
-    checked = _check(report, _REPORT_KEYS, 'report')
-    _check_later(checked, _LATER_KEYS, 'report')
-    _check_version(checked)
-    for disk in checked['disks']:
-        _check(disk, _DISK_KEYS, 'disk')
-        _check_later(disk, _LATER_DISK_KEYS, 'disk')
-        if disk.get('pressure', 0) > _PER_CENT:
-            raise ValueError(
-                f'disk {disk["uuid"]} has pressure {disk["pressure"]}, which '
-                f'is not between 0 and {_PER_CENT} per cent'
-            )
-        if disk['health'] == 'ok' and disk['medium'] not in _MEDIA:
-            raise ValueError(
-                f'medium {disk["medium"]!r} is not one of: '
-                + ', '.join(_MEDIA)
-            )
-        if disk['health'] not in HEALTH:
-            raise ValueError(
-                f'health {disk["health"]!r} is not one of: '
-                + ', '.join(HEALTH)
-            )
-        for vdisk in disk['vdisks']:
-            _check(vdisk, _VDISK_KEYS, 'vdisk')
-            # agents of before there were snapshots do not say
-            told = vdisk.get('is_snapshot', False)
-            if not isinstance(told, bool):
-                raise ValueError(f'is_snapshot {told!r} is not a boolean')
+    checked = _validate(report, _REPORT_VALIDATOR, 'report')
+    for number, disk in enumerate(checked['disks']):
+        where = f'disks.{number}'
+        _check(disk, _DISK_RULES, where)
+        if disk['health'] == constants.OK and not disk['medium']:
+            allowed = ', '.join(constants.MEDIA)
+            raise ValueError(f'{where}.medium= is not one of: {allowed}')
+        for index, vdisk in enumerate(disk['vdisks']):
+            _check(vdisk, _VDISK_RULES, f'{where}.vdisks.{index}')
     uuids = [disk['uuid'] for disk in checked['disks']]
     if len(set(uuids)) < len(uuids):
         raise ValueError(f'report has a disk twice: {sorted(uuids)}')
@@ -137,73 +165,58 @@ def check(report: object) -> Report:
 
 
 def check_heartbeat(heartbeat: object) -> Report:
-    """Return ``heartbeat`` if it is one that this version understands.
+    """Return ``heartbeat`` if it is valid.
 
-    :raises ValueError: it is not; names the key and what it should be.
+    :raises ValueError: it is not; names the key and what is allowed.
     """
-    checked = _check(heartbeat, _HEARTBEAT_KEYS, 'heartbeat')
-    _check_version(checked)
-    return checked
+    return _validate(heartbeat, _HEARTBEAT_VALIDATOR, 'heartbeat')
+
+
+def _validate(
+    message: object, validator: typing.Any, kind: str
+) -> dict[str, typing.Any]:
+    problem = json_schema.problem(message, validator)
+    if problem:
+        raise ValueError(f'{kind}: {problem}')
+    return typing.cast(dict[str, typing.Any], message)
+
+
+def _check(
+    values: object, rules: collections.abc.Mapping[str, _Rule], where: str
+) -> None:
+    if not isinstance(values, dict):
+        raise ValueError(f'{where}={values!r} is not a dictionary')
+    for key, rule in rules.items():
+        if key not in values:
+            if rule.required:
+                raise ValueError(f'{where} has no {key!r}')
+        elif not rule.accepts(values[key]):
+            raise ValueError(
+                f'{where}.{key}={values[key]!r} is not {rule.allowed}'
+            )
 
 
 def with_digest(report: Report) -> Report:
-    """Return a report with the digest of all that it tells."""
+    """Return a report with the digest of its contents."""
     text = json.dumps(report, sort_keys=True).encode()
     return {**report, 'digest': hashlib.sha256(text).hexdigest()[:32]}
 
 
 def heartbeat(report: Report) -> Report:
     """Return the heartbeat that confirms a report with a digest."""
-    return {key: report[key] for key in _HEARTBEAT_KEYS}
+    return {key: report[key] for key in _HEARTBEAT}
 
 
 def is_heartbeat(message: object) -> bool:
-    """Tell a heartbeat from a report."""
+    """Return whether a message is a heartbeat, not a report."""
     return isinstance(message, dict) and 'disks' not in message
 
 
-def _check_version(message: Report) -> None:
-    if message['version'] not in _UNDERSTOOD:
-        raise ValueError(
-            f'report version {message["version"]} is not one of: '
-            + ', '.join(map(str, _UNDERSTOOD))
-        )
-
-
-def _check(
-    value: object, keys: collections.abc.Mapping[str, typing.Any], what: str
-) -> dict[str, typing.Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f'{what} is not a dictionary: {value!r}')
-    for key, kind in keys.items():
-        if key not in value:
-            raise ValueError(f'{what} has no {key!r}')
-        if not isinstance(value[key], kind) or not _sound(value[key]):
-            raise ValueError(f'{what} has a bad {key!r}: {value[key]!r}')
-    return value
-
-
-def _check_later(
-    value: dict[str, typing.Any],
-    keys: collections.abc.Mapping[str, typing.Any],
-    what: str,
-) -> None:
-    there = {key: kind for key, kind in keys.items() if key in value}
-    _check(value, there, what)
-
-
-def _sound(value: object) -> bool:
-    """Whether it is no number, or one that figures are made of."""
-    return not isinstance(value, int) or (
-        not isinstance(value, bool) and 0 <= value < _LIMIT
-    )
-
-
 def listener_name() -> str:
-    """Return the one name of all who hear reports.
+    """Return the server name that all report listeners share.
 
-    Nothing is sent to it, and RabbitMQ keeps the queue of each name for good.
-    Where messages do not leave the process each listener needs its own.
+    RabbitMQ keeps the queue of each name forever, and nothing is sent to this
+    one. With messaging inside a process each listener needs its own name.
     """
     return 'all'
 
@@ -211,14 +224,14 @@ def listener_name() -> str:
 def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
     """Return the transport that ``[DEFAULT] transport_url`` describes.
 
-    RabbitMQ keeps the queue of a listener that was killed for a minute at most
-    instead of ``[oslo_messaging_rabbit] rabbit_transient_queues_ttl``, half an
-    hour by default. Where all listeners share a queue
+    RabbitMQ keeps the queue of a killed listener for at most a minute instead
+    of ``[oslo_messaging_rabbit] rabbit_transient_queues_ttl``, half an hour by
+    default. Where all listeners share a queue
     (``rabbit_stream_fanout``) or the name of one is used again
     (``use_queue_manager``), it is left as configured.
 
     :raises DriverLoadFailure: there is no driver for that URL.
-    :raises InvalidTransportURL: the URL is not as it should be.
+    :raises InvalidTransportURL: the URL is not valid.
     """
     transport = oslo_messaging.get_rpc_transport(conf)
     url = oslo_messaging.TransportURL.parse(conf)
@@ -255,23 +268,21 @@ class _Server:
         )
 
     def start(self) -> None:
-        """Begin to receive."""
+        """Start receiving."""
         self._server.start()
 
     def stop(self) -> None:
-        """Stop receiving and wait for what is under way."""
+        """Stop receiving, and wait for callbacks to end."""
         self._server.stop()
         self._server.wait()
 
 
 class ReportListener(_Server):
-    """Hears every report that agents cast.
+    """Receives every report that agents cast.
 
-    :param callback: is given each report that ``check`` accepts, from a
-        thread of its own.
-    :param server_name: instead of ``listener_name``.
-    :param heartbeat: is given each heartbeat that ``check_heartbeat``
-        accepts, from a thread of its own.
+    :param callback: called with each valid report, in another thread.
+    :param server_name: replaces ``listener_name()``.
+    :param heartbeat: called with each valid heartbeat, in another thread.
     """
 
     def __init__(
@@ -305,12 +316,12 @@ class _ReportEndpoint:
 
 
 class RequestListener(_Server):
-    """Hears requests to report, for an agent.
+    """Receives requests for reports, for an agent.
 
-    :param report: is called for each request to all agents.
-    :param renew: is called for each request to this agent, whose last report
-        somebody does not have or has newer figures than.
-    :param host: the host that the agent's reports name.
+    :param report: called for each request to all agents.
+    :param renew: called for each request to this agent, whose last report is
+        missing or out of date somewhere.
+    :param host: the host name in the agent's reports.
     """
 
     def __init__(
@@ -338,7 +349,7 @@ class _RequestEndpoint:
 
 
 def send_report(transport: oslo_messaging.Transport, report: Report) -> None:
-    """Cast a report, or a heartbeat, to everybody who listens.
+    """Cast a report or a heartbeat to all listeners.
 
     :raises oslo_messaging.MessagingException: it could not be sent.
     """
@@ -346,7 +357,7 @@ def send_report(transport: oslo_messaging.Transport, report: Report) -> None:
 
 
 def request_reports(transport: oslo_messaging.Transport) -> None:
-    """Call on all agents to report now.
+    """Request a report of each agent.
 
     :raises oslo_messaging.MessagingException: it could not be sent.
     """
@@ -354,9 +365,9 @@ def request_reports(transport: oslo_messaging.Transport) -> None:
 
 
 def renew_report(transport: oslo_messaging.Transport, host: str) -> None:
-    """Call on the agent of one host to look at Placement and report.
+    """Request a report of one host's agent, with fresh figures of Placement.
 
-    Only for agents that send heartbeats.
+    Only agents that send heartbeats listen to this request.
 
     :raises oslo_messaging.MessagingException: it could not be sent.
     """

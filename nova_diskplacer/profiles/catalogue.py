@@ -27,6 +27,7 @@ import jsonschema
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import json_schema
 from nova_diskplacer.profiles import parsing
 
 _HERE = pathlib.Path(__file__).parent
@@ -212,7 +213,7 @@ def read(path: pathlib.Path) -> Profile:
     :raises ProfileError: as ``load``.
     """
     data = parsing.parse(path)
-    problem = parsing.problem(data, _validator())
+    problem = json_schema.problem(data, _validator())
     if problem:
         raise exception.ProfileError(f'{path}: {problem}')
     profile = _profile(data)

@@ -10,24 +10,22 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""YAML files that a JSON schema describes, and what is wrong with them."""
+"""Strict reading of YAML files."""
 
 import collections.abc
 import pathlib
-import re
 import typing
 
 import yaml
-from jsonschema import exceptions
 
 from nova_diskplacer import exception
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses keys that are given twice, or that are no text.
+    """Refuses duplicate keys, and keys that are not strings.
 
-    Plain YAML takes the last of the former, and numbers and truth values for
-    the latter.
+    Plain YAML takes the last one of duplicate keys, and accepts numbers and
+    truth values as keys.
     """
 
     def construct_mapping(
@@ -46,15 +44,15 @@ class _Loader(yaml.SafeLoader):
         for key in mapping:
             if not isinstance(key, str):
                 raise yaml.constructor.ConstructorError(
-                    None, None, f'key {key} is no text', node.start_mark
+                    None, None, f'key {key} is not a string', node.start_mark
                 )
         return mapping
 
 
 def parse(path: pathlib.Path) -> typing.Any:
-    """Return what a YAML file says.
+    """Return the contents of a YAML file.
 
-    :raises ProfileError: it cannot be read, or is no YAML.
+    :raises ProfileError: it cannot be read, or is not valid YAML.
     """
     try:
         text = path.read_text(encoding='utf-8')
@@ -63,36 +61,3 @@ def parse(path: pathlib.Path) -> typing.Any:
         raise exception.ProfileError(f'{path}: {error.strerror}') from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise exception.ProfileError(f'{path}: {error}') from error
-
-
-def problem(data: typing.Any, validator: typing.Any) -> str | None:
-    """Return what a schema finds wrong with data, None if nothing.
-
-    It names the key, the value and what is allowed.
-    """
-    error = exceptions.best_match(validator.iter_errors(data))
-    if error is None:
-        return None
-    where = '.'.join(str(step) for step in error.absolute_path)
-    prefix = f'{where}: ' if where else ''
-    if error.validator == 'additionalProperties':
-        return f'{prefix}{_unknown_keys(error)}'
-    if error.validator == 'enum':
-        allowed = ', '.join(str(value) for value in error.validator_value)
-        return f'{where}={error.instance} is not one of: {allowed}'
-    return f'{prefix}{error.message}'
-
-
-def _unknown_keys(error: typing.Any) -> str:
-    known = error.schema['properties']
-    patterns = error.schema.get('patternProperties', {})
-    unknown = ', '.join(
-        key
-        for key in error.instance
-        if key not in known
-        and not any(re.search(pattern, key) for pattern in patterns)
-    )
-    allowed = ', '.join(
-        [*known, *(f'or like {pattern}' for pattern in patterns)]
-    )
-    return f'{unknown} is not one of: {allowed}'

@@ -401,8 +401,8 @@ class PressureWeigherTestCase(base.CloudTestCase):
         self._wait_for_assert(
             lambda: self.assertRegex(
                 self.stdlog.logger.output,
-                'Ignored a malformed report: disk .* has pressure 101, which '
-                'is not between 0 and 100 per cent',
+                r'Ignored a malformed report: disks\.0\.pressure=101 is not '
+                'an integer from 0 to 100',
             )
         )
         self._wait_for_assert(

@@ -69,7 +69,7 @@ class AlignTestCase(numa.NumaCloudTestCase):
         )
         self.refuse(flavor)
         self.assertIn(
-            "1 cannot have them on the NUMA cells of the server's vCPUs",
+            "1 cannot align them with the NUMA cells of the server's vCPUs",
             self.stdlog.logger.output,
         )
 
@@ -134,7 +134,7 @@ class AlignTestCase(numa.NumaCloudTestCase):
         self.assert_unused()
 
     def test_many_at_once(self):
-        """What is foretold is wrong as often as not by the time of a claim."""
+        """Predictions are wrong as often as not by the time of a claim."""
         for host in range(2):
             self.add_host(f'host{host}', on(*[0] * 4, *[1] * 4))
         self.report()

@@ -103,35 +103,29 @@ class CheckTest(base.BaseTestCase):
         for mode in ('none', 'writeback', None):
             report = {**REPORT, 'cache_mode': mode}
             self.assertEqual(report, reports.check(report))
-        self.refuse({**REPORT, 'cache_mode': 7}, "bad 'cache_mode'", '7')
+        self.refuse({**REPORT, 'cache_mode': 7}, 'cache_mode: 7 is not of')
 
     def test_the_pressure_may_be_absent(self):
         for pressure in (0, 7, 100):
             report = changed('disks', 0, 'pressure', pressure)
             self.assertEqual(report, reports.check(copy.deepcopy(report)))
-        for pressure in (101, 1 << 40):
-            self.refuse(
-                changed('disks', 0, 'pressure', pressure),
-                f'disk {REPORT["disks"][0]["uuid"]} has pressure {pressure}',
-                'between 0 and 100 per cent',
-            )
-        for pressure in (-1, 0.5, '7', True, None):
+        for pressure in (-1, 101, 1 << 40, 0.5, '7', True, None):
             self.refuse(
                 changed('disks', 1, 'pressure', pressure),
-                "disk has a bad 'pressure'",
-                repr(pressure),
+                f'disks.1.pressure={pressure!r} is not',
+                'an integer from 0 to 100',
             )
 
     def test_no_report(self):
         for report in (None, [], 'report', 7):
-            self.refuse(report, 'report is not a dictionary')
+            self.refuse(report, f'{report!r} is not of type', 'object')
 
     def test_versions(self):
         for version in (1, 2):
             reports.check(changed('version', version))
-        self.refuse(changed('version', 3), 'version 3 is not one of: 1, 2')
+        self.refuse(changed('version', 3), 'version=3 is not one of: 1, 2')
 
-    def test_the_digest_is_that_of_all_that_is_told(self):
+    def test_the_digest_is_that_of_all_contents(self):
         report = reports.with_digest(REPORT)
         self.assertEqual(report, reports.check(copy.deepcopy(report)))
         self.assertEqual(report, reports.with_digest(copy.deepcopy(REPORT)))
@@ -159,7 +153,7 @@ class CheckTest(base.BaseTestCase):
         self.assertTrue(reports.is_heartbeat(heartbeat))
         self.assertFalse(reports.is_heartbeat(report))
         for bad, word in (
-            ({**heartbeat, 'version': 3}, 'version 3'),
+            ({**heartbeat, 'version': 3}, 'version=3'),
             ({**heartbeat, 'digest': 7}, 'digest'),
             ({**heartbeat, 'provider': None}, 'provider'),
         ):
@@ -167,15 +161,17 @@ class CheckTest(base.BaseTestCase):
             self.assertIn(word, str(error))
 
     def test_each_key_is_needed(self):
+        for key in REPORT:
+            self.refuse(without(key), f'{key!r} is a required property')
         for path in (
-            *((key,) for key in REPORT),
             *(('disks', 0, key) for key in REPORT['disks'][0]),
             *(
                 ('disks', 0, 'vdisks', 0, key)
                 for key in REPORT['disks'][0]['vdisks'][0]
             ),
         ):
-            self.refuse(without(*path), f'has no {path[-1]!r}')
+            where = '.'.join(map(str, path[:-1]))
+            self.refuse(without(*path), f'{where} has no {path[-1]!r}')
 
     def test_each_value_has_its_type(self):
         for path in (
@@ -187,16 +183,18 @@ class CheckTest(base.BaseTestCase):
             ),
         ):
             for value in ({}, 1.5, True):
-                self.refuse(changed(*path, value), f'has a bad {path[-1]!r}')
+                where = '.'.join(map(str, path))
+                self.refuse(changed(*path, value), where, 'is not')
 
     def test_disks_and_vdisks_are_dictionaries(self):
-        self.refuse(changed('disks', 0, None), 'disk is not a dictionary')
+        self.refuse(changed('disks', 0, None), 'disks.0: None is not of type')
         self.refuse(
-            changed('disks', 0, 'vdisks', 0, 'v1'), 'vdisk is not a dictionary'
+            changed('disks', 0, 'vdisks', 0, 'v1'),
+            "disks.0.vdisks.0='v1' is not a dictionary",
         )
         self.refuse(
             changed('disks', 0, 'vdisks', 1, 'is_snapshot', 'yes'),
-            'is_snapshot',
+            "disks.0.vdisks.1.is_snapshot='yes' is not true or false",
         )
 
     def test_figures_are_not_negative_and_fit_an_array(self):
@@ -286,13 +284,13 @@ class MessagingTest(base.BaseTestCase):
         for one in heard:
             self.assertEqual(changed('host', host), one.get(timeout=120))
 
-    def test_a_malformed_report_is_said_and_skipped(self):
+    def test_a_malformed_report_is_logged_and_skipped(self):
         heard = queue.Queue()
         self.start(reports.ReportListener, heard.put)
         reports.send_report(self.transport, changed('version', 9))
         reports.send_report(self.transport, REPORT)
         self.assertEqual(REPORT, heard.get(timeout=120))
-        self.assertIn('malformed report: report version 9', self.log.output)
+        self.assertIn('malformed report: report: version=9', self.log.output)
 
     def test_a_listener_that_fails_hears_the_next_report(self):
         heard = queue.Queue()

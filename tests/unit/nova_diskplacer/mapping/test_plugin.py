@@ -1,0 +1,85 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tests of a mapping that another package installs."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import numpy as np
+
+from nova_diskplacer import mapping
+from tests.unit.nova_diskplacer.mapping import least_full
+
+ROOT = pathlib.Path(mapping.__file__).parents[2]
+ENTRY_POINTS = f"""
+[{mapping.NAMESPACE}]
+least_full = {least_full.__name__}:LeastFull
+"""
+USE = """
+from nova_diskplacer import extra_specs
+from nova_diskplacer import flavor
+from nova_diskplacer import mapping
+from nova_diskplacer.scheduler import plan
+
+specs = {'diskplacer:vdisks': '1', 'diskplacer:vdisk_gb': '1'}
+request = flavor.parse({**specs, 'diskplacer:mapping': 'least_full'})
+assert request.mapping == 'least_full'
+assert type(mapping.load(request.mapping)).__name__ == 'LeastFull'
+for validator in extra_specs.register():
+    if validator.name == 'diskplacer:mapping':
+        validator.validate('diskplacer:mapping', 'least_full')
+try:
+    flavor.parse({**specs, 'diskplacer:mapping': 'most_full'})
+except ValueError as error:
+    print(error)
+"""
+
+
+class PluginTest(unittest.TestCase):
+    def test_an_installed_mapping_is_allowed(self):
+        with tempfile.TemporaryDirectory() as directory:
+            metadata = pathlib.Path(directory, 'least_full-1.0.dist-info')
+            metadata.mkdir()
+            (metadata / 'METADATA').write_text('Name: least_full\n')
+            (metadata / 'entry_points.txt').write_text(ENTRY_POINTS)
+            found = subprocess.run(
+                [sys.executable, '-c', textwrap.dedent(USE)],
+                env={**os.environ, 'PYTHONPATH': f'{directory}:{ROOT}'},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual(0, found.returncode, found.stderr)
+        self.assertEqual(
+            'diskplacer:mapping=most_full is not one of: consolidated, '
+            'least_full, round_robin\n',
+            found.stdout,
+        )
+
+    def test_a_mapping_that_is_not_installed(self):
+        with self.assertRaisesRegex(
+            ValueError, 'least_full is not .*: consolidated, round_robin'
+        ):
+            mapping.load('least_full')
+
+
+class LeastFullTest(unittest.TestCase):
+    def test_place(self):
+        slots = np.array([[1, 3, 2], [1, 0, 1]])
+        counts = least_full.LeastFull().place(slots, np.zeros((2, 3)), 3, 1)
+        self.assertEqual([[0, 2, 1], [0, 0, 0]], counts.tolist())
