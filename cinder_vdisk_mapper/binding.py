@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Binds a vdisk to a disk: late, when the server is known.
+"""Binds a vdisk to a disk when its server is known.
 
-What a server has claimed on the disks of this host in Placement is used up
-first. A vdisk without a claim goes where the mapping policy says and is
-reserved in Placement, or it is not bound at all.
+The server's claims on the disks of this host are filled first. The mapping
+policy chooses the disk of a vdisk without a claim, which is then reserved in
+Placement; a vdisk that cannot be reserved is not bound.
 """
 
 import collections
@@ -25,11 +25,10 @@ import dataclasses
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import vdisk_lookup
 from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper import vdisk_reservation
-from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
-from nova_diskplacer import flavor
 from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
 from nova_diskplacer.placement import client as placement_client
@@ -37,24 +36,24 @@ from nova_diskplacer.placement import ledger
 
 LOG = logging.getLogger(__name__)
 
-# More vdisks than a disk holds of one server.
+# More vdisks of one server than any disk holds.
 _UNLIMITED = 1 << 30
 
 BindingError = vdisk_reservation.BindingError
 
-#: all that the owner of a volume may know of a server of somebody else
-FOREIGN = 'a volume can be attached only to a server of its own project'
+#: shown to the owner of a volume in place of facts about other projects
+OTHER_PROJECT = 'a volume can be attached only to a server of its own project'
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
-    """A vdisk to bind.
+class BindRequest:
+    """A request to bind a vdisk.
 
-    ``server`` is whom it is for, of the project of the volume, None if nobody;
-    ``boot_time`` tells if Nova made it for that server's boot. ``policy`` is
-    the mapping where no claim decides. ``attached`` returns the names of the
-    vdisks that are attached to the server, by disk; it is called when no other
-    binding can change that.
+    ``server`` is the server that attaches the volume, in the volume's
+    project, or None. ``boot_time`` is True for a volume that Nova made for
+    the boot of that server. ``policy`` is the mapping where no claim decides.
+    ``attached`` returns the names of the vdisks that are attached to the
+    server, by disk; it is called while the server is locked.
     """
 
     name: str
@@ -66,160 +65,142 @@ class Wanted:
     attached: collections.abc.Callable[[], dict[str, frozenset[str]]]
 
 
-class Binder(vdisk_operations.Upkeep):
+class Binder:
     """Binds vdisks to the disks of one backend.
 
     :param media: hdd, ssd or any.
     """
 
     def __init__(
-        self,
-        backend: base.Backend,
-        placement: placement_client.PlacementClient,
-        media: str,
+        self, operations: vdisk_operations.VDiskOperations, media: str
     ) -> None:
-        super().__init__(backend, placement)
         self.media = media
+        self._operations = operations
+        self._backend = operations.backend
+        self._reservation = operations.reservation
 
-    def places(self, name: str) -> list[str]:
-        """Return the disks that hold a vdisk of that name.
-
-        There are several only where a move was interrupted.
-        """
-        return [
-            disk.uuid
-            for disk in self.backend.disks()
-            if any(vdisk.name == name for vdisk in disk.vdisks)
-        ]
-
-    def bind(self, wanted: Wanted) -> str:
+    def bind(self, request: BindRequest) -> str:
         """Allocate the vdisk and return the UUID of its disk.
 
         :raises BindingError: no disk may hold it.
-        :raises PlacementError: Placement cannot be asked or told.
+        :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: the disk that the server claimed refuses.
         """
-        with _exclusive(wanted):
-            for found in self.places(wanted.name):
-                # a run that was killed before it could say so, or before
-                # all of it read as zeros
-                self._create(found, wanted)
-                self._settle(found)
+        with _locked(request):
+            for found in vdisk_lookup.disks_holding(
+                self._backend, request.name
+            ):
+                # by a run that was killed before it saved the disk, or
+                # before all of the vdisk read as zeros
+                self._create(found, request)
+                self._confirm(found)
                 return found
-            claims = self._claims(wanted)
-            disks = self._answering(claims)
-            held = _held(disks, wanted)
-            chosen = self._claimed(wanted, disks, claims, held)
+            claims = self._claims(request)
+            disks = self._responsive_disks(claims)
+            counts = _vdisks_per_disk(disks, request)
+            chosen = self._claimed_disk(request, disks, claims, counts)
             if chosen:
-                # whoever oversells the disk at this moment undoes it first
+                # a change that oversells the disk is undone before
                 with vdisk_reservation.lock(f'disk-{chosen}'):
-                    self._create(chosen, wanted)
+                    self._create(chosen, request)
                 return chosen
-            return self._bind_unclaimed(wanted, disks, claims, held)
+            return self._bind_unclaimed(request, disks, claims, counts)
 
     def move(
         self,
-        wanted: Wanted,
+        request: BindRequest,
         source: str,
         commit: collections.abc.Callable[[str], None],
     ) -> None:
-        """Move a vdisk that nobody uses to a disk of this binder's media.
+        """Move a vdisk that is not attached to a disk of this medium.
 
-        :param source: UUID of the disk where it is.
-        :param commit: called with the UUID of the disk where the vdisk is
-            from then on, when its copy there is safe.
+        :param source: UUID of the disk that holds it.
+        :param commit: called with the UUID of the new disk when the copy
+            there is safe, before the original is deleted.
         :raises BindingError: no disk may hold it.
-        :raises PlacementError: Placement cannot be asked or told.
+        :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: a disk refuses.
         """
-        with _exclusive(wanted):
-            _, vdisk = self.look(source, wanted.name)
-            self._leave_only(wanted.name, source)
-            disks = [one for one in self._answering({}) if one.uuid != source]
-            wanted = dataclasses.replace(
-                wanted,
-                volume_id=vdisk.volume_id,
-                size_gb=max(wanted.size_gb, vdisk.size_gb),
+        with _locked(request):
+            _, vdisk = vdisk_lookup.usable_vdisk(
+                self._backend, source, request.name
             )
-            target = self._bind_unclaimed(wanted, disks, {}, _held([], wanted))
+            self._operations.delete_other_copies(request.name, source)
+            disks = [
+                one for one in self._responsive_disks({}) if one.uuid != source
+            ]
+            request = dataclasses.replace(
+                request,
+                volume_id=vdisk.volume_id,
+                size_gb=max(request.size_gb, vdisk.size_gb),
+            )
+            target = self._bind_unclaimed(
+                request, disks, {}, _vdisks_per_disk([], request)
+            )
             try:
-                self.backend.copy(source, wanted.name, target)
+                self._backend.copy(source, request.name, target)
             except Exception:
-                self.delete(target, wanted.name)
+                self._operations.delete(target, request.name)
                 raise
             commit(target)
-            self._leave_only(wanted.name, target)
+            self._operations.delete_other_copies(request.name, target)
 
-    def tidy(self, name: str, volume_id: str, disk: str) -> None:
-        """Delete what an interrupted move of a volume left on other disks.
+    def check_max_per_disk(self, request: BindRequest, disk: str) -> None:
+        """Check that a server may have one more vdisk on a disk.
 
-        :param disk: UUID of the disk where the volume is.
+        :raises BindingError: it has as many there as round robin allows.
         """
-        with vdisk_reservation.lock(f'volume-{volume_id}'):
-            self.look(disk, name)
-            self._leave_only(name, disk)
-
-    def check_distinct(self, wanted: Wanted, disk: str) -> None:
-        """See that round robin lets a bound vdisk be attached to a server.
-
-        :raises BindingError: the server has as many vdisks on that disk as
-            it may have.
-        """
-        if wanted.server is None:
+        if request.server is None:
             return
-        request = wanted.server.request
-        policy = request.mapping if request else wanted.policy
+        vdisk_request = request.server.request
+        policy = vdisk_request.mapping if vdisk_request else request.policy
         if not mapping.load(policy).spreads:
             return
-        per_disk = _spread(wanted.server)
-        with vdisk_reservation.lock(f'server-{wanted.server.uuid}'):
-            held = _held([self.backend.disk(disk)], wanted)[disk]
-        if held >= per_disk:
+        limit = _max_per_disk(request.server)
+        with vdisk_reservation.lock(f'server-{request.server.uuid}'):
+            counts = _vdisks_per_disk([self._backend.disk(disk)], request)[
+                disk
+            ]
+        if counts >= limit:
             raise BindingError(
-                f'volume {wanted.volume_id} is on disk {disk}, where server '
-                f'{wanted.server.uuid} has {per_disk} vdisks already, which '
+                f'volume {request.volume_id} is on disk {disk}, where server '
+                f'{request.server.uuid} has {limit} vdisks already, which '
                 f'is as many as {policy} puts on one disk',
                 'the disk of the volume holds as many volumes of the server '
                 f'as {policy} puts on one disk',
             )
 
-    def _leave_only(self, name: str, disk: str) -> None:
-        """Delete a vdisk from all disks but one."""
-        for place in self.places(name):
-            if place != disk:
-                try:
-                    self.delete(place, name)
-                except exception.DiskError as error:
-                    # the next start of the driver tries again
-                    LOG.warning('%s stays on disk %s: %s', name, place, error)
-
-    def _answering(
+    def _responsive_disks(
         self, claims: collections.abc.Container[str]
     ) -> list[discover.Disk]:
-        """Return the usable disks that answer; those claimed may take longer.
+        """Return the usable disks that answer; claimed ones may take longer.
 
-        :param claims: the disks that the server claims.
+        :param claims: UUIDs of the disks that the server claims.
         """
         disks = [
-            self.backend.disk(disk.uuid)
+            self._backend.disk(disk.uuid)
             if disk.uuid in claims
             and (disk.late or disk.health == discover.HUNG)
             else disk
-            for disk in self.backend.disks()
+            for disk in self._backend.disks()
         ]
-        return [disk for disk in usable(disks, self.media) if not disk.late]
+        return [
+            disk
+            for disk in vdisk_lookup.usable_disks(disks, self.media)
+            if not disk.late
+        ]
 
-    def _claims(self, wanted: Wanted) -> dict[str, int]:
-        """Return what the server claims on any disk, in GiB."""
-        if wanted.server is None:
+    def _claims(self, request: BindRequest) -> dict[str, int]:
+        """Return the GiB that the server claims, by disk."""
+        if request.server is None:
             return {}
-        server = wanted.server
-        allocations = self.placement.allocations(server.uuid)
+        server = request.server
+        allocations = self._reservation.placement.allocations(server.uuid)
         if allocations.project_id not in (None, server.project_id):
             raise BindingError(
                 f'server {server.uuid} is of project {server.project_id}, '
                 f'and its claims of project {allocations.project_id}',
-                FOREIGN,
+                OTHER_PROJECT,
             )
         return {
             provider: resources[placement_client.GB]
@@ -227,166 +208,170 @@ class Binder(vdisk_operations.Upkeep):
             if placement_client.GB in resources
         }
 
-    def _claimed(
+    def _claimed_disk(
         self,
-        wanted: Wanted,
+        request: BindRequest,
         disks: list[discover.Disk],
         claims: dict[str, int],
-        held: dict[str, int],
+        counts: dict[str, int],
     ) -> str | None:
-        if wanted.server is None or not claims:
+        """Return the disk with a claim that the vdisk fills, if any.
+
+        :raises BindingError: a blank volume of the flavor fills none.
+        """
+        if request.server is None or not claims:
             return None
-        request = wanted.server.request
-        spread = request and mapping.load(request.mapping).spreads
+        vdisk_request = request.server.request
+        spread = vdisk_request and mapping.load(vdisk_request.mapping).spreads
         chosen = ledger.claimed_disk(
             disks,
-            wanted.server.uuid,
+            request.server.uuid,
             claims,
-            held,
-            wanted.size_gb,
-            _spread(wanted.server) if spread else _UNLIMITED,
+            counts,
+            request.size_gb,
+            _max_per_disk(request.server) if spread else _UNLIMITED,
         )
-        if chosen is None and wanted.boot_time:
-            state = {
+        if chosen is None and request.boot_time:
+            unfilled = {
                 disk.uuid: ledger.unfilled_gb(
-                    disk, wanted.server.uuid, claims[disk.uuid]
+                    disk, request.server.uuid, claims[disk.uuid]
                 )
                 for disk in disks
                 if disk.uuid in claims
             }
             raise BindingError(
-                f'volume {wanted.volume_id} of {wanted.size_gb} GiB does not '
-                f'fit what server {wanted.server.uuid} has claimed: '
-                f'GiB by disk {claims}, of which not filled {state}; a blank '
-                'volume is as large as diskplacer:vdisk_gb of the flavor '
-                'and there are diskplacer:vdisks of them',
-                'the volume does not fit what the flavor of its server asks '
-                'for: a blank volume is as large as diskplacer:vdisk_gb, and '
-                'there are diskplacer:vdisks of them',
+                f'volume {request.volume_id} of {request.size_gb} GiB does '
+                f'not fit the claims of server {request.server.uuid}: GiB by '
+                f'disk {claims}, of which not filled {unfilled}; the flavor '
+                'has diskplacer:vdisks blank volumes of diskplacer:vdisk_gb '
+                'GiB each',
+                'the volume does not fit the flavor of its server, which has '
+                'diskplacer:vdisks blank volumes of diskplacer:vdisk_gb GiB '
+                'each',
             )
         return chosen
 
     def _bind_unclaimed(
         self,
-        wanted: Wanted,
+        request: BindRequest,
         disks: list[discover.Disk],
         claims: dict[str, int],
-        held: dict[str, int],
+        counts: dict[str, int],
     ) -> str:
-        server = wanted.server
+        """Bind a vdisk without a claim to the disk that the policy chooses.
+
+        :param counts: number of the server's vdisks by disk.
+        :raises BindingError: the policy finds none.
+        """
+        server = request.server
         if server and server.request:
-            # a claim that is yet to be filled is a vdisk that is to come
+            # each unfilled claim is a vdisk that is yet to be bound
             for uuid, gb in claims.items():
                 vdisks = -(-gb // server.request.vdisk_gb)
-                held[uuid] = max(held.get(uuid, 0), vdisks)
-        per_disk = _spread(server)
-        free = {disk.uuid: self.room_gb(disk) for disk in disks}
+                counts[uuid] = max(counts.get(uuid, 0), vdisks)
+        limit = _max_per_disk(server)
+        free = {disk.uuid: self._reservation.free_gb(disk) for disk in disks}
         while True:
             chosen = ledger.policy_disk(
-                disks, free, held, wanted.size_gb, wanted.policy, per_disk
+                disks, free, counts, request.size_gb, request.policy, limit
             )
             if chosen is None:
                 raise BindingError(
-                    f'no disk for volume {wanted.volume_id} of '
-                    f'{wanted.size_gb} GiB by {wanted.policy}: GiB not '
+                    f'no disk for volume {request.volume_id} of '
+                    f'{request.size_gb} GiB by {request.policy}: GiB not '
                     f'claimed by disk {free}, vdisks of server '
-                    f'{server and server.uuid} by disk {dict(held)}, of '
-                    f'which round_robin puts {per_disk} on one disk',
+                    f'{server and server.uuid} by disk {dict(counts)}, of '
+                    f'which round_robin puts {limit} on one disk',
                     'no disk of the host has room for the volume, or '
                     'round_robin allows no more volumes of the server there',
                 )
-            if self._take(chosen, wanted, free):
+            if self._bind_to(chosen, request, free):
                 return chosen
 
-    def _take(self, disk: str, wanted: Wanted, free: dict[str, int]) -> bool:
+    def _bind_to(
+        self, disk: str, request: BindRequest, free: dict[str, int]
+    ) -> bool:
         """Allocate a vdisk without a claim and reserve it in Placement.
 
-        False, and all as before, if the disk is no longer as ``free`` says,
-        which is corrected, or turns out to lack the room.
+        Returns False, and undoes all, where ``free`` is not up to date, which
+        is corrected, or the disk lacks the space after all.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
             before = free.pop(disk)
-            now = self.room_gb(self.backend.disk(disk))
+            now = self._reservation.free_gb(self._backend.disk(disk))
             if now != before:
-                # whoever chose at the same time chose the same disk
+                # a concurrent request has chosen the same disk
                 free[disk] = now
                 return False
             try:
-                self._create(disk, wanted)
-                if self.reserve(disk):
+                self._create(disk, request)
+                if self._reservation.reserve(disk):
                     return True
             except exception.DiskError as error:
                 LOG.warning('Trying another disk than %s: %s', disk, error)
                 return False
             except exception.PlacementError:
-                self.backend.delete(disk, wanted.name)
+                self._backend.delete(disk, request.name)
                 raise
-            self.backend.delete(disk, wanted.name)
-            self.sync(disk)
+            self._backend.delete(disk, request.name)
+            self._reservation.try_reserve(disk)
             return False
 
-    def _create(self, disk: str, wanted: Wanted) -> None:
-        self.backend.create(
+    def _create(self, disk: str, request: BindRequest) -> None:
+        self._backend.create(
             disk,
-            wanted.name,
-            wanted.volume_id,
-            wanted.server.uuid if wanted.server else None,
-            wanted.size_gb,
+            request.name,
+            request.volume_id,
+            request.server.uuid if request.server else None,
+            request.size_gb,
         )
 
-    def _settle(self, disk: str) -> None:
+    def _confirm(self, disk: str) -> None:
+        """Reserve a vdisk that a killed run has allocated.
+
+        :raises BindingError: the disk is oversold.
+        """
         with vdisk_reservation.lock(f'disk-{disk}'):
-            if not self.reserve(disk):
+            if not self._reservation.reserve(disk):
                 raise BindingError(
-                    f'disk {disk} holds more than it has room for beside '
-                    'what servers claim on it',
+                    f'the vdisks on disk {disk} and the claims of servers '
+                    'are larger than the disk',
                     'the disk of the volume has no room for it',
                 )
 
 
-def usable(
-    disks: collections.abc.Iterable[discover.Disk], media: str
-) -> list[discover.Disk]:
-    """Return the disks that are healthy and of the medium."""
-    return [
-        disk
-        for disk in disks
-        if disk.health == discover.OK and media in (flavor.ANY, disk.medium)
-    ]
-
-
-def _spread(server: nova_api.Server | None) -> int:
-    """Return how many vdisks of a server round robin puts on one disk."""
+def _max_per_disk(server: nova_api.Server | None) -> int:
+    """Return how many vdisks of a server round robin binds to one disk."""
     return server.request.vdisks_per_disk if server and server.request else 1
 
 
-def _held(
-    disks: list[discover.Disk], wanted: Wanted
+def _vdisks_per_disk(
+    disks: list[discover.Disk], request: BindRequest
 ) -> collections.defaultdict[str, int]:
-    """Return how many other vdisks of the server are on each disk."""
-    held: collections.defaultdict[str, int] = collections.defaultdict(int)
-    if wanted.server is None:
-        return held
-    attached = wanted.attached()
+    """Return the number of other vdisks of the server on each disk."""
+    counts: collections.defaultdict[str, int] = collections.defaultdict(int)
+    if request.server is None:
+        return counts
+    attached = request.attached()
     for disk in disks:
         names = {
             vdisk.name
             for vdisk in disk.vdisks
-            if vdisk.server_id == wanted.server.uuid
+            if vdisk.server_id == request.server.uuid
         } | attached.get(disk.uuid, frozenset())
-        held[disk.uuid] = len(names - {wanted.name})
-    return held
+        counts[disk.uuid] = len(names - {request.name})
+    return counts
 
 
 @contextlib.contextmanager
-def _exclusive(wanted: Wanted) -> collections.abc.Iterator[None]:
-    """Hold the volume, and the server that it is for, if any."""
+def _locked(request: BindRequest) -> collections.abc.Iterator[None]:
+    """Lock the volume, and its server if it has one."""
     with contextlib.ExitStack() as stack:
-        if wanted.server:
+        if request.server:
             stack.enter_context(
-                vdisk_reservation.lock(f'server-{wanted.server.uuid}')
+                vdisk_reservation.lock(f'server-{request.server.uuid}')
             )
         stack.enter_context(
-            vdisk_reservation.lock(f'volume-{wanted.volume_id}')
+            vdisk_reservation.lock(f'volume-{request.volume_id}')
         )
         yield

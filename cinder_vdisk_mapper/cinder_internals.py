@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What of Cinder's code the driver and cinder-scheduler's filter rely on."""
+"""Names in Cinder's code that the driver and the scheduler's filter use."""
 
 from nova_diskplacer import internals
 from nova_diskplacer.internals import Name
@@ -20,15 +20,15 @@ RELEASE = 'Cinder 29'
 _EXTRACT_HOST = Name(
     'cinder.volume.volume_utils',
     'extract_host',
-    'The host that a backend is on.',
+    'Host of a backend.',
     parameters=('level',),
 )
 
 _NOVA = Name(
     'cinder.compute.nova',
     'novaclient',
-    "Cinder's own client of Nova, by its ``[nova]`` options: which server a "
-    'volume is for, its project, its host and its flavor.',
+    "Cinder's client of Nova, configured by ``[nova]``: reads the project, "
+    'the host and the flavor of the server of a volume.',
     parameters=('privileged_user',),
 )
 
@@ -42,13 +42,13 @@ SCHEDULER: internals.Names = (
     Name(
         'cinder.scheduler.filters.capacity_filter',
         'CapacityFilter.backend_passes',
-        'What it does for backends of other drivers.',
+        'Filters the backends of other drivers.',
         parameters=('backend_state', 'filter_properties'),
     ),
     Name(
         'cinder.scheduler.host_manager',
         'BackendState.__init__',
-        'What a backend has reported, its name apart.',
+        'The reported capabilities of a backend.',
         source=('self.capabilities',),
     ),
     Name(
@@ -75,9 +75,9 @@ VOLUME: internals.Names = (
     Name(
         'cinder.volume.manager',
         'VolumeManager._connection_create',
-        'It exports a volume with the connector and the attachment known, '
-        'saves what that returns and only then connects: a volume is bound '
-        'in between.',
+        'Exports a volume when the connector and the attachment are known, '
+        'saves the returned changes and only then connects: the export binds '
+        'the volume.',
         source=(
             'self.driver.create_export(',
             'volume.update(model_update)',
@@ -87,7 +87,7 @@ VOLUME: internals.Names = (
     Name(
         'cinder.volume.driver',
         'VolumeDriver._connect_device',
-        'Overridden, for encrypted volumes.',
+        'Overridden for encrypted volumes.',
         parameters=('conn',),
     ),
     Name(
@@ -99,18 +99,18 @@ VOLUME: internals.Names = (
     Name(
         'cinder.volume.driver',
         'VolumeDriver._detach_volume',
-        'Overridden, for encrypted volumes.',
+        'Overridden for encrypted volumes.',
         parameters=('context', 'attach_info', 'volume', 'properties', 'force'),
     ),
     Name(
         'cinder.volume.configuration',
         'SHARED_CONF_GROUP',
-        'Where options are that all backends share.',
+        'Group of the options that all backends share.',
     ),
     Name(
         'cinder.volume.configuration',
         'Configuration',
-        "A backend's options, for ``disk audit``.",
+        'Options of a backend, for ``disk audit``.',
     ),
     Name(
         'cinder.objects',
@@ -120,14 +120,14 @@ VOLUME: internals.Names = (
     Name(
         'cinder.objects',
         'Volume.migration_status',
-        'Tells who may connect a volume from another host, and what the '
-        'audit must leave alone.',
+        'Marks volumes that another host may connect and that the audit must '
+        'leave alone.',
     ),
     *(
         Name(
             'cinder.objects',
             name,
-            'Which server a volume is attached to, or about to be.',
+            'The server that attaches or has attached a volume.',
         )
         for name in (
             'Volume.volume_attachment',
@@ -155,32 +155,32 @@ VOLUME: internals.Names = (
     Name(
         'cinder.volume.volume_utils',
         'check_encryption_provider',
-        'How a volume is encrypted; refuses others than LUKS.',
+        'Encryption of a volume; refuses other providers than LUKS.',
     ),
     Name(
         'cinder.volume.volume_utils',
         'is_group_a_cg_snapshot_type',
-        'Whether snapshots of a group are to be consistent.',
+        'Tells if the snapshots of a group must be consistent.',
     ),
     Name(
         'cinder.volume.volume_utils',
         'image_conversion_dir',
-        'Where Cinder removes leftovers when it starts.',
+        'Directory whose leftovers Cinder removes when it starts.',
     ),
     Name(
         'cinder.volume.volume_utils',
         'paginate_entries_list',
-        'Pages of what can be managed.',
+        'Pages of lists of manageable vdisks.',
     ),
     Name(
         'cinder.volume.volume_types',
         'is_encrypted',
-        'What is encrypted cannot be managed.',
+        'Refuses to manage vdisks for encrypted types.',
     ),
     Name(
         'cinder.volume.throttling',
         'Throttle.get_default',
-        'The limit of bytes per second for copies.',
+        'Limit of bytes per second for copies.',
     ),
     Name(
         'cinder.image.image_utils',
@@ -202,17 +202,17 @@ VOLUME: internals.Names = (
     Name(
         'cinder.image.image_utils',
         'decode_cipher',
-        'A cipher as ``qemu-img`` wants it.',
+        'Cipher in arguments of ``qemu-img``.',
     ),
     Name(
         'cinder.privsep.format_inspector',
         'get_format_if_safe',
-        'Looks for the header of an image in what is to be managed.',
+        'Looks for the header of an image in a vdisk to be managed.',
     ),
     Name(
         'cinder.utils',
         'execute',
-        'Runs ``qemu-img``, by rootwrap where it must be root.',
+        'Runs ``qemu-img``, by rootwrap if root is needed.',
     ),
     *(
         Name('cinder.objects', name, 'Volumes in the database.')
@@ -225,8 +225,8 @@ VOLUME: internals.Names = (
         Name(
             'cinder.db.models',
             name,
-            'The rows of volumes and snapshots: those of a host, and of many '
-            'ids at once.',
+            'Rows of volumes and snapshots: those of a host, and of many ids '
+            'at once.',
         )
         for name in (
             'Snapshot',
@@ -255,7 +255,7 @@ VOLUME: internals.Names = (
     Name(
         'cinder.objects',
         'SnapshotList.get_all_for_volume',
-        'What has snapshots is not handed over.',
+        'Volumes with snapshots are not handed over.',
     ),
     Name(
         'cinder.objects',
@@ -271,12 +271,12 @@ VOLUME: internals.Names = (
     Name(
         'cinder.volume.rpcapi',
         'VolumeAPI',
-        'Has another cinder-volume connect what was handed over to it.',
+        'Asks another cinder-volume to connect a volume handed over to it.',
     ),
     Name(
         'cinder.volume.rpcapi',
         'VolumeAPI.initialize_connection',
-        'It exports and connects, and answers with the connection.',
+        'Exports and connects a volume and returns the connection.',
         parameters=('ctxt', 'volume', 'connector'),
     ),
     Name(
@@ -287,10 +287,10 @@ VOLUME: internals.Names = (
     Name(
         'cinder.context',
         'get_admin_context',
-        'A context for what no user has asked for.',
+        'Context of calls that no user has made.',
     ),
     *(
-        Name('cinder.exception', name, 'What Cinder expects to be raised.')
+        Name('cinder.exception', name, 'Errors that Cinder expects.')
         for name in (
             'CinderException',
             'ImageTooBig',

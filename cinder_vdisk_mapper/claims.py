@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which vdisks of a server its claims lack: a pure decision.
+"""Computes the claims that a server lacks for its vdisks.
 
-Nova claims a server's room on disks when it schedules the server. A server
-that was forced to a host past the scheduler's filters has no claims, and
-``nova-manage placement heal_allocations --force`` drops those that a server
-had. Its vdisks then count as reserved, and its MB/s are promised to others.
+Nova claims space on disks when it schedules a server. A server that was forced
+to a host without the scheduler's filters has no claims, and ``nova-manage
+placement heal_allocations --force`` drops the claims of a server. The space of
+its vdisks is then reserved, but its MB/s are available to others.
 """
 
 import collections
@@ -34,10 +34,10 @@ Claims = collections.abc.Mapping[str, Resources]
 
 @dataclasses.dataclass(frozen=True)
 class Lack:
-    """What a server should claim of a disk beyond what it does.
+    """The part of a server's claim on a disk that is missing.
 
-    ``vdisks`` is how many of its vdisks lie there without a claim, ``gb`` the
-    GiB and ``mbps`` the MB/s that its claim lacks for them.
+    ``vdisks`` is the number of its vdisks there without a claim, ``gb`` and
+    ``mbps`` are the GiB and MB/s that its claim lacks for them.
     """
 
     disk: str
@@ -49,15 +49,15 @@ class Lack:
 def lacks(
     request: flavor.VDiskRequest, held: Held, claims: Claims
 ) -> tuple[list[Lack], int]:
-    """Return what a server's claims lack for the vdisks that it has.
+    """Return the claims that a server lacks for its vdisks.
 
-    A server may have more vdisks than its flavor gives it; those attached
-    while it ran need no claim.
+    Vdisks beyond those of its flavor, which were attached while it ran, need
+    no claim.
 
-    :param held: the disk of each of its vdisks, and the vdisk.
-    :param claims: what it has claimed of each disk.
-    :returns: what its claim lacks on each disk, and how many of the flavor's
-        vdisks neither exist nor are claimed.
+    :param held: its vdisks, each with its disk.
+    :param claims: its claims by disk.
+    :returns: the missing part of each claim, and the number of the flavor's
+        vdisks that neither exist nor are claimed.
     """
     left = {disk: claim.get(GB, 0) for disk, claim in claims.items()}
     number: collections.Counter[str] = collections.Counter()

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Options of cinder.conf: of a backend section, and those shared with Nova."""
+"""Options of cinder.conf: of backend sections, and shared with nova.conf."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ from nova_diskplacer import flavor
 from nova_diskplacer import mapping
 from nova_diskplacer.conf import diskplacer
 
-# The group that Cinder's drivers share: what is set there holds for every
-# backend whose own section does not say otherwise.
+# The group that Cinder's drivers share: its values are the defaults of all
+# backends' sections.
 SHARED_GROUP = 'backend_defaults'
 
 OPTS = [
@@ -43,7 +43,7 @@ except sticky ones above it; volumes cannot be used otherwise.
         default=flavor.ANY,
         choices=flavor.MEDIA,
         help="""
-Which disks of the host the backend uses: rotational (``hdd``), solid state
+Medium of the disks that the backend uses: rotational (``hdd``), solid state
 (``ssd``) or ``any``.
 
 Two backends of one host must not use the same disks.
@@ -54,11 +54,12 @@ Two backends of one host must not use the same disks.
         default=flavor.ROUND_ROBIN,
         choices=mapping.names(),
         help="""
-How a volume is mapped to a disk where no claim of a server says so: volumes
-hot-plugged into a server, and volumes whose bytes are needed before they are
-attached. ``round_robin`` puts it on a disk that holds no other vdisk of the
-server, ``consolidated`` on one that does, or is in use. Any other installed
-plugin of the namespace ``nova_diskplacer.mapping`` may be named too.
+Mapping policy of volumes for which no server has a claim: volumes that are
+hot-plugged into a server, and volumes that are filled before they are
+attached. ``round_robin`` chooses a disk that holds no other vdisk of the
+server, ``consolidated`` prefers a disk that does, or one that is in use. Any
+other installed plugin of the namespace ``nova_diskplacer.mapping`` may be
+named too.
 
 The extra spec ``vdisk:mapping`` of the volume's type takes precedence.
 """,
@@ -67,12 +68,12 @@ The extra spec ``vdisk:mapping`` of the volume's type takes precedence.
         'vdisk_backend',
         default='filesystem',
         help="""
-How vdisks are kept on a disk: a plugin of the namespace
-``cinder_vdisk_mapper.backend``. ``filesystem`` keeps each in a preallocated
-raw file, on disks that were prepared as filesystems. ``lvm`` keeps each in a
-logical volume, on disks that were prepared with ``--backend lvm``, and wipes
-what is deleted as ``volume_clear``, ``volume_clear_size`` and
-``volume_clear_ionice`` say.
+Storage of vdisks on a disk: a plugin of the namespace
+``cinder_vdisk_mapper.backend``. ``filesystem`` stores each vdisk in a
+preallocated raw file, on disks that were prepared as filesystems. ``lvm``
+stores each vdisk in a logical volume, on disks that were prepared with
+``--backend lvm``, and wipes deleted vdisks as configured by ``volume_clear``,
+``volume_clear_size`` and ``volume_clear_ionice``.
 """,
     ),
 ]
@@ -82,7 +83,7 @@ PROFILES_GROUP = cfg.OptGroup(
     diskplacer.GROUP.name,
     title='Profiles',
     help="""
-Where profiles of workloads are found, which flavors name. As in nova.conf.
+Directories of the workload profiles that flavors name, as in nova.conf.
 """,
 )
 

@@ -10,126 +10,145 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How vdisks are attached: by servers of this host, and to be copied."""
+"""Attaches vdisks to servers of this host, and to other hosts for copies."""
 
 import collections
-import contextlib
 import functools
 import socket
 from typing import Any
 
-from cinder import exception as cinder_exc
 from cinder import objects
 from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import type_mapping
+from cinder_vdisk_mapper import vdisk_lookup
+from cinder_vdisk_mapper import vdisk_operations
+from nova_diskplacer import exception
 
 CONF = cfg.CONF
 
 LOG = logging.getLogger(__name__)
 
-# While volumes are filled by cinder-backup, which truncates a file first, as
-# Cinder does with the target of a migration.
-_RESTORED = ('creating', 'restoring-backup')
+# Status of volumes that cinder-backup or a migration fills: both truncate a
+# file first.
+_BEING_FILLED = ('creating', 'restoring-backup')
 
 
-class Connections(handover.Handover):
-    """Binds volumes when they are needed and says how to attach them."""
+class Connections:
+    """Binds volumes when they are attached and returns their connections.
+
+    :param host: Cinder host of this backend.
+    :param configuration: of this backend.
+    :param target_drivers: class path by ``target_helper``.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        configuration: Any,
+        operations: vdisk_operations.VDiskOperations,
+        binder: binding.Binder,
+        target_drivers: dict[str, str],
+    ) -> None:
+        self._host: str = volume_utils.extract_host(host, 'host')
+        self._configuration = configuration
+        self._operations = operations
+        self._backend = operations.backend
+        self._binder = binder
+        self._handover = handover.Handover(host, operations)
+        self._target_drivers = target_drivers
 
     @functools.cached_property
     def exporter(self) -> export.Exporter:
-        """What exports vdisks to other hosts, made if it is ever needed."""
-        return export.Exporter(self.configuration, self.target_mapping)
-
-    def validate_connector(self, connector: dict[str, Any]) -> None:
-        """See that a connector names its host.
-
-        Whether a volume may be attached there depends on the volume:
-        :meth:`create_export` refuses.
-        """
-        if not connector.get('host'):
-            raise cinder_exc.InvalidConnectorException(missing='host')
+        """Exports vdisks to other hosts; made when it is first used."""
+        return export.Exporter(self._configuration, self._target_drivers)
 
     def create_export(
-        self, context: Any, volume: Any, connector: dict[str, Any]
-    ) -> dict[str, Any] | None:
-        """Bind the volume to a disk if it is not bound yet.
+        self,
+        context: Any,
+        volume: cinder_types.Volume,
+        connector: cinder_types.Connector,
+    ) -> cinder_types.ModelUpdate | None:
+        """Bind a volume, or hand it over to the host of its server.
 
-        One without content is handed over to the host of its server.
-
-        :raises VolumeDriverException: it cannot be attached on that host, or
-            there is no disk for it.
+        :raises DiskPlacerError: it cannot be attached on that host, or no
+            disk may hold it.
         """
-        with errors.explained():
-            here = self._is_here(connector)
-            wanted = self._wanted(context, volume)
-            if not here and not export.wanted(volume):
-                self.hand_over(context, volume, wanted, connector['host'])
-                return None
-            disk = volume.provider_location
-            update = {}
-            if disk:
-                self.require(disk, naming.volume(volume))
-                self._check_attachable(wanted, disk)
-            else:
-                disk = self.binder.bind(wanted)
-                update = {'provider_location': disk}
-                LOG.info('Volume %s is bound to disk %s', volume.id, disk)
-            if not here:
-                path = self.backend.device_path(disk, naming.volume(volume))
-                update |= self.exporter.create(context, volume, path)
+        here = self._is_here(connector)
+        request = self._bind_request(context, volume)
+        if not here and not export.needs_remote_export(volume):
+            self._handover.hand_over(
+                context, volume, request, connector['host']
+            )
+            return None
+        disk = volume.provider_location
+        update: cinder_types.ModelUpdate = {}
+        if disk:
+            vdisk_lookup.check_disk(self._backend, disk, naming.volume(volume))
+            self._check_attachable(request, disk)
+        else:
+            disk = self._binder.bind(request)
+            update = {'provider_location': disk}
+            LOG.info('Volume %s is bound to disk %s', volume.id, disk)
+        if not here:
+            path = self._backend.device_path(disk, naming.volume(volume))
+            update |= self.exporter.create(context, volume, path)
         return update or None
 
-    def ensure_export(self, context: Any, volume: Any) -> None:
-        """Say at start where an attached volume's disk is not there.
+    def ensure_export(self, context: Any, volume: cinder_types.Volume) -> None:
+        """Log at start that the disk of an attached volume is missing.
 
-        Failing would set the volume to error, and a disk may come back. What
-        was exported was for a copy that has ended with this process.
+        An error would set the volume to error, and the disk may come back.
+        The copy that an export was made for has ended with the old process.
         """
         self.remove_export(context, volume)
         if volume.provider_location:
-            with contextlib.suppress(cinder_exc.VolumeDriverException):
-                with errors.explained():
-                    self.require(volume.provider_location)
+            try:
+                vdisk_lookup.check_disk(
+                    self._backend, volume.provider_location
+                )
+            except exception.DiskPlacerError as error:
+                LOG.error('%s', error)
 
-    def remove_export(self, context: Any, volume: Any) -> None:
-        """Take down what another host copied to; the volume stays bound."""
+    def remove_export(self, context: Any, volume: cinder_types.Volume) -> None:
+        """Remove the export to another host; the volume stays bound."""
+        disk = volume.provider_location
+        if not disk:
+            return
         if volume.provider_id:
             self.exporter.remove(context, volume, self.local_path(volume))
-        filled = volume.status in _RESTORED or export.wanted(volume)
-        if volume.provider_location and filled:
-            with errors.explained():
-                # what was cut off or left out is allocated again
-                self.binder.extend(
-                    volume.provider_location,
-                    naming.volume(volume),
-                    volume.size,
-                )
+        if volume.status in _BEING_FILLED or export.needs_remote_export(
+            volume
+        ):
+            # allocate again what was truncated or left out
+            self._operations.extend(disk, naming.volume(volume), volume.size)
 
     def initialize_connection(
-        self, volume: Any, connector: dict[str, Any], **kwargs: Any
+        self, volume: cinder_types.Volume, connector: cinder_types.Connector
     ) -> dict[str, Any]:
-        """Return how to attach the volume on the connector's host."""
-        disk = volume.provider_location
-        with errors.explained():
-            if self.is_elsewhere(volume):
-                return self.connect_elsewhere(volume, connector)
-            self.require(disk, naming.volume(volume))
+        """Return the connection by which a host attaches a volume.
+
+        :raises DiskPlacerError: the volume cannot be attached.
+        """
+        if self._handover.is_handed_over(volume):
+            return self._handover.connect_by_new_backend(volume, connector)
+        disk = vdisk_lookup.check_disk(
+            self._backend, volume.provider_location, naming.volume(volume)
+        )
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)
-        path = self.backend.device_path(disk, naming.volume(volume))
         return {
-            'driver_volume_type': self.backend.connection_type,
+            'driver_volume_type': self._backend.connection_type,
             'data': {
-                'device_path': path,
+                'device_path': self.local_path(volume),
                 'vdisk': {
                     'disk': disk,
                     'host': self._host,
@@ -138,49 +157,53 @@ class Connections(handover.Handover):
         }
 
     def terminate_connection(
-        self, volume: Any, connector: dict[str, Any] | None, **kwargs: Any
+        self,
+        volume: cinder_types.Volume,
+        connector: cinder_types.Connector | None,
     ) -> None:
-        """No longer let another host in; here is nothing to take down."""
+        """Revoke the access of another host; do nothing for this one."""
         if connector and not self._is_here(connector):
             self.exporter.disconnect(volume, connector)
 
-    def local_path(self, volume: Any) -> str:
+    def local_path(self, volume: cinder_types.Volume) -> str:
         """Return the path of a bound volume."""
-        return self.backend.device_path(
-            volume.provider_location, naming.volume(volume)
+        return self._backend.device_path(
+            volume.provider_location or '', naming.volume(volume)
         )
 
-    @property
-    def _host(self) -> str:
-        host: str = volume_utils.extract_host(self.host, 'host')
-        return host
-
-    def _is_here(self, connector: dict[str, Any]) -> bool:
-        """Tell whether a connector is of this host, by any of its names."""
+    def _is_here(self, connector: cinder_types.Connector) -> bool:
+        """Tell whether a connector has one of the names of this host."""
         names = (self._host, CONF.host, socket.gethostname())
         return connector.get('host') in names
 
-    def _check_attachable(self, wanted: binding.Wanted, disk: str) -> None:
-        """See that a server may take a vdisk bound for another one."""
+    def _check_attachable(
+        self, request: binding.BindRequest, disk: str
+    ) -> None:
+        """Check that a server may attach a vdisk bound for another one.
+
+        :raises BindingError: it may not.
+        """
         owners = {
             vdisk.server_id
-            for vdisk in self.backend.disk(disk).vdisks
-            if vdisk.name == wanted.name
+            for vdisk in self._backend.disk(disk).vdisks
+            if vdisk.name == request.name
         }
-        if wanted.server and wanted.server.uuid not in owners:
-            self.binder.check_distinct(wanted, disk)
+        if request.server and request.server.uuid not in owners:
+            self._binder.check_max_per_disk(request, disk)
 
-    def _wanted(self, context: Any, volume: Any) -> binding.Wanted:
+    def _bind_request(
+        self, context: Any, volume: cinder_types.Volume
+    ) -> binding.BindRequest:
         server = _attaching_server(context, volume)
         blank_of = nova_api.of_blank_volume(volume.display_name)
-        return binding.Wanted(
+        return binding.BindRequest(
             name=naming.volume(volume),
             volume_id=volume.id,
             size_gb=volume.size,
             server=server,
             boot_time=server is not None and blank_of == server.uuid,
             policy=type_mapping.of_volume(
-                volume, self.configuration.vdisk_default_mapping
+                volume, self._configuration.vdisk_default_mapping
             ),
             attached=functools.partial(_attached, context, server)
             if server
@@ -188,15 +211,17 @@ class Connections(handover.Handover):
         )
 
 
-def _attaching_server(context: Any, volume: Any) -> nova_api.Server | None:
-    """Return the server that the volume is attached to or about to be.
+def _attaching_server(
+    context: Any, volume: cinder_types.Volume
+) -> nova_api.Server | None:
+    """Return the server that attaches or has attached the volume.
 
-    Any member of the volume's project can make an attachment that names any
-    server, so Nova is asked whose server it is, each time.
+    Any member of the volume's project can make an attachment with the UUID of
+    any server, so Nova is asked each time for the project of the server.
 
-    :raises BindingError: Nova knows no such server in the volume's project,
-        or there are several.
-    :raises NovaError: Nova cannot be asked.
+    :raises BindingError: there is no such server in the volume's project, or
+        there are several.
+    :raises NovaError: Nova does not answer.
     """
     found = {
         attachment.instance_uuid
@@ -216,13 +241,13 @@ def _attaching_server(context: Any, volume: Any) -> nova_api.Server | None:
     if server is None:
         raise binding.BindingError(
             f'volume {volume.id}: Nova knows no server {uuid}',
-            binding.FOREIGN,
+            binding.OTHER_PROJECT,
         )
     if server.project_id != volume.project_id:
         raise binding.BindingError(
             f'volume {volume.id} is of project {volume.project_id}, server '
             f'{uuid} of project {server.project_id}',
-            binding.FOREIGN,
+            binding.OTHER_PROJECT,
         )
     return server
 
@@ -232,8 +257,8 @@ def _attached(
 ) -> dict[str, frozenset[str]]:
     """Return the names of the vdisks attached to a server, by disk.
 
-    Those that are to be attached count as well. Volumes of other projects do
-    not: whoever made their attachments had no right to.
+    Vdisks that are about to be attached are included, volumes of other
+    projects are not: their owners may not attach them to this server.
     """
     by_disk = collections.defaultdict(set)
     for attachment in objects.VolumeAttachmentList.get_all_by_instance_uuid(

@@ -13,87 +13,695 @@
 """VDiskMapperDriver: volumes on exactly chosen local disks.
 
 Runs in the cinder-volume of each compute node. A volume takes no space until
-it is attached for the first time, or its bytes are needed; then it is bound
-to a disk, for good. ``provider_location`` is the UUID of that disk.
+it is attached for the first time or filled; then it is bound to a disk, which
+it never leaves by itself. ``provider_location`` is the UUID of that disk.
 """
 
+import contextlib
+import functools
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
+from cinder import context as cinder_context
+from cinder import exception as cinder_exc
 from cinder import interface
+from cinder.volume import configuration as cinder_configuration
+from cinder.volume import driver
+from cinder.volume import volume_utils
+from oslo_config import cfg
+from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import cinder_internals
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import connections
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import groups
+from cinder_vdisk_mapper import images
+from cinder_vdisk_mapper import location_info
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import managed
 from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import snapshots
 from cinder_vdisk_mapper import stats
 from cinder_vdisk_mapper import type_mapping
+from cinder_vdisk_mapper import vdisk_lookup
+from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
+from cinder_vdisk_mapper.cinder_types import Snapshot
+from cinder_vdisk_mapper.cinder_types import Volume
+from nova_diskplacer import exception
+from nova_diskplacer import internals
+from nova_diskplacer.disks import discover
+from nova_diskplacer.placement import client as placement_client
+
+LOG = logging.getLogger(__name__)
+
+CONF = cfg.CONF
+CONF.register_opts(conf.OPTS, group=cinder_configuration.SHARED_CONF_GROUP)
 
 
 @interface.volumedriver
-class VDiskMapperDriver(
-    connections.Connections,
-    encryption.Encryption,
-    groups.Groups,
-    managed.Manage,
-    migration.Migration,
-    snapshots.Snapshots,
-    stats.Stats,
-):
+class VDiskMapperDriver(driver.VolumeDriver):
     """Maps volumes to the local disks that their server has claimed."""
 
     VERSION = '1.0.0'
     CI_WIKI_NAME = 'nova-diskplacer'
+
+    backend: base.Backend
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.configuration.append_config_values(conf.OPTS)
+        self._unclaimed = stats.UnclaimedSpace(lambda: self.placement)
 
     @staticmethod
     def get_driver_options() -> list[Any]:
         """Return the options of the driver."""
         return conf.OPTS
 
-    def create_volume(self, volume: Any) -> dict[str, Any] | None:
-        """Create a volume that takes no space yet."""
-        self.check_encryption(volume)
-        type_mapping.of_volume(
-            volume, self.configuration.vdisk_default_mapping
+    def do_setup(self, context: Any) -> None:
+        """Load the backend; Placement is asked when it is first needed."""
+        internals.check(cinder_internals.VOLUME, cinder_internals.RELEASE)
+        self.backend = base.load(self.configuration)
+
+    def check_for_setup_error(self) -> None:
+        """Refuse to start without a lock path; disks may come later.
+
+        The leftovers of killed processes are removed: locks, and unfinished
+        changes of healthy disks.
+        """
+        if not CONF.oslo_concurrency.lock_path:
+            raise cinder_exc.VolumeDriverException(
+                message='[oslo_concurrency] lock_path of cinder.conf is not '
+                'set; it must be a directory that all cinder-volume '
+                'processes of the host share'
+            )
+        locks.sweep()
+        disks = self._disks()
+        for disk in disks:
+            try:
+                self.backend.sweep(disk.uuid)
+            except exception.DiskError as error:
+                # the next change of the disk tries again
+                LOG.warning('Disk %s is not swept: %s', disk.uuid, error)
+        if not disks:
+            LOG.warning(
+                'No healthy disk (%s) under vdisk_disk_root=%s',
+                self.configuration.vdisk_media,
+                self.configuration.vdisk_disk_root,
+            )
+
+    # Collaborators, made when they are first used
+
+    @functools.cached_property
+    def placement(self) -> placement_client.PlacementClient:
+        """Client of Placement.
+
+        :raises DiskPlacerError: the group [placement] is wrong.
+        """
+        return placement_client.PlacementClient.from_conf(CONF)
+
+    @functools.cached_property
+    def operations(self) -> vdisk_operations.VDiskOperations:
+        """Changes vdisks and reserves them."""
+        return vdisk_operations.VDiskOperations(self.backend, self.placement)
+
+    @functools.cached_property
+    def _connections(self) -> connections.Connections:
+        """Attaches vdisks."""
+        return connections.Connections(
+            self.host,
+            self.configuration,
+            self.operations,
+            binding.Binder(self.operations, self.configuration.vdisk_media),
+            self.target_mapping,
         )
+
+    @functools.cached_property
+    def _managed(self) -> managed.ManagedVDisks:
+        """Manages and unmanages vdisks."""
+        return managed.ManagedVDisks(
+            self.operations, self.configuration.vdisk_media, self._bind
+        )
+
+    @functools.cached_property
+    def _migration(self) -> migration.Migration:
+        """Moves vdisks."""
+        return migration.Migration(
+            self.operations,
+            location_info.of_backend(self.host, self.configuration),
+            self.configuration.vdisk_default_mapping,
+        )
+
+    # Volumes
+
+    def create_volume(self, volume: Volume) -> ModelUpdate | None:
+        """Create a volume that takes no space yet."""
+        encryption.check_provider(volume)
+        self._check_mapping(volume)
         if volume.provider_location:
             # Cinder copies it to the volume that another is migrated to
             return {'provider_location': None}
         return None
 
-    def delete_volume(self, volume: Any) -> None:
-        """Delete a volume and whatever a killed attempt left of it."""
+    @errors.as_driver_error()
+    def delete_volume(self, volume: Volume) -> None:
+        """Delete a volume and the leftovers of killed attempts."""
         if volume.status == 'error_managing_deleting':
-            # what it was to take over is not Cinder's to delete
-            self.let_go(volume)
-            return
-        with errors.explained():
-            self.delete_vdisk(volume.provider_location, naming.volume(volume))
+            # Cinder does not own a vdisk that it failed to manage
+            self._managed.release_vdisk(volume)
+        else:
+            self.operations.delete_everywhere(
+                volume.provider_location, naming.volume(volume)
+            )
 
-    def extend_volume(self, volume: Any, new_size: int) -> None:
+    @errors.as_driver_error()
+    def extend_volume(self, volume: Volume, new_size: int) -> None:
         """Extend a volume to ``new_size`` GiB; it must not be attached.
 
-        An unbound one takes no space, but must be able to do so one day.
+        An unbound volume takes no space, but must fit a disk.
         """
         disk = volume.provider_location
-        with errors.explained():
-            if disk:
-                self.binder.extend(disk, naming.volume(volume), new_size)
-            else:
-                self._check_size(new_size)
-
-    def _check_size(self, size_gb: int) -> None:
+        if disk:
+            self.operations.extend(disk, naming.volume(volume), new_size)
+            return
         largest = max(
-            (disk.total_gb for disk in self.disks()), default=size_gb
+            (disk.total_gb for disk in self._disks()), default=new_size
         )
-        if size_gb > largest:
+        if new_size > largest:
             raise binding.BindingError(
-                f'no disk can hold a volume of {size_gb} GiB: the largest '
+                f'no disk can hold a volume of {new_size} GiB: the largest '
                 f'has {largest} GiB',
-                f'a volume cannot be extended to {size_gb} GiB here',
+                f'a volume cannot be extended to {new_size} GiB here',
             )
+
+    def create_cloned_volume(
+        self, volume: Volume, src_vref: Volume
+    ) -> ModelUpdate | None:
+        """Make a volume with the content of another, on its disk."""
+        return self._clone(
+            src_vref.provider_location, naming.volume(src_vref), volume
+        )
+
+    def create_volume_from_snapshot(
+        self, volume: Volume, snapshot: Snapshot
+    ) -> ModelUpdate | None:
+        """Make a volume with the content of a snapshot, on its disk."""
+        return self._clone(
+            snapshot.provider_location, naming.snapshot(snapshot), volume
+        )
+
+    @errors.as_driver_error()
+    def _clone(
+        self, disk: str | None, source: str, volume: Volume
+    ) -> ModelUpdate | None:
+        """Copy a vdisk; a copy of an unbound volume is unbound too."""
+        self._check_mapping(volume)
+        if not disk:
+            return None
+        vdisk_lookup.check_disk(self.backend, disk)
+        self.operations.clone(
+            disk, source, naming.volume(volume), volume.id, volume.size
+        )
+        return {'provider_location': disk}
+
+    # Snapshots, on the disk of their volume
+
+    @errors.as_driver_error()
+    def create_snapshot(self, snapshot: Snapshot) -> ModelUpdate | None:
+        """Freeze a volume, attached or not, as it is at this moment."""
+        volume = snapshot.volume
+        disk = volume.provider_location
+        if not disk:
+            return None
+        vdisk_lookup.check_disk(self.backend, disk)
+        self.operations.snapshot(
+            disk,
+            naming.volume(volume),
+            naming.snapshot(snapshot),
+            snapshot.id,
+        )
+        return {'provider_location': disk}
+
+    @errors.as_driver_error()
+    def delete_snapshot(self, snapshot: Snapshot) -> None:
+        """Delete a snapshot and the leftovers of killed attempts."""
+        self.operations.delete_everywhere(
+            snapshot.provider_location, naming.snapshot(snapshot)
+        )
+
+    @errors.as_driver_error()
+    def revert_to_snapshot(
+        self, context: Any, volume: Volume, snapshot: Snapshot
+    ) -> None:
+        """Give a volume that is not attached the content of a snapshot."""
+        disk = volume.provider_location
+        if any(
+            attachment.attach_status != 'detached'
+            for attachment in volume.volume_attachment
+        ):
+            raise binding.BindingError(
+                f'volume {volume.id} is attached and cannot be reverted',
+                'a volume that is attached cannot be reverted',
+            )
+        if not disk:
+            return
+        vdisk_lookup.check_disk(self.backend, disk)
+        bound = snapshot.provider_location
+        self.operations.revert(
+            disk,
+            naming.volume(volume),
+            naming.snapshot(snapshot) if bound else None,
+        )
+
+    def snapshot_revert_use_temp_snapshot(self) -> bool:
+        """Make Cinder take no snapshot before it reverts.
+
+        An interrupted revert can be repeated; another snapshot would need
+        more space.
+        """
+        return False
+
+    def backup_use_temp_snapshot(self) -> bool:
+        """Make Cinder back up clones: a snapshot may have no vdisk."""
+        if self.configuration.safe_get('backup_use_temp_snapshot'):
+            LOG.warning(
+                'backup_use_temp_snapshot=True is ignored: volumes in use '
+                'and snapshots are backed up by a temporary clone'
+            )
+        return False
+
+    # Connections
+
+    def validate_connector(self, connector: dict[str, Any]) -> None:
+        """Check that a connector names its host.
+
+        :meth:`create_export` checks that the volume may be attached there.
+        """
+        if not connector.get('host'):
+            raise cinder_exc.InvalidConnectorException(missing='host')
+
+    @errors.as_driver_error()
+    def create_export(
+        self, context: Any, volume: Volume, connector: dict[str, Any]
+    ) -> ModelUpdate | None:
+        """Bind the volume to a disk if it is not bound yet.
+
+        A volume without content is handed over to the host of its server.
+
+        :raises VolumeDriverException: it cannot be attached on that host, or
+            no disk may hold it.
+        """
+        return self._connections.create_export(context, volume, connector)
+
+    @errors.as_driver_error()
+    def ensure_export(self, context: Any, volume: Volume) -> None:
+        """Log at start that the disk of an attached volume is missing."""
+        self._connections.ensure_export(context, volume)
+
+    @errors.as_driver_error()
+    def remove_export(self, context: Any, volume: Volume) -> None:
+        """Remove the export to another host; the volume stays bound."""
+        self._connections.remove_export(context, volume)
+
+    @errors.as_driver_error()
+    def initialize_connection(
+        self, volume: Volume, connector: dict[str, Any], **kwargs: Any
+    ) -> dict[str, Any]:
+        """Return the connection by which a host attaches a volume."""
+        return self._connections.initialize_connection(volume, connector)
+
+    def terminate_connection(
+        self, volume: Volume, connector: dict[str, Any] | None, **kwargs: Any
+    ) -> None:
+        """Revoke the access of another host; do nothing for this one."""
+        self._connections.terminate_connection(volume, connector)
+
+    def local_path(self, volume: Volume) -> str:
+        """Return the path of a bound volume."""
+        return self._connections.local_path(volume)
+
+    # Images
+
+    def copy_image_to_volume(
+        self,
+        context: Any,
+        volume: Volume,
+        image_service: Any,
+        image_id: str,
+        disable_sparse: bool = False,
+    ) -> None:
+        """Bind the volume by its policy and write an image to it.
+
+        :raises VolumeDriverException: no disk may hold the volume.
+        """
+        with (
+            self._fetched(context, volume, image_service, image_id) as image,
+            self._attached(context, volume) as (volume, device),
+        ):
+            images.write(image, device, disable_sparse)
+        with errors.as_driver_error():
+            # zeros were written by deallocating their blocks
+            self.backend.extend(
+                volume.provider_location or '',
+                naming.volume(volume),
+                volume.size,
+            )
+
+    def copy_image_to_encrypted_volume(
+        self,
+        context: Any,
+        volume: Volume,
+        image_service: Any,
+        image_id: str,
+        disable_sparse: bool = False,
+    ) -> None:
+        """Bind a volume by its policy and write an image to it by LUKS.
+
+        :raises ImageTooBig: the volume cannot hold the image and the header.
+        """
+        with (
+            self._fetched(context, volume, image_service, image_id) as image,
+            self._attached(context, volume) as (volume, device),
+        ):
+            encryption.write_image(
+                context, volume, image_id, image, device, self.host
+            )
+
+    def _fetched(
+        self, context: Any, volume: Volume, image_service: Any, image_id: str
+    ) -> contextlib.AbstractContextManager[str]:
+        return images.fetched(
+            context,
+            image_service,
+            image_id,
+            volume.size,
+            self.host,
+            self.configuration.volume_dd_blocksize,
+        )
+
+    @contextlib.contextmanager
+    def _attached(
+        self, context: Any, volume: Volume
+    ) -> Iterator[tuple[Volume, str]]:
+        """Attach a volume to this host; yield it and its device's path."""
+        properties = volume_utils.brick_get_connector_properties()
+        attach_info, volume = self._attach_volume(context, volume, properties)
+        try:
+            yield volume, attach_info['device']['path']
+        finally:
+            self._detach_volume(
+                context, attach_info, volume, properties, force=True
+            )
+
+    def _connect_device(self, conn: dict[str, Any]) -> dict[str, Any]:
+        """Attach a volume to this host, by a link if it is encrypted."""
+        attach_info = super()._connect_device(conn)
+        if conn['data'].get('encrypted'):
+            return encryption.add_link(attach_info, self.host)
+        return attach_info
+
+    def _detach_volume(
+        self,
+        context: Any,
+        attach_info: dict[str, Any] | None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        try:
+            super()._detach_volume(context, attach_info, *args, **kwargs)
+        finally:
+            encryption.remove_link(attach_info)
+
+    # Groups. All methods are implemented, because Cinder calls those of the
+    # legacy consistency groups in place of a missing one.
+
+    def create_group(self, context: Any, group: Any) -> ModelUpdate:
+        """Do nothing: there are no volumes yet."""
+        return {'status': 'available'}
+
+    def update_group(
+        self,
+        context: Any,
+        group: Any,
+        add_volumes: list[Volume] | None = None,
+        remove_volumes: list[Volume] | None = None,
+    ) -> tuple[None, None, None]:
+        """Do nothing: Cinder stores the members of a group."""
+        return None, None, None
+
+    def delete_group(
+        self, context: Any, group: Any, volumes: Sequence[Volume]
+    ) -> tuple[ModelUpdate, groups.Updates]:
+        """Delete the volumes of a group."""
+        return groups.delete_all(volumes, self.delete_volume)
+
+    def create_group_from_src(
+        self,
+        context: Any,
+        group: Any,
+        volumes: Sequence[Volume],
+        group_snapshot: Any = None,
+        snapshots: Sequence[Snapshot] | None = None,
+        source_group: Any = None,
+        source_vols: Sequence[Volume] | None = None,
+    ) -> tuple[None, groups.Updates]:
+        """Copy snapshot by snapshot, or volume by volume.
+
+        :raises VolumeDriverException: the disk of a source is missing or
+            lacks the space for the copy, or the group's type is consistent
+            and one of the volumes is attached.
+        """
+        if snapshots:
+            copies = [
+                self.create_volume_from_snapshot(volume, snapshot)
+                for volume, snapshot in zip(volumes, snapshots, strict=True)
+            ]
+        else:
+            sources = source_vols or ()
+            if volume_utils.is_group_a_cg_snapshot_type(group):
+                with errors.as_driver_error():
+                    groups.check_detached(sources)
+            copies = [
+                self.create_cloned_volume(volume, source)
+                for volume, source in zip(volumes, sources, strict=True)
+            ]
+        return None, [
+            {'id': volume.id, **(update or {})}
+            for volume, update in zip(volumes, copies, strict=True)
+        ]
+
+    @errors.as_driver_error()
+    def create_group_snapshot(
+        self,
+        context: Any,
+        group_snapshot: Any,
+        snapshots: Sequence[Snapshot],
+    ) -> tuple[ModelUpdate, groups.Updates]:
+        """Make snapshots of one moment: all of them or none.
+
+        Cinder makes those of groups that need not be consistent.
+
+        :raises VolumeDriverException: one of the volumes is attached, or a
+            disk refuses or lacks the space.
+        """
+        if not volume_utils.is_group_a_cg_snapshot_type(group_snapshot):
+            raise NotImplementedError
+        updates = groups.create_snapshots(self.operations, context, snapshots)
+        return {'status': 'available'}, updates
+
+    def delete_group_snapshot(
+        self,
+        context: Any,
+        group_snapshot: Any,
+        snapshots: Sequence[Snapshot],
+    ) -> tuple[ModelUpdate, groups.Updates]:
+        """Delete the snapshots of a group snapshot."""
+        return groups.delete_all(snapshots, self.delete_snapshot)
+
+    # Managed vdisks
+
+    @errors.as_driver_error()
+    def manage_existing_get_size(
+        self, volume: Volume, existing_ref: dict[str, Any]
+    ) -> int:
+        """Return the GiB, rounded up, of a vdisk that can become a volume."""
+        return self._managed.manage_existing_get_size(volume, existing_ref)
+
+    @errors.as_driver_error()
+    def manage_existing(
+        self, volume: Volume, existing_ref: dict[str, Any]
+    ) -> ModelUpdate:
+        """Make a vdisk a volume of whole GiB, allocated and reserved."""
+        return self._managed.manage_existing(volume, existing_ref)
+
+    @errors.as_driver_error()
+    def unmanage(self, volume: Volume) -> None:
+        """Unmanage a volume, which is bound first if it is not."""
+        self._managed.unmanage(volume)
+
+    @errors.as_driver_error()
+    def get_manageable_volumes(
+        self,
+        cinder_volumes: list[Volume],
+        marker: Any,
+        limit: int,
+        offset: int,
+        sort_keys: list[str],
+        sort_dirs: list[str],
+    ) -> list[dict[str, Any]]:
+        """List the vdisks that are volumes or can become volumes."""
+        entries = self._managed.get_manageable_volumes(cinder_volumes)
+        page: list[dict[str, Any]] = volume_utils.paginate_entries_list(
+            entries, marker, limit, offset, sort_keys, sort_dirs
+        )
+        return page
+
+    @errors.as_driver_error()
+    def manage_existing_snapshot_get_size(
+        self, snapshot: Snapshot, existing_ref: dict[str, Any]
+    ) -> int:
+        """Return the GiB, rounded up, of a vdisk that can be a snapshot."""
+        return self._managed.manage_existing_snapshot_get_size(
+            snapshot, existing_ref
+        )
+
+    @errors.as_driver_error()
+    def manage_existing_snapshot(
+        self, snapshot: Snapshot, existing_ref: dict[str, Any]
+    ) -> ModelUpdate:
+        """Make a vdisk a snapshot of a volume on the same disk."""
+        return self._managed.manage_existing_snapshot(snapshot, existing_ref)
+
+    @errors.as_driver_error()
+    def unmanage_snapshot(self, snapshot: Snapshot) -> None:
+        """Unmanage a snapshot, which is made first if it has no vdisk."""
+        self._managed.unmanage_snapshot(snapshot)
+
+    @errors.as_driver_error()
+    def get_manageable_snapshots(
+        self,
+        cinder_snapshots: list[Snapshot],
+        marker: Any,
+        limit: int,
+        offset: int,
+        sort_keys: list[str],
+        sort_dirs: list[str],
+    ) -> list[dict[str, Any]]:
+        """List the vdisks that are snapshots or can become snapshots."""
+        entries = self._managed.get_manageable_snapshots(cinder_snapshots)
+        page: list[dict[str, Any]] = volume_utils.paginate_entries_list(
+            entries, marker, limit, offset, sort_keys, sort_dirs
+        )
+        return page
+
+    # Migrations
+
+    @errors.as_driver_error()
+    def migrate_volume(
+        self, context: Any, volume: Volume, host: dict[str, Any]
+    ) -> tuple[bool, ModelUpdate | None]:
+        """Move a volume that is not attached to another backend.
+
+        Returns False where Cinder has to copy it: to other hosts and other
+        drivers.
+        """
+        return self._migration.migrate_volume(volume, host)
+
+    def retype(
+        self, context: Any, volume: Volume, new_type: Any, diff: Any, host: Any
+    ) -> tuple[bool, None]:
+        """Change a volume's type in place.
+
+        The scheduler has checked that this backend suits the new type, and
+        the hypervisor limits I/O. Only encryption changes the content.
+
+        :raises InvalidVolumeType: the mapping of the new type is unknown.
+        """
+        type_mapping.of_type(
+            new_type.extra_specs or {},
+            self.configuration.vdisk_default_mapping,
+        )
+        return not diff.get('encryption'), None
+
+    @errors.as_driver_error()
+    def update_migrated_volume(
+        self,
+        context: Any,
+        volume: Volume,
+        new_volume: Volume,
+        original_volume_status: str,
+    ) -> ModelUpdate:
+        """Give a volume the vdisk that Cinder has copied it to."""
+        return self._migration.update_migrated_volume(
+            volume, new_volume, original_volume_status
+        )
+
+    @errors.as_driver_error()
+    def update_provider_info(
+        self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
+    ) -> tuple[None, None]:
+        """Delete the copies that interrupted moves have left, at start."""
+        self._migration.delete_stale_copies(volumes)
+        return None, None
+
+    def _update_volume_stats(self) -> None:
+        """Set the statistics of the backend, which has one pool."""
+        disks = self._disks()
+        volumes = self.db.volume_get_all_by_host(
+            cinder_context.get_admin_context(),
+            self.host,
+            filters={'provider_location': None},
+        )
+        found = stats.capacity(
+            disks, self._unclaimed.by_disk(disks), *stats.unbound_gb(volumes)
+        )
+        capabilities = stats.capabilities(
+            found,
+            self.configuration.vdisk_media,
+            str(location_info.of_backend(self.host, self.configuration)),
+        )
+        name = self.configuration.safe_get('volume_backend_name')
+        pool = {
+            'pool_name': name,
+            'total_capacity_gb': found.total_gb,
+            'free_capacity_gb': found.free_gb,
+            'provisioned_capacity_gb': found.provisioned_gb,
+            'reserved_percentage': self.configuration.reserved_percentage,
+            'filter_function': self.get_filter_function(),
+            'goodness_function': self.get_goodness_function(),
+            **capabilities,
+        }
+        self._stats = {
+            'volume_backend_name': name,
+            'vendor_name': 'nova-diskplacer',
+            'driver_version': self.VERSION,
+            'storage_protocol': self.backend.connection_type,
+            **capabilities,
+            'pools': [pool],
+        }
+
+    def _disks(self) -> list[discover.Disk]:
+        """Return the healthy disks of this backend's medium."""
+        return vdisk_lookup.usable_disks(
+            self.backend.disks(), self.configuration.vdisk_media
+        )
+
+    def _check_mapping(self, volume: Volume) -> None:
+        type_mapping.of_volume(
+            volume, self.configuration.vdisk_default_mapping
+        )
+
+    def _bind(self, volume: Volume) -> str:
+        """Bind a volume for no server and return its disk."""
+        if not volume.provider_location:
+            update = self._connections.create_export(
+                cinder_context.get_admin_context(), volume, {'host': CONF.host}
+            )
+            volume.provider_location = (update or {})['provider_location']
+            volume.save()
+        return volume.provider_location or ''

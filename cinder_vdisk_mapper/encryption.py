@@ -10,16 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Encrypted volumes: LUKS, whose keys are Cinder's.
+"""Volumes that are encrypted by LUKS with keys of Cinder.
 
-Nova formats a blank volume when it attaches it, and QEMU decrypts it. An
-image is written through qemu-img: the vdisk is written to and never made
-anew, so it stays allocated in full and reserved.
+Nova formats a blank volume when it attaches it, and QEMU decrypts it.
+qemu-img writes an image to the existing vdisk, which stays allocated and
+reserved.
 
-os-brick's encryptors put a link to their own device in the place of the
-device that they are given. Nova uses them for providers other than LUKS, so
-these are refused: the vdisk's file would be replaced. Cinder uses them to
-copy a volume to one with another key, so it is given a link.
+os-brick's encryptors replace the device that they are given by a link to
+their own. Nova uses them for providers other than LUKS, so the driver refuses
+these providers: the vdisk's file would be replaced. Cinder uses them to copy
+a volume to one with another key, so the driver gives it a link.
 """
 
 import binascii
@@ -40,134 +40,114 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_utils import units
 
-from cinder_vdisk_mapper import images
+from cinder_vdisk_mapper import cinder_types
 
 CONF = cfg.CONF
 
-# what qemu-img's arguments call a key
+# id of the key in qemu-img's arguments
 _KEY = 'luks'
 
 _LINK = 'link'
 
+# of qemu-img's benchmark of hashes, which fails now and then
 _ATTEMPTS = 50
 
 
 class Luks(NamedTuple):
-    """How a volume is encrypted: arguments of qemu-img."""
+    """Arguments of qemu-img for an encrypted volume."""
 
     options: str
     secret: str
 
 
-class Encryption(images.Images):
-    """Images on encrypted volumes."""
+def check_provider(volume: cinder_types.Volume) -> None:
+    """Check that the provider of an encrypted volume is LUKS.
 
-    def check_encryption(self, volume: Any) -> None:
-        """See that a volume, if it is encrypted, is so by LUKS.
+    :raises VolumeDriverException: it is another one.
+    """
+    if not volume.encryption_key_id:
+        return
+    try:
+        volume_utils.check_encryption_provider(
+            volume, cinder_context.get_admin_context()
+        )
+    except cinder_exc.VolumeDriverException as error:
+        raise cinder_exc.VolumeDriverException(
+            message=f'{error}: the encryption of the type of volume '
+            f'{volume.id} must be of provider luks, with a cipher and a '
+            'key_size'
+        ) from error
 
-        :raises VolumeDriverException: it is to be encrypted otherwise.
-        """
-        if not volume.encryption_key_id:
-            return
-        try:
-            volume_utils.check_encryption_provider(
-                volume, cinder_context.get_admin_context()
+
+def write_image(
+    context: Any,
+    volume: cinder_types.Volume,
+    image_id: str,
+    path: str,
+    device: str,
+    host: str,
+) -> None:
+    """Write a LUKS header and, encrypted, a raw image to a device.
+
+    :param path: of the image.
+    :param host: Cinder host of the backend.
+    :raises ImageTooBig: the volume is too small for the image and the header.
+    """
+    with (
+        _luks(context, volume) as luks,
+        image_utils.temporary_file(suffix=host) as header,
+    ):
+        utils.execute(
+            'qemu-img',
+            'create',
+            *('-q', '-f', 'luks', '--object', luks.secret),
+            *('-o', luks.options, header, '0'),
+            attempts=_ATTEMPTS,
+            delay_on_retry=False,
+        )
+        size = volume.size * units.Gi
+        needed = os.path.getsize(path) + os.path.getsize(header)
+        if needed > size:
+            raise cinder_exc.ImageTooBig(
+                image_id=image_id,
+                reason=f'encrypted it takes {needed} bytes, of which '
+                f'the volume has {size}',
             )
-        except cinder_exc.VolumeDriverException as error:
-            raise cinder_exc.VolumeDriverException(
-                message=f'{error}: the encryption of the type of volume '
-                f'{volume.id} must be of provider luks, with a cipher and a '
-                'key_size'
-            ) from error
-
-    def copy_image_to_encrypted_volume(
-        self,
-        context: Any,
-        volume: Any,
-        image_service: Any,
-        image_id: str,
-        disable_sparse: bool = False,
-    ) -> None:
-        """Bind a volume by its policy, and write an image to it by LUKS.
-
-        :raises ImageTooBig: the volume cannot hold the image and the header.
-        """
-        with (
-            self.fetched(context, volume, image_service, image_id) as (
-                image,
-                volume,
-                device,
-            ),
-            _luks(context, volume) as luks,
-        ):
-            self._encrypt(
-                luks, image, image_id, device, volume.size * units.Gi
-            )
-
-    def _encrypt(
-        self, luks: Luks, image: str, image_id: str, device: str, size: int
-    ) -> None:
-        """Write a header and, encrypted, an image to a device.
-
-        :param size: of the device, in bytes.
-        """
-        with image_utils.temporary_file(suffix=self.host) as header:
-            utils.execute(
-                'qemu-img',
-                'create',
-                *('-q', '-f', 'luks', '--object', luks.secret),
-                *('-o', luks.options, header, '0'),
-                # it measures how fast it hashes, which may fail by chance
-                attempts=_ATTEMPTS,
-                delay_on_retry=False,
-            )
-            needed = os.path.getsize(image) + os.path.getsize(header)
-            if needed > size:
-                raise cinder_exc.ImageTooBig(
-                    image_id=image_id,
-                    reason=f'encrypted it takes {needed} bytes, of which '
-                    f'the volume has {size}',
-                )
-            # -S 0: zeros must not free what is allocated
-            _convert(header, device, device, '-S', '0', '-O', 'raw')
+        # -S 0: do not deallocate zeros
+        _convert(header, device, device, '-S', '0', '-O', 'raw')
         _convert(
-            image,
+            path,
             device,
             f'driver=luks,key-secret={_KEY},file.filename={device}',
             *('--object', luks.secret, '--target-image-opts'),
         )
 
-    def _connect_device(self, conn: dict[str, Any]) -> dict[str, Any]:
-        """Attach a volume to this host; by a link if it is encrypted."""
-        attach_info: dict[str, Any] = super()._connect_device(conn)
-        if not conn['data'].get('encrypted'):
-            return attach_info
-        device = attach_info['device']
-        # Cinder removes what is named so when it starts
-        link = os.path.join(
-            volume_utils.image_conversion_dir(),
-            f'{uuid.uuid4().hex[:12]}-{self.host}',
-        )
-        os.symlink(device['path'], link)
-        return {
-            **attach_info,
-            'device': {**device, 'path': link, _LINK: link},
-        }
 
-    def _detach_volume(
-        self, context: Any, attach_info: Any, *args: Any, **kwargs: Any
-    ) -> None:
-        try:
-            super()._detach_volume(context, attach_info, *args, **kwargs)
-        finally:
-            if attach_info and _LINK in attach_info['device']:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(attach_info['device'][_LINK])
+def add_link(attach_info: dict[str, Any], host: str) -> dict[str, Any]:
+    """Replace the path of an attached device by a link to it.
+
+    :param host: Cinder host of the backend, which removes such links when it
+        starts.
+    """
+    device = attach_info['device']
+    link = os.path.join(
+        volume_utils.image_conversion_dir(),
+        f'{uuid.uuid4().hex[:12]}-{host}',
+    )
+    os.symlink(device['path'], link)
+    return {**attach_info, 'device': {**device, 'path': link, _LINK: link}}
+
+
+def remove_link(attach_info: dict[str, Any] | None) -> None:
+    """Remove the link to a device that was attached."""
+    if attach_info and _LINK in attach_info['device']:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(attach_info['device'][_LINK])
 
 
 @contextlib.contextmanager
-def _luks(context: Any, volume: Any) -> Iterator[Luks]:
-    """Provide how a volume is encrypted, with its key in memory only."""
+def _luks(context: Any, volume: cinder_types.Volume) -> Iterator[Luks]:
+    """Yield the encryption of a volume, with its key in memory only."""
     encryption = volume_utils.check_encryption_provider(volume, context)
     cipher = image_utils.decode_cipher(
         encryption['cipher'], encryption['key_size']
@@ -190,9 +170,9 @@ def _luks(context: Any, volume: Any) -> Iterator[Luks]:
 
 
 def _convert(source: str, device: str, target: str, *options: str) -> None:
-    """Write raw content to what exists already.
+    """Write raw content to an existing device.
 
-    :param target: ``device`` as qemu-img is told it.
+    :param target: ``device`` as an argument of qemu-img.
     """
     throttle = throttling.Throttle.get_default()
     with throttle.subcommand(source, device) as throttled:

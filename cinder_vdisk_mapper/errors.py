@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How the project's errors reach Cinder.
+"""Translates the project's errors to Cinder's.
 
-Cinder and Nova show the text of an error to whoever owns the volume: hosts,
-disks, other projects and the room on disks are none of their business.
+Cinder and Nova show the text of an error to the owner of the volume, who must
+not learn of hosts, disks, other projects or the space on disks.
 """
 
 import contextlib
@@ -33,16 +33,16 @@ _PUBLIC = (
 
 
 @contextlib.contextmanager
-def explained() -> Iterator[None]:
-    """Have Cinder report the project's errors as a driver's.
+def as_driver_error() -> Iterator[None]:
+    """Raise VolumeDriverException in place of the project's errors.
 
     The message of an error is logged; Cinder gets its ``public`` sentence, or
-    a general one where it has none.
+    a general one.
     """
     try:
         yield
     except exception.DiskPlacerError as error:
         LOG.error('%s', error)
         public = getattr(error, 'public', _PUBLIC)
-        # the answer to a remote call has the texts of all causes
+        # the reply to an RPC contains the texts of all causes
         raise cinder_exc.VolumeDriverException(message=public) from None

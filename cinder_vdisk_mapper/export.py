@@ -10,11 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Lets another host reach a vdisk while Cinder migrates a volume to it.
+"""Exports a vdisk to another host while Cinder migrates a volume to it.
 
-The vdisk is exported by the target driver of Cinder's own that the backend's
-``target_helper`` names. Servers never see that: a local disk is for the
-servers of its host.
+Cinder's own target driver of the backend's ``target_helper`` exports it.
+Servers do not use exports: a local disk is for the servers of its host.
 """
 
 from typing import Any
@@ -22,26 +21,27 @@ from typing import Any
 from oslo_log import log as logging
 from oslo_utils import importutils
 
+from cinder_vdisk_mapper import cinder_types
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
 
-# How Cinder marks the volume that it copies another one to.
+# Prefix of the migration status of the volume that Cinder copies to.
 _TARGET = 'target:'
 
-# In place of where an export is, until that is known.
-_BEGUN = 'begun'
+# Value of provider_id until the location of the export is known.
+_IN_PROGRESS = 'begun'
 
 
 class ExportError(exception.DiskPlacerError):
     """A vdisk cannot be exported to another host."""
 
 
-def wanted(volume: Any) -> bool:
-    """Tell whether Cinder may reach a volume from another host.
+def needs_remote_export(volume: cinder_types.Volume) -> bool:
+    """Tell whether Cinder may attach a volume to another host.
 
-    It does to fill the volume that replaces one of that host. A server that
-    is attached to it would stay on the other host, away from its disk.
+    Cinder does so to fill the volume that replaces one of that host. A server
+    that is attached to the volume would stay on the other host.
     """
     migration = volume.migration_status or ''
     return migration.startswith(_TARGET) and not any(
@@ -52,11 +52,11 @@ def wanted(volume: Any) -> bool:
 class Exporter:
     """Exports vdisks through one of Cinder's target drivers.
 
-    ``provider_location`` of a volume names its disk, so where the export is
-    is kept in ``provider_id`` for as long as there is one.
+    ``provider_location`` of a volume names its disk, so ``provider_id`` keeps
+    the location of the export while it exists.
 
     :param configuration: of the backend.
-    :param drivers: the class of each ``target_helper``.
+    :param drivers: class path by ``target_helper``.
     """
 
     def __init__(self, configuration: Any, drivers: dict[str, str]) -> None:
@@ -65,12 +65,14 @@ class Exporter:
             drivers[self.helper], configuration=configuration
         )
 
-    def create(self, context: Any, volume: Any, path: str) -> dict[str, Any]:
-        """Export the vdisk at ``path``; returns what the volume is to keep.
+    def create(
+        self, context: Any, volume: cinder_types.Volume, path: str
+    ) -> dict[str, Any]:
+        """Export the vdisk at ``path`` and return the changes of the volume.
 
-        :raises ExportError: the target driver failed; says how to set it up.
+        :raises ExportError: the target driver failed.
         """
-        volume.provider_id = _BEGUN
+        volume.provider_id = _IN_PROGRESS
         volume.save()
         made = self._create(context, volume, path)
         LOG.info('Volume %s is exported: %s', volume.id, made['location'])
@@ -80,46 +82,52 @@ class Exporter:
         }
 
     def connection(
-        self, volume: Any, connector: dict[str, Any]
+        self, volume: cinder_types.Volume, connector: cinder_types.Connector
     ) -> dict[str, Any]:
-        """Return how the host of ``connector`` attaches the export."""
+        """Return the connection by which a host attaches the export."""
         connection: dict[str, Any] = self.target.initialize_connection(
             _as_exported(volume), connector
         )
         return connection
 
-    def disconnect(self, volume: Any, connector: dict[str, Any]) -> None:
-        """No longer let a host in."""
+    def disconnect(
+        self, volume: cinder_types.Volume, connector: cinder_types.Connector
+    ) -> None:
+        """Revoke the access of a host."""
         if volume.provider_id:
             self.target.terminate_connection(_as_exported(volume), connector)
 
-    def remove(self, context: Any, volume: Any, path: str) -> None:
-        """Take down the export of a volume, if there is one."""
+    def remove(
+        self, context: Any, volume: cinder_types.Volume, path: str
+    ) -> None:
+        """Remove the export of a volume, if there is one."""
         if not volume.provider_id:
             return
-        if volume.provider_id == _BEGUN:
-            # killed before it could say where: exporting is repeatable
+        if volume.provider_id == _IN_PROGRESS:
+            # a killed run may have made it: exporting is repeatable
             try:
                 made = self._create(context, volume, path)
             except ExportError as error:
-                LOG.warning('There can be no export to take down: %s', error)
+                LOG.warning('There can be no export to remove: %s', error)
                 return
             volume.provider_id = made['location']
         self.target.remove_export(context, _as_exported(volume))
         self._forget(volume)
 
     @staticmethod
-    def _forget(volume: Any) -> None:
+    def _forget(volume: cinder_types.Volume) -> None:
         volume.provider_id = volume.provider_auth = None
         volume.save()
 
-    def _create(self, context: Any, volume: Any, path: str) -> dict[str, Any]:
+    def _create(
+        self, context: Any, volume: cinder_types.Volume, path: str
+    ) -> dict[str, Any]:
         try:
             made: dict[str, Any] = self.target.create_export(
                 context, _as_exported(volume), path
             )
         except Exception as error:
-            # whatever the target's command-line tools raise
+            # the target's command-line tools raise errors of all kinds
             self._forget(volume)
             raise ExportError(
                 f'volume {volume.id} cannot be exported to another host by '
@@ -129,7 +137,8 @@ class Exporter:
         return made
 
 
-def _as_exported(volume: Any) -> Any:
+def _as_exported(volume: cinder_types.Volume) -> cinder_types.Volume:
+    """Return the volume with the export in ``provider_location``."""
     exported = volume.obj_clone()
     exported.provider_location = volume.provider_id
     return exported

@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Volumes without content follow their server to its host.
+"""Hands volumes without content over to the host of their server.
 
-Nova attaches the volumes of a server on the next host where the first one
+Nova attaches the volumes of a server on the next host when the first one
 fails, and cinder-scheduler may have put volumes that were made beforehand on
-any host. A volume that holds nothing is handed over to the backend of the same
+any host. A volume without content is handed over to the backend of the same
 name on the server's host, which binds it there.
 """
 
@@ -29,7 +29,9 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import core
+from cinder_vdisk_mapper import cinder_types
+from cinder_vdisk_mapper import vdisk_lookup
+from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 
@@ -38,49 +40,64 @@ LOG = logging.getLogger(__name__)
 _BINARY = 'cinder-volume'
 _RESERVED = 'reserved'
 
-# Of volumes that Cinder does not migrate at the moment.
-_SETTLED = (None, 'success', 'error')
+# Migration status of volumes that Cinder does not migrate now.
+_NOT_MIGRATING = (None, 'success', 'error')
 
 
-class Handover(core.Core):
-    """Hands volumes over to the backends of other hosts."""
+class Handover:
+    """Hands volumes over to the backends of other hosts.
 
-    def is_elsewhere(self, volume: Any) -> bool:
-        """Tell whether a volume has been handed over."""
-        here = volume_utils.extract_host(self.host, 'backend')
+    :param host: Cinder host of this backend.
+    """
+
+    def __init__(
+        self, host: str, operations: vdisk_operations.VDiskOperations
+    ) -> None:
+        self._here = volume_utils.extract_host(host, 'backend')
+        self._operations = operations
+
+    def is_handed_over(self, volume: cinder_types.Volume) -> bool:
+        """Tell whether another backend has the volume now."""
         return bool(
             volume.host
-            and volume_utils.extract_host(volume.host, 'backend') != here
+            and volume_utils.extract_host(volume.host, 'backend') != self._here
         )
 
     def hand_over(
-        self, context: Any, volume: Any, wanted: binding.Wanted, host: str
+        self,
+        context: Any,
+        volume: cinder_types.Volume,
+        request: binding.BindRequest,
+        host: str,
     ) -> None:
         """Give a volume without content to the backend of its server's host.
 
-        At each moment it is bound here, or unbound here, or unbound there, so
-        that whoever repeats this after a crash goes on from there.
+        At each moment the volume is bound here, or unbound here, or unbound
+        there, so that a repetition after a crash continues from there.
 
-        :param wanted: the volume's vdisk, for the server.
-        :param host: what is to attach it.
-        :raises BindingError: the volume has content, or is in use, or there
-            is no such backend on that host.
+        :param request: to bind the volume for the server.
+        :param host: the host that attaches the volume.
+        :raises BindingError: the volume has content or is in use, or there is
+            no such backend on that host.
         :raises DiskError: its disk is not there, or refuses.
         """
-        if wanted.server is None or wanted.server.host != host:
-            raise _refused(volume, f'no server on host {host} is to have it')
+        if request.server is None or request.server.host != host:
+            raise _refused(volume, f'no server on host {host} attaches it')
         service, target = _target(context, volume, host)
         with vdisk_reservation.lock(f'volume-{volume.id}'):
             volume.refresh()
             _check_unused(context, volume)
             disk = volume.provider_location
-            # an unbound one may have a vdisk that a killed attempt has left
-            for place in [disk] if disk else self.binder.places(wanted.name):
-                self._check_blank(volume, wanted, place)
+            # a killed attempt may have left a vdisk of an unbound volume
+            holding = vdisk_lookup.disks_holding(
+                self._operations.backend, request.name
+            )
+            for place in [disk] if disk else holding:
+                self._check_blank(volume, request, place)
             if disk:
                 volume.provider_location = None
                 volume.save()
-            self.delete_vdisk(disk, wanted.name)
+            self._operations.delete_everywhere(disk, request.name)
             before = volume.host
             volume.host = target
             volume.service_uuid = service.uuid
@@ -90,20 +107,22 @@ class Handover(core.Core):
             volume.id,
             before,
             target,
-            wanted.server.uuid,
+            request.server.uuid,
         )
 
-    def connect_elsewhere(
-        self, volume: Any, connector: dict[str, Any]
+    def connect_by_new_backend(
+        self, volume: cinder_types.Volume, connector: cinder_types.Connector
     ) -> dict[str, Any]:
-        """Have the backend that has a volume now bind and connect it.
+        """Return the connection to a volume that was handed over.
 
-        :raises VolumeDriverException: it refuses, and says why.
-        :raises BindingError: nobody is to have the volume any more.
-        :raises DiskPlacerError: it does not answer.
+        The backend that has the volume now binds and connects it.
+
+        :raises VolumeDriverException: that backend refuses; has its reason.
+        :raises BindingError: the volume is no longer about to be attached.
+        :raises DiskPlacerError: that backend does not answer.
         """
         context = cinder_context.get_admin_context()
-        # deleting a vdisk may have taken long
+        # deleting the vdisk may have taken long
         volume.refresh()
         _check_unused(context, volume)
         try:
@@ -113,7 +132,7 @@ class Handover(core.Core):
                 )
             )
         except cinder_exc.CinderException as error:
-            # the rest is where it was raised
+            # the other lines are a traceback of that host
             public = str(error).partition('\n')[0]
             raise cinder_exc.VolumeDriverException(message=public) from None
         except oslo_messaging.MessagingException as error:
@@ -123,26 +142,34 @@ class Handover(core.Core):
         return connection
 
     def _check_blank(
-        self, volume: Any, wanted: binding.Wanted, disk: str
+        self,
+        volume: cinder_types.Volume,
+        request: binding.BindRequest,
+        disk: str,
     ) -> None:
-        """See that nothing is lost with the vdisk of a volume on a disk.
+        """Check that the vdisk of a volume has no content to be lost.
 
-        What a server has written before it was active for the first time is
-        on a volume that Nova made for it alone: nobody has seen that.
+        A server that was never active may have written to a volume that Nova
+        made for its boot; nobody has seen that content.
+
+        :raises BindingError: it may have content.
         """
-        _, vdisk = self.binder.find(disk, wanted.name)
-        server = wanted.server
+        backend = self._operations.backend
+        _, vdisk = vdisk_lookup.find_vdisk(backend, disk, request.name)
+        server = request.server
         never_active = (
             server is not None
-            and wanted.boot_time
+            and request.boot_time
             and vdisk.server_id == server.uuid
             and not server.launched
         )
-        if not never_active and self.backend.written(disk, wanted.name):
+        if not never_active and backend.written(disk, request.name):
             raise _refused(volume, f'it has content on disk {disk}')
 
 
-def _target(context: Any, volume: Any, host: str) -> tuple[Any, str]:
+def _target(
+    context: Any, volume: cinder_types.Volume, host: str
+) -> tuple[Any, str]:
     """Return the service and the Cinder host of the backend to hand over to.
 
     :raises BindingError: there is none that is up.
@@ -157,12 +184,14 @@ def _target(context: Any, volume: Any, host: str) -> tuple[Any, str]:
     if not service.is_up or service.disabled or service.frozen:
         raise _refused(volume, f'backend {backend} is down or disabled')
     if service.availability_zone != volume.availability_zone:
-        raise _refused(volume, f'backend {backend} is of another zone')
+        raise _refused(
+            volume, f'backend {backend} is in another availability zone'
+        )
     return service, volume_utils.append_host(backend, pool)
 
 
-def _check_unused(context: Any, volume: Any) -> None:
-    """See that a volume is reserved for one server, and nothing else.
+def _check_unused(context: Any, volume: cinder_types.Volume) -> None:
+    """Check that a volume is reserved for one server and not used otherwise.
 
     :raises BindingError: it is attached, or something depends on it.
     """
@@ -173,7 +202,7 @@ def _check_unused(context: Any, volume: Any) -> None:
     ]
     if [one.attach_status for one in attachments] != [_RESERVED]:
         raise _refused(volume, 'it is not reserved for one server alone')
-    if volume.migration_status not in _SETTLED:
+    if volume.migration_status not in _NOT_MIGRATING:
         raise _refused(volume, 'it is being migrated')
     if volume.group_id:
         raise _refused(volume, f'it is in group {volume.group_id}')
@@ -181,12 +210,12 @@ def _check_unused(context: Any, volume: Any) -> None:
         raise _refused(volume, 'it has snapshots')
 
 
-def _refused(volume: Any, reason: str) -> binding.BindingError:
+def _refused(volume: cinder_types.Volume, reason: str) -> binding.BindingError:
     return binding.BindingError(
         f'volume {volume.id} is on a local disk of {volume.host} and cannot '
         f'be attached elsewhere: {reason}',
         'the volume is on a local disk and can be attached only to servers on '
-        'the same host; only one that was never written to, is attached '
-        'nowhere, and has no snapshots and no group follows its server to '
-        'another host, if that has such disks',
+        'the same host; a volume follows its server to another host with such '
+        'disks only if it was never written to, is not attached, and has no '
+        'snapshots and no group',
     )

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Where a backend's disks are, as backends tell it to each other."""
+"""The capability ``location_info``, by which backends know shared disks."""
 
 import dataclasses
 from typing import Any
@@ -22,7 +22,7 @@ _DRIVER = 'VDiskMapper'
 
 @dataclasses.dataclass(frozen=True)
 class Location:
-    """The capability ``location_info`` of a backend of this driver."""
+    """Location of the disks of a backend of this driver."""
 
     host: str
     backend: str
@@ -35,7 +35,7 @@ class Location:
         )
 
     def shares_disks(self, other: 'Location') -> bool:
-        """Tell whether both reach the same disks, in the same way."""
+        """Tell whether both use the same disks by the same backend."""
         return dataclasses.replace(self, media=other.media) == other
 
 
@@ -50,8 +50,8 @@ def of_backend(host: str, configuration: Any) -> Location:
 
 
 def parse(location_info: str | None) -> Location | None:
-    """Return what a backend reports; None if it is not of this driver."""
-    # the directory alone may have colons in it
+    """Parse a reported location; None for other drivers."""
+    # only the directory may contain colons
     driver, _, rest = (location_info or '').partition(':')
     host, _, rest = rest.partition(':')
     backend, _, rest = rest.partition(':')

@@ -13,13 +13,12 @@
 """Locks that cinder-volume's processes and the audit of a host share.
 
 A lock is a file in ``[oslo_concurrency] lock_path``, locked with flock. The
-file exists while somebody holds or awaits the lock: its holder removes it. So
-whoever gets the lock of a file sees whether the path still leads to that
-file, and starts over where it does not.
+file exists while the lock is held or awaited: its holder removes it. A process
+that has locked a file therefore checks that the path still leads to it, and
+starts over if not.
 
-The audit runs as root and cinder-volume as a user of its own. A file that
-root makes therefore belongs to the owner of its directory from the moment
-when it appears.
+The audit runs as root and cinder-volume as another user. A file that root
+makes belongs to the owner of its directory before others can see it.
 """
 
 import collections.abc
@@ -46,7 +45,7 @@ _INTERVAL = 0.01
 
 @contextlib.contextmanager
 def hold(name: str) -> collections.abc.Iterator[None]:
-    """Hold ``name`` against all threads and processes of this host.
+    """Lock ``name`` for this thread of this process.
 
     :raises DiskPlacerError: the lock file cannot be made or opened.
     """
@@ -67,7 +66,7 @@ def sweep() -> None:
         return
     for name in os.listdir(directory):
         path = os.path.join(directory, name)
-        # one that is held, or not ours to open, stays
+        # a lock that is held or belongs to another user stays
         with contextlib.suppress(OSError):
             if name.startswith('.' + _PREFIX):
                 # it may be root's still; if root lives, it makes another
@@ -91,10 +90,10 @@ def _sweep(path: str) -> None:
 
 
 def make_directory(owner_of: str) -> None:
-    """Make the directory of the locks as root, if there is none.
+    """Make the directory of the locks as root, if it is missing.
 
-    :param owner_of: a directory that belongs to the user of cinder-volume,
-        to whom the new one will belong.
+    :param owner_of: a directory of the user of cinder-volume, who will own
+        the new one.
     :raises DiskPlacerError: it cannot be made.
     """
     directory = _directory()
@@ -136,7 +135,7 @@ def _acquire(path: str) -> int:
         try:
             descriptor = _open(path)
         except OSError as error:
-            raise _explained(path, error) from error
+            raise _lock_error(path, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -149,7 +148,7 @@ def _acquire(path: str) -> int:
 
 
 def _release(path: str, descriptor: int) -> None:
-    # a file that stays is no harm: nobody holds it
+    # a file that stays does no harm: its lock is free
     with contextlib.suppress(OSError):
         if _is_at(path, descriptor):
             os.unlink(path)
@@ -157,7 +156,7 @@ def _release(path: str, descriptor: int) -> None:
 
 
 def _is_at(path: str, descriptor: int) -> bool:
-    """Tell whether a path leads to the open file still."""
+    """Tell whether a path still leads to the open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
@@ -165,7 +164,7 @@ def _is_at(path: str, descriptor: int) -> bool:
 
 
 def _open(path: str) -> int:
-    """Open a lock file, which is made if there is none."""
+    """Open a lock file and make it if it is missing."""
     while True:
         with contextlib.suppress(FileNotFoundError):
             return os.open(path, _FLAGS)
@@ -184,7 +183,7 @@ def _make_for(owner: os.stat_result, path: str) -> None:
     descriptor, new = tempfile.mkstemp(prefix=f'.{name}-', dir=directory)
     try:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
-        # another process may have made it, or swept up the new one
+        # another process may have made it, or removed the new one
         with contextlib.suppress(FileExistsError, FileNotFoundError):
             os.link(new, path, follow_symlinks=False)
     finally:
@@ -193,8 +192,8 @@ def _make_for(owner: os.stat_result, path: str) -> None:
             os.unlink(new)
 
 
-def _explained(path: str, error: OSError) -> exception.DiskPlacerError:
-    """Return what to raise where a lock file cannot be made or opened."""
+def _lock_error(path: str, error: OSError) -> exception.DiskPlacerError:
+    """Return the error for a lock file that cannot be made or opened."""
     message = f'lock file {path}: {error.strerror}'
     if isinstance(error, PermissionError):
         user = _user(os.geteuid())

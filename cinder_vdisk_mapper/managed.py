@@ -10,132 +10,135 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Vdisks that Cinder takes over, and ones that it lets go of.
+"""Vdisks that Cinder manages or unmanages.
 
 A reference is ``{'source-name': '<disk UUID>/<vdisk>'}``: any vdisk on a disk
-of the backend that no volume or snapshot of Cinder is. The disk may be left
-out where one disk only has a vdisk of that name. Its content must be raw. What
-Cinder lets go of stays on its disk as ``unmanaged-<id>``.
+of the backend that is not a volume or snapshot of Cinder. The disk may be
+omitted where only one disk has a vdisk of that name. Its content must be raw.
+An unmanaged vdisk stays on its disk as ``unmanaged-<id>``.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from cinder import context as cinder_context
 from cinder import exception as cinder_exc
 from cinder.privsep import format_inspector
 from cinder.volume import volume_types
-from cinder.volume import volume_utils
-from oslo_config import cfg
 
-from cinder_vdisk_mapper import core
-from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
+from cinder_vdisk_mapper import vdisk_lookup
+from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 
-CONF = cfg.CONF
+Reference = dict[str, Any]
 
 _SOURCE = 'source-name'
 _ALLOWED = "{'source-name': '<UUID of a disk of the backend>/<vdisk>'}"
 
 
-class Manage(core.Core):
-    """Manages and unmanages volumes and snapshots."""
+class ManagedVDisks:
+    """Manages and unmanages volumes and snapshots.
+
+    :param media: hdd, ssd or any.
+    :param bind: binds a volume for no server and returns its disk.
+    """
+
+    def __init__(
+        self,
+        operations: vdisk_operations.VDiskOperations,
+        media: str,
+        bind: Callable[[cinder_types.Volume], str],
+    ) -> None:
+        self._operations = operations
+        self._backend = operations.backend
+        self._media = media
+        self._bind = bind
 
     def manage_existing_get_size(
-        self, volume: Any, existing_ref: dict[str, Any]
+        self, volume: cinder_types.Volume, existing_ref: Reference
     ) -> int:
-        """Return the GiB of a vdisk, rounded up, if it may be a volume."""
+        """Return the GiB, rounded up, of a vdisk that can become a volume."""
         _check_type(volume)
         return self._checked(existing_ref, naming.volume(volume))[1].size_gb
 
     def manage_existing(
-        self, volume: Any, existing_ref: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Make a vdisk a volume: whole GiB, all allocated, and reserved."""
+        self, volume: cinder_types.Volume, existing_ref: Reference
+    ) -> cinder_types.ModelUpdate:
+        """Make a vdisk a volume of whole GiB, allocated and reserved."""
         disk, vdisk = self._checked(existing_ref, naming.volume(volume))
-        return self._adopt(disk, vdisk, naming.volume(volume), volume.id)
+        return self._manage(disk, vdisk, naming.volume(volume), volume.id)
 
-    def unmanage(self, volume: Any) -> None:
-        """Let go of a volume, bound if need be: there is what to manage."""
-        if not volume.provider_location:
-            with errors.explained():
-                if not self.binder.places(naming.unmanaged(volume.name_id)):
-                    self._bind(volume)
-        self.let_go(volume)
+    def unmanage(self, volume: cinder_types.Volume) -> None:
+        """Unmanage a volume, which is bound first if it is not."""
+        if not volume.provider_location and not self._disks_holding(
+            naming.unmanaged(volume.name_id)
+        ):
+            self._bind(volume)
+        self.release_vdisk(volume)
 
-    def let_go(self, volume: Any) -> None:
-        """Let go of what there is of a volume, if anything."""
-        self._release(
+    def release_vdisk(self, volume: cinder_types.Volume) -> None:
+        """Unmanage the vdisk of a volume, if it has one."""
+        self._unmanage(
             volume.provider_location, naming.volume(volume), volume.name_id
         )
 
     def get_manageable_volumes(
-        self,
-        cinder_volumes: list[Any],
-        marker: Any,
-        limit: int,
-        offset: int,
-        sort_keys: list[str],
-        sort_dirs: list[str],
+        self, cinder_volumes: list[cinder_types.Volume]
     ) -> list[dict[str, Any]]:
-        """List the vdisks that are volumes or may be."""
+        """List the vdisks that are volumes or can become volumes."""
         known = {naming.volume(volume): volume.id for volume in cinder_volumes}
-        held = self._vdisks()
-        managed = self._managed(held)
-        entries = [
+        vdisks = self._vdisks()
+        managed = _managed(vdisks)
+        return [
             _entry(disk, vdisk, known.get(vdisk.name))
-            for disk, vdisk in held
+            for disk, vdisk in vdisks
             if vdisk.name in known or vdisk.name not in managed
         ]
-        return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
 
     def manage_existing_snapshot_get_size(
-        self, snapshot: Any, existing_ref: dict[str, Any]
+        self, snapshot: cinder_types.Snapshot, existing_ref: Reference
     ) -> int:
-        """Return the GiB of a vdisk, rounded up, if it may be a snapshot."""
+        """Return the GiB, rounded up, of a vdisk that can be a snapshot."""
         return self._checked_snapshot(snapshot, existing_ref)[1].size_gb
 
     def manage_existing_snapshot(
-        self, snapshot: Any, existing_ref: dict[str, Any]
-    ) -> dict[str, Any]:
+        self, snapshot: cinder_types.Snapshot, existing_ref: Reference
+    ) -> cinder_types.ModelUpdate:
         """Make a vdisk a snapshot of a volume on the same disk."""
         disk, vdisk = self._checked_snapshot(snapshot, existing_ref)
-        return self._adopt(disk, vdisk, naming.snapshot(snapshot), snapshot.id)
-
-    def unmanage_snapshot(self, snapshot: Any) -> None:
-        """Let go of a snapshot, bound if need be, on its volume's disk."""
         name = naming.snapshot(snapshot)
-        if not snapshot.provider_location:
-            with errors.explained():
-                if not self.binder.places(naming.unmanaged(snapshot.id)):
-                    self.binder.allocate(
-                        self._bind(snapshot.volume),
-                        name,
-                        snapshot.id,
-                        snapshot.volume_size,
-                    )
-        self._release(snapshot.provider_location, name, snapshot.id)
+        return self._manage(disk, vdisk, name, snapshot.id)
+
+    def unmanage_snapshot(self, snapshot: cinder_types.Snapshot) -> None:
+        """Unmanage a snapshot, which is made first if it has no vdisk."""
+        name = naming.snapshot(snapshot)
+        if not snapshot.provider_location and not self._disks_holding(
+            naming.unmanaged(snapshot.id)
+        ):
+            self._operations.allocate(
+                self._bind(snapshot.volume),
+                name,
+                snapshot.id,
+                snapshot.volume_size,
+            )
+        self._unmanage(snapshot.provider_location, name, snapshot.id)
 
     def get_manageable_snapshots(
-        self,
-        cinder_snapshots: list[Any],
-        marker: Any,
-        limit: int,
-        offset: int,
-        sort_keys: list[str],
-        sort_dirs: list[str],
+        self, cinder_snapshots: list[cinder_types.Snapshot]
     ) -> list[dict[str, Any]]:
-        """List the vdisks that are snapshots or may be."""
+        """List the vdisks that are snapshots or can become snapshots."""
         known = {
             naming.snapshot(snapshot): snapshot
             for snapshot in cinder_snapshots
         }
-        held = self._vdisks()
-        managed = self._managed(held)
+        vdisks = self._vdisks()
+        managed = _managed(vdisks)
         entries = []
-        for disk, vdisk in held:
+        for disk, vdisk in vdisks:
             snapshot = known.get(vdisk.name)
             if snapshot is None and vdisk.name in managed:
                 continue
@@ -144,53 +147,54 @@ class Manage(core.Core):
                 disk, naming.volume(snapshot.volume)
             )
             entries.append({**entry, 'source_reference': source})
-        return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
+        return entries
+
+    def _disks(self) -> list[discover.Disk]:
+        return vdisk_lookup.usable_disks(self._backend.disks(), self._media)
+
+    def _disks_holding(self, name: str) -> list[str]:
+        return vdisk_lookup.disks_holding(self._backend, name)
 
     def _vdisks(self) -> list[tuple[discover.Disk, VDisk]]:
         return [
-            (disk, vdisk) for disk in self.disks() for vdisk in disk.vdisks
+            (disk, vdisk) for disk in self._disks() for vdisk in disk.vdisks
         ]
 
-    @staticmethod
-    def _managed(held: list[tuple[discover.Disk, VDisk]]) -> set[str]:
-        """Return the names of the vdisks that are Cinder's already."""
-        return records.managed(
-            cinder_context.get_admin_context(),
-            {vdisk.name for _, vdisk in held},
-        )
-
     def _checked(
-        self, reference: dict[str, Any], ours: str
+        self, reference: Reference, new_name: str
     ) -> tuple[discover.Disk, VDisk]:
-        """Return the vdisk that a reference names, if it may be managed.
+        """Return the vdisk of a reference, if it can be managed.
 
-        :param ours: what it will be called, or is if a run was killed.
+        :param new_name: its name afterwards, or already after a killed run.
+        :raises ManageExistingInvalidReference: it cannot be managed.
+        :raises ManageExistingAlreadyManaged: it is a volume or snapshot.
         """
         source = reference.get(_SOURCE)
         if set(reference) != {_SOURCE} or not isinstance(source, str):
             raise _refused(reference, f'it must be {_ALLOWED}')
         uuid, slash, name = source.rpartition('/')
-        here = [
+        candidates = [
             (disk, vdisk)
             for disk, vdisk in self._vdisks()
             if not slash or uuid == disk.uuid
         ]
-        found = [one for one in here if one[1].name == name] or [
-            one for one in here if one[1].name == ours
+        found = [one for one in candidates if one[1].name == name] or [
+            one for one in candidates if one[1].name == new_name
         ]
         if len(found) != 1:
-            what = 'are several such vdisks' if found else 'is no such vdisk'
+            number = 'are several such vdisks' if found else 'is no such vdisk'
+            disks = sorted({disk.uuid for disk in self._disks()})
             raise _refused(
                 reference,
-                f'there {what}; it must be {_ALLOWED}, and those '
-                f'disks are {sorted({disk.uuid for disk in self.disks()})}',
+                f'there {number}; it must be {_ALLOWED}, and the disks are '
+                f'{disks}',
             )
         ((disk, vdisk),) = found
         name = vdisk.name
-        if name != ours and self._managed(found):
+        if name != new_name and _managed(found):
             raise cinder_exc.ManageExistingAlreadyManaged(volume_ref=source)
         format_ = format_inspector.get_format_if_safe(
-            path=self.backend.device_path(disk.uuid, name),
+            path=self._backend.device_path(disk.uuid, name),
             allow_qcow2_backing_file=False,
         )
         if format_ != 'raw':
@@ -202,15 +206,15 @@ class Manage(core.Core):
         return disk, vdisk
 
     def _checked_snapshot(
-        self, snapshot: Any, reference: dict[str, Any]
+        self, snapshot: cinder_types.Snapshot, reference: Reference
     ) -> tuple[discover.Disk, VDisk]:
         disk, vdisk = self._checked(reference, naming.snapshot(snapshot))
         volume = snapshot.volume
         if disk.uuid != volume.provider_location:
             raise _refused(
                 reference,
-                'a snapshot must be on the disk of its volume, and that of '
-                f'volume {volume.id} is {volume.provider_location}',
+                'a snapshot must be on the disk of its volume, which is '
+                f'{volume.provider_location} for volume {volume.id}',
             )
         if vdisk.size_gb > volume.size:
             raise _refused(
@@ -220,43 +224,40 @@ class Manage(core.Core):
             )
         return disk, vdisk
 
-    def _adopt(
+    def _manage(
         self, disk: discover.Disk, vdisk: VDisk, name: str, id_: str
-    ) -> dict[str, Any]:
-        with errors.explained():
-            self.binder.adopt(disk.uuid, vdisk.name, name, id_, vdisk.size_gb)
+    ) -> cinder_types.ModelUpdate:
+        self._operations.manage(
+            disk.uuid, vdisk.name, name, id_, vdisk.size_gb
+        )
         return {'provider_location': disk.uuid}
 
-    def _bind(self, volume: Any) -> str:
-        """Return the disk of a volume, which is bound to one if it was not."""
-        if not volume.provider_location:
-            context = cinder_context.get_admin_context()
-            connector = {'host': CONF.host}
-            update = self.create_export(context, volume, connector)
-            volume.provider_location = update['provider_location']
-            volume.save()
-        disk: str = volume.provider_location
-        return disk
-
-    def _release(self, disk: str | None, name: str, id_: str) -> None:
-        with errors.explained():
-            # it may be that nobody could be told where it is
-            for place in [disk] if disk else self.binder.places(name):
-                self.require(place)
-                self.binder.release(place, name, naming.unmanaged(id_))
+    def _unmanage(self, disk: str | None, name: str, id_: str) -> None:
+        # a killed run may not have saved the disk
+        for place in [disk] if disk else self._disks_holding(name):
+            vdisk_lookup.check_disk(self._backend, place)
+            self._operations.unmanage(place, name, naming.unmanaged(id_))
 
 
-def _check_type(volume: Any) -> None:
+def _managed(vdisks: list[tuple[discover.Disk, VDisk]]) -> set[str]:
+    """Return the names of vdisks that are volumes or snapshots of Cinder."""
+    return records.managed(
+        cinder_context.get_admin_context(),
+        {vdisk.name for _, vdisk in vdisks},
+    )
+
+
+def _check_type(volume: cinder_types.Volume) -> None:
     type_id = volume.volume_type_id
     context = cinder_context.get_admin_context()
     if type_id and volume_types.is_encrypted(context, type_id):
         raise cinder_exc.ManageExistingVolumeTypeMismatch(
             reason=f'volumes of type {type_id} are encrypted, and Cinder '
-            'knows no key of what exists already'
+            'has no key of an existing vdisk'
         )
 
 
-def _refused(reference: dict[str, Any], reason: str) -> Exception:
+def _refused(reference: Reference, reason: str) -> Exception:
     error: Exception = cinder_exc.ManageExistingInvalidReference(
         existing_ref=reference, reason=reason
     )
@@ -278,17 +279,3 @@ def _entry(
         'cinder_id': cinder_id,
         'extra_info': None,
     }
-
-
-def _page(
-    entries: list[dict[str, Any]],
-    marker: Any,
-    limit: int,
-    offset: int,
-    sort_keys: list[str],
-    sort_dirs: list[str],
-) -> list[dict[str, Any]]:
-    page: list[dict[str, Any]] = volume_utils.paginate_entries_list(
-        entries, marker, limit, offset, sort_keys, sort_dirs
-    )
-    return page

@@ -10,41 +10,58 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Volumes that change their disk, their host or their type.
+"""Moves volumes between the media of one host.
 
-Between the media of one host a vdisk is copied from disk to disk.
-``provider_location`` is switched when the copy is safe, and only then is the
-original deleted: it is right at every moment, so that what an interrupted
-move has left on another disk is known to be a leftover.
+The vdisk is copied from disk to disk. ``provider_location`` changes after the
+copy is safe and before the original is deleted: it is right at every moment,
+so any copy on another disk is a leftover of an interrupted move.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import core
-from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import location_info
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import type_mapping
+from cinder_vdisk_mapper import vdisk_lookup
+from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 
 LOG = logging.getLogger(__name__)
 
-ModelUpdate = dict[str, Any] | None
 
+class Migration:
+    """Moves volumes to other backends of this host.
 
-class Migration(core.Core):
-    """Migrations and retypes, and what interrupted ones have left."""
+    :param here: location of this backend.
+    :param default_mapping: of volumes whose type has none.
+    """
+
+    def __init__(
+        self,
+        operations: vdisk_operations.VDiskOperations,
+        here: location_info.Location,
+        default_mapping: str,
+    ) -> None:
+        self._operations = operations
+        self._backend = operations.backend
+        self._here = here
+        self._default_mapping = default_mapping
 
     def migrate_volume(
-        self, context: Any, volume: Any, host: dict[str, Any]
-    ) -> tuple[bool, ModelUpdate]:
+        self, volume: cinder_types.Volume, host: dict[str, Any]
+    ) -> tuple[bool, cinder_types.ModelUpdate | None]:
         """Move a volume that is not attached to another backend.
 
-        False where Cinder has to copy it: to other hosts and other drivers.
+        :param host: of that backend, with its capabilities.
+        :returns: False where Cinder has to copy it: to other hosts and other
+            drivers.
+        :raises DiskPlacerError: it cannot be moved.
         """
         target = location_info.parse(
             (host.get('capabilities') or {}).get('location_info')
@@ -53,105 +70,82 @@ class Migration(core.Core):
             return False, None
         name, disk = naming.volume(volume), volume.provider_location
         if not disk:
-            # it has no bytes; at most a killed attempt to bind it has
-            with errors.explained():
-                self.delete_vdisk(None, name)
+            # at most a killed attempt to bind it has left a vdisk
+            self._operations.delete_everywhere(None, name)
             return True, None
-        here = location_info.of_backend(self.host, self.configuration)
-        if not target.shares_disks(here):
+        if not target.shares_disks(self._here):
             return False, None
-        with errors.explained():
-            self.require(disk)
-            self._move(volume, target.media)
+        vdisk_lookup.check_disk(self._backend, disk)
+        self._move(volume, disk, target.media)
         return True, {'provider_location': volume.provider_location}
-
-    def retype(
-        self, context: Any, volume: Any, new_type: Any, diff: Any, host: Any
-    ) -> tuple[bool, ModelUpdate]:
-        """Change a volume's type in place.
-
-        The scheduler has found that this backend suits the new type, and
-        limits of I/O are the hypervisor's. Only encryption is of the bytes.
-
-        :raises InvalidVolumeType: the new type asks for a mapping that there
-            is not.
-        """
-        type_mapping.of_type(
-            new_type.extra_specs or {},
-            self.configuration.vdisk_default_mapping,
-        )
-        return not diff.get('encryption'), None
 
     def update_migrated_volume(
         self,
-        context: Any,
-        volume: Any,
-        new_volume: Any,
+        volume: cinder_types.Volume,
+        new_volume: cinder_types.Volume,
         original_volume_status: str,
-    ) -> ModelUpdate:
-        """Let a volume keep the vdisk that Cinder has copied it to.
+    ) -> cinder_types.ModelUpdate:
+        """Give a volume the vdisk that Cinder has copied it to.
 
-        It keeps its name too: the original is still there under the other.
+        The vdisk keeps its name: the original still has the volume's name.
         """
         # the caller has read it before it was bound
         new_volume.refresh()
         name, disk = naming.volume(new_volume), new_volume.provider_location
         if disk and original_volume_status == 'available':
             try:
-                self.binder.give(disk, name, volume.id)
+                self._operations.change_owner(disk, name, volume.id)
             except exception.DiskPlacerError as error:
-                # nothing depends on it, and the volume has moved
-                LOG.warning('%s still names its former owner: %s', name, error)
+                # the volume has moved, and nothing depends on the owner
+                LOG.warning('%s keeps its former owner: %s', name, error)
         return {'_name_id': new_volume.name_id, 'provider_location': disk}
 
-    def update_provider_info(
-        self, volumes: Any, snapshots: Any
-    ) -> tuple[None, None]:
-        """Delete what moves that were interrupted have left, at start."""
+    def delete_stale_copies(
+        self, volumes: Sequence[cinder_types.Volume]
+    ) -> None:
+        """Delete the copies that interrupted moves of volumes have left."""
         bound = {
-            naming.volume(volume): volume
+            naming.volume(volume): (volume.id, volume.provider_location)
             for volume in volumes
             if volume.provider_location
         }
-        places = {
+        copies = {
             (vdisk.name, disk.uuid)
-            for disk in self.backend.disks()
+            for disk in self._backend.disks()
             for vdisk in disk.vdisks
             if vdisk.name in bound
         }
-        for name, disk in sorted(places):
-            right = bound[name].provider_location
-            if disk != right and (name, right) in places:
+        for name, disk in sorted(copies):
+            volume_id, location = bound[name]
+            if disk != location and (name, location) in copies:
                 try:
-                    self.binder.tidy(name, bound[name].id, right)
+                    self._operations.delete_stale_copies(
+                        name, volume_id, location
+                    )
                 except exception.DiskPlacerError as error:
                     LOG.warning('%s stays on disk %s: %s', name, disk, error)
-        return None, None
 
-    def _move(self, volume: Any, media: str) -> None:
-        name, disk = naming.volume(volume), volume.provider_location
-        if media in (flavor.ANY, self.backend.disk(disk).medium):
-            # all but told by a run that was killed
-            self.binder.tidy(name, volume.id, disk)
+    def _move(
+        self, volume: cinder_types.Volume, disk: str, media: str
+    ) -> None:
+        name = naming.volume(volume)
+        if media in (flavor.ANY, self._backend.disk(disk).medium):
+            # a killed run may have moved it already
+            self._operations.delete_stale_copies(name, volume.id, disk)
             return
 
         def commit(target: str) -> None:
             volume.provider_location = target
             volume.save()
 
-        binder = binding.Binder(self.backend, self.binder.placement, media)
-        binder.move(
-            binding.Wanted(
-                name=name,
-                volume_id=volume.id,
-                size_gb=volume.size,
-                server=None,
-                boot_time=False,
-                policy=type_mapping.of_volume(
-                    volume, self.configuration.vdisk_default_mapping
-                ),
-                attached=dict,
-            ),
-            disk,
-            commit,
+        request = binding.BindRequest(
+            name=name,
+            volume_id=volume.id,
+            size_gb=volume.size,
+            server=None,
+            boot_time=False,
+            policy=type_mapping.of_volume(volume, self._default_mapping),
+            attached=dict,
         )
+        binder = binding.Binder(self._operations, media)
+        binder.move(request, disk, commit)

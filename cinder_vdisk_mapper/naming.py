@@ -10,42 +10,42 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the vdisks of Cinder's objects are called.
+"""Names of the vdisks of volumes and snapshots.
 
-Anything else on a disk is foreign: it counts, and is left alone.
+The driver counts vdisks of other names and leaves them alone.
 """
 
-from typing import Any
+from cinder_vdisk_mapper import cinder_types
 
 _VOLUME = 'volume-'
 _SNAPSHOT = 'snapshot-'
 
 
-def volume(volume: Any) -> str:
+def volume(volume: cinder_types.Volume) -> str:
     """Return the name of a volume's vdisk."""
     return f'{_VOLUME}{volume.name_id}'
 
 
-def snapshot(snapshot: Any) -> str:
+def snapshot(snapshot: cinder_types.Snapshot) -> str:
     """Return the name of a snapshot's vdisk."""
     return f'{_SNAPSHOT}{snapshot.id}'
 
 
 def unmanaged(id_: str) -> str:
-    """Return the name of a vdisk that Cinder has let go of.
+    """Return the name of a vdisk that Cinder no longer manages.
 
-    :param id_: what its name ended in before.
+    :param id_: the id in its former name.
     """
     return f'unmanaged-{id_}'
 
 
 def volume_id(name: str) -> str | None:
-    """Return what a volume's vdisk is named by; None if it is not one."""
+    """Return the id in the name of a volume's vdisk; None for others."""
     return name.removeprefix(_VOLUME) if name.startswith(_VOLUME) else None
 
 
 def snapshot_id(name: str) -> str | None:
-    """Return the snapshot that a vdisk is; None if it is not one."""
+    """Return the id in the name of a snapshot's vdisk; None for others."""
     if name.startswith(_SNAPSHOT):
         return name.removeprefix(_SNAPSHOT)
     return None

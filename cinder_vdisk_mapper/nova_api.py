@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What Nova knows of a server, asked with the service's own account."""
+"""Reads servers from Nova's API with the service's own account."""
 
 import collections.abc
 import contextlib
@@ -39,10 +39,10 @@ _MICROVERSION = '2.47'
 # The first microversion that shows the UUIDs of migrations.
 _MIGRATIONS = '2.59'
 
-# Has novaclient list all servers, a page in a request.
+# Makes novaclient list all servers, one page per request.
 _ALL = -1
 
-# Statuses of servers whose claims stay as they are.
+# Statuses of servers whose claims do not change.
 _SETTLED = frozenset(
     ('ACTIVE', 'ERROR', 'PAUSED', 'RESCUE', 'SHUTOFF', 'SUSPENDED')
 )
@@ -55,15 +55,15 @@ _BLANK_VOLUME = '-blank-vol'
 
 
 class NovaError(exception.DiskPlacerError):
-    """Nova does not answer, or not with what is needed."""
+    """Nova does not answer, or its answer is incomplete."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Server:
     """A server; ``host`` is None while it has none.
 
-    ``request`` is what its flavor asks for, None if it asks for no vdisks.
-    ``launched`` tells if it has been active before.
+    ``request`` holds the vdisks of its flavor, None if it has none.
+    ``launched`` is True if it has been active before.
     """
 
     uuid: str
@@ -76,11 +76,11 @@ class Server:
 def get(context: Any, uuid: str) -> Server | None:
     """Return a server, None if there is none.
 
-    :raises NovaError: Nova cannot be asked, or its answer lacks the flavor's
-        extra specs or has some that cannot be understood.
+    :raises NovaError: Nova does not answer, or the extra specs of the flavor
+        are missing or invalid.
     """
     try:
-        with _explained(f'server {uuid}'):
+        with _as_nova_error(f'server {uuid}'):
             server = _client(context, _MICROVERSION).servers.get(uuid)
     except nova_exc.NotFound:
         return None
@@ -92,13 +92,13 @@ def of_hosts(
 ) -> dict[str, Server | None]:
     """Return the servers of some hosts by their UUIDs.
 
-    None stands for a server that is being built or moved, whose claims may
-    be on their way, and for one whose flavor cannot be understood.
+    The value is None for a server that is being built or moved, whose claims
+    may change, and for one with an invalid flavor.
 
-    :raises NovaError: Nova cannot be asked.
+    :raises NovaError: Nova does not answer.
     """
     found = {}
-    with _explained('servers', missing=True):
+    with _as_nova_error('servers', missing=True):
         client = _client(context, _MICROVERSION)
         rows = [
             one.to_dict()
@@ -112,29 +112,29 @@ def of_hosts(
         try:
             found[row['id']] = parse(row) if settled else None
         except NovaError as error:
-            LOG.warning('Not compared with its claims: %s', error)
+            LOG.warning('A server is not compared with its claims: %s', error)
             found[row['id']] = None
     return found
 
 
-def living(
+def existing_consumers(
     context: Any, hosts: collections.abc.Iterable[str]
 ) -> frozenset[str]:
-    """Return the UUIDs of all servers, and of the migrations of some hosts.
+    """Return the UUIDs of all servers and of the migrations of some hosts.
 
-    :raises NovaError: Nova cannot be asked.
+    :raises NovaError: Nova does not answer.
     """
     known = set()
-    with _explained('servers and migrations', missing=True):
+    with _as_nova_error('servers and migrations', missing=True):
         client = _client(context, _MIGRATIONS)
         for one in client.servers.list(
             detailed=False,
-            # these hold their claims
+            # soft-deleted servers keep their claims
             search_opts={'all_tenants': 1, 'soft_deleted': 1},
             limit=_ALL,
         ):
             known.add(one.id)
-        # a server that moves claims its old host by its migration's UUID
+        # the UUID of a migration claims the old host of its server
         for host in sorted(hosts):
             marker = None
             while page := client.migrations.list(host=host, marker=marker):
@@ -153,12 +153,12 @@ def _client(context: Any, microversion: str) -> Any:
 
 
 @contextlib.contextmanager
-def _explained(
-    what: str, missing: bool = False
+def _as_nova_error(
+    subject: str, missing: bool = False
 ) -> collections.abc.Iterator[None]:
-    """Raise NovaError where Nova cannot be asked.
+    """Raise NovaError in place of the errors of Nova's client.
 
-    :param missing: whether a 404 is such an error, too.
+    :param missing: True to include the status 404.
     """
     try:
         yield
@@ -170,15 +170,15 @@ def _explained(
         if isinstance(error, nova_exc.NotFound) and not missing:
             raise
         raise NovaError(
-            f'Nova cannot be asked about {what} ({error}); see [nova] in '
+            f'Nova does not answer about {subject} ({error}); see [nova] in '
             'cinder.conf'
         ) from error
 
 
 def parse(fields: dict[str, Any]) -> Server:
-    """Return the server that Nova's API describes.
+    """Parse a server of Nova's API.
 
-    :raises NovaError: the description lacks what is needed.
+    :raises NovaError: a field is missing, or the flavor is invalid.
     """
     uuid = fields['id']
     try:
@@ -209,7 +209,7 @@ def _request(extra_specs: dict[str, str]) -> flavor.VDiskRequest | None:
 def profiles() -> catalogue.Catalogue:
     """Return the profiles, which are read once.
 
-    :raises ProfileError: one of them is not as it should be.
+    :raises ProfileError: one of them is invalid.
     """
     group = conf.PROFILES_GROUP
     cfg.CONF.register_opt(diskplacer.PROFILE_DIRS, group=group)
@@ -217,7 +217,7 @@ def profiles() -> catalogue.Catalogue:
 
 
 def of_blank_volume(name: str | None) -> str | None:
-    """Return the server that Nova named a blank volume for, by its name."""
+    """Return the UUID of the server in the name of a blank volume."""
     if name and name.endswith(_BLANK_VOLUME):
         return name.removesuffix(_BLANK_VOLUME)
     return None

@@ -10,10 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Records of the volumes and snapshots of a host in Cinder's database.
+"""Reads volumes and snapshots of a host from Cinder's database.
 
-Many are asked for at once: the number of queries does not grow with what is
-wrong, but for one more for each 500 vdisks that are asked about.
+One query reads up to 500 of them.
 """
 
 import collections.abc
@@ -31,7 +30,7 @@ from cinder_vdisk_mapper.audit import state
 Volume = models.Volume
 Snapshot = models.Snapshot
 
-# What Cinder leaves a volume or snapshot in: nobody is working on it.
+# Statuses of volumes and snapshots that no operation is working on.
 SETTLED = frozenset(
     (
         'available',
@@ -69,7 +68,7 @@ class Records:
         self._stuck_after = stuck_after
 
     def of_host(self) -> list[state.Record]:
-        """Return the living volumes and snapshots of the backends."""
+        """Return the existing volumes and snapshots of the backends."""
         here = sa.or_(
             sa.false(),
             *(
@@ -87,10 +86,11 @@ class Records:
         ]
 
     def others(self, vdisks: VDiskNames) -> list[state.Record]:
-        """Return all, on any host, deleted or not, that may own vdisks.
+        """Return the volumes and snapshots that may own vdisks.
 
-        :param vdisks: their names; what is no volume's and no snapshot's is
-            nobody's.
+        They may be on any host, and deleted.
+
+        :param vdisks: names of the vdisks.
         """
         vdisks = set(vdisks)
         volumes = filter(None, map(naming.volume_id, vdisks))
@@ -105,23 +105,23 @@ class Records:
         return list(dict.fromkeys(found))
 
     def record(self, record: state.Record, disk: str) -> bool:
-        """Write a disk to the database, if nobody has changed the row.
+        """Write a disk to the database.
 
-        :returns: False where somebody has.
+        :returns: False, and nothing is written, if the row has changed.
         """
         model: Any = Volume
         if record.kind == 'snapshot':
             model = Snapshot
-        said = model.provider_location
+        column = model.provider_location
         with db_api.main_context_manager.writer.using(self._context) as db:
             changed = db.execute(
                 sa.update(model)
                 .where(
                     model.id == record.id,
                     model.status == record.status,
-                    said == record.disk
+                    column == record.disk
                     if record.disk
-                    else sa.or_(said.is_(None), said == ''),
+                    else sa.or_(column.is_(None), column == ''),
                 )
                 .values(provider_location=disk)
                 .execution_options(synchronize_session=False)
@@ -163,7 +163,7 @@ class Records:
     def _record(
         self, row: Any, vdisk: str, size_gb: int, host: str, alone: bool
     ) -> state.Record:
-        """Return a row as a record; ``alone`` where nobody migrates it."""
+        """Return a row as a record; ``alone`` if it is not being migrated."""
         settled = alone and row.status in SETTLED
         return state.Record(
             id=row.id,
@@ -183,13 +183,13 @@ class Records:
 
 
 def managed(context: Any, vdisks: VDiskNames) -> set[str]:
-    """Return which of these vdisks a volume or snapshot of Cinder's is."""
+    """Return the names of vdisks that are volumes or snapshots of Cinder."""
     vdisks = set(vdisks)
     return vdisks & {
         name
         for one in Records(context, (), 0).others(vdisks)
         if not one.deleted
-        # one that was migrated to here is named by another id
+        # the vdisk of a migrated volume has another id in its name
         for name in (one.vdisk, f'{one.kind}-{one.id}')
     }
 

@@ -12,13 +12,13 @@
 
 """VDiskLocalityFilter: a server's vdisks are on the server's own host.
 
-And on a disk that holds them: what is free on several disks is no room for
-one vdisk. A ``filter_function`` cannot tell: Cinder's DriverFilter fails it
-for every request that is not about a volume, such as those for groups.
+One disk must have the space for a vdisk, not several disks together. A
+``filter_function`` cannot check that: Cinder's DriverFilter refuses it for
+requests without a volume, such as those for groups.
 
-It takes the place of Cinder's CapacityFilter, and does what that does for all
-other backends: a backend does not report as free what servers claim, which
-their own volumes may use all the same. Enable it in cinder.conf of the
+The filter replaces Cinder's CapacityFilter, and acts like it for all other
+backends. A backend does not report space that servers claim as free, but the
+volumes of these servers may use it. Enable the filter in cinder.conf of the
 schedulers::
 
     [DEFAULT]
@@ -45,34 +45,33 @@ LOG = logging.getLogger(__name__)
 
 HINT = 'local_to_instance'
 
-#: capabilities: the largest vdisk that one disk can take
+#: capabilities: size of the largest vdisk that one disk can take
 FREE = 'vdisk_largest_free_gb'
 UNCLAIMED = 'vdisk_largest_unclaimed_gb'
 
-# What is known of the host of a volume that is for no server; not a host.
+# In place of the host for volumes of no server.
 ANYWHERE = '*'
 
 
 class VDiskLocalityFilter(capacity_filter.CapacityFilter):
-    """Pass the vdisk backends of the host of the server that it is for.
+    """Passes the vdisk backends of the host of the volume's server.
 
-    A new volume must fit one disk of the backend: for its own server what is
-    free, for anybody else what is neither taken nor claimed. One that exists
-    fits where it is.
+    A new volume must fit into the free space of one disk of the backend, and
+    into its unclaimed space if it has no server. An existing volume fits where
+    it is.
 
-    The server is known by the scheduler hint ``local_to_instance``, or by the
-    name that nova-compute gives to a blank volume. Backends that do not
-    report the capability ``vdisk_mapper`` are filtered by their capacity only,
-    and so are all of them where a request names no server. Where the hint
-    names no server, or the server is of another project or has no host, no
-    vdisk backend passes.
+    The scheduler hint ``local_to_instance`` names the server, or the name that
+    nova-compute gives to a blank volume. Backends without the capability
+    ``vdisk_mapper`` are filtered by capacity only, and so are all backends if
+    the request names no server. If the server of the hint does not exist,
+    belongs to another project or has no host, no vdisk backend passes.
     """
 
     def __init__(self) -> None:
         super().__init__()
         internals.check(cinder_internals.SCHEDULER, cinder_internals.RELEASE)
         _check_filters()
-        # Cinder makes a filter for each request, so this asks Nova once.
+        # Cinder makes a filter for each request: Nova is asked once for it
         self._hosts: dict[str, str | None] = {}
 
     def backend_passes(
@@ -102,7 +101,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     def _host_of(
         self, properties: dict[str, Any], filter_properties: dict[str, Any]
     ) -> str | None:
-        """Return the host of the server that a volume is for."""
+        """Return the host of the server of a volume, or ANYWHERE."""
         hint = (filter_properties.get('scheduler_hints') or {}).get(HINT)
         server_id = hint or nova_api.of_blank_volume(
             properties.get('display_name')
@@ -126,12 +125,12 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             LOG.error('No vdisk backend passes: %s', error)
             return None
         if server is None:
-            # a volume may be named as if it were for a server
+            # users may name a volume like a blank one
             LOG.warning('There is no server %s', server_id)
             return None if hinted else ANYWHERE
         if server.project_id != context.project_id:
             LOG.warning(
-                'No vdisk backend passes: server %s is not of project %s',
+                'No vdisk backend passes: server %s is not in project %s',
                 server_id,
                 context.project_id,
             )
@@ -145,24 +144,24 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
 
 @functools.cache
 def _check_filters() -> None:
-    """Warn once about a filter that refuses what this one lets pass."""
+    """Warn once about a filter that refuses backends that this one passes."""
     # the option is cinder-scheduler's own
     if 'CapacityFilter' in getattr(CONF, 'scheduler_default_filters', ()):
         LOG.warning(
             'Remove CapacityFilter from [DEFAULT] scheduler_default_filters: '
             'it refuses the volumes of servers that have claimed the last '
-            'room of a host. VDiskLocalityFilter does its work'
+            'space of a host, and VDiskLocalityFilter replaces it'
         )
 
 
 def _properties(filter_properties: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known of the volume; a request may be about none."""
+    """Return the properties of the volume; a request may have none."""
     spec = filter_properties.get('request_spec') or {}
     return dict(spec.get('volume_properties') or {})
 
 
 def _is_here(backend_state: Any, properties: dict[str, Any]) -> bool:
-    """Tell whether a request is about a volume that the backend has."""
+    """Tell whether the backend has the volume of a request."""
     return bool(
         properties.get('status') != 'creating'
         and properties.get('host') == backend_state.backend_id
@@ -172,7 +171,7 @@ def _is_here(backend_state: Any, properties: dict[str, Any]) -> bool:
 def _fits(
     backend_state: Any, properties: dict[str, Any], capability: str
 ) -> bool:
-    """Tell whether one disk of a backend has room for a volume."""
+    """Tell whether one disk of a backend has the space for a volume."""
     size_gb = properties.get('size')
     largest_gb = backend_state.capabilities.get(capability)
     return size_gb is None or largest_gb is None or size_gb <= largest_gb

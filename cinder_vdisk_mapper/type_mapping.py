@@ -10,31 +10,32 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The mapping policy that a volume type asks for."""
-
-from typing import Any
+"""Mapping policies of volume types."""
 
 from cinder import exception as cinder_exc
 
+from cinder_vdisk_mapper import cinder_types
 from nova_diskplacer import mapping
 
 # Extra spec of a volume type.
 MAPPING = 'vdisk:mapping'
 
 
-def of_volume(volume: Any, default: str) -> str:
-    """Return the mapping of a volume that no claim decides.
+def of_volume(volume: cinder_types.Volume, default: str) -> str:
+    """Return the mapping of a volume that fills no claim.
 
-    :raises InvalidVolumeType: the mapping is not installed.
+    :raises InvalidVolumeType: the mapping of its type is not installed.
     """
-    type_ = volume.volume_type
-    return of_type(type_.extra_specs if type_ else {}, default)
+    volume_type = volume.volume_type
+    return of_type(
+        (volume_type.extra_specs if volume_type else None) or {}, default
+    )
 
 
 def of_type(extra_specs: dict[str, str], default: str) -> str:
-    """Return the mapping that a type's extra specs ask for.
+    """Return the mapping in a type's extra specs.
 
-    :raises InvalidVolumeType: the mapping is not installed.
+    :raises InvalidVolumeType: it is not installed.
     """
     policy = extra_specs.get(MAPPING, default)
     if policy not in mapping.names():

@@ -10,50 +10,66 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is done to vdisks on the disk where they are."""
+"""Operations on vdisks, each reserved in Placement."""
 
 import collections.abc
 import dataclasses
 
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper import vdisk_lookup
 from cinder_vdisk_mapper import vdisk_reservation
+from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.placement import client as placement_client
+
+LOG = logging.getLogger(__name__)
 
 
-class Upkeep(vdisk_reservation.Room):
-    """Extends, copies, renames and deletes vdisks, and keeps the books.
+class VDiskOperations:
+    """Extends, copies, renames and deletes vdisks.
 
-    Copies stay on the disk of their original and count in full, so that
-    none of them can run out of space when it is written to.
+    Copies stay on the disk of their original and count in full, so that no
+    write can run out of space.
     """
+
+    def __init__(
+        self,
+        backend: base.Backend,
+        placement: placement_client.PlacementClient,
+    ) -> None:
+        self.backend = backend
+        self.reservation = vdisk_reservation.DiskReservation(
+            backend, placement
+        )
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
         """Extend a bound vdisk to ``size_gb`` GiB.
 
-        An extension that was interrupted counts already and is finished
-        first.
+        An interrupted extension is already reserved and is finished first.
 
-        :raises BindingError: its disk has no room that nobody claims.
-        :raises PlacementError: Placement cannot be asked or told.
+        :raises BindingError: its disk lacks unclaimed space.
+        :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: the disk is not there, or refuses.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
-            current, vdisk = self.find(disk, name)
-            what = f'extend {name} from {vdisk.size_gb} to {size_gb} GiB'
+            current, vdisk = vdisk_lookup.find_vdisk(self.backend, disk, name)
+            operation = f'extend {name} from {vdisk.size_gb} to {size_gb} GiB'
             if vdisk.size_bytes:
                 self.backend.extend(disk, name, vdisk.size_gb)
             if size_gb <= vdisk.size_gb:
                 # Placement may not know of an extension that was killed
-                if not self.reserve(disk):
-                    raise _refusal(disk, what, 0)
+                if not self.reservation.reserve(disk):
+                    raise _refusal(disk, operation, 0)
                 return
             larger = dataclasses.replace(vdisk, size_bytes=size_gb << 30)
-            free = self._room_with(current, vdisk, larger)
-            refusal = _refusal(disk, what, free + size_gb - vdisk.size_gb)
+            free = self._free_gb_with(current, vdisk, larger)
+            refusal = _refusal(disk, operation, free + size_gb - vdisk.size_gb)
             if free < 0:
                 raise refusal
-            self.change(
+            self.reservation.change_and_reserve(
                 disk,
                 lambda: self.backend.extend(disk, name, size_gb),
                 lambda: self.backend.shrink(disk, name, vdisk.size_gb),
@@ -61,21 +77,21 @@ class Upkeep(vdisk_reservation.Room):
             )
 
     def delete(self, disk: str, name: str) -> None:
-        """Delete a vdisk and give its space back.
+        """Delete a vdisk and release its space in Placement.
 
         :raises DiskError: the disk refuses.
         """
         self.backend.delete(disk, name)
         with vdisk_reservation.lock(f'disk-{disk}'):
-            self.sync(disk)
+            self.reservation.try_reserve(disk)
 
     def allocate(
         self, disk: str, name: str, volume_id: str, size_gb: int
     ) -> None:
-        """Make a vdisk of zeros that no server has claimed.
+        """Make a vdisk of zeros for which no server has a claim.
 
-        :raises BindingError: the disk has no room that nobody claims.
-        :raises PlacementError: Placement cannot be asked or told.
+        :raises BindingError: the disk lacks unclaimed space.
+        :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: the disk is not there, or refuses.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
@@ -92,12 +108,14 @@ class Upkeep(vdisk_reservation.Room):
     ) -> None:
         """Freeze a vdisk as another of the same size on the same disk.
 
-        :raises BindingError: the disk has no room that nobody claims.
-        :raises PlacementError: Placement cannot be asked or told.
+        :raises BindingError: the disk lacks unclaimed space.
+        :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: the disk is not there, or refuses.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
-            current, vdisk = self.look(disk, name)
+            current, vdisk = vdisk_lookup.usable_vdisk(
+                self.backend, disk, name
+            )
             self._add(
                 current,
                 VDisk(snapshot, snapshot_id, None, vdisk.size_bytes),
@@ -113,13 +131,13 @@ class Upkeep(vdisk_reservation.Room):
 
         ``source``, a vdisk or a snapshot, may be smaller; the rest is zeros.
 
-        :raises BindingError: the disk has no room that nobody claims.
-        :raises PlacementError: Placement cannot be asked or told.
+        :raises BindingError: the disk lacks unclaimed space.
+        :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: the disk is not there, or refuses.
         """
         copy = disk, source, name, volume_id, size_gb
         with vdisk_reservation.lock(f'disk-{disk}'):
-            current, _ = self.look(disk, source)
+            current, _ = vdisk_lookup.usable_vdisk(self.backend, disk, source)
             self._add(
                 current,
                 VDisk(name, volume_id, None, size_gb << 30),
@@ -134,48 +152,92 @@ class Upkeep(vdisk_reservation.Room):
     def revert(self, disk: str, name: str, snapshot: str | None) -> None:
         """Give a vdisk that nobody uses the content of its snapshot.
 
-        :param snapshot: None for zeros, what it was before it was bound.
+        :param snapshot: None for zeros, the content of an unbound volume.
         :raises DiskError: the disk is not there, or refuses.
         """
-        self.look(disk, name)
+        vdisk_lookup.usable_vdisk(self.backend, disk, name)
         if snapshot is None:
             self.backend.clear(disk, name)
         else:
-            self.look(disk, snapshot)
+            vdisk_lookup.usable_vdisk(self.backend, disk, snapshot)
             self.backend.revert(disk, name, snapshot)
 
-    def give(self, disk: str, name: str, volume_id: str) -> None:
-        """Give a vdisk that nobody uses to another volume.
+    def delete_everywhere(self, disk: str | None, name: str) -> None:
+        """Delete a vdisk and its leftovers on other disks.
+
+        A vdisk on a missing disk is kept, because its bytes would be left
+        behind; a vdisk on a forgotten disk is gone with the disk.
+
+        :param disk: ``provider_location`` of the volume or snapshot.
+        :raises DiskError: its disk is missing, or refuses.
+        """
+        if disk and self.backend.forgotten(disk):
+            LOG.warning('%s was on disk %s, which is forgotten', name, disk)
+        elif disk:
+            vdisk_lookup.check_disk(self.backend, disk)
+            self.delete(disk, name)
+        for leftover in vdisk_lookup.disks_holding(self.backend, name):
+            self.delete(leftover, name)
+
+    def delete_stale_copies(
+        self, name: str, volume_id: str, disk: str
+    ) -> None:
+        """Delete the copies that an interrupted move left on other disks.
+
+        :param disk: UUID of the disk that holds the volume.
+        :raises DiskError: that disk does not hold it, or is not there.
+        """
+        with vdisk_reservation.lock(f'volume-{volume_id}'):
+            vdisk_lookup.usable_vdisk(self.backend, disk, name)
+            self.delete_other_copies(name, disk)
+
+    def delete_other_copies(self, name: str, disk: str) -> None:
+        """Delete a vdisk from all disks but one.
+
+        The caller holds the lock of its volume.
+        """
+        for other in vdisk_lookup.disks_holding(self.backend, name):
+            if other != disk:
+                try:
+                    self.delete(other, name)
+                except exception.DiskError as error:
+                    # the next start of the driver tries again
+                    LOG.warning('%s stays on disk %s: %s', name, other, error)
+
+    def change_owner(self, disk: str, name: str, volume_id: str) -> None:
+        """Give a vdisk that is not attached to another volume.
 
         :raises DiskError: the disk is not there, or refuses.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
             self.backend.rename(disk, name, name, volume_id)
-            self.sync(disk)
+            self.reservation.try_reserve(disk)
 
-    def adopt(
+    def manage(
         self, disk: str, name: str, new_name: str, volume_id: str, size_gb: int
     ) -> None:
-        """Rename a vdisk, give it to a volume and have it ``size_gb`` GiB.
+        """Rename a vdisk, give it to a volume and extend it to ``size_gb``.
 
-        Nothing is done to one that is so already.
+        It may be repeated.
 
-        :raises BindingError: the disk has no room for that.
-        :raises PlacementError: Placement cannot be asked or told.
+        :raises BindingError: the disk lacks the space.
+        :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: the disk is not there, or refuses.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
             current = self.backend.disk(disk)
             names = {vdisk.name for vdisk in current.vdisks}
-            here = new_name if new_name in names else name
-            current, before = self.find(disk, here)
-            if here != name and before.volume_id != volume_id:
+            current_name = new_name if new_name in names else name
+            current, before = vdisk_lookup.find_vdisk(
+                self.backend, disk, current_name
+            )
+            if current_name != name and before.volume_id != volume_id:
                 raise exception.DiskError(
-                    f'vdisk {here} on disk {disk} belongs to '
+                    f'vdisk {current_name} on disk {disk} belongs to '
                     f'{before.volume_id!r}'
                 )
             after = VDisk(new_name, volume_id, None, size_gb << 30)
-            free = self._room_with(current, before, after)
+            free = self._free_gb_with(current, before, after)
             refusal = _refusal(
                 disk,
                 f'take {before.name} of {before.size_gb} GiB as {new_name} of '
@@ -185,21 +247,21 @@ class Upkeep(vdisk_reservation.Room):
             if free < 0:
                 raise refusal
 
-            def make() -> None:
+            def change() -> None:
                 self.backend.rename(disk, name, new_name, volume_id)
                 self.backend.extend(disk, new_name, size_gb)
 
             def undo() -> None:
                 self.backend.rename(disk, new_name, name, before.volume_id)
 
-            self.change(disk, make, undo, refusal)
+            self.reservation.change_and_reserve(disk, change, undo, refusal)
 
-    def release(self, disk: str, name: str, new_name: str) -> None:
-        """Rename a vdisk and let it belong to nobody; its room stays taken.
+    def unmanage(self, disk: str, name: str, new_name: str) -> None:
+        """Rename a vdisk so that it belongs to no volume; it stays reserved.
 
-        :raises BindingError: it lies where its server has claimed, and the
-            disk has no room for it beside that claim.
-        :raises PlacementError: Placement cannot be asked.
+        :raises BindingError: its space is claimed by its server, and the
+            disk lacks the space to keep it beside that claim.
+        :raises PlacementError: Placement does not answer.
         :raises DiskError: the disk is not there, or refuses.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
@@ -207,16 +269,16 @@ class Upkeep(vdisk_reservation.Room):
             for vdisk in current.vdisks:
                 if vdisk.name == name and vdisk.server_id:
                     after = VDisk(new_name, '', None, vdisk.size_bytes)
-                    free = self._room_with(current, vdisk, after)
+                    free = self._free_gb_with(current, vdisk, after)
                     if free < 0:
                         raise _refusal(
                             disk,
-                            f'keep {name} of {vdisk.size_gb} GiB beside what '
-                            f'server {vdisk.server_id} claims',
+                            f'keep {name} of {vdisk.size_gb} GiB beside the '
+                            f'claims of server {vdisk.server_id}',
                             free + vdisk.size_gb,
                         )
             self.backend.rename(disk, name, new_name, '')
-            self.sync(disk)
+            self.reservation.try_reserve(disk)
 
     def _add(
         self,
@@ -224,36 +286,38 @@ class Upkeep(vdisk_reservation.Room):
         new: VDisk,
         make: collections.abc.Callable[[], None],
     ) -> None:
-        """Make a vdisk on a disk, if the disk has the room."""
+        """Make a vdisk on a disk that has the space, and reserve it."""
         disk = current.uuid
         present = any(vdisk.name == new.name for vdisk in current.vdisks)
-        free = self.room_gb(current)
+        free = self.reservation.free_gb(current)
         refusal = _refusal(disk, f'keep {new.name} of {new.size_gb} GiB', free)
         if not present and free < new.size_gb:
             raise refusal
 
         def undo() -> None:
-            # what a killed run has left may be in use by now
+            # a vdisk that a killed run has made may be in use by now
             if not present:
                 self.backend.delete(disk, new.name)
 
-        self.change(disk, make, undo, refusal)
+        self.reservation.change_and_reserve(disk, make, undo, refusal)
 
-    def _room_with(
+    def _free_gb_with(
         self, disk: discover.Disk, before: VDisk, after: VDisk
     ) -> int:
-        """Return the GiB that nobody would take if one vdisk were another."""
-        held = tuple(
+        """Return the free GiB of a disk after one vdisk is replaced."""
+        vdisks = tuple(
             after if vdisk is before else vdisk for vdisk in disk.vdisks
         )
-        return self.room_gb(dataclasses.replace(disk, vdisks=held))
+        return self.reservation.free_gb(
+            dataclasses.replace(disk, vdisks=vdisks)
+        )
 
 
 def _refusal(
-    disk: str, what: str, free_gb: int
+    disk: str, operation: str, free_gb: int
 ) -> vdisk_reservation.BindingError:
     return vdisk_reservation.BindingError(
-        f'disk {disk} has no room to {what}: {max(free_gb, 0)} GiB of it are '
-        'neither claimed nor taken',
+        f'disk {disk} has no room to {operation}: {max(free_gb, 0)} GiB of it '
+        'are neither claimed nor taken',
         'the disk of the volume has no room for that',
     )

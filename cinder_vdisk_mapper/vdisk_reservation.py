@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The room on a disk: what Placement may offer of it, and who takes it."""
+"""Reserves in Placement the space that vdisks take on disks."""
 
 import collections.abc
 import contextlib
@@ -21,7 +21,6 @@ from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 
@@ -29,9 +28,9 @@ LOG = logging.getLogger(__name__)
 
 
 class BindingError(exception.DiskPlacerError):
-    """A volume may not be bound, attached or changed as asked.
+    """A volume may not be bound, attached or changed as requested.
 
-    :param message: for operators, with all that explains it.
+    :param message: complete explanation for operators.
     :param public: one sentence for the owner of the volume. It names no host,
         disk, project or server and no free space.
     """
@@ -41,8 +40,8 @@ class BindingError(exception.DiskPlacerError):
         self.public = public
 
 
-class Room:
-    """Takes room on the disks of this host, and gives it back."""
+class DiskReservation:
+    """Keeps the reserved GiB of this host's disks in Placement up to date."""
 
     def __init__(
         self,
@@ -52,92 +51,67 @@ class Room:
         self.backend = backend
         self.placement = placement
 
-    def look(self, disk: str, name: str) -> tuple[discover.Disk, VDisk]:
-        """Return a disk and the vdisk of that name on it, which is whole.
-
-        :raises DiskError: the disk does not hold it, or is not there, or the
-            vdisk may not be used.
-        """
-        current, vdisk = self.find(disk, name)
-        if not vdisk.whole:
-            raise exception.DiskError(
-                f'vdisk {name} on disk {disk} is not whole: repeat the '
-                'extension that was interrupted, or delete it'
-            )
-        return current, vdisk
-
-    def find(self, disk: str, name: str) -> tuple[discover.Disk, VDisk]:
-        """Return a disk and the vdisk of that name on it, whole or not.
-
-        :raises DiskError: the disk does not hold it, or is not there.
-        """
-        current = self.backend.disk(disk)
-        for vdisk in current.vdisks:
-            if vdisk.name == name:
-                return current, vdisk
-        raise exception.DiskError(
-            f'vdisk {name} is not on disk {disk} ({current.health}) of this '
-            'host'
-        )
-
-    def room_gb(self, disk: discover.Disk) -> int:
+    def free_gb(self, disk: discover.Disk) -> int:
         """Return the GiB of a disk that no claim and no vdisk takes.
 
-        :raises PlacementError: Placement cannot be asked.
+        It is negative for a disk that is oversold.
+
+        :raises PlacementError: Placement does not answer.
         """
         claims = self.placement.provider_allocations(disk.uuid)
         return inventory.figures(disk, claims).room_gb
 
     def reserve(self, disk: str) -> bool:
-        """Have Placement reserve what is on a disk; False if oversold.
+        """Reserve the vdisks of a disk in Placement; False if oversold.
 
-        :raises PlacementError: Placement cannot be told.
+        :raises PlacementError: Placement does not accept it.
         """
         figures = inventory.sync_disk(
             self.placement, disk, lambda: self.backend.disk(disk)
         )
         return figures.room_gb >= 0
 
-    def sync(self, disk: str) -> None:
-        """Tell Placement of space given back; if not, the agent will."""
+    def try_reserve(self, disk: str) -> None:
+        """Reserve the vdisks of a disk; the agent does it where this fails."""
         try:
             self.reserve(disk)
         except exception.PlacementError as error:
-            LOG.warning('Disk %s is not up to date: %s', disk, error)
+            LOG.warning(
+                'Placement is not updated for disk %s: %s', disk, error
+            )
 
-    def change(
+    def change_and_reserve(
         self,
         disk: str,
-        make: collections.abc.Callable[[], None],
+        change: collections.abc.Callable[[], None],
         undo: collections.abc.Callable[[], None],
         refusal: BindingError,
     ) -> None:
-        """Change a disk and reserve it; undo what was made if that fails.
+        """Change a disk and reserve the result; undo it if that fails.
 
         The caller holds the disk's lock.
 
-        :param refusal: raised where the disk turns out to lack the room.
-        :raises DiskError: ``make`` fails.
-        :raises PlacementError: Placement cannot be told.
+        :param refusal: raised where the disk lacks the space after all.
+        :raises DiskError: ``change`` fails.
+        :raises PlacementError: Placement does not accept it.
         """
         try:
-            make()
+            change()
             if not self.reserve(disk):
                 raise refusal
         except exception.DiskPlacerError:
             try:
                 undo()
             except exception.DiskError as error:
-                LOG.warning('Disk %s is not as it was: %s', disk, error)
-            self.sync(disk)
+                LOG.warning('A change of disk %s stays: %s', disk, error)
+            self.try_reserve(disk)
             raise
 
 
 def lock(name: str) -> contextlib.AbstractContextManager[None]:
-    """Hold ``name`` against all threads and processes of this host.
+    """Lock ``name`` for this thread of this process.
 
-    Whoever takes several takes that of the server first, then that of the
-    volume, then that of the disk.
+    The order is: lock of the server, of the volume, of the disk.
 
     :raises DiskPlacerError: the lock file cannot be made or opened.
     """

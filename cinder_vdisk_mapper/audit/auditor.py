@@ -29,7 +29,6 @@ from oslo_log import log as logging
 from oslo_utils import importutils
 
 from cinder_vdisk_mapper import conf
-from cinder_vdisk_mapper import core
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
@@ -315,7 +314,7 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
         names.append(f'{host}@{section}')
         key = options.vdisk_backend, options.vdisk_disk_root
         if key not in backends:
-            backends[key] = core.load_backend(options)
+            backends[key] = base.load(options)
     if not names:
         raise exception.DiskPlacerError(
             'no section of [DEFAULT] enabled_backends='
@@ -345,7 +344,7 @@ def _ask_nova(
         found = nova_api.of_hosts(context, hosts)
         gone = consumers - found.keys()
         if gone:
-            gone -= nova_api.living(context, hosts)
+            gone -= nova_api.existing_consumers(context, hosts)
     except nova_api.NovaError as error:
         LOG.warning('Claims are not compared with servers: %s', error)
         return state.Nova()

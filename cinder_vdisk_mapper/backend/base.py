@@ -18,9 +18,13 @@ import dataclasses
 import os
 from typing import Any
 
+from stevedore import driver as stevedore_driver
+
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
+
+NAMESPACE = 'cinder_vdisk_mapper.backend'
 
 
 class Backend(abc.ABC):
@@ -238,3 +242,18 @@ def _as_disk(fields: tuple[Any, ...]) -> discover.Disk:
     rows: collections.abc.Iterable[Any] = disk.vdisks
     vdisks = tuple(VDisk(*row) for row in rows)
     return dataclasses.replace(disk, vdisks=vdisks)
+
+
+def load(options: Any) -> Backend:
+    """Return the backend that ``vdisk_backend`` names.
+
+    :param options: of a section of cinder.conf.
+    """
+    backend: Backend = stevedore_driver.DriverManager(
+        NAMESPACE,
+        options.vdisk_backend,
+        invoke_on_load=True,
+        invoke_args=(options.vdisk_disk_root,),
+    ).driver
+    backend.configuration = options
+    return backend

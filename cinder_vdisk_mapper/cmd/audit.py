@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage disk audit: what Cinder, disks and Placement disagree on.
+"""diskplacer-manage disk audit: compares Cinder, the disks and Placement.
 
-Registered for ``diskplacer-manage`` by an entry point. Cinder is imported
-only when the command is run: that takes seconds, and not every host has it.
+An entry point adds it to ``diskplacer-manage``. Cinder is imported only when
+the command runs: that takes seconds, and not every host has it.
 """
 
 import argparse
@@ -42,14 +42,14 @@ def register(commands: Any) -> None:
         'audit',
         help="compare Cinder's database, the disks and Placement",
         description="Compares Cinder's database, the disks of this host and "
-        'Placement, and names whatever does not agree. The exit status is 0 '
+        'Placement, and lists the differences. The exit status is 0 '
         'if all agrees or was repaired, 1 if findings remain, 2 on errors.',
     )
     command.add_argument(
         '--repair',
         action='store_true',
-        help='repair what can be without losing a byte that a volume or '
-        'snapshot has',
+        help='repair the differences that can be repaired without losing data '
+        'of a volume or snapshot',
     )
     command.add_argument(
         '--format', choices=('table', 'json'), default='table'
@@ -66,7 +66,7 @@ def register(commands: Any) -> None:
         type=_seconds,
         default=_STUCK_AFTER,
         metavar='SECONDS',
-        help='name volumes that Cinder works on for longer (default: '
+        help='list volumes that Cinder works on for longer (default: '
         '%(default)s)',
     )
     command.set_defaults(handler=_audit, configure=_configure)
@@ -84,18 +84,18 @@ def _configure(args: argparse.Namespace) -> None:
     """Read cinder.conf as cinder-volume does.
 
     :raises DiskPlacerError: Cinder is not installed, or a file or an option
-        is not as it should be.
+        is invalid.
     """
     try:
         from cinder import objects
 
-        # before anything else of Cinder, which uses them when imported
+        # before other modules of Cinder, which use them when imported
         objects.register_all()
         from cinder.common import config  # noqa: F401
         from cinder.volume import manager  # noqa: F401
     except ImportError as error:
         raise exception.DiskPlacerError(
-            f'an audit takes a host with cinder-volume: {error}'
+            f'an audit needs a host with cinder-volume: {error}'
         ) from error
     conf = cfg.CONF
     files = args.cinder_config_file or cfg.find_config_files(project='cinder')
@@ -123,7 +123,7 @@ def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     from cinder_vdisk_mapper.audit import auditor
 
     if os.geteuid() != 0:
-        raise exception.DiskPlacerError('an audit takes root')
+        raise exception.DiskPlacerError('an audit needs root')
     host = auditor.from_conf(cfg.CONF, args.stuck_after)
     try:
         found, repaired = _run(host, args.repair)
@@ -140,11 +140,11 @@ def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 def _run(
     host: Any, repair: bool
 ) -> tuple[list[findings.Finding], list[findings.Finding]]:
-    """Return what remains and what was repaired."""
+    """Return the remaining and the repaired findings."""
     found = host.audit()
     repaired: list[findings.Finding] = []
     while repair:
-        # a repair may show what it hid: a copy that was recorded, its size
+        # a repair may reveal a finding, as the size of a recorded copy
         due = [one for one in found if one.repair and one not in repaired]
         if not due:
             break

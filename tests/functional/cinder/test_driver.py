@@ -114,10 +114,10 @@ class ClaimedTestCase(DriverTestCase):
             places.add(self.where(volume))
         self.assertEqual(set(self.disks), places)
         self.assertRefused(
-            'does not fit what the flavor',
+            'does not fit the flavor',
             volumes[3],
             server,
-            logged='does not fit what server .* has claimed: GiB by disk',
+            logged='does not fit the claims of server .*: GiB by disk',
         )
 
     def test_restart(self):
@@ -409,7 +409,7 @@ class RefusedTestCase(DriverTestCase):
             volume,
             server,
             'host2',
-            'no server on host host2 is to have it',
+            'no server on host host2 attaches it',
         )
 
     def test_server_of_another_project(self):
@@ -441,7 +441,7 @@ class RefusedTestCase(DriverTestCase):
             'log of cinder-volume',
             volume,
             server,
-            logged='Nova cannot be asked',
+            logged='Nova does not answer',
         )
         self.nova.down = False
         self.attach(volume, server)

@@ -63,14 +63,14 @@ class LocalityTestCase(base.CinderTestCase):
             self.assertIsNone(
                 self.host_of('data', {'local_to_instance': server})
             )
-        self.assertIn('is not of project', self.log.output)
+        self.assertIn('is not in project', self.log.output)
         self.assertIn('has no host', self.log.output)
         unknown = {'local_to_instance': str(uuid.uuid4())}
         self.assertIsNone(self.host_of('data', unknown))
         server = self.server('host1')
         self.nova.down = True
         self.assertIsNone(self.host_of(f'{server}-blank-vol'))
-        self.assertIn('Nova cannot be asked', self.log.output)
+        self.assertIn('Nova does not answer', self.log.output)
 
     def test_server_on_a_host_without_disks(self):
         server = self.server('host3')

@@ -122,7 +122,8 @@ class DeleteInWrongOrder(operations.Delete):
         volume = cloud.get(made['volume'])
         disk = volume.provider_location
         volume.destroy()
-        cloud.manager_of(volume).driver.binder.delete(disk, volume.name)
+        changes = cloud.manager_of(volume).driver.operations
+        changes.delete(disk, volume.name)
 
 
 class ExtendByRewriting(operations.Extend):
@@ -141,6 +142,6 @@ class BindUntold(operations.Bind):
     """Forgets to tell Placement."""
 
     def perform(self, cloud, made):
-        binder = cloud.managers['hdd'].driver.binder
-        binder.reserve = lambda disk: True
+        reservation = cloud.managers['hdd'].driver.operations.reservation
+        reservation.reserve = lambda disk: True
         super().perform(cloud, made)

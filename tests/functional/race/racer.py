@@ -31,6 +31,7 @@ from oslo_concurrency import lockutils
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import filesystem
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
@@ -57,9 +58,10 @@ def client(endpoint):
 class Thread(threading.Thread):
     """Works on its own volumes, but on the same disks as all others."""
 
-    def __init__(self, binder, seed):
+    def __init__(self, operations, seed):
         super().__init__()
-        self.binder = binder
+        self.operations = operations
+        self.binder = binding.Binder(operations, flavor.ANY)
         self.random = random.Random(seed)
         self.held = {}
         self.claims = {}
@@ -94,7 +96,7 @@ class Thread(threading.Thread):
     def bind(self, volume_id, server=None):
         """Bind a volume of 1 GiB and return its disk."""
         return self.binder.bind(
-            binding.Wanted(
+            binding.BindRequest(
                 name=f'volume-{volume_id}',
                 volume_id=volume_id,
                 size_gb=1,
@@ -113,8 +115,8 @@ class Thread(threading.Thread):
     def attach(self):
         """Bind a volume for a server, which has claimed a disk for it."""
         server_id, volume_id = str(uuid.uuid4()), str(uuid.uuid4())
-        disk = self.random.choice(self.binder.backend.disks()).uuid
-        self.binder.placement._call(
+        disk = self.random.choice(self.operations.backend.disks()).uuid
+        self.operations.reservation.placement._call(
             'put',
             f'/allocations/{server_id}',
             {
@@ -146,7 +148,7 @@ class Thread(threading.Thread):
         """Snapshot a volume, or a snapshot."""
         name, disk, size = self.any_held()
         snapshot_id = str(uuid.uuid4())
-        self.binder.snapshot(
+        self.operations.snapshot(
             disk, name, f'snapshot-{snapshot_id}', snapshot_id
         )
         self.held[f'snapshot-{snapshot_id}'] = disk, size
@@ -155,7 +157,7 @@ class Thread(threading.Thread):
         """Clone a volume or a snapshot."""
         name, disk, size = self.any_held()
         volume_id = str(uuid.uuid4())
-        self.binder.clone(
+        self.operations.clone(
             disk, name, f'volume-{volume_id}', volume_id, size + 1
         )
         self.held[f'volume-{volume_id}'] = disk, size + 1
@@ -163,13 +165,13 @@ class Thread(threading.Thread):
     def extend(self):
         """Extend a volume."""
         name, disk, size = self.any_held()
-        self.binder.extend(disk, name, size + 1)
+        self.operations.extend(disk, name, size + 1)
         self.held[name] = disk, size + 1
 
     def delete(self):
         """Delete a volume."""
         name, disk, _ = self.any_held()
-        self.binder.delete(disk, name)
+        self.operations.delete(disk, name)
         del self.held[name]
 
 
@@ -178,10 +180,8 @@ def main(disk_root, lock_path, endpoint, seed):
     lockutils.set_defaults(lock_path)
     threads = [
         Thread(
-            binding.Binder(
-                filesystem.FilesystemBackend(disk_root),
-                client(endpoint),
-                flavor.ANY,
+            vdisk_operations.VDiskOperations(
+                filesystem.FilesystemBackend(disk_root), client(endpoint)
             ),
             f'{seed}-{number}',
         )

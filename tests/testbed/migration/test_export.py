@@ -89,7 +89,7 @@ class ExportTestCase(testtools.TestCase):
         for where, name in (
             (objects.Volume, 'save'),
             (placement_client.PlacementClient, 'from_conf'),
-            (vdisk_reservation.Room, 'reserve'),
+            (vdisk_reservation.DiskReservation, 'reserve'),
         ):
             self.useFixture(fixtures.MockPatchObject(where, name))
         self.useFixture(

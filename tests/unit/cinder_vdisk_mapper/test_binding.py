@@ -29,6 +29,7 @@ from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
@@ -49,9 +50,9 @@ def server(uuid='server', **request):
     )
 
 
-def wanted(volume_id='volume', size_gb=10, for_=None, **fields):
-    """Return a vdisk to bind."""
-    return binding.Wanted(
+def request(volume_id='volume', size_gb=10, for_=None, **fields):
+    """Return a request to bind a vdisk."""
+    return binding.BindRequest(
         **{
             'name': f'volume-{volume_id}',
             'volume_id': volume_id,
@@ -74,10 +75,13 @@ class BindingTestCase(testtools.TestCase):
         self.setup(*(fake_disks.make_disk(uuid) for uuid in 'abc'))
 
     def setup(self, *disks, media='any'):
-        """Have a binder on these disks."""
+        """Make a binder of these disks."""
         self.backend = fakes.Backend(*disks)
         self.placement = fakes.Placement(*disks)
-        self.binder = binding.Binder(self.backend, self.placement, media)
+        self.operations = vdisk_operations.VDiskOperations(
+            self.backend, self.placement
+        )
+        self.binder = binding.Binder(self.operations, media)
 
     def reserved(self):
         """Return the reserved GiB of each disk."""
@@ -127,23 +131,23 @@ class LockTestCase(BindingTestCase):
     def test_claimed(self):
         self.placement.claim('server', {'a': 10})
         who = server(vdisks=1, vdisk_gb=10)
-        self.binder.bind(wanted('1', 10, who))
+        self.binder.bind(request('1', 10, who))
         self.assertLocked('server-server', 'volume-1', 'disk-a')
 
     def test_not_claimed(self):
-        self.binder.bind(wanted('1', 10))
+        self.binder.bind(request('1', 10))
         self.assertLocked('volume-1', 'disk-a')
 
     def test_changes(self):
-        self.binder.bind(wanted('1', 10))
+        self.binder.bind(request('1', 10))
         self.seen.clear()
-        self.binder.snapshot('a', 'volume-1', 'snapshot-1', 's')
+        self.operations.snapshot('a', 'volume-1', 'snapshot-1', 's')
         self.assertLocked('disk-a')
-        self.binder.clone('a', 'volume-1', 'volume-2', '2', 10)
+        self.operations.clone('a', 'volume-1', 'volume-2', '2', 10)
         self.assertLocked('disk-a')
-        self.binder.allocate('a', 'volume-3', '3', 10)
+        self.operations.allocate('a', 'volume-3', '3', 10)
         self.assertLocked('disk-a')
-        self.binder.extend('a', 'volume-1', 20)
+        self.operations.extend('a', 'volume-1', 20)
         self.assertEqual([{'disk-a'}] * 2, self.seen)
 
 
@@ -151,32 +155,32 @@ class BindTestCase(BindingTestCase):
     def test_claims_are_filled_by_any_size_that_fits(self):
         self.placement.claim('server', {'a': 10, 'c': 10})
         who = server(vdisks=2, vdisk_gb=10)
-        self.assertEqual('a', self.binder.bind(wanted('1', 4, who)))
+        self.assertEqual('a', self.binder.bind(request('1', 4, who)))
         # one vdisk per disk, though more would fit
-        self.assertEqual('c', self.binder.bind(wanted('2', 4, who)))
-        self.assertEqual('b', self.binder.bind(wanted('3', 4, who)))
+        self.assertEqual('c', self.binder.bind(request('2', 4, who)))
+        self.assertEqual('b', self.binder.bind(request('3', 4, who)))
         self.assertEqual({'a': 0, 'b': 4, 'c': 0}, self.reserved())
 
     def test_vdisks_per_disk(self):
         self.placement.claim('server', {'a': 20, 'b': 20})
         who = server(vdisks=4, vdisk_gb=10, vdisks_per_disk=2)
-        bound = [self.binder.bind(wanted(n, 10, who)) for n in '1234']
+        bound = [self.binder.bind(request(n, 10, who)) for n in '1234']
         self.assertEqual(['a', 'b', 'a', 'b'], bound)
 
     def test_boot_time_volume_is_bound_to_a_claim_or_not_at_all(self):
         self.placement.claim('server', {'a': 10})
         who = server(vdisks=1, vdisk_gb=10)
         self.assertRefused(
-            'volume of 11 GiB does not fit what server server has claimed',
-            wanted(size_gb=11, for_=who, boot_time=True),
+            'volume of 11 GiB does not fit the claims of server server',
+            request(size_gb=11, for_=who, boot_time=True),
         )
-        self.binder.bind(wanted('1', 10, who, boot_time=True))
+        self.binder.bind(request('1', 10, who, boot_time=True))
         self.assertRefused(
-            'does not fit', wanted('2', 10, who, boot_time=True)
+            'does not fit', request('2', 10, who, boot_time=True)
         )
         # without a claim there is nothing to hold on to
         other = server('other')
-        self.binder.bind(wanted('3', 10, other, boot_time=True))
+        self.binder.bind(request('3', 10, other, boot_time=True))
 
     def test_claim_on_a_disk_that_is_away(self):
         self.placement.claim('server', {'a': 10})
@@ -187,21 +191,21 @@ class BindTestCase(BindingTestCase):
         self.placement.claim('server', {'a': 10})
         self.assertRefused(
             'does not fit',
-            wanted(for_=server(vdisks=1, vdisk_gb=10), boot_time=True),
+            request(for_=server(vdisks=1, vdisk_gb=10), boot_time=True),
         )
 
     def test_claimed_disk_that_refuses(self):
         self.placement.claim('server', {'a': 10})
         self.backend.full = {'a'}
         self.assertRefused(
-            'a is full', wanted(for_=server(vdisks=1, vdisk_gb=10))
+            'a is full', request(for_=server(vdisks=1, vdisk_gb=10))
         )
 
     def test_a_claim_to_come_counts_for_round_robin(self):
         self.placement.claim('server', {'a': 10, 'b': 10})
         who = server(vdisks=2, vdisk_gb=10)
-        self.assertEqual('c', self.binder.bind(wanted('1', 20, who)))
-        self.assertRefused('no disk for volume 2', wanted('2', 20, who))
+        self.assertEqual('c', self.binder.bind(request('1', 20, who)))
+        self.assertRefused('no disk for volume 2', request('2', 20, who))
 
     def test_media(self):
         self.setup(
@@ -210,16 +214,16 @@ class BindTestCase(BindingTestCase):
             fake_disks.make_disk('c'),
             media='hdd',
         )
-        self.assertEqual('c', self.binder.bind(wanted('1')))
+        self.assertEqual('c', self.binder.bind(request('1')))
 
     def test_full_disk_is_passed_over(self):
         self.backend.full = {'a', 'b'}
-        self.assertEqual('c', self.binder.bind(wanted()))
+        self.assertEqual('c', self.binder.bind(request()))
         self.assertEqual({'a': 0, 'b': 0, 'c': 10}, self.reserved())
 
     def test_claim_that_comes_in_between_wins(self):
         self.backend.changed = lambda: self.placement.claim('other', {'a': 95})
-        self.assertEqual('b', self.binder.bind(wanted()))
+        self.assertEqual('b', self.binder.bind(request()))
         self.assertEqual({'a': 0, 'b': 10, 'c': 0}, self.reserved())
         self.assertEqual((), self.backend.known['a'].vdisks)
 
@@ -228,43 +232,43 @@ class BindTestCase(BindingTestCase):
             self.placement.down = True
 
         self.backend.changed = go
-        self.assertRefused('Placement is down', wanted())
-        self.assertRefused('Placement is down', wanted(for_=server()))
+        self.assertRefused('Placement is down', request())
+        self.assertRefused('Placement is down', request(for_=server()))
 
     def test_project_of_the_claims(self):
         self.placement.claim('server', {'a': 10}, 'other')
-        self.assertRefused('of project other', wanted(for_=server()))
+        self.assertRefused('of project other', request(for_=server()))
 
     def test_again(self):
-        self.assertEqual('a', self.binder.bind(wanted()))
+        self.assertEqual('a', self.binder.bind(request()))
         self.placement.offered['a'][placement_client.GB]['reserved'] = 0
-        self.assertEqual('a', self.binder.bind(wanted()))
+        self.assertEqual('a', self.binder.bind(request()))
         self.assertEqual({'a': 10, 'b': 0, 'c': 0}, self.reserved())
 
     def test_again_when_the_room_is_gone(self):
-        self.binder.bind(wanted(size_gb=60))
+        self.binder.bind(request(size_gb=60))
         self.placement.offered['a'][placement_client.GB]['reserved'] = 0
         self.placement.claim('other', {'a': 50})
-        self.assertRefused('holds more than it has room', wanted(size_gb=60))
+        self.assertRefused('are larger than the disk', request(size_gb=60))
 
     def test_bound_vdisk_of_another_server(self):
         one, other = server('one'), server('other')
-        self.binder.bind(wanted('1', for_=one))
-        self.binder.check_distinct(wanted('1', for_=other), 'a')
-        self.binder.check_distinct(wanted('1'), 'a')
-        self.binder.bind(wanted('2', for_=other))
+        self.binder.bind(request('1', for_=one))
+        self.binder.check_max_per_disk(request('1', for_=other), 'a')
+        self.binder.check_max_per_disk(request('1'), 'a')
+        self.binder.bind(request('2', for_=other))
         error = self.assertRaises(
             binding.BindingError,
-            self.binder.check_distinct,
-            wanted('1', for_=other),
+            self.binder.check_max_per_disk,
+            request('1', for_=other),
             'b',
         )
         self.assertIn('disk b, where server other has 1 vdisks', str(error))
-        self.binder.check_distinct(
-            wanted('1', for_=other, policy='consolidated'), 'b'
+        self.binder.check_max_per_disk(
+            request('1', for_=other, policy='consolidated'), 'b'
         )
         lenient = server('other', vdisks=2, vdisk_gb=1, vdisks_per_disk=2)
-        self.binder.check_distinct(wanted('1', for_=lenient), 'b')
+        self.binder.check_max_per_disk(request('1', for_=lenient), 'b')
 
     def late(self, uuid, **fields):
         return dataclasses.replace(
@@ -277,7 +281,7 @@ class BindTestCase(BindingTestCase):
             self.late('b', late=False, health='hung'),
             fake_disks.make_disk('c'),
         )
-        self.assertEqual('c', self.binder.bind(wanted()))
+        self.assertEqual('c', self.binder.bind(request()))
 
     def test_a_claimed_disk_is_waited_for(self):
         for listed in (
@@ -293,24 +297,24 @@ class BindTestCase(BindingTestCase):
             ):
                 self.assertEqual(
                     'b',
-                    self.binder.bind(wanted(for_=server(), boot_time=True)),
+                    self.binder.bind(request(for_=server(), boot_time=True)),
                 )
 
 
 class AttachedTestCase(BindingTestCase):
     def test_vdisks_of_others_that_are_attached_count(self):
         one, other = server('one'), server('other')
-        self.assertEqual('a', self.binder.bind(wanted('1', for_=one)))
+        self.assertEqual('a', self.binder.bind(request('1', for_=one)))
 
         def attached():
             return {'a': frozenset({'volume-1'})}
 
         # 'a' is the fullest disk, but also where the server has a vdisk
         self.backend.full = {'c'}
-        bound = self.binder.bind(wanted('2', 10, other, attached=attached))
+        bound = self.binder.bind(request('2', 10, other, attached=attached))
         self.assertEqual('b', bound)
         self.assertRefused(
-            'no disk', wanted('3', 10, other, attached=attached)
+            'no disk', request('3', 10, other, attached=attached)
         )
 
 
@@ -329,7 +333,7 @@ class RaceTestCase(BindingTestCase):
 
         def bind(number):
             try:
-                results.append(self.binder.bind(wanted(number, 10, who)))
+                results.append(self.binder.bind(request(number, 10, who)))
             except binding.BindingError:
                 results.append(None)
 
@@ -366,7 +370,7 @@ class RaceTestCase(BindingTestCase):
         threads = [
             threading.Thread(
                 target=lambda number=number: results.append(
-                    self.binder.bind(wanted(number))
+                    self.binder.bind(request(number))
                 )
             )
             for number in 'xyz'
@@ -396,8 +400,8 @@ class LocksTestCase(BindingTestCase):
         results = []
 
         def bind(media):
-            binder = binding.Binder(self.backend, self.placement, media)
-            results.append(binder.bind(wanted(media)))
+            binder = binding.Binder(self.operations, media)
+            results.append(binder.bind(request(media)))
 
         threads = [
             threading.Thread(target=bind, args=(media,))
@@ -431,7 +435,10 @@ class Ledger(stateful.RuleBasedStateMachine):
         disks = [fake_disks.make_disk(uuid, self.TOTAL) for uuid in self.DISKS]
         self.backend = fakes.Backend(*disks)
         self.placement = fakes.Placement(*disks)
-        self.binder = binding.Binder(self.backend, self.placement, 'any')
+        self.operations = vdisk_operations.VDiskOperations(
+            self.backend, self.placement
+        )
+        self.binder = binding.Binder(self.operations, 'any')
         self.servers = {}
         self.volumes = 0
 
@@ -481,7 +488,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         self.volumes += 1
         if boot_time:
             size = self.SIZE
-        what = wanted(
+        what = request(
             str(self.volumes), size, who, boot_time=boot_time, policy=policy
         )
         claimed = [
@@ -521,7 +528,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         self.placement.generation += 1
         for disk in self.DISKS:
             # as the agent does
-            self.binder.sync(disk)
+            self.operations.reservation.try_reserve(disk)
 
     @stateful.rule(data=strategies.data())
     def delete_volume(self, data):
@@ -529,7 +536,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         held = self.all_held()
         if held:
             disk, vdisk = data.draw(strategies.sampled_from(held))
-            self.binder.delete(disk, vdisk.name)
+            self.operations.delete(disk, vdisk.name)
 
     @stateful.rule(data=strategies.data())
     def snapshot(self, data):
@@ -539,7 +546,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             disk, vdisk = data.draw(strategies.sampled_from(held))
             self.volumes += 1
             try:
-                self.binder.snapshot(
+                self.operations.snapshot(
                     disk,
                     vdisk.name,
                     f'snapshot-{self.volumes}',
@@ -557,7 +564,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             self.volumes += 1
             size = vdisk.size_gb + more
             try:
-                self.binder.clone(
+                self.operations.clone(
                     disk,
                     vdisk.name,
                     f'volume-{self.volumes}',
@@ -574,7 +581,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         if held:
             disk, vdisk = data.draw(strategies.sampled_from(held))
             try:
-                self.binder.extend(disk, vdisk.name, vdisk.size_gb + more)
+                self.operations.extend(disk, vdisk.name, vdisk.size_gb + more)
             except binding.BindingError:
                 pass
 

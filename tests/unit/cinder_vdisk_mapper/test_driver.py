@@ -24,7 +24,6 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
-from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import internals
@@ -90,9 +89,7 @@ class DriverTestCase(testtools.TestCase):
         )
         self.driver.backend = fakes.Backend(*self.disks)
         self.placement = fakes.Placement(*self.disks)
-        self.driver._binder = binding.Binder(
-            self.driver.backend, self.placement, 'any'
-        )
+        self.driver.placement = self.placement
 
     def export(self, what, host='node'):
         """Have a volume bound; returns its disk."""

@@ -30,7 +30,7 @@ class ExplainedTestCase(testtools.TestCase):
         """Return the text of what Cinder gets, with all its causes."""
         log = self.useFixture(fixtures.FakeLogger())
         try:
-            with errors.explained():
+            with errors.as_driver_error():
                 raise error
         except cinder_exc.VolumeDriverException as found:
             self.assertIn(SECRET, log.output)

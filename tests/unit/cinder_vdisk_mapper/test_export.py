@@ -139,4 +139,4 @@ class WantedTestCase(testtools.TestCase):
                 migration_status=migration_status,
                 volume_attachment=attachments,
             )
-            self.assertEqual(wanted, export.wanted(volume))
+            self.assertEqual(wanted, export.needs_remote_export(volume))

@@ -57,7 +57,7 @@ class GroupTestCase(test_driver.DriverTestCase):
         )
         if disk:
             self.driver.backend.create(disk, f'volume-{id_}', id_, None, 10)
-            self.driver.binder.reserve(disk)
+            self.driver.operations.reservation.reserve(disk)
         return mock.Mock(id=id_, volume_id=id_, provider_location=disk)
 
     def attach(self, volume_id, server='s'):
@@ -273,8 +273,8 @@ class GroupTestCase(test_driver.DriverTestCase):
 
         self.assertRaises(
             KeyboardInterrupt,
-            groups.snapshot_together,
-            self.driver.binder,
+            groups.create_copies,
+            self.driver.operations,
             copies,
             interrupted,
         )

@@ -26,7 +26,6 @@ from cinder.volume import configuration
 from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
-from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
@@ -71,9 +70,7 @@ class World(fixtures.Fixture):
         )
         self.driver.backend = backend_lvm.LVMBackend(self.lvm.root)
         self.placement = fakes.Placement(*self.driver.backend.disks())
-        self.driver._binder = binding.Binder(
-            self.driver.backend, self.placement, 'any'
-        )
+        self.driver.placement = self.placement
         self.volume = test_driver.volume(id='1', name_id='1', size=1)
         self.clone = test_driver.volume(id='2', name_id='2', size=2)
         self.snapshot = mock.Mock(

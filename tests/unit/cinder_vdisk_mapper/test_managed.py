@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Vdisks that Cinder takes over and lets go of, in memory."""
+"""Vdisks that Cinder manages and unmanages, in memory."""
 
 from unittest import mock
 
@@ -209,8 +209,8 @@ class VolumeTestCase(ManageTestCase):
         self.assertTrue(self.placement.claim('server', {'b': 30}))
         self.driver.backend.create('b', 'volume-id', 'id', 'server', 30)
         self.refused(
-            'disk b has no room to keep volume-id of 30 GiB beside what '
-            'server server claims: 20 GiB',
+            'disk b has no room to keep volume-id of 30 GiB beside the '
+            'claims of server server: 20 GiB',
             self.driver.unmanage,
             self.volume,
             error=cinder_exc.VolumeDriverException,
@@ -328,7 +328,7 @@ class SnapshotTestCase(ManageTestCase):
     def test_disk_of_the_volume(self):
         for location in ('b', None):
             self.refused(
-                f'that of volume id is {location}',
+                f'which is {location} for volume id',
                 self.driver.manage_existing_snapshot_get_size,
                 snapshot(
                     volume=test_driver.volume(provider_location=location)

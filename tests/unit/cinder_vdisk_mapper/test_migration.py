@@ -32,7 +32,6 @@ class MigrationTestCase(test_driver.DriverTestCase):
     def setUp(self):
         super().setUp()
         self.driver.configuration.vdisk_media = 'hdd'
-        self.driver._binder.media = 'hdd'
         self.volume = test_driver.volume(provider_location='a')
         self.driver.backend.create('a', 'volume-id', 'id', 'server', 10)
         self.driver.backend.content['a', 'volume-id'] = 'data'
@@ -191,7 +190,7 @@ class MigrateTestCase(MigrationTestCase):
     def look(self):
         """Do as the agent does."""
         for disk in 'ab':
-            self.driver.binder.sync(disk)
+            self.driver.operations.reservation.try_reserve(disk)
 
 
 class StartTestCase(MigrationTestCase):

@@ -167,7 +167,7 @@ class ServersTestCase(testtools.TestCase):
         )
 
     @mock.patch('cinder.compute.nova.novaclient')
-    def test_living(self, client):
+    def test_existing_consumers(self, client):
         listed = client.return_value.servers.list
         listed.return_value = [mock.Mock(id='server')]
         migrations = client.return_value.migrations.list
@@ -177,16 +177,21 @@ class ServersTestCase(testtools.TestCase):
         }
         migrations.side_effect = lambda host, marker: pages.get(marker, [])
         self.assertEqual(
-            {'server', 'm1', 'm2', 'm3'}, nova_api.living(None, ['host'])
+            {'server', 'm1', 'm2', 'm3'},
+            nova_api.existing_consumers(None, ['host']),
         )
         # its own UUID is shown by later microversions only
         self.assertEqual('2.59', client.call_args.kwargs['api_version'])
         # one request each, however many servers there are
         self.assertEqual(1, listed.call_count)
         migrations.side_effect = ks_exc.ConnectFailure()
-        self.assertRaises(nova_api.NovaError, nova_api.living, None, ['host'])
+        self.assertRaises(
+            nova_api.NovaError, nova_api.existing_consumers, None, ['host']
+        )
         client.side_effect = ks_exc.EndpointNotFound()
-        self.assertRaises(nova_api.NovaError, nova_api.living, None, [])
+        self.assertRaises(
+            nova_api.NovaError, nova_api.existing_consumers, None, []
+        )
 
     def test_blank_volumes(self):
         for name, server in (

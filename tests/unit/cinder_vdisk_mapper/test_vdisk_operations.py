@@ -10,26 +10,27 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is done to vdisks on the disk where they are."""
+"""Operations on vdisks that exist in memory only."""
 
 import dataclasses
 
 from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import vdisk_lookup
 from nova_diskplacer import exception
 from nova_diskplacer.placement import client as placement_client
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_binding
 
-wanted = test_binding.wanted
+request = test_binding.request
 
 
-class UpkeepTestCase(test_binding.BindingTestCase):
+class OperationsTestCase(test_binding.BindingTestCase):
     """Disk a, of 100 GiB, holds volume-1 of 10 GiB."""
 
     def setUp(self):
         super().setUp()
-        self.binder.bind(wanted('1', 10))
+        self.binder.bind(request('1', 10))
         self.backend.content['a', 'volume-1'] = 'one'
 
     def sizes(self):
@@ -87,14 +88,14 @@ class UpkeepTestCase(test_binding.BindingTestCase):
         self.assertEqual(before, self.backend.disks())
 
 
-class SnapshotTestCase(UpkeepTestCase):
+class SnapshotTestCase(OperationsTestCase):
     ARGUMENTS = 'a', 'volume-1', 'snapshot-s', 's'
 
     def test_refusals(self):
-        self.refusals(self.binder.snapshot, *self.ARGUMENTS)
+        self.refusals(self.operations.snapshot, *self.ARGUMENTS)
 
     def test_snapshot(self):
-        self.binder.snapshot(*self.ARGUMENTS)
+        self.operations.snapshot(*self.ARGUMENTS)
         snapshot = self.backend.known['a'].vdisks[-1]
         self.assertEqual(
             ('snapshot-s', 's', None, 10),
@@ -105,21 +106,21 @@ class SnapshotTestCase(UpkeepTestCase):
                 snapshot.size_gb,
             ),
         )
-        self.binder.delete('a', 'snapshot-s')
+        self.operations.delete('a', 'snapshot-s')
         self.assertEqual(10, self.reserved()['a'])
 
     def test_counts_though_the_volume_is_claimed(self):
         self.setup(fake_disks.make_disk('a'))
         self.placement.claim('server', {'a': 10})
         who = test_binding.server(vdisks=1, vdisk_gb=10)
-        self.binder.bind(wanted('1', 10, who))
-        self.binder.snapshot(*self.ARGUMENTS)
+        self.binder.bind(request('1', 10, who))
+        self.operations.snapshot(*self.ARGUMENTS)
         self.assertEqual(10, self.reserved()['a'])
 
     def test_not_there(self):
         self.assertUnchanged(
             'vdisk volume-2 is not on disk a',
-            self.binder.snapshot,
+            self.operations.snapshot,
             'a',
             'volume-2',
             'snapshot-s',
@@ -127,12 +128,14 @@ class SnapshotTestCase(UpkeepTestCase):
         )
 
 
-class CloneTestCase(UpkeepTestCase):
+class CloneTestCase(OperationsTestCase):
     def test_refusals(self):
-        self.refusals(self.binder.clone, 'a', 'volume-1', 'volume-2', '2', 10)
+        self.refusals(
+            self.operations.clone, 'a', 'volume-1', 'volume-2', '2', 10
+        )
 
     def test_larger(self):
-        self.binder.clone('a', 'volume-1', 'volume-2', '2', 15)
+        self.operations.clone('a', 'volume-1', 'volume-2', '2', 15)
         self.assertEqual({'volume-1': 10, 'volume-2': 15}, self.sizes())
         self.assertEqual('one', self.backend.content['a', 'volume-2'])
         self.assertEqual(25, self.reserved()['a'])
@@ -143,11 +146,11 @@ class CloneTestCase(UpkeepTestCase):
         def copy(*arguments):
             # reserved, and the disk can be changed meanwhile
             self.assertEqual(20, self.reserved()['a'])
-            self.binder.snapshot('a', 'volume-1', 'snapshot-s', 's')
+            self.operations.snapshot('a', 'volume-1', 'snapshot-s', 's')
 
         self.backend.allocate_clone = clone
         self.backend.clone = copy
-        self.binder.clone('a', 'volume-1', 'volume-2', '2', 10)
+        self.operations.clone('a', 'volume-1', 'volume-2', '2', 10)
         self.assertEqual(30, self.reserved()['a'])
 
     def test_copy_that_fails_leaves_nothing(self):
@@ -157,23 +160,29 @@ class CloneTestCase(UpkeepTestCase):
         self.backend.allocate_clone = self.backend.clone
         self.backend.clone = fail
         self.assertUnchanged(
-            'no more', self.binder.clone, 'a', 'volume-1', 'volume-2', '2', 10
+            'no more',
+            self.operations.clone,
+            'a',
+            'volume-1',
+            'volume-2',
+            '2',
+            10,
         )
 
 
-class RevertTestCase(UpkeepTestCase):
+class RevertTestCase(OperationsTestCase):
     def test_revert(self):
-        self.binder.snapshot('a', 'volume-1', 'snapshot-s', 's')
+        self.operations.snapshot('a', 'volume-1', 'snapshot-s', 's')
         self.backend.content['a', 'volume-1'] = 'two'
-        self.binder.revert('a', 'volume-1', 'snapshot-s')
+        self.operations.revert('a', 'volume-1', 'snapshot-s')
         self.assertEqual('one', self.backend.content['a', 'volume-1'])
-        self.binder.revert('a', 'volume-1', None)
+        self.operations.revert('a', 'volume-1', None)
         self.assertEqual('', self.backend.content['a', 'volume-1'])
 
     def test_not_there(self):
         self.assertUnchanged(
             'snapshot-s is not on disk a',
-            self.binder.revert,
+            self.operations.revert,
             'a',
             'volume-1',
             'snapshot-s',
@@ -181,7 +190,7 @@ class RevertTestCase(UpkeepTestCase):
         self.assertEqual('one', self.backend.content['a', 'volume-1'])
 
 
-class AdoptTestCase(UpkeepTestCase):
+class ManageTestCase(OperationsTestCase):
     def setUp(self):
         super().setUp()
         # half a GiB over
@@ -192,11 +201,11 @@ class AdoptTestCase(UpkeepTestCase):
         )
         self.backend._set('a', (*rest, found))
         self.backend.content['a', 'disk.raw'] = 'theirs'
-        self.binder.sync('a')
+        self.operations.reservation.try_reserve('a')
 
     def adopt(self, size_gb=5):
         """Take it as volume 2."""
-        self.binder.adopt('a', 'disk.raw', 'volume-2', '2', size_gb)
+        self.operations.manage('a', 'disk.raw', 'volume-2', '2', size_gb)
 
     def test_adopt_and_release(self):
         for _ in range(2):
@@ -209,7 +218,7 @@ class AdoptTestCase(UpkeepTestCase):
             self.assertEqual('theirs', self.backend.content['a', 'volume-2'])
             self.assertEqual(15, self.reserved()['a'])
         for _ in range(2):
-            self.binder.release('a', 'volume-2', 'unmanaged-2')
+            self.operations.unmanage('a', 'volume-2', 'unmanaged-2')
             found = self.backend.known['a'].vdisks[-1]
             self.assertEqual(
                 ('unmanaged-2', ''), (found.name, found.volume_id)
@@ -229,7 +238,7 @@ class AdoptTestCase(UpkeepTestCase):
 class ExtendTestCase(test_binding.BindingTestCase):
     def setUp(self):
         super().setUp()
-        self.binder.bind(wanted('1', 10))
+        self.binder.bind(request('1', 10))
 
     def size(self):
         """Return the GiB of the only vdisk on disk a."""
@@ -238,7 +247,7 @@ class ExtendTestCase(test_binding.BindingTestCase):
 
     def test_extend(self):
         for size in (30, 30, 20):
-            self.binder.extend('a', 'volume-1', size)
+            self.operations.extend('a', 'volume-1', size)
             self.assertEqual(30, self.size())
             self.assertEqual(30, self.reserved()['a'])
 
@@ -249,10 +258,10 @@ class ExtendTestCase(test_binding.BindingTestCase):
         # what was there has been finished by then
         self.backend.changed = interrupt
         self.assertRaises(
-            exception.DiskError, self.binder.extend, 'a', 'volume-1', 30
+            exception.DiskError, self.operations.extend, 'a', 'volume-1', 30
         )
         self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
-        self.binder.look('a', 'volume-1')
+        vdisk_lookup.usable_vdisk(self.backend, 'a', 'volume-1')
 
     def test_interrupted(self):
         """The last run was killed; the size it was to have does not matter."""
@@ -260,15 +269,16 @@ class ExtendTestCase(test_binding.BindingTestCase):
             self.backend._change('a', 'volume-1', 30, False, max)
             self.assertRaisesRegex(
                 exception.DiskError,
-                'is not whole: repeat the extension',
-                self.binder.look,
+                'is not complete: repeat the extension',
+                vdisk_lookup.usable_vdisk,
+                self.backend,
                 'a',
                 'volume-1',
             )
-            self.binder.extend('a', 'volume-1', size)
+            self.operations.extend('a', 'volume-1', size)
             self.assertEqual(max(size, 30), self.size())
             self.assertEqual(max(size, 30), self.reserved()['a'])
-            self.binder.look('a', 'volume-1')
+            vdisk_lookup.usable_vdisk(self.backend, 'a', 'volume-1')
 
     def test_interrupted_within_a_gib(self):
         (vdisk,) = self.backend.known['a'].vdisks
@@ -281,23 +291,23 @@ class ExtendTestCase(test_binding.BindingTestCase):
                     )
                 ],
             )
-            self.binder.extend('a', 'volume-1', size)
+            self.operations.extend('a', 'volume-1', size)
             (found,) = self.backend.known['a'].vdisks
             self.assertEqual(max(size, 11) * fakes.GIB, found.size_bytes)
 
     def test_no_room(self):
         self.placement.claim('other', {'a': 80})
         error = self.assertRaises(
-            binding.BindingError, self.binder.extend, 'a', 'volume-1', 21
+            binding.BindingError, self.operations.extend, 'a', 'volume-1', 21
         )
         self.assertIn('no room to extend', str(error))
         self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
-        self.binder.extend('a', 'volume-1', 20)
+        self.operations.extend('a', 'volume-1', 20)
 
     def test_claim_that_comes_in_between_wins(self):
         self.backend.changed = lambda: self.placement.claim('other', {'a': 90})
         self.assertRaises(
-            binding.BindingError, self.binder.extend, 'a', 'volume-1', 11
+            binding.BindingError, self.operations.extend, 'a', 'volume-1', 11
         )
         self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
 
@@ -307,12 +317,16 @@ class ExtendTestCase(test_binding.BindingTestCase):
 
         self.backend.changed = go
         self.assertRaises(
-            exception.PlacementError, self.binder.extend, 'a', 'volume-1', 11
+            exception.PlacementError,
+            self.operations.extend,
+            'a',
+            'volume-1',
+            11,
         )
         self.assertEqual(10, self.size())
 
     def test_not_there(self):
         for disk, name in (('a', 'volume-2'), ('z', 'volume-1')):
             self.assertRaises(
-                exception.DiskError, self.binder.extend, disk, name, 20
+                exception.DiskError, self.operations.extend, disk, name, 20
             )

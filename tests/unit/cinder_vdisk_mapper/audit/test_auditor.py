@@ -289,7 +289,7 @@ class NovaTestCase(testtools.TestCase):
     def ask(self, of_hosts, living=None):
         with (
             mock.patch.object(auditor.nova_api, 'of_hosts', of_hosts),
-            mock.patch.object(auditor.nova_api, 'living', living),
+            mock.patch.object(auditor.nova_api, 'existing_consumers', living),
         ):
             return auditor._ask_nova(
                 None, ['host'], ['s1', 's2', 's3', 'gone']

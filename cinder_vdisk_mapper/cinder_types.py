@@ -1,0 +1,74 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Attributes of Cinder's objects that the driver uses, for type checkers."""
+
+from collections.abc import Sequence
+from typing import Any
+from typing import Protocol
+
+Connector = dict[str, Any]
+
+#: changed columns of a volume or snapshot
+ModelUpdate = dict[str, Any]
+
+
+class VolumeType(Protocol):
+    """See ``cinder.objects.volume_type``."""
+
+    extra_specs: dict[str, str] | None
+
+
+class Attachment(Protocol):
+    """See ``cinder.objects.volume_attachment``."""
+
+    instance_uuid: str | None
+    attach_status: str
+
+
+class Volume(Protocol):
+    """See ``cinder.objects.volume``."""
+
+    id: str
+    name_id: str
+    size: int
+    status: str
+    host: str
+    service_uuid: str
+    availability_zone: str
+    project_id: str
+    display_name: str | None
+    group_id: str | None
+    migration_status: str | None
+    encryption_key_id: str | None
+    provider_location: str | None
+    provider_id: str | None
+    provider_auth: str | None
+    volume_type: VolumeType | None
+    volume_type_id: str | None
+    volume_attachment: Sequence[Attachment]
+
+    def save(self) -> None: ...
+
+    def refresh(self) -> None: ...
+
+    def obj_clone(self) -> 'Volume': ...
+
+
+class Snapshot(Protocol):
+    """See ``cinder.objects.snapshot``."""
+
+    id: str
+    volume: Volume
+    volume_id: str
+    volume_size: int
+    provider_location: str | None
