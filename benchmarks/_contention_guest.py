@@ -117,7 +117,7 @@ def measure(settings: Settings) -> dict[str, typing.Any]:
 
 
 def agent(settings: Settings) -> None:
-    """Do the agent's rounds, for no servers but the configured cgroups."""
+    """Run the I/O loop, for the configured cgroups only."""
     from oslo_config import cfg
     from oslo_log import log
 
@@ -136,17 +136,17 @@ def agent(settings: Settings) -> None:
     disks = list(discover.discover(conf.diskplacer.disk_root))
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    work = io_loop.Rounds(conf, list, lambda: disks)
+    work = io_loop.IOLoop(conf, list, lambda: disks)
     thread = threading.Thread(target=work.run, args=(stopped,))
     thread.start()
     try:
-        # a disk is known from its second look on
-        while len(weighed(work.take())) < len(disks):
+        # a disk has a state from its second interval on
+        while len(weighed(work.current_status())) < len(disks):
             if stopped.wait(0.1):
                 return
         print('ready', flush=True)
         stopped.wait()
-        seen = work.take()
+        seen = work.current_status()
     finally:
         stopped.set()
         thread.join()
@@ -161,7 +161,7 @@ def agent(settings: Settings) -> None:
     )
 
 
-def weighed(seen: 'status.Snapshot | None') -> list[str]:
+def weighed(seen: 'status.Status | None') -> list[str]:
     """Return the disks on which weights do something.
 
     :raises RuntimeError: there is one where they do nothing.

@@ -268,8 +268,10 @@ def typical(costs):
     With cgroup v1, one of ten rounds reads more than the others.
     """
     return statistics.median(
-        statistics.fmean(costs[begin : begin + interpolated_counters.READS])
-        for begin in range(0, len(costs), interpolated_counters.READS)
+        statistics.fmean(
+            costs[begin : begin + interpolated_counters.INTERVALS]
+        )
+        for begin in range(0, len(costs), interpolated_counters.INTERVALS)
     )
 
 
@@ -302,28 +304,28 @@ def measure(host, agent, count):
         )
         for disk in host.disks
     }
-    accounts = io_stat.Accounts(host.hierarchy)
+    reader = io_stat.CgroupReader(host.hierarchy)
     find = functools.partial(consumers.find, host.servers, [], host.hierarchy)
-    accounts.track(find())
-    known = history.History(time.monotonic())
+    reader.set_consumers(find())
+    known = history.History()
 
     def monitor():
-        return known.update(time.monotonic(), accounts.read(devices))
+        return known.update(INTERVAL, reader.read(devices))
 
     kinds = {
         'accounts': monitor,
-        'round': agent.round,
+        'round': agent.run_once,
         'find': find,
         'psutil': walk_psutil,
         'lean': walk_lean,
     }
     costs = {kind: [] for kind in kinds}
-    agent.round()
+    agent.run_once()
     for _ in range(3):
         # the kernel may count the very first requests as the parent's
         for _ in kinds:
             host.act(host.workers)
-        agent.round()
+        agent.run_once()
         monitor()
     for _ in range(count):
         for kind, work in kinds.items():
@@ -341,10 +343,10 @@ def measure(host, agent, count):
 
 def check(seen, count, times):
     """Fail unless every consumer was seen to have read so many times."""
-    rows = seen.read_bytes == times * BLOCK
-    if len(seen.pairs) != count or not rows.all():
+    rows = seen[:, 0] == times * BLOCK
+    if len(rows) != count or not rows.all():
         raise RuntimeError(
-            f'{rows.sum()} of {len(seen.pairs)} pairs were seen right, '
+            f'{rows.sum()} of {len(rows)} pairs were seen right, '
             f'there are {count}'
         )
 
@@ -368,11 +370,11 @@ def endure(host, agent, count):
             host.start_again(number // CHANGE % len(host.workers))
         begin = number * ACTIVE % len(host.workers)
         host.act(host.workers[begin : begin + ACTIVE])
-        agent.round()
+        agent.run_once()
     for _ in range(3):
         host.act(host.workers)
-        agent.round()
-    seen = len(set(agent.take().pairs.servers))
+        agent.run_once()
+    seen = len(set(agent.current_status().pairs.servers))
     if seen != len(host.servers):
         raise RuntimeError(f'{seen} of {len(host.servers)} servers are seen')
     gc.collect()
@@ -405,7 +407,7 @@ def main():
         state = stack.enter_context(tempfile.TemporaryDirectory())
         gc.freeze()
         host = Host(stack, args.cgroups, args.device)
-        agent = io_loop.Rounds(
+        agent = io_loop.IOLoop(
             configured(state), lambda: host.servers, lambda: host.disks
         )
         costs = measure(host, agent, args.rounds)

@@ -10,81 +10,79 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is looked at beside the rounds, as it takes longer than they may."""
+"""Slow checks (SMART, libvirt, seek detection), outside the I/O loop."""
 
 import collections.abc
-import dataclasses
 import functools
 import threading
 import time
 
 from oslo_config import cfg
 
-from nova_diskplacer.disks import discover
-from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import guest_stats
-from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import seek_detector
 from nova_diskplacer.monitor import types
 
-# How often it is looked whether a round has seen anything yet, in seconds.
-_SOON = 0.2
+# Seconds between two checks for the first sample.
+_FIRST_SAMPLE_PAUSE = 0.2
 
 
-@dataclasses.dataclass(frozen=True)
-class Seen:
-    """What a round saw."""
+class BackgroundChecks:
+    """Runs each check in a thread of its own, on the last sample.
 
-    sight: sampler.Sight
-    servers: collections.abc.Sequence[libvirt_servers.Server]
-    disks: collections.abc.Sequence[discover.Disk]
+    ``health`` is the health of disks, ``guests`` the last statistics of
+    guests, None before the first.
 
-
-class Asides:
-    """Looks at the health of disks, for seekers, and at what guests tell.
-
-    ``guests`` is what libvirt told last, None before it did.
+    :param last_sample: returns the last sample, None before the first.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        last_sample: collections.abc.Callable[[], types.Sample | None],
+    ) -> None:
         self._conf = conf
-        self.health = disk_health.Health(conf)
-        self.guests: guest_stats.Look | None = None
-        #: what the last round saw
-        self.seen: Seen | None = None
-        self._blocks = guest_stats.BlockStats(
+        self._last_sample = last_sample
+        self.health = disk_health.HealthMonitor(conf)
+        self.guests: guest_stats.GuestStats | None = None
+        self._guest_poller = guest_stats.GuestPoller(
             conf.diskplacer_agent.libvirt_uri
         )
-        self._inspector: seek_detector.Inspector | None = None
+        self._seek_detector: seek_detector.SeekDetector | None = None
 
     @property
     def seekers(self) -> frozenset[types.ConsumerDisk]:
-        """Who is held to seek excessively, and on which disk."""
-        return self._inspector.seekers() if self._inspector else frozenset()
+        """The consumers that seek excessively, and on which disks."""
+        detector = self._seek_detector
+        return detector.seekers if detector else frozenset()
 
     def start(self, stopped: threading.Event) -> None:
-        """Begin, each in a thread of its own, until ``stopped`` is set."""
+        """Start the threads; they end when ``stopped`` is set."""
         monitor = self._conf.diskplacer_monitor
-        works: list[tuple[str, float, _Work]] = [
-            ('The health of disks', monitor.health_interval, self._examine),
+        checks: list[tuple[str, float, _Check]] = [
             (
-                'What guests do on their disks',
+                'The health of disks',
+                monitor.health_interval,
+                self._check_smart,
+            ),
+            (
+                'The I/O of guests',
                 self._conf.diskplacer_agent.report_interval,
-                self._ask,
+                self._poll_libvirt,
             ),
         ]
         weights = self._conf.diskplacer_weights
         if weights.mode != manager.OFF and weights.seek_penalty:
-            works.append(
-                ('Who seeks excessively', monitor.interval, self._inspect)
+            checks.append(
+                ('Excessive seeking', monitor.interval, self._detect_seeks)
             )
-        for what, interval, work in works:
+        for subject, interval, check in checks:
             threading.Thread(
                 target=self._repeat,
-                args=(stopped, interval, what, work),
+                args=(stopped, interval, subject, check),
                 daemon=True,
             ).start()
 
@@ -92,39 +90,32 @@ class Asides:
         self,
         stopped: threading.Event,
         interval: float,
-        what: str,
-        work: '_Work',
+        subject: str,
+        check: '_Check',
     ) -> None:
-        troubled = log_once.RetryLogger(
-            f'{what} is not known', f'{what} is known again'
+        retry = log_once.RetryLogger(
+            f'{subject} cannot be checked', f'{subject} is checked again'
         )
         while not stopped.is_set():
-            seen = self.seen
-            if seen is None:
-                stopped.wait(_SOON)
+            sample = self._last_sample()
+            if sample is None:
+                stopped.wait(_FIRST_SAMPLE_PAUSE)
                 continue
-            troubled.run(functools.partial(work, seen))
+            retry.run(functools.partial(check, sample))
             stopped.wait(interval)
 
-    def _examine(self, seen: Seen) -> None:
-        self.health.look(seen.sight.devices)
+    def _check_smart(self, sample: types.Sample) -> None:
+        self.health.poll(sample.devices)
 
-    def _ask(self, seen: Seen) -> None:
-        self.guests = self._blocks.look(
-            time.monotonic(), seen.servers, seen.disks, seen.sight.counters
-        )
+    def _poll_libvirt(self, sample: types.Sample) -> None:
+        self.guests = self._guest_poller.poll(time.monotonic(), sample)
 
-    def _inspect(self, seen: Seen) -> None:
-        sight = seen.sight
-        if self._inspector is None:
-            self._inspector = seek_detector.Inspector(
-                self._conf, sight.hierarchy
+    def _detect_seeks(self, sample: types.Sample) -> None:
+        if self._seek_detector is None:
+            self._seek_detector = seek_detector.SeekDetector(
+                self._conf, sample.hierarchy
             )
-        self._inspector.inspect(
-            [one.device for one in sight.states.values() if one.flagged],
-            sight.consumers.values(),
-            sight.round,
-        )
+        self._seek_detector.run(sample)
 
 
-_Work = collections.abc.Callable[[Seen], None]
+_Check = collections.abc.Callable[[types.Sample], None]

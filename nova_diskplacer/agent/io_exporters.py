@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Has the agent answer who wants to see its rounds."""
+"""Starts the Prometheus endpoint and the status socket."""
 
 import contextlib
 import socketserver
@@ -23,49 +23,51 @@ from prometheus_client import registry
 
 from nova_diskplacer import exception
 from nova_diskplacer.monitor import metrics
+from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import status_socket
 
 LOG = logging.getLogger(__name__)
 
 
-def serve(conf: cfg.ConfigOpts, take: status_socket.Take) -> None:
-    """Answer ``diskplacer-manage top`` and Prometheus, in other threads.
+def start_exporters(
+    conf: cfg.ConfigOpts, provider: status.StatusProvider
+) -> None:
+    """Serve the status to ``diskplacer-manage top`` and Prometheus.
 
-    Raises nothing: what cannot be served is warned of, and the agent does
-    its work without.
-
-    :param take: returns the snapshot of the last round; None: there was
-        none yet.
+    Threads of their own serve it. A failure is logged: the agent works
+    without exporters, too.
     """
-    for start in (_inquiries, serve_metrics):
+    for start in (_start_socket, serve_metrics):
         try:
-            start(conf, take)
+            start(conf, provider)
         except exception.ContentionError as error:
-            LOG.warning('The agent goes on without %s', error)
+            LOG.warning('The agent continues without %s', error)
 
 
-def _inquiries(conf: cfg.ConfigOpts, take: status_socket.Take) -> None:
-    status_socket.serve(conf.diskplacer_agent.state_dir, take)
+def _start_socket(
+    conf: cfg.ConfigOpts, provider: status.StatusProvider
+) -> None:
+    status_socket.serve(conf.diskplacer_agent.state_dir, provider)
 
 
 def serve_metrics(
-    conf: cfg.ConfigOpts, take: status_socket.Take
+    conf: cfg.ConfigOpts, provider: status.StatusProvider
 ) -> socketserver.BaseServer | None:
-    """Serve the metrics; returns the server, None if there is to be none.
+    """Serve metrics; returns the server, None if it is disabled.
 
-    :raises ContentionError: the address cannot be listened at.
+    :raises ContentionError: the address cannot be listened on.
     """
     host = conf.diskplacer_monitor.metrics_host
     port = conf.diskplacer_monitor.metrics_port
     if not port:
         return None
-    known = registry.CollectorRegistry()
-    known.register(metrics.Collector(take))
-    # what the agent itself takes of the host
-    prometheus_client.ProcessCollector(registry=known)
+    collectors = registry.CollectorRegistry()
+    collectors.register(metrics.Collector(provider))
+    # the agent's own use of the host
+    prometheus_client.ProcessCollector(registry=collectors)
     try:
         server, thread = prometheus_client.start_http_server(
-            port, host, registry=known
+            port, host, registry=collectors
         )
     except OSError as error:
         raise exception.ContentionError(
@@ -73,12 +75,14 @@ def serve_metrics(
             f'metrics_host and metrics_port: {error.strerror or error}'
         ) from error
     handler: typing.Any = server.RequestHandlerClass
-    server.RequestHandlerClass = type('Handler', (_Patience, handler), {})
+    server.RequestHandlerClass = type(
+        'Handler', (_TimeoutHandler, handler), {}
+    )
     return server
 
 
-class _Patience:
-    """Gives a client up that stays silent."""
+class _TimeoutHandler:
+    """Closes the connection of a client that stays silent."""
 
     timeout = 10.0
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Watches the I/O of servers and weighs it, a round at each interval."""
+"""Measures the I/O of servers and sets its weights in each interval."""
 
 import collections.abc
 import functools
@@ -32,22 +32,23 @@ from nova_diskplacer.monitor import fair_share
 from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import totals
+from nova_diskplacer.monitor import types
 
-# For how many rounds nothing is weighed after that has failed.
-_REST = 10
+# Intervals without decisions after a failed one.
+_BACKOFF_INTERVALS = 10
 
 Servers = collections.abc.Callable[[], list[libvirt_servers.Server] | None]
 Disks = collections.abc.Callable[[], list[discover.Disk] | None]
 
 
-class Rounds:
-    """The rounds of an agent.
+class IOLoop:
+    """The I/O loop of the agent.
 
-    While they fail, no weight is left in force that nobody looks after.
+    While it fails, the kernel's original weights are in force.
 
-    :param servers: returns the servers as they were last looked for; None:
-        they were not yet.
-    :param disks: returns the disks in the same way.
+    :param servers: returns the servers of this host, None until they are
+        known.
+    :param disks: returns the prepared disks, None until they are known.
     """
 
     def __init__(
@@ -56,113 +57,118 @@ class Rounds:
         self._conf = conf
         self._servers, self._disks = servers, disks
         self._mode: str = conf.diskplacer_weights.mode
-        self._asides = io_background.Asides(conf)
-        self._budget = fair_share.Budget(conf.diskplacer_monitor.budget_window)
-        self._watch: sampler.Watch | None = None
-        self._weighing: manager.Weighing | None = None
+        self._sample: types.Sample | None = None
         self._decision: manager.Decision | None = None
-        # whether there may be weights in force that nobody looks after
-        self._left = True
-        self._rest = 0
+        self._build_status: (
+            collections.abc.Callable[[], status.Status] | None
+        ) = None
+        self._background = io_background.BackgroundChecks(
+            conf, lambda: self._sample
+        )
+        self._fair_share = fair_share.FairShare(
+            conf.diskplacer_monitor.budget_window
+        )
         self._totals = totals.Totals()
-        self._outcome: io_status.Outcome | None = None
-        self._watching = log_once.RetryLogger(
-            'The I/O of servers is not watched',
-            'The I/O of servers is watched again',
+        self._sampler: sampler.Sampler | None = None
+        self._manager: manager.Weighing | None = None
+        self._backoff_intervals = 0
+        # weights of this agent, or of one before, may be in force
+        self._needs_restore = True
+        self._measuring = log_once.RetryLogger(
+            'The I/O of servers cannot be measured',
+            'The I/O of servers is measured again',
         )
         self._deciding = log_once.RetryLogger(
-            'The I/O of servers is not weighed',
-            'The I/O of servers is weighed again',
+            'I/O weights cannot be decided', 'I/O weights are decided again'
         )
         self._restoring = log_once.RetryLogger(
-            'I/O weights are not given back', 'I/O weights are given back'
+            'I/O weights cannot be restored', 'I/O weights are restored'
         )
-        #: what each disk is under for minutes, in per cent, by UUID
-        self.pressure: dict[str, int] = {}
+
+    @property
+    def pressure(self) -> dict[str, int]:
+        """The sustained utilization of disks in per cent, by UUID."""
+        if self._sampler is None or self._sample is None:
+            return {}
+        return {
+            uuid: round(100 * state.pressure)
+            for uuid, state in self._sample.disks.items()
+        }
 
     def run(self, stopped: threading.Event) -> None:
-        """Work until ``stopped`` is set, then give weights back."""
+        """Run until ``stopped`` is set, then restore weights."""
         interval: float = self._conf.diskplacer_monitor.interval
-        io_exporters.serve(self._conf, self.take)
-        self._asides.start(stopped)
+        io_exporters.start_exporters(self._conf, self.current_status)
+        self._background.start(stopped)
         due = time.monotonic()
         while not stopped.is_set():
-            if not self._watching.run(self.round):
-                self._watch = self._weighing = None
-                self.pressure = {}
-            if self._weighing is None and self._left:
-                self._left = not self._restoring.run(self._restore)
+            if not self._measuring.run(self.run_once):
+                self._sampler = self._manager = None
+            if self._manager is None and self._needs_restore:
+                self._needs_restore = not self._restoring.run(self._restore)
             systemd.notify_watchdog()
-            # rounds that were missed are not made up for
+            # missed intervals are not made up for
             due = max(due + interval, time.monotonic())
             stopped.wait(due - time.monotonic())
         self._restoring.run(self._restore)
 
-    def round(self) -> None:
-        """Look once, and decide.
+    def run_once(self) -> None:
+        """Measure an interval, and decide on the weights of the next one.
 
-        :raises DiskPlacerError: something cannot be watched.
-        :raises OSError: the kernel does not tell.
+        :raises DiskPlacerError: I/O cannot be measured.
+        :raises OSError: the kernel's statistics cannot be read.
         """
         servers, disks = self._servers(), self._disks()
         if servers is None or disks is None:
             return
         now, began = time.monotonic(), time.thread_time()
-        if self._watch is None:
+        if self._sampler is None:
             before = now - self._conf.diskplacer_monitor.interval
-            self._watch = sampler.Watch(
-                self._conf, before, self._asides.health
+            self._sampler = sampler.Sampler(
+                self._conf, before, self._background.health
             )
-        sight = self._watch.look(servers, disks, now)
-        self._decide(sight)
+        self._sample = sample = self._sampler.sample(servers, disks, now)
+        self._decide(sample)
         decision = self._decision
-        budgets = self._budget.update(sight.round)
-        self.pressure = {
-            uuid: round(100 * state.pressure)
-            for uuid, state in sight.states.items()
-        }
-        self._asides.seen = io_background.Seen(sight, servers, disks)
-        spent = time.thread_time() - began
-        self._totals = totals.add(
-            self._totals,
-            sight.round,
-            sight.states,
-            spent,
-            decision.changes if decision else 0,
+        fair_shares = self._fair_share.update(sample)
+        cpu_seconds = time.thread_time() - began
+        self._totals = self._totals.plus(
+            sample, cpu_seconds, decision.changes if decision else 0
         )
-        self._outcome = io_status.Outcome(
+        self._build_status = functools.partial(
+            io_status.build_status,
             host=self._conf.host,
             mode=self._mode,
             time=time.time(),
-            cpu_seconds=spent,
-            sight=sight,
+            cpu_seconds=cpu_seconds,
+            sample=sample,
             decision=decision,
-            seekers=self._asides.seekers,
-            budgets=budgets,
+            fair_shares=fair_shares,
             totals=self._totals,
-            guests=self._asides.guests,
-            hung=[one.uuid for one in disks if one.health == discover.HUNG],
+            seekers=self._background.seekers,
+            guests=self._background.guests,
         )
 
-    def take(self) -> status.Snapshot | None:
-        """Return what the last round left; None: there was none yet."""
-        last = self._outcome
-        return last.take() if last else None
+    def current_status(self) -> status.Status | None:
+        """Return the status after the last interval; any thread may ask.
 
-    def _decide(self, sight: sampler.Sight) -> None:
+        :returns: None before the first interval.
+        """
+        return self._build_status() if self._build_status else None
+
+    def _decide(self, sample: types.Sample) -> None:
         self._decision = None
-        if self._mode == manager.OFF or self._rest:
-            self._rest = max(0, self._rest - 1)
-            return
-        if not self._deciding.run(functools.partial(self._weigh, sight)):
-            self._weighing = None
-            self._rest = _REST
+        if self._mode == manager.OFF or self._backoff_intervals:
+            self._backoff_intervals = max(0, self._backoff_intervals - 1)
+        elif not self._deciding.run(functools.partial(self._apply, sample)):
+            self._manager = None
+            self._backoff_intervals = _BACKOFF_INTERVALS
 
-    def _weigh(self, sight: sampler.Sight) -> None:
-        if self._weighing is None:
-            self._weighing = manager.Weighing(self._conf, sight.hierarchy)
-        self._left = True
-        self._decision = self._weighing.weigh(sight, self._asides.seekers)
+    def _apply(self, sample: types.Sample) -> None:
+        if self._manager is None:
+            self._manager = manager.Weighing(self._conf, sample.hierarchy)
+        self._needs_restore = True
+        self._decision = self._manager.weigh(sample, self._background.seekers)
 
     def _restore(self) -> None:
         restore.restore_kernel_state(self._conf)

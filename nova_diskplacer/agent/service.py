@@ -92,7 +92,7 @@ class Agent:
             self._node,
             conf.diskplacer_agent.heartbeat_interval,
         )
-        self._rounds = io_loop.Rounds(
+        self._io_loop = io_loop.IOLoop(
             conf, lambda: self._steering.servers, lambda: self._disks
         )
         self._looking = log_once.RetryLogger(
@@ -249,7 +249,7 @@ class Agent:
             before = servers
 
     def _weigh(self) -> None:
-        self._rounds.run(self._stopped)
+        self._io_loop.run(self._stopped)
 
     def _listen(self) -> None:
         while not self._stopped.is_set():
@@ -270,7 +270,7 @@ class Agent:
                 self._root,
                 cache_mode.common(self._modes.values()),
                 as_seen(self._offers, self._disks),
-                self._rounds.pressure,
+                self._io_loop.pressure,
                 asked,
             )
 

@@ -85,7 +85,7 @@ def _top(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     state_dir = conf.diskplacer_agent.state_dir
     interval = args.interval or conf.diskplacer_monitor.interval
     # fails before the screen is cleared
-    first = status_socket.ask(state_dir)
+    first = status_socket.fetch(state_dir)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with contextlib.suppress(KeyboardInterrupt):
         if args.once or args.format == 'json' or not terminal:
@@ -96,7 +96,7 @@ def _top(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _write(
-    state: status.Snapshot | None,
+    state: status.Status | None,
     state_dir: str,
     interval: float,
     args: argparse.Namespace,
@@ -107,13 +107,13 @@ def _write(
             if args.once:
                 return
             time.sleep(interval)
-            state = status_socket.ask(state_dir)
+            state = status_socket.fetch(state_dir)
     except BrokenPipeError:
         # nobody reads any more; nothing may be flushed at the exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _text(state: status.Snapshot | None, format_: str) -> str:
+def _text(state: status.Status | None, format_: str) -> str:
     if format_ == 'json':
         return status.to_json(state)
     width = None if sys.stdout.isatty() else _UNLIMITED
@@ -148,7 +148,7 @@ def _view(
     state_dir: str, width: int, height: int
 ) -> rich_console.RenderableType:
     try:
-        state = status_socket.ask(state_dir)
+        state = status_socket.fetch(state_dir)
     except exception.ContentionError as error:
         # the agent may be restarting
         return str(error)

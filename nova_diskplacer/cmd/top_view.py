@@ -50,7 +50,7 @@ _TEXT_COLUMNS = ('DISK', 'DEVICE', 'WEIGHTS', 'SERVER', 'DOMAIN', 'NOTE')
 
 
 def view(
-    state: status.Snapshot | None, now: float, width: int, height: int
+    state: status.Status | None, now: float, width: int, height: int
 ) -> console.RenderableType:
     """Return the notes and tables of a round.
 
@@ -97,7 +97,7 @@ def _table(columns: Row, rows: list[Row], width: int) -> table.Table:
     return shown
 
 
-def _summary(state: status.Snapshot, now: float) -> str:
+def _summary(state: status.Status, now: float) -> str:
     when = datetime.datetime.fromtimestamp(now).strftime('%H:%M:%S')
     pairs = state.pairs
     kinds = dict(zip(pairs.servers, pairs.domains, strict=True)).values()
@@ -111,7 +111,7 @@ def _summary(state: status.Snapshot, now: float) -> str:
     )
 
 
-def _notes(state: status.Snapshot) -> list[str]:
+def _notes(state: status.Status) -> list[str]:
     """Return the warnings in force and the errors, a line for each."""
     found = []
     if state.mode != 'off' and not state.deciding:
@@ -138,7 +138,7 @@ def _notes(state: status.Snapshot) -> list[str]:
     return [_printable(note) for note in found]
 
 
-def _disk_rows(state: status.Snapshot, long: bool) -> list[Row]:
+def _disk_rows(state: status.Status, long: bool) -> list[Row]:
     disks = sorted(
         state.disks,
         key=lambda disk: (-disk.read_bytes - disk.write_bytes, disk.uuid),
@@ -160,7 +160,7 @@ def _disk_rows(state: status.Snapshot, long: bool) -> list[Row]:
     ]
 
 
-def _server_rows(state: status.Snapshot, long: bool) -> list[Row]:
+def _server_rows(state: status.Status, long: bool) -> list[Row]:
     pairs = state.pairs
     devices = {disk.uuid: disk.device for disk in state.disks}
     order = sorted(
@@ -188,7 +188,7 @@ def _server_rows(state: status.Snapshot, long: bool) -> list[Row]:
     ]
 
 
-def _remarks(pairs: status.Pairs, row: int) -> str:
+def _remarks(pairs: status.ConsumerDiskColumns, row: int) -> str:
     remarks = {
         'ERROR': pairs.errors[row],
         'seeks': pairs.seekers[row],

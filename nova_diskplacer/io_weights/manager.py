@@ -31,7 +31,6 @@ from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.io_weights import writer
-from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import types
 from nova_diskplacer.profiles import catalogue
 
@@ -93,7 +92,7 @@ class Weighing:
 
     def weigh(
         self,
-        sight: sampler.Sight,
+        sample: types.Sample,
         seekers: collections.abc.Collection[types.ConsumerDisk],
     ) -> Decision:
         """Decide on a round, and have that in force unless it is a dry run.
@@ -101,24 +100,24 @@ class Weighing:
         :raises DiskPlacerError: what was there before is not known, or
             cannot be saved.
         """
-        if sight.consumers is not self._consumers:
+        if sample.consumers != self._consumers:
             self._parties = tiers.parties(
-                sight.consumers.values(), self._conf, self._profiles
+                sample.consumers.values(), self._conf, self._profiles
             )
-            self._consumers = sight.consumers
-        if sight.devices is not self._devices or self._round % _ROUNDS == 0:
-            self._ask(sight.devices)
-            self._devices = sight.devices
+            self._consumers = sample.consumers
+        if sample.devices != self._devices or self._round % _ROUNDS == 0:
+            self._ask(sample.devices)
+            self._devices = sample.devices
         self._round += 1
-        decided = self._generator.decide(sight.round, self._parties, seekers)
+        decided = self._generator.decide(sample, self._parties, seekers)
         before, self._wanted = self._wanted, self._weigh(decided)
         errors: dict[types.ConsumerDisk, str] = {}
         if self._on:
-            self._io_cost.adapt_models(sight.states)
+            self._io_cost.adapt_models(sample.disks)
             errors = self._weights.apply(
                 self._wanted,
-                sight.consumers.values(),
-                sight.devices,
+                sample.consumers.values(),
+                sample.devices,
                 self._controllers,
             )
         return Decision(

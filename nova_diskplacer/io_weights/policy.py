@@ -26,6 +26,7 @@ from oslo_config import cfg
 
 from nova_diskplacer.io_weights import class_thresholds
 from nova_diskplacer.io_weights import tiers
+from nova_diskplacer.monitor import pair_table
 from nova_diskplacer.monitor import types
 
 MB = 10**6
@@ -37,6 +38,8 @@ LEAST = 0.05
 #: For how many intervals a group's share stays divided by the most members
 #: who used the disk at once, so that bursts by turns gain nothing either.
 MEMORY = 10
+
+_EXEMPT = ('', '')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,12 +137,14 @@ class Generator:
         self._rules = rules
         self._falls = numpy.array(rules.falls) * rules.scale_bytes
         self._forgiven = rules.idle_recovery * rules.scale_bytes
-        self._pairs: tuple[types.ConsumerDisk, ...] | None = None
+        self._pairs = types.Pairs()
         self._parties: collections.abc.Mapping[str, tiers.Party] = {}
-        # a column for each account; None is of all who are exempt, and empty
-        self._columns: dict[tuple[str, str] | None, int] = {None: 0}
-        self._used = numpy.zeros(1)
-        self._active = numpy.zeros((MEMORY, 1), dtype=numpy.int64)
+        # a row for each group on a disk, and one for all exempt consumers
+        self._accounts = pair_table.PairTable(
+            types.Pairs(),
+            used=numpy.zeros(0),
+            active=numpy.zeros((0, MEMORY), numpy.int64),
+        )
         # by row
         self._rows: dict[types.ConsumerDisk, int] = {}
         self._account = numpy.zeros(0, dtype=numpy.intp)
@@ -149,57 +154,64 @@ class Generator:
 
     def decide(
         self,
-        round: types.Round,
+        sample: types.Sample,
         parties: collections.abc.Mapping[str, tiers.Party],
         seekers: collections.abc.Collection[types.ConsumerDisk],
     ) -> Directives:
-        """Add a round to the accounts and return what follows from them.
+        """Add an interval to the accounts and return what follows from them.
 
         :param parties: what each consumer is; one that is missing is a group
             of its own without bounds. Give the same object while nothing has
             changed: another one takes time to look through.
         :param seekers: pairs that are held to seek excessively.
         """
-        if round.pairs is not self._pairs or parties is not self._parties:
-            self._align(round.pairs, parties)
-        active = self._count(round)
+        if (
+            sample.pairs.generation != self._pairs.generation
+            or parties != self._parties
+        ):
+            self._align(sample.pairs, parties)
+        active = self._count(sample)
         classes = self._classes(seekers)
         together = numpy.maximum(
-            self._active.max(axis=0)[self._account],
-            active[self._account] + round.idle,
+            self._accounts['active'].max(axis=1)[self._account],
+            active[self._account] + sample.idle,
         )
         shares = share(classes, self._rules.classes)
         shares /= numpy.maximum(together, 1)
         return Directives(
-            pairs=round.pairs,
+            pairs=sample.pairs,
             classes=numpy.where(
                 self._exempt, float(self._rules.classes), classes
             ),
             shares=numpy.where(self._exempt, 1.0, shares),
-            cumulative=self._used[self._account],
+            cumulative=self._accounts['used'][self._account],
             exempt=self._exempt,
         )
 
-    def _count(self, round: types.Round) -> types.Integers:
+    def _count(self, sample: types.Sample) -> types.Integers:
         """Bring accounts up to date; returns who of each is active now."""
-        size = len(self._used)
-        active = numpy.bincount(self._account, ~round.idle, size).astype(
+        before = self._accounts
+        size = len(before.pairs)
+        active = numpy.bincount(self._account, ~sample.idle, size).astype(
             numpy.int64
         )
-        moved = (round.read_bytes + round.write_bytes) * ~self._exempt
-        used = self._used + numpy.bincount(self._account, moved, size)
-        self._used = numpy.where(active > 0, used, used - self._forgiven).clip(
-            0.0, self._rules.limit_bytes
+        moved = (sample.read_bytes + sample.write_bytes) * ~self._exempt
+        used = before['used'] + numpy.bincount(self._account, moved, size)
+        used = numpy.where(active > 0, used, used - self._forgiven)
+        self._accounts = pair_table.PairTable(
+            before.pairs,
+            used=used.clip(0.0, self._rules.limit_bytes),
+            active=numpy.column_stack((before['active'][:, 1:], active)),
         )
-        self._active[:-1] = self._active[1:]
-        self._active[-1] = active
         return active
 
     def _classes(
         self, seekers: collections.abc.Collection[types.ConsumerDisk]
     ) -> types.Floats:
         rules = self._rules
-        fallen = numpy.searchsorted(self._falls, self._used, side='right')
+        fallen = numpy.searchsorted(
+            self._falls, self._accounts['used'], side='right'
+        )
         classes = numpy.clip(
             (rules.classes - fallen)[self._account].astype(numpy.float64),
             self._lowest,
@@ -217,7 +229,7 @@ class Generator:
 
     def _align(
         self,
-        pairs: tuple[types.ConsumerDisk, ...],
+        pairs: types.Pairs,
         parties: collections.abc.Mapping[str, tiers.Party],
     ) -> None:
         """Have a row for each pair and a column for each of their accounts.
@@ -226,23 +238,17 @@ class Generator:
         """
         found = [self._party(key, parties) for key, _ in pairs]
         accounts = [
-            None if party.exempt else (party.group, disk)
+            _EXEMPT if party.exempt else (party.group, disk)
             for party, (_, disk) in zip(found, pairs, strict=True)
         ]
-        before = self._columns
-        columns = {name: n for n, name in enumerate(dict.fromkeys(accounts))}
-        columns.setdefault(None, len(columns))
-        kept = [name for name in columns if name in before]
-        old, new = [before[k] for k in kept], [columns[k] for k in kept]
-        used = numpy.zeros(len(columns))
-        used[new] = self._used[old]
-        active = numpy.zeros((MEMORY, len(columns)), dtype=numpy.int64)
-        active[:, new] = self._active[:, old]
-        self._columns, self._used, self._active = columns, used, active
+        rows = {
+            account: row for row, account in enumerate(sorted(set(accounts)))
+        }
+        self._accounts = self._accounts.aligned(types.Pairs(rows))
         self._pairs, self._parties = pairs, parties
         self._rows = {pair: row for row, pair in enumerate(pairs)}
         self._account = numpy.array(
-            [columns[name] for name in accounts], dtype=numpy.intp
+            [rows[account] for account in accounts], dtype=numpy.intp
         )
         self._lowest = numpy.array([float(one.lowest) for one in found])
         self._highest = numpy.array([float(one.highest) for one in found])

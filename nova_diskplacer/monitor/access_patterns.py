@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Tells by where requests are whether a disk has to seek for them."""
+"""Classifies access patterns by how much a disk seeks for them."""
 
 import collections.abc
 import dataclasses
@@ -19,73 +19,75 @@ import numpy
 
 from nova_diskplacer.monitor import types
 
-# Bytes between the end of a request and the next for which no disk seeks.
+# Bytes between two requests for which no disk seeks.
 _NEAR = 16 << 10
 
 # In the time of a seek the disks of P4 (Table I, A to C) read 0.33 to 0.83 MB
-# (read rate over random seeks per second). With shorter runs, more than half
-# of the time is lost.
-_SHORT_RUN = 256 << 10
+# (read rate over random seeks per second). With shorter extents, more than
+# half of the time is lost.
+_SHORT_EXTENT = 256 << 10
 
-# Fewer places in a sample are not excessive, and still fewer do not tell how
-# they are gone to.
-_EXCESSIVE = 16
-_TELLING = 4
+# Fewer offsets in a trace are not excessive, and still fewer are too few to
+# classify.
+_MIN_EXCESSIVE = 16
+_MIN_CLASSIFIED = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Pattern:
-    """How a consumer goes about a disk.
+class AccessPattern:
+    """The access pattern of a consumer on a disk.
 
-    ``places`` is how many there are where requests begin, ``runs`` how many
-    stretches of the disk these make up, in whatever order they came and
-    however many streams they are of. ``length`` is that of all requests, in
+    ``offsets`` is the number of different offsets of requests, ``extents``
+    the number of contiguous extents that the requests make up, in any order
+    and of any number of streams. ``length`` is the sum of all requests, in
     bytes.
     """
 
-    places: int = 0
-    runs: int = 0
+    offsets: int = 0
+    extents: int = 0
     length: int = 0
 
-    def __add__(self, other: 'Pattern') -> 'Pattern':
-        return Pattern(
-            self.places + other.places,
-            self.runs + other.runs,
+    def __add__(self, other: 'AccessPattern') -> 'AccessPattern':
+        return AccessPattern(
+            self.offsets + other.offsets,
+            self.extents + other.extents,
             self.length + other.length,
         )
 
 
-def pattern(starts: types.Integers, lengths: types.Integers) -> Pattern:
-    """Return the pattern of requests on a device, given in bytes."""
-    if not starts.size:
-        return Pattern()
-    order = numpy.argsort(starts)
-    ends = numpy.maximum.accumulate((starts + lengths)[order])
-    gaps = starts[order][1:] - ends[:-1]
-    return Pattern(
-        places=numpy.unique(starts).size,
-        runs=1 + int((gaps > _NEAR).sum()),
+def pattern(offsets: types.Integers, lengths: types.Integers) -> AccessPattern:
+    """Return the access pattern of requests to a device, in bytes."""
+    if not offsets.size:
+        return AccessPattern()
+    order = numpy.argsort(offsets)
+    ends = numpy.maximum.accumulate((offsets + lengths)[order])
+    gaps = offsets[order][1:] - ends[:-1]
+    return AccessPattern(
+        offsets=numpy.unique(offsets).size,
+        extents=1 + int((gaps > _NEAR).sum()),
         length=int(lengths.sum()),
     )
 
 
-def verdicts(
-    patterns: collections.abc.Mapping[str, Pattern],
+def classify(
+    patterns: collections.abc.Mapping[str, AccessPattern],
 ) -> dict[str, bool]:
-    """Return who of the consumers of a disk seeks excessively, and who not.
+    """Return whether each consumer of a disk seeks excessively.
 
-    One does if it begins anew at most places that it goes to, if the disk gets
-    little done between two seeks, and if it is not far less to blame than the
-    others. Who went to too few places to tell is left out.
+    A consumer does if most of its offsets begin an extent, if its extents are
+    short, and if it does not seek far less than the mean of the consumers. A
+    consumer with too few offsets is left out.
     """
-    mean = sum(one.runs for one in patterns.values()) / max(1, len(patterns))
+    mean = sum(one.extents for one in patterns.values()) / max(
+        1, len(patterns)
+    )
     found = {}
     for key, one in patterns.items():
         seeks = (
-            one.runs > one.places / 2
-            and one.length < one.runs * _SHORT_RUN
-            and one.runs >= mean / 2
+            one.extents > one.offsets / 2
+            and one.length < one.extents * _SHORT_EXTENT
+            and one.extents >= mean / 2
         )
-        if one.places >= (_EXCESSIVE if seeks else _TELLING):
+        if one.offsets >= (_MIN_EXCESSIVE if seeks else _MIN_CLASSIFIED):
             found[key] = seeks
     return found

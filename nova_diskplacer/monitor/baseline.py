@@ -46,7 +46,7 @@ _HISTORY_LEAST = 600
 
 
 @dataclasses.dataclass
-class Performance:
+class Baseline:
     """What is known of a disk.
 
     ``average`` is its throughput while it is busy, in bytes/s, over
@@ -75,7 +75,7 @@ class Performance:
         """
         return self.gain / self.work if self.work >= _RECENT_LEAST else None
 
-    def learn(self, done: diskstats.Counters, seconds: float) -> None:
+    def update(self, done: diskstats.Counters, seconds: float) -> None:
         """Take in what the disk did in so many seconds."""
         kept = math.exp(-seconds / _RECENT)
         self.gain *= kept
@@ -100,40 +100,40 @@ class Performance:
         )
 
 
-def expected(mbps: int) -> Performance:
+def initial(mbps: int) -> Baseline:
     """Return what to think of a disk without history.
 
     :param mbps: what it is known to give, in MB/s; 0 if not known.
     """
     average = mbps * 1e6
-    return Performance(average=average, counted=_PRIOR * average)
+    return Baseline(average=average, counted=_PRIOR * average)
 
 
-def to_fields(performance: Performance) -> dict[str, Any]:
+def to_fields(baseline: Baseline) -> dict[str, Any]:
     """Return what can be kept as JSON."""
-    return dataclasses.asdict(performance)
+    return dataclasses.asdict(baseline)
 
 
-def from_fields(fields: Any) -> Performance:
+def from_fields(fields: Any) -> Baseline:
     """Return what was kept.
 
     :raises TypeError: that was something else.
     :raises ValueError: so it was.
     """
-    performance = Performance(**fields)
+    baseline = Baseline(**fields)
     numbers = (
-        performance.average,
-        performance.counted,
-        performance.gain,
-        performance.work,
-        *performance.means,
-        *performance.works,
+        baseline.average,
+        baseline.counted,
+        baseline.gain,
+        baseline.work,
+        *baseline.means,
+        *baseline.works,
     )
     if not all(math.isfinite(number) and number >= 0 for number in numbers):
         raise ValueError('a figure is not one')
-    if {len(performance.means), len(performance.works)} != {_KINDS}:
+    if {len(baseline.means), len(baseline.works)} != {_KINDS}:
         raise ValueError(f'it does not have {_KINDS} kinds')
-    return performance
+    return baseline
 
 
 def _kind(done: diskstats.Counters, moved: int, busy: float) -> int:

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Has the kernel count what cgroups do on devices."""
+"""Enables the I/O accounting of cgroup v1."""
 
 import collections.abc
 
@@ -25,11 +25,11 @@ LOG = logging.getLogger(__name__)
 LIMIT = 'blkio.throttle.read_bps_device'
 
 
-class Counting:
-    """Makes cgroup v1 count; cgroup v2 always does.
+class Accounting:
+    """Makes cgroup v1 account for I/O; cgroup v2 always does.
 
-    Since Linux 6.10 cgroup v1 counts only on devices that have ever been
-    given a limit.
+    Since Linux 6.10, cgroup v1 accounts only for devices that have ever had
+    a limit.
     """
 
     def __init__(self, hierarchy: cgroups.Hierarchy) -> None:
@@ -37,28 +37,28 @@ class Counting:
         self._needed = hierarchy.version == 1
         self._log = log_once.ChangeLogger(LOG)
 
-    def keep(self, devices: collections.abc.Iterable[Device]) -> None:
-        """Have what is done on these devices counted; repeatable.
+    def enable(self, devices: collections.abc.Iterable[Device]) -> None:
+        """Enable accounting for devices; repeatable.
 
-        A device where that fails is logged once and spoils no other.
+        A failure is logged, and leaves the other devices alone.
         """
         if not self._needed:
             return
         for device in devices:
             try:
-                self._keep(device)
+                self._set_limit(device)
                 self._log.clear(device.uuid)
             except OSError as error:
                 self._log.log(
                     device.uuid,
-                    'The I/O of servers on disk %s may not be counted: %s: %s',
+                    'The kernel may not account for I/O on disk %s: %s: %s',
                     device.uuid,
                     self._path,
                     error.strerror,
                 )
 
-    def _keep(self, device: Device) -> None:
-        """Give the root a limit of 0, which is none, unless it has one."""
+    def _set_limit(self, device: Device) -> None:
+        """Set the root's limit to 0, which means none, unless it has one."""
         with open(self._path, encoding='ascii') as stream:
             limited = {line.split()[0] for line in stream}
         if device.number not in limited:

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Watches the health of disks, slowly, and warns of what gets worse."""
+"""Polls the health of disks and warns of growing errors and heat."""
 
 import collections.abc
 import time
@@ -29,116 +29,107 @@ from nova_diskplacer.monitor import smart
 
 LOG = logging.getLogger(__name__)
 
-# How long a warning of errors that have grown lasts, in seconds.
-_LASTS = 86400
+# Seconds for which a warning of grown errors stays in force.
+_GROWTH_SECONDS = 86400
 
 # Degrees Celsius below the threshold at which a warning ends.
-_COOLED = 3
+_HYSTERESIS = 3
 
-# Seconds for which all that are asked are waited for, before the next turn.
+# Seconds between two checks for answers.
 _PAUSE = 0.1
 
-# A report, None of a disk that sleeps, or why there is no report.
+# A report, None of a disk in standby, or the reason why there is no report.
 _Answer = smart.Report | str | None
 
 
-class Health:
-    """The health of disks, as they tell it themselves.
+class HealthMonitor:
+    """The health of disks by SMART.
 
-    Counters of errors are compared to what they were, which is kept in
-    ``[diskplacer_agent] state_dir``: what matters is that they grow. Of disks
-    that say nothing the kernel's count is taken. One thread looks, any may ask
-    what was seen.
+    Error counters are compared to the previous ones, which are stored in
+    ``[diskplacer_agent] state_dir``: only growth matters. The kernel's own
+    counter is taken for disks without SMART. One thread polls, any may read.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._hottest: int = conf.diskplacer_monitor.warn_temperature
+        self._threshold: int = conf.diskplacer_monitor.warn_temperature
         self._store = json_store.JsonStore(
             f'{conf.diskplacer_agent.state_dir}/health'
         )
-        self._notices = disk_warnings.Notices()
+        self.warnings = disk_warnings.Warnings()
         self._temperatures: dict[str, int] = {}
         self._no_smart = log_once.ChangeLogger(LOG, logging.INFO)
         self._probes: dict[str, probes.Probe[_Answer]] = {}
 
-    def look(self, devices: collections.abc.Mapping[str, Device]) -> None:
-        """Ask all disks at once, which takes as long as the slowest of them.
+    def temperature(self, uuid: str) -> int | None:
+        """Return the temperature of a disk in degrees Celsius, if known."""
+        return self._temperatures.get(uuid)
 
-        One that hangs is asked no second time before it has answered.
+    def poll(self, devices: collections.abc.Mapping[str, Device]) -> None:
+        """Query all disks in parallel and wait for the slowest of them.
 
-        :param devices: the devices that are there, by the UUID of the disk.
+        A disk that hangs is queried again only after it has answered.
+
+        :param devices: all devices, by the UUID of the disk.
         """
-        asked = {
+        polled = {
             device: self._probe(device.name) for device in devices.values()
         }
-        begun = {device: probe.request() for device, probe in asked.items()}
+        begun = {device: probe.request() for device, probe in polled.items()}
         ends = time.monotonic() + smart.TIMEOUT
         while begun and time.monotonic() < ends:
-            # whoever answers first is judged first
             for device, number in list(begun.items()):
-                if asked[device].wait(number, _PAUSE / len(begun)):
+                if polled[device].wait(number, _PAUSE / len(begun)):
                     del begun[device]
-                    self._take(device, asked[device].latest)
+                    self._update(device, polled[device].latest)
         for device in begun:
-            self._take(device, f'SMART of {device.name}: it does not answer')
+            self._update(device, f'SMART of {device.name}: no answer')
         self._no_smart.clear_except(devices)
-        for uuid in self._known() - devices.keys():
+        known = self._temperatures.keys() | self.warnings.disks()
+        for uuid in known - devices.keys():
             self._temperatures.pop(uuid, None)
-            self._notices.forget(uuid)
+            self.warnings.clear(uuid)
 
     def _probe(self, name: str) -> probes.Probe[_Answer]:
-        return self._probes.setdefault(name, probes.Probe(lambda: _ask(name)))
+        return self._probes.setdefault(name, probes.Probe(lambda: _read(name)))
 
-    def _take(self, device: Device, answer: _Answer) -> None:
-        """Judge a disk by its answer, or by what the kernel has counted."""
+    def _update(self, device: Device, answer: _Answer) -> None:
         if isinstance(answer, str):
             self._no_smart.log(device.uuid, '%s', answer)
-            answer = smart.of_kernel(device.name)
+            answer = smart.read_kernel_counter(device.name)
         else:
             self._no_smart.clear(device.uuid)
         if answer is not None:
-            self._judge(device, answer, time.time())
+            self._check(device, answer, time.time())
 
-    def warnings(self) -> dict[str, tuple[str, ...]]:
-        """Return the warnings in force, by the UUID of the disk."""
-        return {uuid: self._notices.of(uuid) for uuid in self._notices.uuids()}
-
-    def temperatures(self) -> dict[str, int]:
-        """Return degrees Celsius by the UUID of the disk."""
-        return self._temperatures.copy()
-
-    def _known(self) -> set[str]:
-        return {*self._temperatures, *self._notices.uuids()}
-
-    def _judge(self, device: Device, report: smart.Report, now: float) -> None:
-        uuid, name, most = device.uuid, device.name, self._hottest
+    def _check(self, device: Device, report: smart.Report, now: float) -> None:
+        uuid, name, threshold = device.uuid, device.name, self._threshold
         degrees = report.temperature
         if degrees is None:
             self._temperatures.pop(uuid, None)
         else:
             self._temperatures[uuid] = degrees
-            self._notices.judge(
+            self.warnings.update_with_hysteresis(
                 uuid,
                 'temperature',
-                f'{name} has {degrees} °C, of which [diskplacer_monitor] '
-                f'warn_temperature={most} warns',
-                begins=0 < most <= degrees,
-                stays=0 < most - _COOLED <= degrees,
+                f'the temperature of {name} is {degrees} °C; the threshold is '
+                f'[diskplacer_monitor] warn_temperature={threshold}',
+                begins=0 < threshold <= degrees,
+                stays=0 < threshold - _HYSTERESIS <= degrees,
             )
-        self._notices.tell(
+        self.warnings.update(
             uuid,
             'health',
-            None if report.passed else f'{name} says that it is failing',
+            None if report.passed else f'{name} reports that it is failing',
         )
         before = self._store.load(uuid)
-        after = compared(before, report, now)
+        after = track_error_growth(before, report, now)
         if after != before:
             self._store.save(uuid, after)
         texts = [
-            f'{what} from {growth["from"]} to {report.errors[what]}'
-            for what, growth in after['grown'].items()
+            f'{name} from {growth["from"]} to {report.errors[name]}'
+            for name, growth in after['grown'].items()
         ]
-        self._notices.tell(
+        self.warnings.update(
             uuid,
             'number of errors',
             f'errors of {name} have grown: {", ".join(texts)}'
@@ -147,35 +138,37 @@ class Health:
         )
 
 
-def _ask(name: str) -> _Answer:
+def _read(name: str) -> _Answer:
     try:
         return smart.read(name)
     except exception.DiskError as error:
         return str(error)
 
 
-def compared(before: Any, report: smart.Report, now: float) -> dict[str, Any]:
-    """Return what to keep of a disk's counters of errors.
+def track_error_growth(
+    before: Any, report: smart.Report, now: float
+) -> dict[str, Any]:
+    """Return the state of a disk's error counters that is to be stored.
 
-    ``errors`` are the counters as they are now, ``grown`` those that have
-    grown of late: from what, and when they did last.
+    ``errors`` are the counters, ``grown`` those that have grown in the last
+    day: from which value, and the time of the last growth.
 
-    :param before: what was kept at the look before, if anything.
+    :param before: the stored state, if any.
     :param now: seconds since the epoch.
     """
     grown: dict[str, dict[str, float]] = {}
-    # another disk with this content has other errors
+    # the counters of another disk with the same content are its own
     if isinstance(before, dict) and before.get('serial') == report.serial:
-        for what, count in report.errors.items():
-            then = before['errors'].get(what, count)
-            growth = before['grown'].get(what)
-            if growth and now - growth['at'] > _LASTS:
+        for name, count in report.errors.items():
+            last = before['errors'].get(name, count)
+            growth = before['grown'].get(name)
+            if growth and now - growth['at'] > _GROWTH_SECONDS:
                 growth = None
-            if count > then:
-                grown[what] = {
-                    'from': growth['from'] if growth else then,
+            if count > last:
+                grown[name] = {
+                    'from': growth['from'] if growth else last,
                     'at': now,
                 }
             elif growth:
-                grown[what] = growth
+                grown[name] = growth
     return {'serial': report.serial, 'errors': report.errors, 'grown': grown}

@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How each disk is doing: throughput, use, score and pressure.
+"""The state of each disk: throughput, utilization, score and pressure.
 
-Warns when a disk's queue is long, or the disk slower than it was.
+Warns of a long queue, and of a disk that is slower than it was.
 """
 
 import collections.abc
@@ -33,48 +33,47 @@ from nova_diskplacer.monitor import io_cost_usage
 from nova_diskplacer.monitor import load
 from nova_diskplacer.monitor import types
 
-# A disk that is busy for less of the time has nobody's I/O wait for long: its
-# throughput score says nothing then.
-_IN_USE = 0.5
+# On a disk that is busy for a smaller share of the time no request waits
+# long, and the throughput score is meaningless.
+_MIN_BUSY = 0.5
 
-# Seconds between two savings of what is known of a disk.
-_SAVING = 300
+# Seconds between two writes of a disk's baseline.
+_SAVE_INTERVAL = 300
 
-# A warning about a queue ends at this share of what it began at, one about
+# A warning of a queue ends at this share of its threshold, a warning of
 # performance at the reciprocal.
-_ENDS = 0.9
+_HYSTERESIS = 0.9
 
 
 @dataclasses.dataclass
 class _Disk:
-    """What is kept of a disk from one look to the next."""
+    """A disk at its last update; ``iocost_seconds`` is what was charged."""
 
     device: Device
     depth: int | None
-    known: baseline.Performance
+    usual: baseline.Baseline
     counters: diskstats.Counters
-    used: float | None
-    at: float
+    iocost_seconds: float | None
+    updated: float
     saved: float
     pressure: float = 0.0
     queue: float = 0.0
 
 
-class Hardware:
-    """The disks of this host; each is known from its second look on.
+class DiskMonitor:
+    """The disks of this host; the state of each begins with its second update.
 
-    What a disk has given is kept in ``[diskplacer_agent] state_dir``.
+    Baselines are stored in ``[diskplacer_agent] state_dir``.
 
-    :param hierarchy: where io.cost tells how much of a disk it has given away,
-        None if it does not.
-    :param health: what else is known of the disks, None if nothing is.
+    :param hierarchy: the hierarchy with the statistics of io.cost, if any.
+    :param health: temperatures and warnings of the disks, if any.
     """
 
     def __init__(
         self,
         conf: cfg.ConfigOpts,
         hierarchy: cgroups.Hierarchy | None = None,
-        health: disk_health.Health | None = None,
+        health: disk_health.HealthMonitor | None = None,
     ) -> None:
         self._options = conf.diskplacer_monitor
         self._hierarchy = hierarchy
@@ -82,100 +81,114 @@ class Hardware:
         self._store = json_store.JsonStore(
             f'{conf.diskplacer_agent.state_dir}/performance'
         )
-        self._notices = disk_warnings.Notices()
+        self._warnings = disk_warnings.Warnings()
         self._disks: dict[str, _Disk] = {}
-        self._users = _Users()
 
     def update(
         self,
         now: float,
         devices: collections.abc.Mapping[str, Device],
-        round_: types.Round,
+        pairs: types.Pairs,
+        idle: types.Booleans,
     ) -> dict[str, types.DiskState]:
-        """Return the state of each disk, by its UUID.
+        """Return the state of each disk, by UUID.
 
-        :param now: seconds of a clock that never jumps.
-        :param devices: the devices that are there, by the UUID of the disk.
-        :raises OSError: the kernel does not say what devices did.
+        :param now: seconds of a monotonic clock.
+        :param devices: all devices, by the UUID of the disk.
+        :param idle: true for pairs without I/O in this interval, (R,).
+        :raises OSError: the kernel's statistics cannot be read.
         """
         counted = diskstats.read(
             {device.number for device in devices.values()}
         )
-        used = io_cost_usage.read(self._hierarchy)
-        users = self._users.count(round_)
+        charged = io_cost_usage.read(self._hierarchy)
+        active = numpy.bincount(
+            pairs.disk_rows[~idle], minlength=len(pairs.disks)
+        )
+        consumers = dict(zip(pairs.disks, active.tolist(), strict=True))
         states = {}
         for uuid, device in devices.items():
             if device.number not in counted:
                 continue
             counters = counted[device.number]
-            cost = used.get(device.number)
+            iocost_seconds = charged.get(device.number)
             disk = self._disks.get(uuid)
             done = None
-            if disk is not None and disk.at < now and _same(disk, device):
+            if disk is not None and disk.updated < now and _same(disk, device):
                 done = counters.since(disk.counters)
             if disk is None or done is None:
-                self._disks[uuid] = self._meet(device, counters, cost, now)
+                self._disks[uuid] = self._start(
+                    device, counters, iocost_seconds, now
+                )
                 continue
-            seconds = now - disk.at
-            given = None
-            if cost is not None and disk.used is not None:
-                given = max(0.0, cost - disk.used) / seconds
-            # it may have been measured meanwhile
+            seconds = now - disk.updated
+            usage = None
+            if iocost_seconds is not None and disk.iocost_seconds is not None:
+                more = max(0.0, iocost_seconds - disk.iocost_seconds)
+                usage = more / seconds
+            # its throughput may have been measured since
             disk.device = device
-            disk.counters, disk.used, disk.at = counters, cost, now
-            states[uuid] = self._look(
-                disk, done, seconds, given, users.get(uuid, 0)
+            disk.counters, disk.updated = counters, now
+            disk.iocost_seconds = iocost_seconds
+            states[uuid] = self._update(
+                disk, done, seconds, usage, consumers.get(uuid, 0)
             )
         for uuid in self._disks.keys() - devices.keys():
-            self._leave(uuid)
-        return _with_health(states, self._health) if self._health else states
+            self._stop(uuid)
+        return states
 
-    def _meet(
+    def _start(
         self,
         device: Device,
         counters: diskstats.Counters,
-        cost: float | None,
+        iocost_seconds: float | None,
         now: float,
     ) -> _Disk:
-        """Begin with a device, or again after its counters have jumped."""
+        """Start with a device, or again after its counters have fallen."""
         before = self._disks.get(device.uuid)
         if before is not None and _same(before, device):
             return dataclasses.replace(
-                before, counters=counters, used=cost, at=now
+                before,
+                counters=counters,
+                iocost_seconds=iocost_seconds,
+                updated=now,
             )
         return _Disk(
             device=device,
             depth=_depth(device),
-            known=before.known if before else self._recall(device),
+            usual=before.usual if before else self._load(device),
             counters=counters,
-            used=cost,
-            at=now,
+            iocost_seconds=iocost_seconds,
+            updated=now,
             saved=now,
         )
 
-    def _look(
+    def _update(
         self,
         disk: _Disk,
         done: diskstats.Counters,
         seconds: float,
-        given: float | None,
-        users: int,
+        iocost_usage: float | None,
+        consumers: int,
     ) -> types.DiskState:
-        device = disk.device
+        device, uuid = disk.device, disk.device.uuid
         window = self._options.pressure_window
-        full = load.saturation(device, disk.depth, done, seconds, given)
-        mean = done.waited / seconds
-        disk.pressure = load.smoothed(disk.pressure, full, seconds, window)
-        disk.queue = load.smoothed(disk.queue, mean, seconds, window)
-        disk.known.learn(done, seconds)
-        if disk.at - disk.saved >= _SAVING:
-            disk.saved = disk.at
+        used = load.utilization(
+            device, disk.depth, done, seconds, iocost_usage
+        )
+        queue = done.waited / seconds
+        disk.pressure = load.ewma(disk.pressure, used, seconds, window)
+        disk.queue = load.ewma(disk.queue, queue, seconds, window)
+        disk.usual.update(done, seconds)
+        if disk.updated - disk.saved >= _SAVE_INTERVAL:
+            disk.saved = disk.updated
             self._save(disk)
         self._warn(disk)
         busy = min(1.0, done.busy / seconds)
-        points = load.score(done, busy, seconds, users)
+        score = load.fennel_score(done, busy, seconds, consumers)
         requests = done.reads + done.writes
-        least = self._options.inspection_threshold * disk.known.average
+        threshold = self._options.inspection_threshold * disk.usual.average
+        health = self._health
         return types.DiskState(
             device=device,
             seconds=seconds,
@@ -184,91 +197,61 @@ class Hardware:
             reads=done.reads / seconds,
             writes=done.writes / seconds,
             busy=busy,
-            queue=mean,
+            queue=queue,
             latency=done.waited / requests if requests else None,
-            score=points,
+            score=score,
             flagged=device.rotational
-            and busy >= _IN_USE
-            and points is not None
-            and points < least,
+            and busy >= _MIN_BUSY
+            and score is not None
+            and score < threshold,
             pressure=disk.pressure,
-            iocost_usage=given,
-            warnings=self._notices.of(device.uuid),
+            iocost_usage=iocost_usage,
+            temperature=health.temperature(uuid) if health else None,
+            warnings=(
+                *self._warnings.for_disk(uuid),
+                *(health.warnings.for_disk(uuid) if health else ()),
+            ),
         )
 
     def _warn(self, disk: _Disk) -> None:
         uuid, most = disk.device.uuid, self._options.warn_queue
-        self._notices.judge(
+        self._warnings.update_with_hysteresis(
             uuid,
             'queue',
-            f'{disk.queue:.0f} requests were in flight on average, of which '
-            f'[diskplacer_monitor] warn_queue={most} warns',
+            f'{disk.queue:.0f} requests are in flight on average; the '
+            f'threshold is [diskplacer_monitor] warn_queue={most}',
             begins=0 < most <= disk.queue,
-            stays=0 < most * _ENDS <= disk.queue,
+            stays=0 < most * _HYSTERESIS <= disk.queue,
         )
-        least, now = self._options.warn_performance, disk.known.recent
-        if now is not None:
-            self._notices.judge(
+        least, share = self._options.warn_performance, disk.usual.recent
+        if share is not None:
+            self._warnings.update_with_hysteresis(
                 uuid,
                 'performance',
-                f'in the last hour it gave {now:.0%} of what it used to give '
-                'for such I/O, of which [diskplacer_monitor] '
-                f'warn_performance={least} warns',
-                begins=now < least,
-                stays=now * _ENDS < least,
+                f'its throughput in the last hour was {share:.0%} of its '
+                'usual throughput for such I/O; the threshold is '
+                f'[diskplacer_monitor] warn_performance={least}',
+                begins=share < least,
+                stays=share * _HYSTERESIS < least,
             )
 
-    def _recall(self, device: Device) -> baseline.Performance:
+    def _load(self, device: Device) -> baseline.Baseline:
         fields = self._store.load(device.uuid)
         try:
             return baseline.from_fields(fields)
         except (TypeError, ValueError):
-            return baseline.expected(device.mbps)
+            return baseline.initial(device.mbps)
 
     def _save(self, disk: _Disk) -> None:
-        self._store.save(disk.device.uuid, baseline.to_fields(disk.known))
+        self._store.save(disk.device.uuid, baseline.to_fields(disk.usual))
 
-    def _leave(self, uuid: str) -> None:
+    def _stop(self, uuid: str) -> None:
         self._save(self._disks.pop(uuid))
-        self._notices.forget(uuid)
+        self._warnings.clear(uuid)
 
 
 def _same(disk: _Disk, device: Device) -> bool:
     return disk.device.number == device.number
-
-
-def _with_health(
-    states: dict[str, types.DiskState], health: disk_health.Health
-) -> dict[str, types.DiskState]:
-    degrees, warnings = health.temperatures(), health.warnings()
-    return {
-        uuid: dataclasses.replace(
-            state,
-            temperature=degrees.get(uuid),
-            warnings=(*state.warnings, *warnings.get(uuid, ())),
-        )
-        for uuid, state in states.items()
-    }
-
-
-class _Users:
-    """Counts who uses each disk; what pairs there are seldom changes."""
-
-    def __init__(self) -> None:
-        self._pairs: tuple[types.ConsumerDisk, ...] | None = None
-        self._uuids: list[str] = []
-        self._places = numpy.zeros(0, numpy.int64)
-
-    def count(self, round_: types.Round) -> dict[str, int]:
-        """Return how many consumers used each disk, by its UUID."""
-        if round_.pairs is not self._pairs:
-            uuids = [uuid for _, uuid in round_.pairs]
-            self._pairs, self._uuids = round_.pairs, sorted(set(uuids))
-            self._places = numpy.searchsorted(self._uuids, uuids)
-        counts = numpy.bincount(
-            self._places[~round_.idle], minlength=len(self._uuids)
-        )
-        return dict(zip(self._uuids, counts.tolist(), strict=True))
 
 
 def _depth(device: Device) -> int | None:

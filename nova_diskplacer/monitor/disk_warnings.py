@@ -10,54 +10,54 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Warnings about disks, each said once."""
+"""Warnings of disks, each logged once."""
 
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 
 
-class Notices:
+class Warnings:
     """The warnings in force, by the UUID of the disk and their kind.
 
     A warning is logged when it begins and when it ends, not when its text
-    changes. Threads may share one.
+    changes. Threads may share one object.
     """
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str], str] = {}
 
-    def tell(self, uuid: str, kind: str, text: str | None) -> None:
-        """Have a warning with a text in force, or not if that is None."""
+    def update(self, uuid: str, kind: str, text: str | None) -> None:
+        """Set a warning, or end it if the text is None."""
         if text is None:
             if self._texts.pop((uuid, kind), None) is not None:
-                LOG.info('Disk %s: the %s is as it should be.', uuid, kind)
+                LOG.info('Disk %s: the %s is normal again.', uuid, kind)
             return
         if (uuid, kind) not in self._texts:
             LOG.warning('Disk %s: %s', uuid, text)
         self._texts[uuid, kind] = text
 
-    def judge(
+    def update_with_hysteresis(
         self, uuid: str, kind: str, text: str, begins: bool, stays: bool
     ) -> None:
-        """Have a warning that begins and ends at different thresholds.
+        """Set a warning that begins and ends at different thresholds.
 
-        :param begins: whether it comes into force if it is not.
-        :param stays: whether it stays in force if it is.
+        :param begins: the condition for a warning that is not in force.
+        :param stays: the condition for one that is.
         """
         holds = stays if (uuid, kind) in self._texts else begins
-        self.tell(uuid, kind, text if holds else None)
+        self.update(uuid, kind, text if holds else None)
 
-    def of(self, uuid: str) -> tuple[str, ...]:
+    def for_disk(self, uuid: str) -> tuple[str, ...]:
         """Return the warnings of a disk, sorted."""
         texts = list(self._texts.items())
         return tuple(sorted(text for key, text in texts if key[0] == uuid))
 
-    def uuids(self) -> set[str]:
-        """Return the disks that there are warnings of."""
+    def disks(self) -> set[str]:
+        """Return the UUIDs of all disks with warnings."""
         return {uuid for uuid, _ in list(self._texts)}
 
-    def forget(self, uuid: str) -> None:
-        """Forget a disk that is not there any more."""
+    def clear(self, uuid: str) -> None:
+        """Forget the warnings of a disk that has gone."""
         for key in [key for key in list(self._texts) if key[0] == uuid]:
             self._texts.pop(key, None)

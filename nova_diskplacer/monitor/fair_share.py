@@ -10,61 +10,47 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What everybody used of a disk in a long time, against a fair share of it."""
+"""The use of each disk by its consumers, compared to a fair share."""
 
 import math
 
 import numpy
 
+from nova_diskplacer.monitor import pair_table
 from nova_diskplacer.monitor import types
 
 
-class Budget:
-    """Compares what each pair used to an equal share of what its disk did.
+class FairShare:
+    """Compares the use of a disk to an equal share of all use of the disk.
 
-    Both fade: an interval counts less by a factor e when ``window`` seconds
-    have passed. A pair that is new is compared from when it came. Takes two
-    numbers for each pair, however long the window.
+    Both decay exponentially, so that the state is two numbers for each
+    consumer on a disk. A new consumer is compared from its arrival on.
+
+    :param window: time constant of the decay in seconds.
     """
 
     def __init__(self, window: float) -> None:
         self._window = window
-        self._pairs: tuple[types.ConsumerDisk, ...] = ()
-        self._disk = numpy.zeros(0, dtype=numpy.intp)
-        self._used = numpy.zeros(0)
-        self._fair = numpy.zeros(0)
-
-    def update(self, round: types.Round) -> types.Floats:
-        """Add a round; returns the ratio of use to fair share, (R,).
-
-        It is 1 for who uses as much as all on the disk do on average, 0 for
-        who uses nothing, and on a disk of n consumers n for who alone uses
-        it.
-        """
-        if round.pairs is not self._pairs:
-            self._align(round.pairs)
-        used = (round.read_bytes + round.write_bytes).astype(numpy.float64)
-        fair = numpy.bincount(self._disk, used) / numpy.bincount(self._disk)
-        kept = math.exp(-round.seconds / self._window)
-        self._used = self._used * kept + used
-        self._fair = self._fair * kept + fair[self._disk]
-        # less than a byte is nothing
-        return numpy.divide(
-            self._used,
-            self._fair,
-            out=numpy.zeros(len(used)),
-            where=self._fair >= 1.0,
+        none = numpy.zeros(0)
+        self._table = pair_table.PairTable(
+            types.Pairs(), used=none, share=none
         )
 
-    def _align(self, pairs: tuple[types.ConsumerDisk, ...]) -> None:
-        before = {pair: row for row, pair in enumerate(self._pairs)}
-        kept = [row for row, pair in enumerate(pairs) if pair in before]
-        old = [before[pairs[row]] for row in kept]
-        used, fair = numpy.zeros(len(pairs)), numpy.zeros(len(pairs))
-        used[kept], fair[kept] = self._used[old], self._fair[old]
-        self._pairs, self._used, self._fair = pairs, used, fair
-        disks = {disk: None for _, disk in pairs}
-        numbers = {disk: n for n, disk in enumerate(disks)}
-        self._disk = numpy.array(
-            [numbers[disk] for _, disk in pairs], dtype=numpy.intp
+    def update(self, sample: types.Sample) -> types.Floats:
+        """Add an interval; returns the ratio of use to fair share, (R,).
+
+        It is 1 for the mean use of the disk's consumers, 0 for no use, and n
+        for the only user among n consumers.
+        """
+        pairs, before = sample.pairs, self._table.aligned(sample.pairs)
+        used = (sample.read_bytes + sample.write_bytes).astype(numpy.float64)
+        rows = pairs.disk_rows
+        share = numpy.bincount(rows, used) / numpy.bincount(rows)
+        kept = math.exp(-sample.seconds / self._window)
+        used = before['used'] * kept + used
+        share = before['share'] * kept + share[rows]
+        self._table = pair_table.PairTable(pairs, used=used, share=share)
+        # less than a byte is a rounding error
+        return numpy.divide(
+            used, share, out=numpy.zeros(len(used)), where=share >= 1.0
         )

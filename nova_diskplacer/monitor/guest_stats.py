@@ -10,22 +10,19 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What QEMU did on servers' disks, as libvirt's bulk statistics tell.
+"""The I/O of guests on their disks, from libvirt's bulk statistics.
 
-That is what a guest saw: how long its requests waited, and what it did that
-the accounts of its cgroup do not have. libvirt asks each QEMU, so this takes
-much longer than reading accounts.
+They have what the kernel's counters lack: the latency that a guest sees, and
+I/O that is not charged to the cgroup of its server. libvirt queries each QEMU,
+which takes much longer than reading the kernel's counters.
 """
 
 import collections.abc
 import dataclasses
 from typing import Any
 
-from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.host import libvirt_connection
-from nova_diskplacer.host import libvirt_servers
-from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import types
 
 _COUNTERS = (
@@ -44,13 +41,13 @@ Counters = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Use:
-    """How a guest used one of its disks since the last look.
+class GuestDiskUse:
+    """The I/O of a guest on one of its disks since the last poll.
 
-    ``path`` is the file or block device on the host, ``disk`` the UUID of
-    the prepared disk that it is on, '' if it is elsewhere. The first figures
-    are bytes and requests per second; the others the mean times in seconds
-    that requests took, queues of the host included (None: there were none).
+    ``path`` is the file or block device on the host, ``disk`` the UUID of its
+    prepared disk (empty: it is on none). The other figures are bytes and
+    requests per second, and mean latencies in seconds, including the host's
+    queues (None without requests).
     """
 
     path: str
@@ -66,23 +63,23 @@ class Use:
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
-    """What was seen: the uses by the server's UUID.
+class GuestStats:
+    """The I/O of all guests since the last poll.
 
-    ``unseen`` are the bytes/s that a server's guest moved on a prepared disk
-    and the accounts of its cgroup do not have, where there are any: the
-    host's page cache answered, or the kernel wrote in nobody's name, or the
-    server has no accounts.
+    ``uses`` is by the server's UUID. ``unaccounted`` are the bytes per second
+    of a guest on a prepared disk that the kernel's counters lack, if any: the
+    host's page cache served them, the kernel wrote them on behalf of no
+    cgroup, or the server's cgroup cannot be read.
     """
 
-    uses: dict[str, list[Use]]
-    unseen: dict[types.ConsumerDisk, float]
+    uses: dict[str, list[GuestDiskUse]]
+    unaccounted: dict[types.ConsumerDisk, float]
 
 
-class BlockStats:
-    """Compares what libvirt tells with what it told the last time.
+class GuestPoller:
+    """Polls libvirt and compares its counters to those of the last poll.
 
-    :param uri: the libvirt to ask.
+    :param uri: connection URI of libvirt.
     """
 
     def __init__(self, uri: str) -> None:
@@ -91,55 +88,49 @@ class BlockStats:
         self._counted: dict[tuple[str, str], Counters] = {}
         self._accounted: dict[types.ConsumerDisk, int] = {}
 
-    def look(
-        self,
-        now: float,
-        servers: collections.abc.Sequence[libvirt_servers.Server],
-        disks: collections.abc.Sequence[discover.Disk],
-        accounts: io_stat.Counters,
-    ) -> Look:
-        """Return what servers did since the last look.
+    def poll(self, now: float, sample: types.Sample) -> GuestStats:
+        """Return the I/O of guests since the last poll.
 
-        A server that was not running then, or has a new QEMU, is not there.
+        A server that did not run then, or has a new QEMU process, is left
+        out.
 
-        :param now: seconds of any steady clock.
-        :param accounts: as read last.
-        :raises HypervisorError: libvirt cannot be asked.
+        :param now: seconds of a monotonic clock.
+        :raises HypervisorError: libvirt cannot be queried.
         """
-        homes = {
+        disks = {
             (server.uuid, path): disk
-            for server, path, disk in usage.vdisks_in_use(servers, disks)
+            for server, path, disk in usage.vdisks_in_use(
+                sample.servers, sample.prepared_disks
+            )
         }
         counted = read(self._uri)
-        totals = accounts.values[:, :2].sum(axis=1).tolist()
-        accounted = dict(zip(accounts.pairs, totals, strict=True))
+        counters = sample.counters
+        moved = counters.values[:, :2].sum(axis=1).tolist()
+        accounted = dict(zip(counters.pairs, moved, strict=True))
         seconds, self._then = now - self._then, now
-        uses: dict[str, list[Use]] = {}
-        for one in sorted(counted.keys() & self._counted.keys()):
-            done = _difference(counted[one], self._counted[one])
+        uses: dict[str, list[GuestDiskUse]] = {}
+        for key in sorted(counted.keys() & self._counted.keys()):
+            done = _increase(counted[key], self._counted[key])
             if done is not None:
-                server, path = one
+                server, path = key
                 uses.setdefault(server, []).append(
-                    _use(path, homes.get(one, ''), done, seconds)
+                    _use(path, disks.get(key, ''), done, seconds)
                 )
-        missing = unseen(
-            uses,
-            {
-                pair: (total - self._accounted.get(pair, 0)) / seconds
-                for pair, total in accounted.items()
-            },
-        )
+        rates = {
+            pair: (total - self._accounted.get(pair, 0)) / seconds
+            for pair, total in accounted.items()
+        }
         self._counted, self._accounted = counted, accounted
-        return Look(uses, missing)
+        return GuestStats(uses, unaccounted(uses, rates))
 
 
 def read(uri: str) -> dict[tuple[str, str], Counters]:
     """Return the counters of all running domains' disks, in one call.
 
-    By the domain's UUID and the disk's path; in the order of ``_COUNTERS``.
-    A domain that is busy with something else is left out, not waited for.
+    They are by the domain's UUID and the disk's path, in the order of
+    ``_COUNTERS``. A domain that is busy with another job is left out.
 
-    :raises HypervisorError: libvirt cannot be asked.
+    :raises HypervisorError: libvirt cannot be queried.
     """
     libvirt = libvirt_connection.import_libvirt()
     if libvirt is None:
@@ -165,7 +156,7 @@ def parse(
 ) -> collections.abc.Iterator[tuple[str, Counters]]:
     """Yield path and counters of each disk of a domain that has a path.
 
-    :param stats: what libvirt tells of a domain, such as ``block.0.path``.
+    :param stats: libvirt's statistics of a domain, such as ``block.0.path``.
     """
     for index in range(stats.get('block.count', 0)):
         path = stats.get(f'block.{index}.path')
@@ -178,13 +169,13 @@ def parse(
             )
 
 
-def unseen(
-    uses: collections.abc.Mapping[str, collections.abc.Iterable[Use]],
+def unaccounted(
+    uses: collections.abc.Mapping[str, collections.abc.Iterable[GuestDiskUse]],
     accounted: collections.abc.Mapping[types.ConsumerDisk, float],
 ) -> dict[types.ConsumerDisk, float]:
-    """Return the bytes/s that guests moved and accounts do not have.
+    """Return the bytes/s of guests that the kernel's counters lack.
 
-    :param accounted: bytes/s of each pair in the same time, read and written.
+    :param accounted: bytes/s of the kernel's counters in the same time.
     """
     moved: dict[types.ConsumerDisk, float] = {}
     for server, listed in uses.items():
@@ -195,24 +186,25 @@ def unseen(
                     use.read_bytes + use.write_bytes
                 )
     left = {
-        # accounts that fell have begun anew
+        # counters that fell have begun anew
         pair: rate - max(0.0, accounted.get(pair, 0.0))
         for pair, rate in moved.items()
     }
-    # less than a byte per second is what rounding leaves
+    # less than a byte per second is a rounding error
     return {pair: rate for pair, rate in left.items() if rate >= 1}
 
 
-def _difference(new: Counters, old: Counters) -> Counters | None:
-    """Return what was done; None if counting has begun anew."""
+def _increase(new: Counters, old: Counters) -> Counters | None:
+    """Return the increase; None if the counters have begun anew."""
     done = tuple(now - then for now, then in zip(new, old, strict=True))
     return None if min(done) < 0 else done
 
 
-def _use(path: str, disk: str, done: Counters, seconds: float) -> Use:
+def _use(path: str, disk: str, done: Counters, seconds: float) -> GuestDiskUse:
     counts, times = done[:5], done[5:]
     means = [
         total * _NANOSECOND / count if count else None
         for total, count in zip(times, counts[2:], strict=True)
     ]
-    return Use(path, disk, *(count / seconds for count in counts), *means)
+    rates = [count / seconds for count in counts]
+    return GuestDiskUse(path, disk, *rates, *means)

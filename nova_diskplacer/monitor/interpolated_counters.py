@@ -10,65 +10,46 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Counters that are too costly to read each time."""
+"""Counters of cgroup v1 that are too costly to read in each interval."""
 
 import numpy
 
 from nova_diskplacer.monitor import types
 
-#: One read of them for so many of the others.
-READS = 10
+#: The counters are read once in so many intervals.
+INTERVALS = 10
 
 
-class Spread:
-    """What was counted between two reads, spread over those that follow.
+class InterpolatedCounters:
+    """Spreads the increase between two readings over the next intervals.
 
-    So the counters are behind by ``READS`` at the most, and never jump.
+    The counters are behind by ``INTERVALS`` at most, and never jump.
     """
 
     def __init__(self) -> None:
-        self._lines: types.Integers | None = None
+        self._pairs = types.Pairs()
         self._older: types.Integers = numpy.zeros((0, 0), numpy.int64)
         self._newer = self._older
-        self._steps = 0
+        self._steps = INTERVALS
 
-    def due(self, lines: types.Integers) -> bool:
-        """Return whether the counters of these lines have to be read now."""
+    def due(self, pairs: types.Pairs) -> bool:
+        """Return whether the counters of these pairs must be read now."""
         return (
-            self._lines is None
-            or self._steps == READS
-            or not numpy.array_equal(lines, self._lines)
+            self._steps == INTERVALS
+            or pairs.generation != self._pairs.generation
         )
 
-    def put(
-        self,
-        lines: types.Integers,
-        counted: types.Integers,
-        values: types.Integers,
-    ) -> None:
-        """Take what was read.
-
-        :param lines: those whose counters are wanted.
-        :param counted: those that were read, in any order. One that is
-            missing has counted nothing yet.
-        :param values: what they count, the shape is (lines, counters).
-        """
-        newer = values
-        if not numpy.array_equal(lines, counted):
-            _, here, there = numpy.intersect1d(
-                lines, counted, assume_unique=True, return_indices=True
-            )
-            newer = numpy.zeros((len(lines), values.shape[1]), numpy.int64)
-            newer[here] = values[there]
-        if self._lines is None or not numpy.array_equal(lines, self._lines):
-            # nothing to go on from: as it is now
-            self._older = newer
+    def put(self, pairs: types.Pairs, values: types.Integers) -> None:
+        """Store a reading, with a row for each pair."""
+        if pairs.generation != self._pairs.generation:
+            self._older = values
         else:
-            # one that fell has begun anew
-            self._older = numpy.minimum(self._newer, newer)
-        self._lines, self._newer, self._steps = lines, newer, 0
+            # a counter that fell has begun anew
+            self._older = numpy.minimum(self._newer, values)
+        self._pairs, self._newer, self._steps = pairs, values, 0
 
     def get(self) -> types.Integers:
-        """Return the counters, a step further at each call."""
+        """Return the counters, one step further at each call."""
         self._steps += 1
-        return self._older + (self._newer - self._older) * self._steps // READS
+        increase = self._newer - self._older
+        return self._older + increase * self._steps // INTERVALS

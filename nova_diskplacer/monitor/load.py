@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How full a disk is, and how well that serves those who use it."""
+"""Utilization of a disk, and Fennel's throughput score."""
 
 import math
 
@@ -18,56 +18,55 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import diskstats
 
 
-def score(
-    done: diskstats.Counters, busy: float, seconds: float, users: int
+def fennel_score(
+    done: diskstats.Counters, busy: float, seconds: float, consumers: int
 ) -> float | None:
     """Return the throughput score in bytes/s (P4 §IV-B).
 
-    :param busy: the share of the time in which the disk was busy.
-    :param users: how many consumers used it.
-    :returns: None while nobody uses the disk.
+    :param busy: share of the time with requests in flight.
+    :param consumers: number of consumers that used the disk.
+    :returns: None while no consumer uses the disk.
     """
-    if not users or not busy:
+    if not consumers or not busy:
         return None
-    return (done.read_bytes + done.write_bytes) / seconds / (busy * users)
+    moved = done.read_bytes + done.write_bytes
+    return moved / seconds / (busy * consumers)
 
 
-def saturation(
+def utilization(
     device: Device,
     depth: int | None,
     done: diskstats.Counters,
     seconds: float,
-    given: float | None,
+    iocost_usage: float | None,
 ) -> float:
-    """Return how much of what a disk can give was taken, 0 to 1.
+    """Return the share of a disk's capacity that was used, 0 to 1.
 
-    A rotational disk does one thing at a time: it is as full as it is busy.
-    Any other is busy with a single request and far from full. It is no fuller
-    than its throughput, against what it is known to give, or its queue,
-    against the requests that it takes at once, whichever is more.
+    A rotational disk serves one request at a time: its utilization is the
+    share of the time with requests in flight. Any other disk is busy with a
+    single request and far from full. Its utilization is limited by the larger
+    of two shares: its throughput of its known throughput, and its queue of
+    its queue depth.
 
-    What waits for io.cost to let it pass is in no queue of the disk yet, so
-    that neither shows: a disk is at least as full as io.cost takes it to be.
+    Requests that io.cost holds back are in no queue of the disk, so that
+    utilization is at least io.cost's own.
 
-    :param depth: how many requests the device takes at once, None if that is
-        not known.
-    :param given: the share of the disk that io.cost has given away, None
+    :param depth: queue depth of the device, None if unknown.
+    :param iocost_usage: share of io.cost's model that was charged, None
         without io.cost.
     """
-    full = done.busy / seconds
+    used = done.busy / seconds
     if not device.rotational and device.mbps:
         moved = (done.read_bytes + done.write_bytes) / seconds
         share = moved / (device.mbps * 1e6)
         queued = done.waited / seconds / depth if depth else 0.0
-        full = min(full, max(share, queued))
-    return min(1.0, max(full, given or 0.0))
+        used = min(used, max(share, queued))
+    return min(1.0, max(used, iocost_usage or 0.0))
 
 
-def smoothed(
-    mean: float, value: float, seconds: float, window: float
-) -> float:
-    """Return an exponentially weighted mean after one more value.
+def ewma(mean: float, value: float, seconds: float, window: float) -> float:
+    """Return an exponentially weighted moving average after one more value.
 
-    :param window: its time constant in seconds.
+    :param window: time constant in seconds.
     """
     return mean + (value - mean) * -math.expm1(-seconds / window)

@@ -49,7 +49,7 @@ class Metric:
     unit: str
     text: str
     labels: tuple[str, ...]
-    samples: collections.abc.Callable[[status.Snapshot], Samples]
+    samples: collections.abc.Callable[[status.Status], Samples]
 
     @property
     def exposed(self) -> str:
@@ -63,9 +63,9 @@ def _agent(
     name: str,
     unit: str,
     text: str,
-    figure: collections.abc.Callable[[status.Snapshot], float],
+    figure: collections.abc.Callable[[status.Status], float],
 ) -> Metric:
-    def samples(state: status.Snapshot) -> Samples:
+    def samples(state: status.Status) -> Samples:
         yield (state.host,), figure(state)
 
     return Metric(kind, name, unit, text, AGENT, samples)
@@ -78,7 +78,7 @@ def _disk(
     text: str,
     figure: collections.abc.Callable[[status.Disk], float | None],
 ) -> Metric:
-    def samples(state: status.Snapshot) -> Samples:
+    def samples(state: status.Status) -> Samples:
         for disk in state.disks:
             value = figure(disk)
             if value is not None:
@@ -93,10 +93,10 @@ def _server(
     unit: str,
     text: str,
     column: collections.abc.Callable[
-        [status.Pairs], collections.abc.Iterable[float | None]
+        [status.ConsumerDiskColumns], collections.abc.Iterable[float | None]
     ],
 ) -> Metric:
-    def samples(state: status.Snapshot) -> Samples:
+    def samples(state: status.Status) -> Samples:
         pairs = state.pairs
         for server, project, disk, value in zip(
             pairs.servers,
@@ -111,34 +111,34 @@ def _server(
     return Metric(kind, name, unit, text, SERVER, samples)
 
 
-def _agent_info(state: status.Snapshot) -> Samples:
+def _agent_info(state: status.Status) -> Samples:
     yield (state.host, metadata.version('nova-diskplacer'), state.mode), 1
 
 
-def _disk_info(state: status.Snapshot) -> Samples:
+def _disk_info(state: status.Status) -> Samples:
     for disk in state.disks:
         rotational = '1' if disk.rotational else '0'
         labels = (disk.uuid, disk.device, rotational, disk.controller)
         yield (state.host, *labels), 1
 
 
-def _hung(state: status.Snapshot) -> Samples:
+def _hung(state: status.Status) -> Samples:
     for uuid in sorted({*state.hung, *(disk.uuid for disk in state.disks)}):
         yield (state.host, uuid), uuid in state.hung
 
 
 def _where(
     column: collections.abc.Callable[
-        [status.Pairs], collections.abc.Iterable[object]
+        [status.ConsumerDiskColumns], collections.abc.Iterable[object]
     ],
 ) -> collections.abc.Callable[
-    [status.Pairs], collections.abc.Iterable[float | None]
+    [status.ConsumerDiskColumns], collections.abc.Iterable[float | None]
 ]:
     """Return 1 where the column holds, and no sample elsewhere."""
     return lambda pairs: (1 if holds else None for holds in column(pairs))
 
 
-def _unwatched(state: status.Snapshot) -> Samples:
+def _unwatched(state: status.Status) -> Samples:
     for uuid in state.unwatched:
         yield (state.host, uuid), 1
 
@@ -377,16 +377,13 @@ METRICS = (
 
 
 class Collector(registry.Collector):
-    """Gives prometheus_client the metrics of the last round.
-
-    :param take: returns the snapshot; None: there was no round yet.
-    """
+    """Gives prometheus_client the metrics of the last round."""
 
     def __init__(
         self,
-        take: collections.abc.Callable[[], status.Snapshot | None],
+        provider: status.StatusProvider,
     ) -> None:
-        self._take = take
+        self._provider = provider
 
     def describe(self) -> collections.abc.Iterable[core.Metric]:
         """Return the families without samples."""
@@ -394,7 +391,7 @@ class Collector(registry.Collector):
 
     def collect(self) -> collections.abc.Iterator[core.Metric]:
         """Yield the families with theirs."""
-        state = self._take()
+        state = self._provider()
         if state is None:
             return
         for metric in METRICS:

@@ -10,18 +10,18 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Looks at what servers and disks do, once a round."""
+"""Measures the I/O of consumers and disks once in each interval."""
 
 import collections.abc
-import dataclasses
 
+import numpy
 from oslo_config import cfg
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
-from nova_diskplacer.monitor import consumers as consumers_
+from nova_diskplacer.monitor import consumers
 from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
@@ -29,104 +29,102 @@ from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import types
 
-# In how many rounds devices are looked for, though disks seem the same.
-_ROUNDS = 10
+# Intervals after which devices are looked up though the disks are the same.
+_DEVICE_INTERVALS = 10
 
 
-@dataclasses.dataclass(frozen=True)
-class Sight:
-    """What was seen in a round.
+class Sampler:
+    """Takes samples.
 
-    ``devices`` and ``states`` are by the disk's UUID, and ``unwatched`` says
-    why a disk is not among them. ``consumers`` and ``devices`` are the same
-    objects as in the round before while nothing has changed.
-    """
-
-    round: types.Round
-    states: collections.abc.Mapping[str, types.DiskState]
-    devices: collections.abc.Mapping[str, Device]
-    unwatched: collections.abc.Mapping[str, str]
-    consumers: collections.abc.Mapping[str, types.Consumer]
-    counters: io_stat.Counters
-    summary: history.Summary
-    hierarchy: cgroups.Hierarchy
-
-
-class Watch:
-    """What has been seen so far.
-
-    :param now: when watching begins, in seconds of the clock of ``look``.
-    :param known: what else is known of the disks.
-    :raises ContentionError: the kernel has no accounts of I/O.
+    :param now: start of the first interval, in seconds of a monotonic clock.
+    :param health: the health of disks, for their warnings.
+    :raises ContentionError: the kernel does not account for I/O.
     """
 
     def __init__(
-        self, conf: cfg.ConfigOpts, now: float, known: disk_health.Health
+        self,
+        conf: cfg.ConfigOpts,
+        now: float,
+        health: disk_health.HealthMonitor,
     ) -> None:
         self._patterns: list[str] = conf.diskplacer_monitor.cgroups
         self._hierarchy = cgroups.hierarchy()
-        self._accounts = io_stat.Accounts(self._hierarchy)
-        self._history = history.History(now)
-        self._hardware = disk_monitor.Hardware(conf, self._hierarchy, known)
-        self._round = 0
-        self._known: object = None
+        self._reader = io_stat.CgroupReader(self._hierarchy)
+        self._history = history.History()
+        self._disk_monitor = disk_monitor.DiskMonitor(
+            conf, self._hierarchy, health
+        )
+        self._then = now
+        self._intervals = 0
+        # identity, device and health of each disk: all that devices go by
+        self._disks: list[tuple[str, str, str]] = []
         self._devices: dict[str, Device] = {}
         self._unwatched: dict[str, str] = {}
-        self._listed: object = None
+        self._servers: list[libvirt_servers.Server] | None = None
         self._consumers: dict[str, types.Consumer] = {}
 
-    def look(
+    def sample(
         self,
         servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
         now: float,
-    ) -> Sight:
-        """Return what was done since the last look.
+    ) -> types.Sample:
+        """Return the I/O since the last sample.
 
-        :param servers: the same object while they were not looked for anew.
-        :param now: later than at the last look.
-        :raises OSError: the kernel does not tell.
+        :param now: later than at the last sample.
+        :raises OSError: the kernel's statistics cannot be read.
         """
-        self._find_devices(disks)
-        self._find_consumers(servers)
-        self._round += 1
-        counters = self._accounts.read(self._devices)
-        round_ = self._history.update(now, counters)
-        return Sight(
-            round=round_,
-            states=self._hardware.update(now, self._devices, round_),
+        self._update_devices(disks)
+        self._update_consumers(servers)
+        self._intervals += 1
+        seconds, self._then = now - self._then, now
+        counters = self._reader.read(self._devices)
+        done = self._history.update(seconds, counters)
+        read_bytes, write_bytes, reads, writes = done.T
+        idle: types.Booleans = numpy.logical_not(done.any(axis=1))
+        return types.Sample(
+            seconds=seconds,
+            pairs=counters.pairs,
+            read_bytes=read_bytes,
+            write_bytes=write_bytes,
+            reads=reads,
+            writes=writes,
+            idle=idle,
+            disks=self._disk_monitor.update(
+                now, self._devices, counters.pairs, idle
+            ),
             devices=self._devices,
             unwatched=self._unwatched,
+            hung=[disk.uuid for disk in disks if disk.health == discover.HUNG],
             consumers=self._consumers,
             counters=counters,
             summary=self._history.summary(),
             hierarchy=self._hierarchy,
+            servers=servers,
+            prepared_disks=disks,
         )
 
-    def _find_devices(
+    def _update_devices(
         self, disks: collections.abc.Sequence[discover.Disk]
     ) -> None:
-        # how full they are is of no interest
         known = [(disk.uuid, disk.device, disk.health) for disk in disks]
-        if known == self._known and self._round % _ROUNDS:
-            return
-        self._known = known
-        found, self._unwatched = disk_devices.find(disks)
-        if found != self._devices:
-            self._devices = found
+        if known != self._disks or self._intervals % _DEVICE_INTERVALS == 0:
+            self._disks = known
+            self._devices, self._unwatched = disk_devices.find(disks)
 
-    def _find_consumers(
+    def _update_consumers(
         self, servers: collections.abc.Sequence[libvirt_servers.Server]
     ) -> None:
-        if servers is self._listed and not self._patterns:
+        # cgroups that match patterns come and go at any time
+        if servers == self._servers and not self._patterns:
             return
-        self._listed = servers
+        self._servers = list(servers)
         found = {
             consumer.key: consumer
-            for consumer in consumers_.find(
+            for consumer in consumers.find(
                 servers, self._patterns, self._hierarchy
             )
         }
         if found != self._consumers:
             self._consumers = found
-            self._accounts.track(found.values())
+            self._reader.set_consumers(found.values())

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Finds who makes a rotational disk seek excessively.
+"""Detects consumers that make a rotational disk seek excessively.
 
-Fennel attaches strace to processes and looks for seeks (P4 §IV-D). What the
-kernel traces of requests tells the same of a server without touching it.
+Fennel attaches strace to processes to find seeks (P4 §IV-D). The kernel's
+block traces have the same of a server, without touching it.
 """
 
 import collections
@@ -37,165 +37,159 @@ from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
-# Seconds of a sample, and of what confirms it: in a second, many sequential
-# streams may have got no further than a request each.
-_SAMPLE = 1.0
-_CONFIRMED = 4.0
+# Seconds of a trace, and of one that confirms it: in a second, each of many
+# sequential streams may have made no more than one request.
+_TRACE_SECONDS = 1.0
+_CONFIRM_SECONDS = 4.0
 
-# Seconds between two inspections of a disk: while it is flagged, and while
-# somebody is held to seek on it.
-_PAUSE = 5.0
-_PAUSE_HELD = 30.0
+# Seconds between two traces of a disk that is flagged, and of one that has
+# seekers.
+_FLAGGED_PAUSE = 5.0
+_SEEKERS_PAUSE = 30.0
 
-# After how many seconds without any request a seeker is one no more.
-_FORGIVEN = 60.0
+# Seconds without any request after which a consumer is no seeker any more.
+_EXPIRY = 60.0
 
 
-class Inspector:
-    """Inspects disks, and knows who seeks on them until that ends.
+class SeekDetector:
+    """Traces disks, and keeps the consumers that seek until they stop.
 
-    One thread inspects, any may ask for ``seekers``.
+    One thread runs it, any may read ``seekers``: the consumers that seek
+    excessively, and on which disks.
     """
 
     def __init__(
         self, conf: cfg.ConfigOpts, hierarchy: cgroups.Hierarchy
     ) -> None:
+        self.seekers: frozenset[types.ConsumerDisk] = frozenset()
         self._hierarchy = hierarchy
         self._tracer = tracefs.Tracer(instance(conf))
-        # when each was last seen to seek, or at least to do something
-        self._held: dict[types.ConsumerDisk, float] = {}
-        self._seekers: frozenset[types.ConsumerDisk] = frozenset()
-        # the disks inspected of late, and when
-        self._looked: dict[Device, float] = {}
+        # the last time that each seeker was seen
+        self._seen: dict[types.ConsumerDisk, float] = {}
+        # the last time that each disk was traced
+        self._traced: dict[Device, float] = {}
         with contextlib.suppress(exception.ContentionError):
-            # what it cannot remove it says when it traces
+            # the tracer raises it again when it traces
             self._tracer.clean()
 
-    def seekers(self) -> frozenset[types.ConsumerDisk]:
-        """Return who is held to seek excessively, and on which disk."""
-        return self._seekers
+    def run(self, sample: types.Sample) -> None:
+        """Trace the disks that are due, which takes 1 to 4 seconds.
 
-    def inspect(
-        self,
-        flagged: collections.abc.Collection[Device],
-        consumers: collections.abc.Iterable[types.Consumer],
-        round_: types.Round,
-    ) -> frozenset[types.ConsumerDisk]:
-        """Inspect the disks whose turn it is, which takes 1 to 4 seconds.
+        It must be called often, also while no disk is flagged.
 
-        To be called often, also while no disk is flagged.
-
-        :param flagged: rotational disks whose throughput score is low.
-        :param round_: the last one; who is not in it is no seeker any more.
-        :returns: the seekers.
-        :raises ContentionError: the kernel does not trace.
+        :param sample: the last sample.
+        :raises ContentionError: the kernel cannot trace.
         """
         now = time.monotonic()
-        present = set(round_.pairs)
-        self._held = {
+        present = set(sample.pairs)
+        self._seen = {
             pair: at
-            for pair, at in self._held.items()
-            if pair in present and now - at <= _FORGIVEN
+            for pair, at in self._seen.items()
+            if pair in present and now - at <= _EXPIRY
         }
+        flagged = [
+            state.device for state in sample.disks.values() if state.flagged
+        ]
         try:
-            due = self._due(flagged, now)
+            due = self._select(flagged, now)
             if due:
-                sample = self._sample(due, consumers)
+                trace = self._trace(due, sample.consumers.values())
                 for device in due:
-                    self._looked[device] = now
-                    self._judge(device.uuid, sample, present, now)
+                    self._traced[device] = now
+                    self._update(device.uuid, trace, present, now)
         finally:
             self._publish()
-        return self._seekers
 
-    def _due(
+    def _select(
         self,
         flagged: collections.abc.Collection[Device],
         now: float,
     ) -> list[Device]:
-        held = {uuid for _, uuid in self._held}
-        self._looked = {
+        """Return the disks that are due, and forget those of no interest."""
+        with_seekers = {uuid for _, uuid in self._seen}
+        self._traced = {
             device: at
-            for device, at in self._looked.items()
-            if device.uuid in held or now - at < _PAUSE
+            for device, at in self._traced.items()
+            if device.uuid in with_seekers or now - at < _FLAGGED_PAUSE
         }
         return [
             device
-            for device in {**self._looked, **dict.fromkeys(flagged)}
-            if now - self._looked.get(device, -math.inf)
-            >= (_PAUSE if device in flagged else _PAUSE_HELD)
+            for device in {**self._traced, **dict.fromkeys(flagged)}
+            if now - self._traced.get(device, -math.inf)
+            >= (_FLAGGED_PAUSE if device in flagged else _SEEKERS_PAUSE)
         ]
 
-    def _sample(
+    def _trace(
         self,
         due: list[Device],
         consumers: collections.abc.Iterable[types.Consumer],
-    ) -> '_Sample':
-        """Trace until there is no doubt, or for as long as it may take."""
-        sample = _Sample(due, _Owners(consumers, self._hierarchy.version))
-        if not sample.devices:
-            return sample
-        ends = time.monotonic() + _SAMPLE
-        portions = self._tracer.sample(sample.devices, _CONFIRMED)
+    ) -> '_Trace':
+        """Trace until the result is conclusive, or for the maximum time."""
+        lookup = _CgroupLookup(consumers, self._hierarchy.version)
+        trace = _Trace(due, lookup)
+        if not trace.devices:
+            return trace
+        ends = time.monotonic() + _TRACE_SECONDS
+        portions = self._tracer.sample(trace.devices, _CONFIRM_SECONDS)
         with contextlib.closing(portions):
             for requests in portions:
-                sample.add(requests)
-                if time.monotonic() >= ends and not self._doubts(sample):
+                trace.add(requests)
+                if time.monotonic() >= ends and not self._inconclusive(trace):
                     break
-        return sample
+        return trace
 
-    def _doubts(self, sample: '_Sample') -> bool:
-        """Return whether more may tell what is not known of somebody."""
-        for uuid in sample.uuids:
-            found = access_patterns.verdicts(sample.patterns(uuid))
-            held = {key for key, disk in self._held if disk == uuid}
-            if held - found.keys():
+    def _inconclusive(self, trace: '_Trace') -> bool:
+        """Return whether a longer trace may change the seekers."""
+        for uuid in trace.uuids:
+            found = access_patterns.classify(trace.patterns(uuid))
+            known = {key for key, disk in self._seen if disk == uuid}
+            if known - found.keys():
                 return True
-            if any(seeks and key not in held for key, seeks in found.items()):
+            if any(seeks and key not in known for key, seeks in found.items()):
                 return True
         return False
 
-    def _judge(
+    def _update(
         self,
         uuid: str,
-        sample: '_Sample',
+        trace: '_Trace',
         present: set[types.ConsumerDisk],
         now: float,
     ) -> None:
-        patterns = sample.patterns(uuid)
-        seeking = access_patterns.verdicts(patterns)
+        patterns = trace.patterns(uuid)
+        seeking = access_patterns.classify(patterns)
         for key in patterns:
             pair = (key, uuid)
-            if seeking.get(key, pair in self._held) and pair in present:
-                self._held[pair] = now
+            if seeking.get(key, pair in self._seen) and pair in present:
+                self._seen[pair] = now
             else:
-                self._held.pop(pair, None)
+                self._seen.pop(pair, None)
 
     def _publish(self) -> None:
-        seekers = frozenset(self._held)
-        for key, uuid in sorted(seekers - self._seekers):
+        seekers = frozenset(self._seen)
+        for key, uuid in sorted(seekers - self.seekers):
             LOG.info('%s seeks excessively on disk %s.', key, uuid)
-        for key, uuid in sorted(self._seekers - seekers):
-            LOG.info('%s seeks no more on disk %s.', key, uuid)
-        self._seekers = seekers
+        for key, uuid in sorted(self.seekers - seekers):
+            LOG.info('%s no longer seeks on disk %s.', key, uuid)
+        self.seekers = seekers
 
 
 def instance(conf: cfg.ConfigOpts) -> str:
     """Return the name of the agent's own instance of tracefs."""
-    where: str = conf.diskplacer_agent.state_dir
-    return 'diskplacer' + where.rstrip('/').replace('/', '-')
+    state_dir: str = conf.diskplacer_agent.state_dir
+    return 'diskplacer' + state_dir.rstrip('/').replace('/', '-')
 
 
 def clean(conf: cfg.ConfigOpts) -> None:
-    """Remove what is left of an agent that was killed while it traced.
+    """Remove the tracefs instance of an agent that was killed.
 
     :raises ContentionError: it cannot be removed.
     """
     tracefs.Tracer(instance(conf)).clean()
 
 
-class _Owners:
-    """Tells whose a process is, by its cgroup."""
+class _CgroupLookup:
+    """Finds the consumer of a process by its cgroup."""
 
     def __init__(
         self,
@@ -210,10 +204,10 @@ class _Owners:
         self._controller = 'blkio' if version == 1 else ''
         self._known: dict[int, str | None] = {}
 
-    def of(self, process: int) -> str | None:
-        """Return the key of the consumer, None if it is nobody's.
+    def consumer_of(self, process: int) -> str | None:
+        """Return the key of a process's consumer, None if it has none.
 
-        A process is asked for when it is first seen: it may end any time.
+        A process is looked up when it is first seen: it may end any time.
         """
         if process not in self._known:
             self._known[process] = self._find(process)
@@ -234,23 +228,25 @@ class _Owners:
         return None
 
 
-class _Sample:
-    """What was asked of disks, by whom."""
+class _Trace:
+    """The requests to disks, by device and consumer."""
 
     def __init__(
-        self, disks: collections.abc.Iterable[Device], owners: _Owners
+        self, disks: collections.abc.Iterable[Device], lookup: _CgroupLookup
     ) -> None:
-        self._owners = owners
-        self._tops: dict[str, dict[str, bool]] = {}
+        self._lookup = lookup
+        self._devices: dict[str, dict[str, bool]] = {}
         for disk in disks:
-            # one that has gone has no requests
+            # a disk that has gone has no requests
             with contextlib.suppress(OSError):
-                self._tops[disk.uuid] = device_stack.submission_devices(disk)
-        self.uuids = tuple(self._tops)
+                self._devices[disk.uuid] = device_stack.submission_devices(
+                    disk
+                )
+        self.uuids = tuple(self._devices)
         self.devices = {
-            device for tops in self._tops.values() for device in tops
+            device for devices in self._devices.values() for device in devices
         }
-        # starts and lengths by device and consumer
+        # offsets and lengths
         self._requests: dict[
             str, dict[str | None, tuple[list[int], list[int]]]
         ] = collections.defaultdict(
@@ -260,30 +256,30 @@ class _Sample:
     def add(self, requests: list[tracefs.Request]) -> None:
         """Add requests that were made just now."""
         for request in requests:
-            key = self._owners.of(request.process)
-            starts, lengths = self._requests[request.device][key]
-            starts.append(request.start)
+            key = self._lookup.consumer_of(request.process)
+            offsets, lengths = self._requests[request.device][key]
+            offsets.append(request.start)
             lengths.append(request.length)
 
-    def patterns(self, uuid: str) -> dict[str, access_patterns.Pattern]:
-        """Return the pattern of each consumer on a disk.
+    def patterns(self, uuid: str) -> dict[str, access_patterns.AccessPattern]:
+        """Return the access pattern of each consumer on a disk.
 
-        What the kernel writes out later is that of a server only if it alone
+        Writeback by the kernel counts as a server's only if no other server
         uses the logical volume.
         """
-        found: dict[str, access_patterns.Pattern] = collections.defaultdict(
-            access_patterns.Pattern
+        found: dict[str, access_patterns.AccessPattern] = (
+            collections.defaultdict(access_patterns.AccessPattern)
         )
-        for device, volume in self._tops.get(uuid, {}).items():
+        for device, is_volume in self._devices.get(uuid, {}).items():
             by_key = dict(self._requests[device])
             rest = by_key.pop(None, None)
-            if rest and volume and len(by_key) == 1:
-                ((key, (starts, lengths)),) = by_key.items()
-                by_key[key] = (starts + rest[0], lengths + rest[1])
-            for owner, (starts, lengths) in by_key.items():
+            if rest and is_volume and len(by_key) == 1:
+                ((key, (offsets, lengths)),) = by_key.items()
+                by_key[key] = (offsets + rest[0], lengths + rest[1])
+            for owner, (offsets, lengths) in by_key.items():
                 if owner is not None:
                     found[owner] += access_patterns.pattern(
-                        numpy.array(starts, numpy.int64),
+                        numpy.array(offsets, numpy.int64),
                         numpy.array(lengths, numpy.int64),
                     )
         return dict(found)

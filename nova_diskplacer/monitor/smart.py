@@ -98,7 +98,7 @@ def read(device: str) -> Report | None:
         ) from error
 
 
-def of_kernel(device: str, sys: str = sysfs.SYS) -> Report:
+def read_kernel_counter(device: str, sys: str = sysfs.SYS) -> Report:
     """Return what the kernel itself has counted of a SCSI or SATA disk.
 
     It also counts what smartctl asks in vain.

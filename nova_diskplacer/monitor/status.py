@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The state of a round, for whoever asks: metrics, ``top``, scripts.
+"""The status of the I/O loop after an interval, as it is shown.
 
-The agent keeps what a round leaves anyway and makes a snapshot of it only
-when somebody asks.
+Metrics, ``diskplacer-manage top`` and scripts read it.
 """
 
+import collections.abc
 import dataclasses
 import json
 from typing import Any
@@ -23,18 +23,17 @@ from typing import Any
 from nova_diskplacer import exception
 from nova_diskplacer.monitor import totals
 
-#: Version of the JSON form.
+#: Version of the JSON format.
 VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """A disk that is watched.
+    """A disk that is monitored.
 
-    Rates are bytes and requests per second of the last interval, the figures
-    up to ``temperature`` as in ``types.DiskState``, ``totals`` since the
-    agent began. ``controller`` is what makes the kernel honour weights there
-    ('' if nothing does), and ``error`` why nothing does.
+    The figures up to ``temperature`` are those of ``types.DiskState``.
+    ``controller`` is the name of the controller that applies I/O weights
+    (empty: none), ``error`` the reason why there is none.
     """
 
     uuid: str
@@ -58,17 +57,17 @@ class Disk:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pairs:
-    """Consumers on disks, a list for each column, all of one length.
+class ConsumerDiskColumns:
+    """Consumers on disks: lists of one length, with a value for each pair.
 
-    ``servers`` are UUIDs of servers, or paths of other cgroups; ``domains``
-    the names that libvirt has for them ('' for other cgroups). Rates are
-    bytes and requests per second of the last interval. ``used_bytes`` is
-    what the class follows from, ``weights`` are those that should be in
-    force (None: none is set), ``errors`` why one is not. ``budgets`` are
-    what was used over a fair share (None: not known yet). ``history`` has
-    the columns of ``history.Summary``, ``unseen_bytes`` the bytes per second
-    that the guest moved and accounts do not have.
+    ``servers`` are UUIDs of servers or paths of other cgroups, ``domains``
+    libvirt's names of servers (empty for other cgroups). Rates are bytes and
+    requests per second of the interval. ``used_bytes`` is the use that the
+    class follows from. ``weights`` are those that should be in force (None:
+    none is set), ``errors`` the reasons why they are not. ``budgets`` are
+    ratios of use to fair share. ``history`` has the columns of
+    ``types.Summary``. ``unseen_bytes`` are the bytes per second of a guest
+    that the kernel's counters lack.
     """
 
     servers: list[str]
@@ -96,15 +95,15 @@ class Pairs:
 
 
 @dataclasses.dataclass(frozen=True)
-class Snapshot:
-    """All that the agent saw and decided in a round.
+class Status:
+    """The status after an interval.
 
-    ``time`` is when the round ended (seconds since the epoch), ``interval``
-    how long the looks are apart and ``cpu_seconds`` what the round cost.
-    ``mode`` is that of ``[diskplacer_weights]``, and ``deciding`` whether
-    weights were decided in the round. ``unwatched`` tells why a disk is not
-    among ``disks``, by its UUID. ``hung`` are the UUIDs of disks that do not
-    answer, which may be among either.
+    ``time`` is the end of the interval (seconds since the epoch),
+    ``interval`` its length and ``cpu_seconds`` its CPU time. ``mode`` is
+    ``[diskplacer_weights] mode``; ``deciding`` is false if weights are not
+    decided. ``rounds`` is the number of intervals. ``unwatched`` is the reason
+    why a disk is not among ``disks``, by its UUID. ``hung`` are the UUIDs of
+    disks that do not answer; they may be among either.
     """
 
     host: str
@@ -119,21 +118,25 @@ class Snapshot:
     disks: list[Disk]
     unwatched: dict[str, str]
     hung: list[str]
-    pairs: Pairs
+    pairs: ConsumerDiskColumns
     guests: list[dict[str, Any]]
 
 
-def to_json(snapshot: Snapshot | None) -> str:
-    """Return the snapshot as JSON; None: there was no round yet."""
-    if snapshot is None:
+#: Returns the status, None before the first interval.
+StatusProvider = collections.abc.Callable[[], Status | None]
+
+
+def to_json(status: Status | None) -> str:
+    """Return the status as JSON."""
+    if status is None:
         return json.dumps(None)
-    return json.dumps({'version': VERSION, **vars(snapshot)}, default=vars)
+    return json.dumps({'version': VERSION, **vars(status)}, default=vars)
 
 
-def from_json(text: str) -> Snapshot | None:
-    """Return the snapshot that ``to_json`` made text of.
+def from_json(text: str) -> Status | None:
+    """Return the status from the JSON of ``to_json``.
 
-    :raises ContentionError: it is not one.
+    :raises ContentionError: the format is another one.
     """
     try:
         fields: Any = json.loads(text)
@@ -145,10 +148,10 @@ def from_json(text: str) -> Snapshot | None:
             Disk(**{**disk, 'totals': totals.DiskTotals(**disk['totals'])})
             for disk in fields.pop('disks')
         ]
-        pairs = Pairs(**fields.pop('pairs'))
-        return Snapshot(disks=disks, pairs=pairs, **fields)
+        pairs = ConsumerDiskColumns(**fields.pop('pairs'))
+        return Status(disks=disks, pairs=pairs, **fields)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise exception.ContentionError(
-            f'the agent tells of its rounds in another form ({error}): is it '
-            'of another version?'
+            f'the status of the agent has an unknown format ({error}): is '
+            'the agent of another version?'
         ) from error

@@ -10,13 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Asking the agent of this host for the state of its last round.
+"""The Unix socket at which the agent serves its status.
 
-It listens on a Unix socket that only root can open. Whoever connects is sent
-a snapshot as JSON, made then, and the connection ends; nothing is read.
+Only root can connect. A client is sent the status as JSON and the connection
+is closed; nothing is read.
 """
 
-import collections.abc
 import contextlib
 import os
 import socket
@@ -30,10 +29,8 @@ from nova_diskplacer.monitor import status
 
 LOG = logging.getLogger(__name__)
 
-Take = collections.abc.Callable[[], status.Snapshot | None]
-
-# Seconds that a client may take to read its answer.
-_PATIENCE = 5.0
+# Seconds that a client may take to read the status.
+_SEND_TIMEOUT = 5.0
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -41,9 +38,9 @@ class _Handler(socketserver.BaseRequestHandler):
     request: socket.socket
 
     def handle(self) -> None:
-        text = status.to_json(self.server.take())
-        self.request.settimeout(_PATIENCE)
-        # who does not want all of it goes
+        text = status.to_json(self.server.provider())
+        self.request.settimeout(_SEND_TIMEOUT)
+        # the client may have closed the connection
         with contextlib.suppress(OSError):
             self.request.sendall(text.encode())
 
@@ -52,12 +49,12 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, path: str, take: Take) -> None:
+    def __init__(self, path: str, provider: status.StatusProvider) -> None:
         super().__init__(path, _Handler, bind_and_activate=False)
-        self.take = take
+        self.provider = provider
 
     def handle_error(self, request: object, client_address: object) -> None:
-        LOG.exception('An inquiry could not be answered.')
+        LOG.exception('The status could not be sent.')
 
 
 def path(state_dir: str) -> str:
@@ -65,65 +62,66 @@ def path(state_dir: str) -> str:
     return os.path.join(state_dir, 'agent.sock')
 
 
-def serve(state_dir: str, take: Take) -> socketserver.BaseServer:
-    """Answer inquiries in threads of their own.
+def serve(
+    state_dir: str, provider: status.StatusProvider
+) -> socketserver.BaseServer:
+    """Serve the status in threads.
 
-    A socket that another agent left is replaced.
+    The socket of an agent before is replaced.
 
-    :param take: returns the snapshot; None: there was no round yet.
-    :raises ContentionError: there can be no socket.
+    :raises ContentionError: the socket cannot be created.
     """
-    there = path(state_dir)
-    new = there + '.new'
-    server = _Server(new, take)
+    final = path(state_dir)
+    new = final + '.new'
+    server = _Server(new, provider)
     try:
         os.makedirs(state_dir, mode=0o755, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
         server.server_bind()
-        # nobody can connect before it listens
+        # nobody can connect before the server listens
         os.chmod(new, 0o600)
         server.server_activate()
-        os.rename(new, there)
+        os.rename(new, final)
     except OSError as error:
         server.server_close()
         raise exception.ContentionError(
-            f'the socket {there}, see [diskplacer_agent] state_dir: '
+            f'the socket {final}, see [diskplacer_agent] state_dir: '
             f'{error.strerror or error}'
         ) from error
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 
 
-def ask(state_dir: str, seconds: float = 10.0) -> status.Snapshot | None:
-    """Return the snapshot of the agent of this host.
+def fetch(state_dir: str, timeout: float = 10.0) -> status.Status | None:
+    """Return the status of the agent of this host.
 
-    :param seconds: how long the agent may take.
-    :returns: None if there was no round yet.
-    :raises ContentionError: no agent runs or it does not answer.
+    :param timeout: in seconds.
+    :returns: None before the agent's first interval.
+    :raises ContentionError: the agent is not running or does not answer.
     """
-    there = path(state_dir)
+    address = path(state_dir)
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(seconds)
-            connection.connect(there)
+            connection.settimeout(timeout)
+            connection.connect(address)
             with connection.makefile('rb') as stream:
                 text = stream.read()
     except (FileNotFoundError, ConnectionRefusedError):
         raise exception.ContentionError(
-            f'no agent answers at {there}: start diskplacer-agent, or see '
-            'whether [diskplacer_agent] state_dir is the same for it'
+            f'no agent answers at {address}: start diskplacer-agent, or check '
+            'that its [diskplacer_agent] state_dir is the same'
         ) from None
     except PermissionError:
         raise exception.ContentionError(
-            f'{there}: asking the agent takes root'
+            f'{address}: only root can connect to the agent'
         ) from None
     except OSError as error:
         raise exception.ContentionError(
-            f'the agent at {there}: {error.strerror or error}'
+            f'the agent at {address}: {error.strerror or error}'
         ) from error
     if not text:
         raise exception.ContentionError(
-            f'the agent at {there} could not answer: see its log'
+            f'the agent at {address} could not answer: see its log'
         )
     return status.from_json(text.decode())

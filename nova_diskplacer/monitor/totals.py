@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What disks and pairs have done since the agent looked first.
+"""Totals since the agent was started.
 
-A round tells of one interval, and who asks now and then misses most of them;
-totals miss none.
+A sample is of one interval only, and most readers see few of them; totals
+miss none.
 """
 
 import collections.abc
@@ -21,15 +21,16 @@ import dataclasses
 
 import numpy
 
+from nova_diskplacer.monitor import pair_table
 from nova_diskplacer.monitor import types
 
 
 @dataclasses.dataclass(frozen=True)
 class DiskTotals:
-    """What a disk did.
+    """The I/O of a disk.
 
-    ``busy_seconds`` is the time in which requests were in flight, and
-    ``request_seconds`` the time that all of them took together.
+    ``busy_seconds`` is the time with requests in flight, ``request_seconds``
+    the sum of the times of all requests.
     """
 
     read_bytes: int = 0
@@ -39,86 +40,74 @@ class DiskTotals:
     busy_seconds: float = 0.0
     request_seconds: float = 0.0
 
+    def plus(self, state: types.DiskState) -> 'DiskTotals':
+        """Return the totals with an interval of the disk."""
+        # the disk's own interval, not the sample's
+        seconds = state.seconds
+        return DiskTotals(
+            self.read_bytes + round(state.read_bytes * seconds),
+            self.write_bytes + round(state.write_bytes * seconds),
+            self.reads + round(state.reads * seconds),
+            self.writes + round(state.writes * seconds),
+            self.busy_seconds + state.busy * seconds,
+            self.request_seconds + state.queue * seconds,
+        )
 
-def _none() -> types.Integers:
-    return numpy.zeros(0, numpy.int64)
+
+def _no_pairs() -> pair_table.PairTable:
+    none = numpy.zeros(0, numpy.int64)
+    return pair_table.PairTable(
+        types.Pairs(),
+        read_bytes=none,
+        write_bytes=none,
+        reads=none,
+        writes=none,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Totals:
-    """All that was counted; the arrays have a row for each of ``pairs``.
+    """The sums of all intervals.
 
-    ``cpu_seconds`` is the CPU time of the rounds, ``weight_changes`` the
-    number of weights that were written. Who departs is dropped.
+    ``pairs`` has the bytes and requests of consumers on disks, ``disks`` the
+    totals of disks by UUID. Consumers and disks that have gone are dropped.
+    ``cpu_seconds`` is the CPU time of the I/O loop, ``weight_changes`` the
+    number of weights that it has written.
     """
 
-    rounds: int = 0
+    intervals: int = 0
     cpu_seconds: float = 0.0
     weight_changes: int = 0
-    pairs: tuple[types.ConsumerDisk, ...] = ()
-    read_bytes: types.Integers = dataclasses.field(default_factory=_none)
-    write_bytes: types.Integers = dataclasses.field(default_factory=_none)
-    reads: types.Integers = dataclasses.field(default_factory=_none)
-    writes: types.Integers = dataclasses.field(default_factory=_none)
+    pairs: pair_table.PairTable = dataclasses.field(default_factory=_no_pairs)
     disks: collections.abc.Mapping[str, DiskTotals] = dataclasses.field(
         default_factory=dict
     )
 
+    def plus(
+        self, sample: types.Sample, cpu_seconds: float, weight_changes: int
+    ) -> 'Totals':
+        """Return the totals with one more interval.
 
-def add(
-    totals: Totals,
-    round_: types.Round,
-    states: collections.abc.Mapping[str, types.DiskState],
-    cpu_seconds: float,
-    weight_changes: int,
-) -> Totals:
-    """Return the totals with one more round; ``totals`` stays as it is.
-
-    :param states: those of the disks, by UUID.
-    :param cpu_seconds: CPU time that the round took.
-    :param weight_changes: weights that were written in it.
-    """
-    before = _aligned(totals, round_.pairs)
-    return Totals(
-        totals.rounds + 1,
-        totals.cpu_seconds + cpu_seconds,
-        totals.weight_changes + weight_changes,
-        round_.pairs,
-        before[0] + round_.read_bytes,
-        before[1] + round_.write_bytes,
-        before[2] + round_.reads,
-        before[3] + round_.writes,
-        {
-            uuid: _disk(totals.disks.get(uuid), state, round_.seconds)
-            for uuid, state in states.items()
-        },
-    )
-
-
-def _aligned(
-    totals: Totals, pairs: tuple[types.ConsumerDisk, ...]
-) -> types.Integers:
-    """Return what was counted, in the shape (4, R)."""
-    counted = numpy.stack(
-        (totals.read_bytes, totals.write_bytes, totals.reads, totals.writes)
-    )
-    if pairs is totals.pairs:
-        return counted
-    rows = {pair: row for row, pair in enumerate(totals.pairs)}
-    # the last column is that of pairs that are new
-    counted = numpy.pad(counted, ((0, 0), (0, 1)))
-    return counted[:, [rows.get(pair, -1) for pair in pairs]]
-
-
-def _disk(
-    before: DiskTotals | None, state: types.DiskState, seconds: float
-) -> DiskTotals:
-    before = before or DiskTotals()
-    return DiskTotals(
-        before.read_bytes + round(state.read_bytes * seconds),
-        before.write_bytes + round(state.write_bytes * seconds),
-        before.reads + round(state.reads * seconds),
-        before.writes + round(state.writes * seconds),
-        before.busy_seconds + state.busy * seconds,
-        before.request_seconds + state.queue * seconds,
-    )
+        :param cpu_seconds: CPU time of the interval.
+        :param weight_changes: number of weights that were written in it.
+        """
+        before = self.pairs.aligned(sample.pairs)
+        disks = {}
+        for uuid in sample.devices:
+            disks[uuid] = self.disks.get(uuid, DiskTotals())
+            # a disk may be missing from /proc/diskstats for an interval
+            if uuid in sample.disks:
+                disks[uuid] = disks[uuid].plus(sample.disks[uuid])
+        return Totals(
+            intervals=self.intervals + 1,
+            cpu_seconds=self.cpu_seconds + cpu_seconds,
+            weight_changes=self.weight_changes + weight_changes,
+            pairs=pair_table.PairTable(
+                sample.pairs,
+                **{
+                    name: column + getattr(sample, name)
+                    for name, column in before.columns.items()
+                },
+            ),
+            disks=disks,
+        )

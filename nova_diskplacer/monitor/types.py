@@ -10,25 +10,63 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is known of consumers, disks and how they use each other.
+"""What the monitor measures.
 
 A consumer is whatever is given a share of a disk: a server, or another cgroup
-that the configuration names. A pair is a consumer and a disk: (key, uuid).
+that the configuration names. Figures of consumers are arrays with a row for
+each consumer on each disk that it uses.
 """
 
 import collections.abc
 import dataclasses
+import functools
+import itertools
 
 import numpy
 import numpy.typing
 
+from nova_diskplacer.disks import discover
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
 
+#: The key of a consumer and the UUID of a disk.
 ConsumerDisk = tuple[str, str]
 
 Integers = numpy.typing.NDArray[numpy.int64]
 Floats = numpy.typing.NDArray[numpy.float64]
 Booleans = numpy.typing.NDArray[numpy.bool_]
+
+_GENERATIONS = itertools.count()
+
+
+class Pairs(tuple[ConsumerDisk, ...]):
+    """Consumers on disks, in the order of the rows of arrays.
+
+    Each object has a ``generation`` of its own: figures of the same
+    generation have the same rows.
+    """
+
+    generation: int
+
+    def __new__(
+        cls, pairs: collections.abc.Iterable[ConsumerDisk] = ()
+    ) -> 'Pairs':
+        """Number the pairs."""
+        self = super().__new__(cls, pairs)
+        self.generation = next(_GENERATIONS)
+        return self
+
+    @functools.cached_property
+    def disks(self) -> tuple[str, ...]:
+        """The UUIDs of all disks, sorted."""
+        return tuple(sorted({uuid for _, uuid in self}))
+
+    @functools.cached_property
+    def disk_rows(self) -> Integers:
+        """The index in ``disks`` of each row's disk."""
+        index = {uuid: row for row, uuid in enumerate(self.disks)}
+        return numpy.array([index[uuid] for _, uuid in self], numpy.int64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +74,9 @@ class Consumer:
     """A server, or another cgroup.
 
     ``key`` is the server's UUID, or the cgroup's path below the root of the
-    hierarchy, which is also ``cgroup`` ('': it has none now). ``domain`` is
-    the name that libvirt has for a server, '' for any other cgroup.
-    ``project`` is the ID of a server's project, '' if not known.
+    hierarchy, which is also ``cgroup`` (empty while it has none). ``domain``
+    is libvirt's name of a server and ``project`` the ID of its project; both
+    are empty for other cgroups.
     """
 
     key: str
@@ -51,37 +89,53 @@ class Consumer:
 
 
 @dataclasses.dataclass(frozen=True)
-class Round:
-    """What consumers did on disks in one interval; a row for each pair.
+class Counters:
+    """The kernel's counters of cgroups, since each cgroup was made.
 
-    ``pairs`` is sorted, and the same object as in the round before while no
-    pair has come or gone. ``seconds`` is the length of the interval. The
-    arrays have the shape (R,): bytes and requests of the interval, and
-    whether the pair was idle in it.
+    ``values`` has the shape (R, 4): bytes read, bytes written, reads, writes.
+    ``first`` (R,) is true in the first reading of a cgroup or disk, whose
+    counters may have grown at any time before.
     """
 
-    seconds: float
-    pairs: tuple[ConsumerDisk, ...]
-    read_bytes: Integers
-    write_bytes: Integers
-    reads: Integers
-    writes: Integers
-    idle: Booleans
+    pairs: Pairs
+    values: Integers
+    first: Booleans
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """The rates of pairs since they were first seen.
+
+    Rates are bytes per second, in intervals that were not idle: arrays of the
+    shape (R, 2), read and written, zero without any such interval.
+    ``deviation`` is the population's standard deviation. ``active`` (R,) is
+    the number of these intervals and ``idle_seconds`` (R,) the time since the
+    last of them.
+    """
+
+    pairs: Pairs
+    active: Integers
+    minimum: Floats
+    maximum: Floats
+    mean: Floats
+    deviation: Floats
+    idle_seconds: Floats
 
 
 @dataclasses.dataclass(frozen=True)
 class DiskState:
     """A disk in the last interval.
 
-    ``seconds`` is the length of the interval, and rates are bytes and
-    requests per second. ``busy`` is the share of the time, 0 to 1, in which
-    requests were in flight, ``queue`` how many were on average, ``latency``
-    the mean time of a request in seconds (None: there were none). ``score``
-    is Fennel's throughput score in bytes/s (P4 §IV-B), None while nobody uses
-    the disk; a ``flagged`` disk is to be inspected for seekers. ``pressure``
-    is what is sustained, 0 to 1. ``iocost_usage`` is the share of what it lets
-    through that io.cost has given away, None without io.cost. ``warnings``
-    are those in force.
+    ``seconds`` is the length of the disk's own interval, which is longer than
+    the sample's if the disk was missing from the one before. Rates are bytes
+    and requests per second. ``busy`` is the share of the time with requests
+    in flight, 0 to 1, ``queue`` the mean number of requests in flight,
+    ``latency`` the mean time of a request in seconds (None without requests).
+    ``score`` is Fennel's throughput score in bytes/s (P4 §IV-B), None while
+    no consumer uses the disk. A ``flagged`` disk is to be checked for seeks.
+    ``pressure`` is the sustained utilization, 0 to 1. ``iocost_usage`` is the
+    share of io.cost's model that was charged, None without io.cost.
+    ``temperature`` is in degrees Celsius. ``warnings`` are those in force.
     """
 
     device: Device
@@ -99,3 +153,35 @@ class DiskState:
     iocost_usage: float | None = None
     temperature: int | None = None
     warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """The I/O of one interval.
+
+    ``seconds`` is the length of the interval. The arrays, one value for each
+    of ``pairs``, are the bytes and requests of the interval, and ``idle`` is
+    true without any. ``disks`` and ``devices`` are by the disk's UUID;
+    ``unwatched`` is the reason why a disk has no device, ``hung`` are the
+    disks that do not answer. ``consumers`` are by key. ``counters`` and
+    ``summary`` are cumulative. ``servers`` and ``prepared_disks`` are those
+    that the agent has found last.
+    """
+
+    seconds: float
+    pairs: Pairs
+    read_bytes: Integers
+    write_bytes: Integers
+    reads: Integers
+    writes: Integers
+    idle: Booleans
+    disks: collections.abc.Mapping[str, DiskState]
+    devices: collections.abc.Mapping[str, Device]
+    unwatched: collections.abc.Mapping[str, str]
+    hung: collections.abc.Collection[str]
+    consumers: collections.abc.Mapping[str, Consumer]
+    counters: Counters
+    summary: Summary
+    hierarchy: cgroups.Hierarchy
+    servers: collections.abc.Sequence[libvirt_servers.Server]
+    prepared_disks: collections.abc.Sequence[discover.Disk]

@@ -166,11 +166,11 @@ class MapTest(base.AgentTestCase):
         _, shown = self.json()
         self.assertEqual([None, None], [d['pressure'] for d in shown['disks']])
         pressure = {self.first: 0, self.second: 42}
-        # the disks here are not block devices, which rounds would measure
+        # these disks are no block devices, which the I/O loop would measure
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.agent.io_loop.Rounds.pressure',
-                property(lambda _: pressure, lambda *_: None),
+                'nova_diskplacer.agent.io_loop.IOLoop.pressure',
+                property(lambda _: pressure),
             )
         )
         self.claim(self.second)

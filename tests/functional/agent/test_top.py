@@ -48,10 +48,10 @@ class TopTest(base.BaseTestCase):
         self.config = os.path.join(directory.name, 'test.conf')
         with open(self.config, 'w', encoding='utf-8') as stream:
             stream.write(f'[diskplacer_agent]\nstate_dir={self.state_dir}\n')
-        self.take = example.take(time=time.time() + PATIENCE)
+        self.provider = example.status_provider(time=time.time() + PATIENCE)
 
     def serve(self):
-        server = status_socket.serve(self.state_dir, lambda: self.take())
+        server = status_socket.serve(self.state_dir, lambda: self.provider())
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         return server
@@ -119,7 +119,7 @@ class TopTest(base.BaseTestCase):
         first = self.wait_for('exempt')
         self.assertIn('compute-3', first)
         self.assertNotIn(example.LONG, first)
-        self.take = example.take(
+        self.provider = example.status_provider(
             time=time.time() + PATIENCE, cpu_seconds=0.1234
         )
         self.wait_for('123.4')
@@ -176,7 +176,7 @@ class TopTest(base.BaseTestCase):
             'from nova_diskplacer import exception\n'
             'from nova_diskplacer.monitor import status_socket\n'
             'try:\n'
-            '    status_socket.ask(sys.argv[1])\n'
+            '    status_socket.fetch(sys.argv[1])\n'
             'except exception.ContentionError as error:\n'
             '    print(error)\n'
         )
@@ -186,4 +186,4 @@ class TopTest(base.BaseTestCase):
             capture_output=True,
             text=True,
         )
-        self.assertIn('takes root', done.stdout, done.stderr)
+        self.assertIn('only root', done.stdout, done.stderr)

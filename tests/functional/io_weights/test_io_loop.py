@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Whole rounds on a prepared disk with this kernel's BFQ.
+"""The I/O loop on a prepared disk with this kernel's BFQ.
 
 The suite tests/testbed/io_weights has io.cost, and servers.
 """
@@ -43,7 +43,7 @@ while True:
 """
 
 
-class RoundsTest(test_writer.BFQTestCase):
+class IOLoopTest(test_writer.BFQTestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
@@ -98,8 +98,8 @@ class RoundsTest(test_writer.BFQTestCase):
         return reader
 
     def start(self):
-        """Begin with rounds; returns them, and what ends them."""
-        running = io_loop.Rounds(self.conf, lambda: [], lambda: self.disks)
+        """Start the loop; returns it, and a function that ends it."""
+        running = io_loop.IOLoop(self.conf, lambda: [], lambda: self.disks)
         stopped = threading.Event()
         thread = threading.Thread(target=running.run, args=(stopped,))
         thread.start()
@@ -130,7 +130,7 @@ class RoundsTest(test_writer.BFQTestCase):
 
     def shown(self, running, cgroup):
         """Return the class of a cgroup, and whether it has read."""
-        pairs = running.take().pairs
+        pairs = running.current_status().pairs
         place = pairs.servers.index(cgroup)
         return pairs.classes[place], pairs.read_bytes[place] > 0
 
@@ -143,7 +143,7 @@ class RoundsTest(test_writer.BFQTestCase):
         quiet.kill()
         self.eventually(lambda: self.weights(self.hog) == 5)
         self.eventually(lambda: self.weights(self.quiet) in (100, None))
-        shown = running.take()
+        shown = running.current_status()
         self.assertEqual('bfq', shown.disks[0].controller)
         self.assertEqual('', shown.disks[0].error)
         # on a busy machine it does nothing in some rounds
@@ -161,8 +161,10 @@ class RoundsTest(test_writer.BFQTestCase):
         self.schedule('mq-deadline')
         running, _ = self.start()
         self.read_in(self.hog)
-        self.eventually(lambda: running.take() and running.take().disks)
-        (disk,) = running.take().disks
+        self.eventually(
+            lambda: running.current_status() and running.current_status().disks
+        )
+        (disk,) = running.current_status().disks
         self.assertEqual('', disk.controller)
         self.assertIn('mq-deadline', disk.error)
         self.assertEqual(1, self.log.output.count('I/O weights do nothing'))
@@ -175,7 +177,10 @@ class RoundsTest(test_writer.BFQTestCase):
         running, _ = self.start()
         self.read_in(self.hog)
         self.eventually(
-            lambda: running.take() and 5 in running.take().pairs.weights
+            lambda: (
+                running.current_status()
+                and 5 in running.current_status().pairs.weights
+            )
         )
         self.assertIsNone(self.weights(self.hog))
 
@@ -186,11 +191,16 @@ class RoundsTest(test_writer.BFQTestCase):
         running, _ = self.start()
         self.eventually(lambda: self.weights(self.hog) is None)
         self.read_in(self.hog)
-        self.eventually(lambda: running.take() and running.take().pairs.disks)
-        self.assertEqual([None], running.take().pairs.weights)
-        self.assertIsNone(running.take().pairs.classes[0])
+        self.eventually(
+            lambda: (
+                running.current_status()
+                and running.current_status().pairs.disks
+            )
+        )
+        self.assertEqual([None], running.current_status().pairs.weights)
+        self.assertIsNone(running.current_status().pairs.classes[0])
 
-    def test_nothing_is_left_in_force_by_rounds_that_fail(self):
+    def test_weights_are_restored_while_the_loop_fails(self):
         running, _ = self.start()
         self.read_in(self.hog)
         self.eventually(lambda: self.weights(self.hog) == 5)
@@ -198,7 +208,7 @@ class RoundsTest(test_writer.BFQTestCase):
         self.eventually(lambda: self.weights(self.hog) is None)
         self.disks = disks
         self.eventually(lambda: self.weights(self.hog) == 5)
-        self.assertEqual(1, self.log.output.count('is not watched,'))
+        self.assertEqual(1, self.log.output.count('cannot be measured,'))
 
     def test_bad_options(self):
         self.configure('diskplacer_weights', curve='steep')
@@ -206,5 +216,7 @@ class RoundsTest(test_writer.BFQTestCase):
         self.eventually(lambda: 'steep' in self.log.output)
         self.assertIn('logarithmic', self.log.output)
         # it is watched all the same
-        self.eventually(lambda: running.take() and running.take().disks)
-        self.assertEqual(1, self.log.output.count('is not weighed'))
+        self.eventually(
+            lambda: running.current_status() and running.current_status().disks
+        )
+        self.assertEqual(1, self.log.output.count('cannot be decided'))

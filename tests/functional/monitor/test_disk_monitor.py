@@ -30,10 +30,8 @@ from tests import configured
 from tests import loops
 from tests import shell
 
-NONE = numpy.zeros(1, numpy.int64)
-ROUND = types.Round(
-    1.0, (('task', 'disk'),), NONE, NONE, NONE, NONE, NONE == 1
-)
+PAIRS = types.Pairs([('task', 'disk')])
+IDLE = numpy.zeros(1, bool)
 
 
 def device_of(node):
@@ -48,16 +46,16 @@ def device_of(node):
 
 
 @loops.needs_root
-class HardwareTest(testtools.TestCase):
+class DiskMonitorTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.conf = self.useFixture(configured.Options()).conf
-        self.hardware = disk_monitor.Hardware(self.conf)
+        self.monitor = disk_monitor.DiskMonitor(self.conf)
 
     def look(self, *devices):
-        return self.hardware.update(
-            time.monotonic(), {one.uuid: one for one in devices}, ROUND
+        return self.monitor.update(
+            time.monotonic(), {one.uuid: one for one in devices}, PAIRS, IDLE
         )
 
     def eventually(self, device, true):
@@ -136,8 +134,8 @@ class HardwareTest(testtools.TestCase):
         device = device_of(loop.device)
         error = self.assertRaises(exception.DiskError, smart.read, device.name)
         self.assertIn('Unable to detect device type', str(error))
-        watched = disk_health.Health(self.conf)
+        watched = disk_health.HealthMonitor(self.conf)
         for _ in range(2):
-            watched.look({'disk': device})
-        self.assertEqual({}, watched.warnings())
+            watched.poll({'disk': device})
+        self.assertEqual(set(), watched.warnings.disks())
         self.assertEqual(1, self.log.output.count('cannot be read'))

@@ -20,7 +20,6 @@ import tempfile
 import time
 
 import fixtures
-import numpy
 import testtools
 
 from nova_diskplacer import exception
@@ -32,6 +31,8 @@ from nova_diskplacer.monitor import types
 from tests import configured
 from tests import loops
 from tests import tracefs
+from tests.unit.nova_diskplacer.monitor import example
+from tests.unit.nova_diskplacer.monitor import samples
 
 FIO = (
     'fio',
@@ -94,10 +95,10 @@ class SeekersTest(testtools.TestCase):
         self.consumers = []
         self.conf = self.useFixture(configured.Options()).conf
         self.name = seek_detector.instance(self.conf)
-        self.patch(seek_detector, '_PAUSE', 0)
-        self.patch(seek_detector, '_PAUSE_HELD', 0)
-        self.patch(seek_detector, '_CONFIRMED', 1.5)
-        self.inspector = seek_detector.Inspector(self.conf, self.hierarchy)
+        self.patch(seek_detector, '_FLAGGED_PAUSE', 0)
+        self.patch(seek_detector, '_SEEKERS_PAUSE', 0)
+        self.patch(seek_detector, '_CONFIRM_SECONDS', 1.5)
+        self.detector = seek_detector.SeekDetector(self.conf, self.hierarchy)
 
     def patch(self, target, name, value):
         self.useFixture(
@@ -131,15 +132,16 @@ class SeekersTest(testtools.TestCase):
     def fio(self, key, *arguments):
         return self.start(key, *FIO, f'--filename={self.node}', *arguments)
 
-    def inspect(self, flagged=True):
-        none = numpy.zeros(len(self.consumers), numpy.int64)
-        pairs = tuple(sorted((one.key, 'disk') for one in self.consumers))
-        found = self.inspector.inspect(
-            [self.disk] if flagged else [],
-            self.consumers,
-            types.Round(1.0, pairs, none, none, none, none, none == 1),
+    def detect(self, flagged=True):
+        state = example.disk_state('disk', device=self.disk, flagged=flagged)
+        self.detector.run(
+            samples.make_sample(
+                sorted((one.key, 'disk') for one in self.consumers),
+                disks={'disk': state},
+                consumers={one.key: one for one in self.consumers},
+            )
         )
-        self.assertEqual(found, self.inspector.seekers())
+        found = self.detector.seekers
         self.assertFalse(os.path.exists(path('instances', self.name)))
         return {key for key, _ in found}
 
@@ -149,7 +151,7 @@ class SeekersTest(testtools.TestCase):
         On a busy machine they take their time to do anything.
         """
         deadline = time.monotonic() + 180
-        while (found := self.inspect()) != set(seekers):
+        while (found := self.detect()) != set(seekers):
             self.assertEqual(set(), found - set(seekers))
             self.assertLess(time.monotonic(), deadline, found)
 
@@ -165,7 +167,7 @@ class SeekersTest(testtools.TestCase):
             time.sleep(0.1)
 
     def test_seeker_beside_sequential_ones(self):
-        self.patch(seek_detector, '_CONFIRMED', 10)
+        self.patch(seek_detector, '_CONFIRM_SECONDS', 10)
         self.fio('seeker', '--ioengine=libaio', '--iodepth=4', *RANDOM)
         self.start('fleeting', sys.executable, '-c', THREADS, self.node)
         self.fio('reader', '--rw=read', '--bs=64k', '--rate_iops=50')
@@ -198,16 +200,16 @@ class SeekersTest(testtools.TestCase):
         self.end(process)
         process = self.fio('task', '--rw=read', '--bs=4k', '--rate_iops=8')
         # as long as it takes to see what it does
-        self.patch(seek_detector, '_CONFIRMED', 180)
-        self.assertEqual(set(), self.inspect(flagged=False))
-        self.patch(seek_detector, '_CONFIRMED', 1.5)
+        self.patch(seek_detector, '_CONFIRM_SECONDS', 180)
+        self.assertEqual(set(), self.detect(flagged=False))
+        self.patch(seek_detector, '_CONFIRM_SECONDS', 1.5)
         self.end(process)
         process = self.fio('task', *RANDOM)
         self.assert_found('task')
         self.end(process)
-        self.assertEqual({'task'}, self.inspect(flagged=False))
+        self.assertEqual({'task'}, self.detect(flagged=False))
         self.patch(seek_detector, '_FORGIVEN', 0)
-        self.assertEqual(set(), self.inspect(flagged=False))
+        self.assertEqual(set(), self.detect(flagged=False))
         self.assertIn('task seeks no more on disk disk', self.log.output)
 
     def test_threads(self):
@@ -223,7 +225,7 @@ class SeekersTest(testtools.TestCase):
             self.assert_found(kind)
             self.end(process)
             self.consumers.clear()
-            self.assertEqual(set(), self.inspect(flagged=False))
+            self.assertEqual(set(), self.detect(flagged=False))
 
     def test_no_other_tracer_is_disturbed(self):
         other = path('instances', os.path.basename(tempfile.mktemp()))
@@ -259,6 +261,6 @@ class SeekersTest(testtools.TestCase):
 
     def test_what_cannot_be_traced(self):
         self.patch(host_tracefs, '_EVENT', 'no_such_event')
-        error = self.assertRaises(exception.ContentionError, self.inspect)
+        error = self.assertRaises(exception.ContentionError, self.detect)
         self.assertIn('no_such_event/filter: No such file', str(error))
         self.assertFalse(os.path.exists(path('instances', self.name)))

@@ -231,9 +231,9 @@ class HangingTestCase(base.LVMTestCase):
             seen = inventory.settled(
                 discover.inspect(self.root, self.healthy, patience=jobs.LATE)
             )
-            agent = io_loop.Rounds(self.conf, lambda: [], lambda: disks)
-            agent.round()
-            state = agent.take()
+            agent = io_loop.IOLoop(self.conf, lambda: [], lambda: disks)
+            agent.run_once()
+            state = agent.current_status()
             figures = {
                 sample.labels['disk']
                 for metric in metrics.Collector(lambda: state).collect()

@@ -84,12 +84,13 @@ class SmartTest(testtools.TestCase):
     def test_watched(self):
         conf = self.useFixture(configured.Options()).conf
         conf.set_override('warn_temperature', 45, 'diskplacer_monitor')
-        known = disk_health.Health(conf)
-        known.look({one.uuid: one for one in (self.nvme, self.sata)})
-        self.assertEqual({'nvme': 50, 'sata': 31}, known.temperatures())
-        (warning,) = known.warnings()['nvme']
-        self.assertIn('warn_temperature=45 warns', warning)
-        self.assertNotIn('sata', known.warnings())
+        known = disk_health.HealthMonitor(conf)
+        known.poll({one.uuid: one for one in (self.nvme, self.sata)})
+        self.assertEqual(50, known.temperature('nvme'))
+        self.assertEqual(31, known.temperature('sata'))
+        (warning,) = known.warnings.for_disk('nvme')
+        self.assertIn('warn_temperature=45', warning)
+        self.assertEqual((), known.warnings.for_disk('sata'))
 
     def ask(self, *capabilities):
         """Return what each disk says to a process with the unit's rights.

@@ -32,6 +32,7 @@ from tests import shell
 from tests.fakes import disks as fake_disks
 from tests.testbed import hypervisor
 from tests.testbed import udev
+from tests.unit.nova_diskplacer.monitor import samples
 
 MIB = 1 << 20
 BLOCK = 64 << 10
@@ -52,11 +53,11 @@ def make_disk(index, **values):
     return fake_disks.make_disk(f'disk{index}', device=device, **values)
 
 
-class AccountingTestCase(testtools.TestCase):
+class CgroupReaderTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.hierarchy = cgroups.hierarchy()
-        self.accounts = io_stat.Accounts(self.hierarchy)
+        self.reader = io_stat.CgroupReader(self.hierarchy)
 
     def devices(self, *disks):
         found, missing = disk_devices.find(disks)
@@ -78,17 +79,17 @@ class AccountingTestCase(testtools.TestCase):
         }
 
 
-class CgroupsTest(AccountingTestCase):
+class CgroupsTest(CgroupReaderTestCase):
     def setUp(self):
         super().setUp()
         self.cgroup = self.useFixture(cgroup_fixtures.Cgroup())
         self.found = self.devices(make_disk(2), make_disk(3))
-        self.accounts.track(
+        self.reader.set_consumers(
             [types.Consumer(key='it', cgroup=self.cgroup.name)]
         )
 
     def read(self):
-        return self.accounts.read(self.found)
+        return self.reader.read(self.found)
 
     def test_version(self):
         self.assertEqual(2, self.hierarchy.version)
@@ -138,7 +139,7 @@ class CgroupsTest(AccountingTestCase):
         self.assertEqual(8 * BLOCK, done['it', 'disk3'][1])
 
 
-class ServersTest(AccountingTestCase):
+class ServersTest(CgroupReaderTestCase):
     """Has a server, for all tests, whose disk is all of disk 3."""
 
     start_libvirt = staticmethod(hypervisor.start)
@@ -186,24 +187,29 @@ class ServersTest(AccountingTestCase):
         self.assertEqual('instance-00000001', found.domain)
         return found
 
+    def sample(self, disks, counters):
+        return samples.make_sample(
+            servers=libvirt_servers.list_servers(self.uri),
+            prepared_disks=disks,
+            counters=counters,
+        )
+
     def test_a_server(self):
         server = self.start('/machine')
         disks = [self.disk]
         found = self.devices(*disks)
-        stats = guest_stats.BlockStats(self.uri)
-        self.accounts.track([self.consumer()])
-        self.assertEqual({}, self.accounts.problems)
-        before = self.accounts.read(found)
+        poller = guest_stats.GuestPoller(self.uri)
+        self.reader.set_consumers([self.consumer()])
+        self.assertEqual({}, self.reader.errors)
+        before = self.reader.read(found)
         began = time.monotonic()
-        stats.look(
-            began, libvirt_servers.list_servers(self.uri), disks, before
-        )
+        poller.poll(began, self.sample(disks, before))
         self.act('aio_read 0 1M', 'aio_read 4M 1M', 'aio_write 8M 3M')
         self.act('aio_flush')
         deadline = time.monotonic() + 180
         wanted = {(server, 'disk3'): [2 * MIB, 3 * MIB]}
         while True:
-            after = self.accounts.read(found)
+            after = self.reader.read(found)
             done = {
                 pair: values[:2]
                 for pair, values in self.moved(before, after).items()
@@ -213,16 +219,14 @@ class ServersTest(AccountingTestCase):
             time.sleep(0.2)
         self.assertEqual(wanted, done)
         now = time.monotonic()
-        look = stats.look(
-            now, libvirt_servers.list_servers(self.uri), disks, after
-        )
-        (use,) = look.uses[server]
+        stats = poller.poll(now, self.sample(disks, after))
+        (use,) = stats.uses[server]
         self.assertEqual((self.path, 'disk3'), (use.path, use.disk))
         self.assertAlmostEqual(2 * MIB, use.read_bytes * (now - began), 0)
         self.assertAlmostEqual(3 * MIB, use.write_bytes * (now - began), 0)
         self.assertGreater(use.read_seconds, 0)
         self.assertLess(use.read_seconds, now - began)
-        self.assertEqual({}, look.unseen)
+        self.assertEqual({}, stats.unaccounted)
 
     def test_a_partition(self):
         partition = '/machine/gold-class'
@@ -237,8 +241,8 @@ class ServersTest(AccountingTestCase):
         found = self.consumer()
         self.assertEqual(server, found.key)
         self.assertIn('gold-class.partition/', found.cgroup)
-        self.accounts.track([found])
-        self.assertEqual({}, self.accounts.problems)
+        self.reader.set_consumers([found])
+        self.assertEqual({}, self.reader.errors)
 
 
 class ServersWithSystemdTest(ServersTest):
@@ -249,5 +253,5 @@ class ServersWithSystemdTest(ServersTest):
         found = self.consumer()
         self.assertEqual(server, found.key)
         self.assertIn('gold\\x2dclass.slice/', found.cgroup)
-        self.accounts.track([found])
-        self.assertEqual({}, self.accounts.problems)
+        self.reader.set_consumers([found])
+        self.assertEqual({}, self.reader.errors)

@@ -282,15 +282,12 @@ class MeasureTest(testtools.TestCase):
 
     def _looker(self, cost, device):
         """Return what does a round of the agent, as far as io.cost goes."""
-        nobody = numpy.zeros(0, dtype=numpy.int64)
-        empty = types.Round(
-            1.0, (), nobody, nobody, nobody, nobody, nobody.astype(bool)
-        )
-        disks = disk_monitor.Hardware(self.conf, cgroups.hierarchy())
+        nobody, idle = types.Pairs(), numpy.zeros(0, bool)
+        disks = disk_monitor.DiskMonitor(self.conf, cgroups.hierarchy())
 
         def look():
             now = time.monotonic()
-            states = disks.update(now, {device.uuid: device}, empty)
+            states = disks.update(now, {device.uuid: device}, nobody, idle)
             cost.correct(states)
 
         return look

@@ -16,6 +16,7 @@ Disk 1 gives 20 MB/s and 150 requests a second, as a rotational disk would.
 """
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import os
@@ -41,6 +42,8 @@ from tests import configured
 from tests import shell
 from tests import tracefs
 from tests.testbed import udev
+from tests.unit.nova_diskplacer.monitor import example
+from tests.unit.nova_diskplacer.monitor import samples
 
 ROOT = '/sys/fs/cgroup'
 UUID = str(uuid.uuid4())
@@ -109,56 +112,71 @@ class SeekersTest(testtools.TestCase):
         )
 
     def begin(self):
-        self.accounts = io_stat.Accounts(self.hierarchy)
-        self.addCleanup(self.accounts.track, ())
-        self.history = history.History(time.monotonic())
-        self.hardware = disk_monitor.Hardware(self.conf, self.hierarchy)
-        self.inspector = seek_detector.Inspector(self.conf, self.hierarchy)
+        self.reader = io_stat.CgroupReader(self.hierarchy)
+        self.addCleanup(self.reader.set_consumers, ())
+        self.history = history.History()
+        self.disk_monitor = disk_monitor.DiskMonitor(self.conf, self.hierarchy)
+        self.detector = seek_detector.SeekDetector(self.conf, self.hierarchy)
 
     def start(self, key, *command):
         task = self.useFixture(Task(key, *command))
         self.consumers[key] = types.Consumer(key, key)
         return task
 
-    def rounds(self, disk, count):
-        """Let some rounds pass; returns the last and the states of the disk.
+    def measure(self, disk, count):
+        """Return the last of some samples, and the states of the disk.
 
-        The first round of all has none.
+        The very first sample has none.
         """
-        states, found = [], {UUID: disk}
-        self.accounts.track(self.consumers.values())
+        states, found, then = [], {UUID: disk}, time.monotonic() - 1
+        self.reader.set_consumers(self.consumers.values())
         for _ in range(count):
             now = time.monotonic()
-            round_ = self.history.update(now, self.accounts.read(found))
-            states += self.hardware.update(now, found, round_).values()
+            counters = self.reader.read(found)
+            done = self.history.update(now - then, counters)
+            idle = ~done.any(axis=1)
+            disks = self.disk_monitor.update(now, found, counters.pairs, idle)
+            states += disks.values()
+            sample = samples.make_sample(
+                counters.pairs,
+                seconds=now - then,
+                read_bytes=done[:, 0],
+                write_bytes=done[:, 1],
+                idle=idle,
+                disks=disks,
+                consumers=self.consumers,
+            )
+            then = now
             time.sleep(1)
-        return round_, states
+        return sample, states
 
     def until(self, disk, right, count=1):
-        """Let rounds pass until the last ones and their states are right."""
+        """Measure until the last samples and their states are right."""
         for _ in range(PATIENCE):
-            round_, states = self.rounds(disk, count)
-            if len(states) == count and right(round_, states):
-                return round_, states
-        raise AssertionError((round_, states))
+            sample, states = self.measure(disk, count)
+            if len(states) == count and right(sample, states):
+                return sample, states
+        raise AssertionError((sample, states))
 
-    def all_are_there(self, round_, states):
+    def all_are_there(self, sample, states):
         used = {
-            key for key, _ in itertools.compress(round_.pairs, ~round_.idle)
+            key for key, _ in itertools.compress(sample.pairs, ~sample.idle)
         }
         return used == self.consumers.keys()
 
     def wipe(self):
         shell.run('wipefs', '--all', f'/dev/{device(3).name}')
 
-    def inspect(self, disk, round_):
-        found = self.inspector.inspect([disk], self.consumers.values(), round_)
-        return {key for key, _ in found}
+    def detect(self, disk, sample):
+        flagged = example.disk_state(UUID, device=disk, flagged=True)
+        sample = dataclasses.replace(sample, disks={UUID: flagged})
+        self.detector.run(sample)
+        return {key for key, _ in self.detector.seekers}
 
-    def until_found(self, seekers, disk, round_):
-        """Inspect a disk until these are found, and never anybody else."""
+    def until_found(self, seekers, disk, sample):
+        """Trace a disk until these are found, and never anybody else."""
         for _ in range(PATIENCE):
-            found = self.inspect(disk, round_)
+            found = self.detect(disk, sample)
             self.assertLessEqual(found, seekers)
             if found == seekers:
                 return
@@ -177,25 +195,25 @@ class SeekersTest(testtools.TestCase):
             3,
         )
         self.start('seeker', *FIO, node, '--offset=1g', *RANDOM)
-        round_, _ = self.until(
+        sample, _ = self.until(
             disk,
-            lambda round_, states: (
-                self.all_are_there(round_, states)
+            lambda sample, states: (
+                self.all_are_there(sample, states)
                 and states[-1].flagged
                 and states[-1].score < 4e6
                 and states[-1].busy > 0.9
             ),
         )
-        self.until_found({'seeker'}, disk, round_)
-        found = self.inspector.seekers()
-        held, free = (self.decide(round_, seekers) for seekers in (found, ()))
+        self.until_found({'seeker'}, disk, sample)
+        found = self.detector.seekers
+        held, free = (self.decide(sample, seekers) for seekers in (found, ()))
         lost = (free.classes - held.classes).round(3).tolist()
         self.assertEqual([0.0, 5.0], lost)
 
-    def decide(self, round_, seekers):
+    def decide(self, sample, seekers):
         parties = tiers.parties(self.consumers.values(), self.conf, {})
         generator = policy.Generator(policy.rules(self.conf))
-        return generator.decide(round_, parties, seekers)
+        return generator.decide(sample, parties, seekers)
 
     def test_sequential_tasks_only(self):
         disk = device(1)
@@ -207,17 +225,17 @@ class SeekersTest(testtools.TestCase):
             '--offset_increment=512m', *STREAM,
         )  # fmt: skip
         # many share it: each gets little, so that it is worth a look
-        round_, _ = self.until(
+        sample, _ = self.until(
             disk,
-            lambda round_, states: (
-                self.all_are_there(round_, states) and states[-1].flagged
+            lambda sample, states: (
+                self.all_are_there(sample, states) and states[-1].flagged
             ),
         )
-        self.assertEqual(set(), self.inspect(disk, round_))
+        self.assertEqual(set(), self.detect(disk, sample))
 
     def test_logical_volumes(self):
         """Also what the kernel writes out later is that of the server."""
-        self.patch(seek_detector, '_CONFIRMED', 2.0)
+        self.patch(seek_detector, '_CONFIRM_SECONDS', 2.0)
         disk = device(3)
         shell.run('vgcreate', 'group', f'/dev/{disk.name}')
         self.addCleanup(shell.run, 'vgremove', '--force', 'group')
@@ -235,11 +253,11 @@ class SeekersTest(testtools.TestCase):
             '--rw=randrw', '--bs=4k', '--rwmixread=5', '--sync_file_range='
             'write:8', '--rate_iops=200,200',
         )  # fmt: skip
-        round_, _ = self.until(disk, self.all_are_there)
-        self.until_found({'random', 'cached'}, disk, round_)
+        sample, _ = self.until(disk, self.all_are_there)
+        self.until_found({'random', 'cached'}, disk, sample)
 
     def test_partition_unplugged_and_plugged_in(self):
-        self.patch(seek_detector, '_CONFIRMED', 2.0)
+        self.patch(seek_detector, '_CONFIRM_SECONDS', 2.0)
         disk = device(3)
         shell.run(
             'sh', '-c',
@@ -251,19 +269,22 @@ class SeekersTest(testtools.TestCase):
             'seeker', *FIO, f'--filename=/dev/{disk.name}1', *RANDOM,
             '--rate_iops=200',
         )  # fmt: skip
-        round_, _ = self.until(disk, self.all_are_there)
-        self.until_found({'seeker'}, disk, round_)
+        sample, _ = self.until(disk, self.all_are_there)
+        self.until_found({'seeker'}, disk, sample)
         driver = '/sys/bus/virtio/drivers/virtio_blk'
         path = os.path.realpath(f'/sys/block/{disk.name}/device')
         write(f'{driver}/unbind', os.path.basename(path))
         self.assertEqual(
-            {}, self.hardware.update(time.monotonic(), {}, round_)
+            {},
+            self.disk_monitor.update(
+                time.monotonic(), {}, sample.pairs, sample.idle
+            ),
         )
-        self.inspect(disk, round_)
+        self.detect(disk, sample)
         write(f'{driver}/bind', os.path.basename(path))
         udev.settle()
         disk = device(3)
-        _, states = self.rounds(disk, 2)
+        _, states = self.measure(disk, 2)
         (state,) = states
         self.assertTrue(0 <= state.reads < 1000, state)
 
@@ -292,7 +313,7 @@ class SeekersTest(testtools.TestCase):
         for _ in range(PATIENCE // 4):
             pressure = states[-1].pressure
             begun, before = time.monotonic(), self.used(disk)
-            _, states = self.rounds(disk, 4)
+            _, states = self.measure(disk, 4)
             share = (self.used(disk) - before) / (time.monotonic() - begun)
             gained = (states[-1].pressure - pressure) / (1 - pressure)
             expected = 1 - math.exp(-sum(one.seconds for one in states) / 300)

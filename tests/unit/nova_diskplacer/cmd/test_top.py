@@ -52,15 +52,16 @@ class TopTest(base.BaseTestCase):
         return args.handler(self.conf, args)
 
     def test_once(self):
-        self.serve(example.take())
+        self.serve(example.status_provider())
         self.assertEqual(0, self.top('--once'))
         self.assertEqual(1, self.stdout.getvalue().count('BUDGET'))
 
     def test_json_has_all_that_the_agent_knows(self):
-        self.serve(example.take())
+        self.serve(example.status_provider())
         self.assertEqual(0, self.top('--once', '--format', 'json'))
         self.assertEqual(
-            example.take()(), status.from_json(self.stdout.getvalue())
+            example.status_provider()(),
+            status.from_json(self.stdout.getvalue()),
         )
         self.assertEqual(2, json.loads(self.stdout.getvalue())['version'])
 

@@ -13,6 +13,7 @@
 import dataclasses
 import io
 
+import numpy
 from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
@@ -34,31 +35,31 @@ def text(state, now=1000.0, width=1000, height=1000):
 
 def changed(pairs=(), **changes):
     """Return the example with other columns of pairs, and fields."""
-    state = example.take()()
+    state = example.status_provider()()
     columns = dataclasses.replace(state.pairs, **dict(pairs))
     return dataclasses.replace(state, pairs=columns, **changes)
 
 
 def many(disks, servers):
-    """Return a round of many servers on many disks."""
+    """Return the status of many servers on many disks."""
     names = [f'd{n:07d}-0000' for n in range(disks)]
     pairs = tuple(
         sorted((f's{n:07d}-0000', names[n % disks]) for n in range(servers))
     )
-    return example.take(
-        round=example.round_(1.0, pairs, range(servers)),
-        states={
-            name: example.state(name, f'sd{n}', warnings=('it is slow',) * 2)
-            for n, name in enumerate(names)
-        },
+    disks = {
+        name: example.disk_state(name, f'sd{n}', warnings=('it is slow',) * 2)
+        for n, name in enumerate(names)
+    }
+    return example.status_provider(
+        example.make_sample(pairs, range(servers), 1.0, disks=disks),
         decision=None,
-        budgets=None,
+        fair_shares=numpy.zeros(servers),
     )()
 
 
 class TopViewTest(base.BaseTestCase):
     def test_disks_and_servers_with_the_busiest_first(self):
-        lines = text(example.take()()).splitlines()
+        lines = text(example.status_provider()()).splitlines()
         (disks,) = [n for n, line in enumerate(lines) if 'DEVICE' in line]
         self.assertIn(example.HDD, lines[disks + 1])
         self.assertIn(example.NVME, lines[disks + 2])
@@ -71,7 +72,7 @@ class TopViewTest(base.BaseTestCase):
     def test_what_is_told_of_a_disk(self):
         (row,) = [
             line.split()
-            for line in text(example.take()()).splitlines()
+            for line in text(example.status_provider()()).splitlines()
             if line.startswith(example.HDD)
         ]
         self.assertEqual(
@@ -85,7 +86,7 @@ class TopViewTest(base.BaseTestCase):
     def test_what_is_told_of_a_server(self):
         row, *_ = [
             line.split()
-            for line in text(example.take()()).splitlines()
+            for line in text(example.status_provider()()).splitlines()
             if line.startswith(example.LONG)
         ]
         self.assertEqual(
@@ -97,7 +98,7 @@ class TopViewTest(base.BaseTestCase):
         )  # fmt: skip
 
     def test_notes_say_what_is_wrong(self):
-        shown = text(example.take()())
+        shown = text(example.status_provider()())
         for note in (
             '! sda (0a4c7a40): temperature is 61 °C',
             '! nvme0n1 (77c1d2e3): weights do nothing: io.cost has no model',
@@ -108,19 +109,28 @@ class TopViewTest(base.BaseTestCase):
 
     def test_notes_name_disks_that_are_hung(self):
         note = '! sda (0a4c7a40) is hung: it does not answer'
-        self.assertNotIn(note, text(example.take()()))
-        self.assertIn(note, text(example.take(hung=[example.HDD])()))
+        self.assertNotIn(note, text(example.status_provider()()))
+        self.assertIn(
+            note,
+            text(
+                example.status_provider(
+                    example.make_sample(hung=[example.HDD])
+                )()
+            ),
+        )
 
     def test_an_agent_that_is_stuck_is_pointed_out(self):
-        state = example.take()()
+        state = example.status_provider()()
         self.assertNotIn('ago', text(state, now=1002.0))
         self.assertIn('The last round is 60 s ago!', text(state, now=1060.0))
 
     def test_that_nothing_is_decided_is_said_unless_it_is_wanted(self):
         note = 'weights cannot be decided'
-        self.assertNotIn(note, text(example.take()()))
-        self.assertIn(note, text(example.take(decision=None)()))
-        self.assertNotIn(note, text(example.take(decision=None, mode='off')()))
+        self.assertNotIn(note, text(example.status_provider()()))
+        self.assertIn(note, text(example.status_provider(decision=None)()))
+        self.assertNotIn(
+            note, text(example.status_provider(decision=None, mode='off')())
+        )
 
     def test_before_the_first_round(self):
         self.assertIn('not finished its first round', text(None))

@@ -19,6 +19,7 @@ import numpy
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.monitor import types
+from tests.unit.nova_diskplacer.monitor import samples
 
 DISK = 'disk'
 
@@ -39,7 +40,7 @@ def run(tasks, rate, rules=None, interval=1.0):
         all are equal for ever.
     """
     names = [str(number) for number in range(len(tasks))]
-    pairs = tuple((name, DISK) for name in names)
+    pairs = types.Pairs((name, DISK) for name in names)
     parties = {
         name: tiers.Party(name, name, rules.lowest, rules.classes, False)
         for name in names
@@ -57,11 +58,10 @@ def run(tasks, rate, rules=None, interval=1.0):
             now = _flow(tasks, rate, weights, left, moved, ends, now, end)
         if generator:
             done = numpy.array(moved)
-            nothing = numpy.zeros(len(tasks), dtype=numpy.int64)
-            round = types.Round(
-                interval, pairs, done, nothing, nothing, nothing, done == 0
+            sample = samples.make_sample(
+                pairs, seconds=interval, read_bytes=done, idle=done == 0
             )
-            decided = generator.decide(round, parties, ())
+            decided = generator.decide(sample, parties, ())
             weights = policy.weights(decided.shares, 1, 100).tolist()
         now = end
     return [end - task.start for end, task in zip(ends, tasks, strict=True)]

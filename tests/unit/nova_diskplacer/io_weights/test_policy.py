@@ -28,7 +28,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.io_weights import class_thresholds
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
-from nova_diskplacer.monitor import types
+from tests.unit.nova_diskplacer.monitor import samples
 
 MB = 10**6
 DISKS = ('disk0', 'disk1')
@@ -57,14 +57,14 @@ def party(key, group=None, lowest=1, highest=10, exempt=False):
     return tiers.Party(key, group or key, lowest, highest, exempt)
 
 
-def make_round(used, pairs=None, seconds=1.0):
-    """Make a round of what each pair used; None is idle."""
+def make_sample(used, pairs=None, seconds=1.0):
+    """Return a sample of the bytes of each pair; None is idle."""
     if pairs is None:
         pairs = tuple(sorted(used))
     moved = numpy.array([used[pair] or 0 for pair in pairs], dtype=int)
-    return types.Round(
+    return samples.make_sample(
+        pairs,
         seconds=seconds,
-        pairs=pairs,
         read_bytes=moved - moved // 2,
         write_bytes=moved // 2,
         reads=moved // 4096,
@@ -85,7 +85,7 @@ class Group:
         }
 
     def decide(self, *used, seekers=()):
-        round = make_round(
+        round = make_sample(
             dict(zip(self.pairs, used, strict=True)), self.pairs
         )
         return self.generator.decide(round, self.parties, seekers)
@@ -136,7 +136,7 @@ def histories(draw, parties, length=12):
             here = tuple(sorted(draw(st.sets(st.sampled_from(every)))))
         used = {pair: draw(uses) for pair in here}
         seekers = draw(st.sets(st.sampled_from(every)))
-        found.append((make_round(used, here), used, seekers))
+        found.append((make_sample(used, here), used, seekers))
     return found
 
 
@@ -338,7 +338,7 @@ class PropertiesTest(unittest.TestCase):
                 if parties[key].group == group and disk == 'disk0'
             }
             all_of_them = whole.decide(round, parties, seekers)
-            alone = part.decide(make_round(own), parties, seekers)
+            alone = part.decide(make_sample(own), parties, seekers)
             for row, pair in enumerate(alone.pairs):
                 other = round.pairs.index(pair)
                 self.assertEqual(alone.shares[row], all_of_them.shares[other])
@@ -380,7 +380,7 @@ class TableTest(unittest.TestCase):
     def test_classes_are_of_disks(self):
         generator = policy.Generator(make_rules())
         used = {('a', 'disk0'): 1280 * MB, ('a', 'disk1'): 0}
-        decided = generator.decide(make_round(used), {'a': party('a')}, ())
+        decided = generator.decide(make_sample(used), {'a': party('a')}, ())
         self.assertEqual([1, 10], list(decided.classes))
 
     def test_a_project_is_idle_when_all_its_servers_are(self):
@@ -456,13 +456,13 @@ class TableTest(unittest.TestCase):
     def test_who_leaves_is_forgotten(self):
         group = Group()
         group.decide(10**12)
-        group.generator.decide(make_round({}), group.parties, ())
+        group.generator.decide(make_sample({}), group.parties, ())
         self.assertEqual(10, group.decide(0).classes[0])
 
     def test_a_consumer_that_nobody_describes(self):
         generator = policy.Generator(make_rules())
         used = {('a', 'disk0'): 128 * MB, ('b', 'disk0'): 0}
-        decided = generator.decide(make_round(used), {}, {('c', 'disk0')})
+        decided = generator.decide(make_sample(used), {}, {('c', 'disk0')})
         self.assertEqual([9, 10], list(decided.classes))
         # neither divides its share with anybody
         self.assertEqual(

@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A round of two disks, two servers and another cgroup, as an example."""
+"""An interval of two disks, two servers and another cgroup."""
 
-import dataclasses
+import functools
 
 import numpy
 
@@ -23,10 +23,9 @@ from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import history
-from nova_diskplacer.monitor import io_stat
-from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import totals
 from nova_diskplacer.monitor import types
+from tests.unit.nova_diskplacer.monitor import samples
 
 HDD = '0a4c7a40-0000-4000-8000-000000000001'
 NVME = '77c1d2e3-0000-4000-8000-000000000002'
@@ -43,24 +42,7 @@ CONSUMERS = {
 }
 
 
-def integers(*values):
-    return numpy.array(values, dtype=numpy.int64)
-
-
-def round_(seconds=2.0, pairs=PAIRS, bytes_=(200_000_000, 2_000_000, 0, 0)):
-    bytes_ = integers(*bytes_)
-    return types.Round(
-        seconds,
-        pairs,
-        read_bytes=bytes_,
-        write_bytes=bytes_ // 2,
-        reads=bytes_ // 100_000,
-        writes=bytes_ // 200_000,
-        idle=bytes_ == 0,
-    )
-
-
-def state(uuid=HDD, name='sda', number='8:0', **changes):
+def disk_state(uuid=HDD, name='sda', number='8:0', **fields):
     return types.DiskState(
         **{
             'device': Device(uuid, name, number, name == 'sda'),
@@ -75,26 +57,15 @@ def state(uuid=HDD, name='sda', number='8:0', **changes):
             'score': 67e6,
             'flagged': False,
             'pressure': 0.5,
-            **changes,
+            **fields,
         }
     )
 
 
-def summary():
-    """Return what is known after two rounds of 2 s, of 200 and 100 MB."""
-    past = history.History(0.0)
-    for now, megabytes in ((1.0, 0), (3.0, 200), (5.0, 300)):
-        values = numpy.zeros((4, 4), dtype=numpy.int64)
-        values[0, 0] = megabytes * 1_000_000
-        first = numpy.full(4, now == 1.0)
-        past.update(now, io_stat.Counters(PAIRS, values, first))
-    return past.summary()
-
-
-def states():
+def disk_states():
     return {
-        HDD: state(temperature=61, warnings=('temperature is 61 °C',)),
-        NVME: state(
+        HDD: disk_state(temperature=61, warnings=('temperature is 61 °C',)),
+        NVME: disk_state(
             NVME,
             'nvme0n1',
             '259:0',
@@ -110,23 +81,42 @@ def states():
     }
 
 
-def _sight(changes):
-    return sampler.Sight(
+def summary():
+    """Return the summary of two intervals of 2 s, of 200 and 100 MB."""
+    past, pairs = history.History(), types.Pairs(PAIRS)
+    for seconds, megabytes in ((1.0, 0), (2.0, 200), (2.0, 300)):
+        values = numpy.zeros((4, 4), dtype=numpy.int64)
+        values[0, 0] = megabytes * 1_000_000
+        first = numpy.full(4, not megabytes)
+        past.update(seconds, types.Counters(pairs, values, first))
+    return past.summary()
+
+
+def make_sample(
+    pairs=PAIRS, moved=(200_000_000, 2_000_000, 0, 0), seconds=2.0, **fields
+):
+    """Return a sample of the bytes that each pair read."""
+    moved = numpy.array(moved, numpy.int64)
+    disks = fields.setdefault('disks', disk_states())
+    return samples.make_sample(
+        pairs,
         **{
-            'round': round_(),
-            'states': states(),
-            'devices': {},
+            'seconds': seconds,
+            'read_bytes': moved,
+            'write_bytes': moved // 2,
+            'reads': moved // 100_000,
+            'writes': moved // 200_000,
+            'idle': moved == 0,
+            'devices': {uuid: disk.device for uuid, disk in disks.items()},
             'unwatched': {LOST: 'it has no device'},
             'consumers': CONSUMERS,
-            'counters': None,
             'summary': summary(),
-            'hierarchy': None,
-            **changes,
-        }
+            **fields,
+        },
     )
 
 
-def _decision():
+def make_decision():
     return manager.Decision(
         directives=policy.Directives(
             PAIRS,
@@ -143,31 +133,30 @@ def _decision():
     )
 
 
-def take(**changes):
-    """Return what makes the example's snapshot.
+def status_provider(sample=None, **arguments):
+    """Return a provider of the example's status.
 
-    :param changes: fields of the outcome, or of what was seen.
+    :param arguments: other arguments of ``build_status``.
     """
-    names = {field.name for field in dataclasses.fields(sampler.Sight)}
-    seen = {name: changes.pop(name) for name in names & changes.keys()}
-    use = guest_stats.Use(
+    sample = sample or make_sample()
+    use = guest_stats.GuestDiskUse(
         '/disks/vdisk', NVME, 1e6, 0.0, 10.0, 0.0, 0.0, 0.02, None, None
     )
-    return io_status.Outcome(
+    return functools.partial(
+        io_status.build_status,
         **{
             'host': 'compute-3',
             'mode': 'on',
             'time': 1000.0,
             'cpu_seconds': 0.004,
-            'sight': _sight(seen),
-            'decision': _decision(),
+            'sample': sample,
+            'decision': make_decision(),
+            'fair_shares': numpy.array([2.97, 0.03, 0.0, 0.0]),
+            'totals': totals.Totals().plus(sample, 0.004, 2),
             'seekers': frozenset({(LONG, HDD)}),
-            'budgets': numpy.array([2.97, 0.03, 0.0, 0.0]),
-            'totals': totals.add(
-                totals.Totals(), round_(), states(), 0.004, 2
+            'guests': guest_stats.GuestStats(
+                {SMALL: [use]}, {(SMALL, NVME): 1e6}
             ),
-            'hung': [],
-            'guests': guest_stats.Look({SMALL: [use]}, {(SMALL, NVME): 1e6}),
-            **changes,
-        }
-    ).take
+            **arguments,
+        },
+    )

@@ -35,42 +35,43 @@ def pattern(requests):
 class PatternTest(testtools.TestCase):
     def test_stream(self):
         self.assertEqual(
-            access_patterns.Pattern(50, 1, 50 * 64 * KIB),
+            access_patterns.AccessPattern(50, 1, 50 * 64 * KIB),
             pattern(submitted.stream(GIB, 50, 64 * KIB)),
         )
 
     def test_none(self):
         none = numpy.zeros(0, numpy.int64)
         self.assertEqual(
-            access_patterns.Pattern(), access_patterns.pattern(none, none)
+            access_patterns.AccessPattern(),
+            access_patterns.pattern(none, none),
         )
 
     def test_scattered(self):
         found = pattern(submitted.scattered(200))
-        self.assertGreaterEqual(found.runs, 199)
+        self.assertGreaterEqual(found.extents, 199)
 
     def test_rewritten(self):
         """As the end of a log is."""
         found = pattern([(GIB, 4 * KIB)] * 30)
-        self.assertEqual(1, found.runs)
-        self.assertEqual({}, access_patterns.verdicts({'one': found}))
+        self.assertEqual(1, found.extents)
+        self.assertEqual({}, access_patterns.classify({'one': found}))
 
     def test_again_and_again(self):
         """To the same places, each far from the last."""
         found = pattern(submitted.scattered(50) * 9)
         self.assertEqual(
-            {'one': True}, access_patterns.verdicts({'one': found})
+            {'one': True}, access_patterns.classify({'one': found})
         )
 
     def test_small_gaps(self):
         one = [(number * 20 * KIB, 4 * KIB) for number in range(30)]
-        self.assertEqual(1, pattern(one).runs)
+        self.assertEqual(1, pattern(one).extents)
         one = [(number * 21 * KIB, 4 * KIB) for number in range(30)]
-        self.assertEqual(30, pattern(one).runs)
+        self.assertEqual(30, pattern(one).extents)
 
     def test_within_a_long_one(self):
         one = [(0, MIB), (8 * KIB, 4 * KIB), (MIB, 4 * KIB)]
-        self.assertEqual(1, pattern(one).runs)
+        self.assertEqual(1, pattern(one).extents)
 
     @hypothesis.given(
         count=strategies.integers(1, 40),
@@ -87,9 +88,9 @@ class PatternTest(testtools.TestCase):
         ]
         chance.shuffle(requests)
         found = pattern(requests)
-        self.assertEqual(count, found.runs)
+        self.assertEqual(count, found.extents)
         self.assertFalse(
-            access_patterns.verdicts({'one': found}).get('one', False)
+            access_patterns.classify({'one': found}).get('one', False)
         )
 
 
@@ -97,7 +98,7 @@ class VerdictsTest(testtools.TestCase):
     def test_beside_a_stream(self):
         self.assertEqual(
             {'random': True, 'stream': False},
-            access_patterns.verdicts(
+            access_patterns.classify(
                 {
                     'random': pattern(submitted.scattered(100)),
                     'stream': pattern(submitted.stream(0, 20, 64 * KIB)),
@@ -109,7 +110,7 @@ class VerdictsTest(testtools.TestCase):
         """It moves much between two seeks."""
         found = pattern(submitted.scattered(50, size=MIB))
         self.assertEqual(
-            {'one': False}, access_patterns.verdicts({'one': found})
+            {'one': False}, access_patterns.classify({'one': found})
         )
 
     def test_half_of_them(self):
@@ -119,25 +120,25 @@ class VerdictsTest(testtools.TestCase):
                 + submitted.stream(200 * GIB, 50, 4 * KIB)
             )
             self.assertEqual(
-                {'one': seeks}, access_patterns.verdicts({'one': found})
+                {'one': seeks}, access_patterns.classify({'one': found})
             )
 
     def test_too_few(self):
         self.assertEqual(
             {},
-            access_patterns.verdicts(
+            access_patterns.classify(
                 {'one': pattern(submitted.scattered(15))}
             ),
         )
         self.assertEqual(
             {},
-            access_patterns.verdicts(
+            access_patterns.classify(
                 {'one': pattern(submitted.stream(0, 3, KIB))}
             ),
         )
         self.assertEqual(
             {'one': False},
-            access_patterns.verdicts(
+            access_patterns.classify(
                 {'one': pattern(submitted.stream(0, 4, KIB))}
             ),
         )
@@ -145,7 +146,7 @@ class VerdictsTest(testtools.TestCase):
     def test_far_less_to_blame(self):
         self.assertEqual(
             {'much': True, 'little': False},
-            access_patterns.verdicts(
+            access_patterns.classify(
                 {
                     'much': pattern(submitted.scattered(130)),
                     'little': pattern(submitted.scattered(20)),

@@ -33,41 +33,41 @@ def work(mbps, size=1 << 20, busy=1.0, depth=1.0):
     )
 
 
-def learned(performance_, done, count):
+def learned(usual, done, count):
     for _ in range(count):
-        performance_.learn(done, 1.0)
-    return performance_
+        usual.update(done, 1.0)
+    return usual
 
 
 class AverageTest(testtools.TestCase):
     def test_what_is_known_beforehand(self):
-        self.assertEqual(150 * MB, baseline.expected(150).average)
+        self.assertEqual(150 * MB, baseline.initial(150).average)
         # it fades as the disk does something else
-        known = learned(baseline.expected(150), work(50), 600)
+        known = learned(baseline.initial(150), work(50), 600)
         self.assertTrue(50 * MB < known.average < 80 * MB)
 
     def test_nothing_known(self):
-        known = learned(baseline.expected(0), work(50), 1)
+        known = learned(baseline.initial(0), work(50), 1)
         self.assertEqual(50 * MB, known.average)
 
     def test_is_that_while_busy(self):
-        known = learned(baseline.expected(0), work(50, busy=0.5), 9)
+        known = learned(baseline.initial(0), work(50, busy=0.5), 9)
         self.assertAlmostEqual(50 * MB, known.average)
 
     def test_a_time_of_seeks_hardly_counts(self):
-        known = learned(baseline.expected(100), work(100), 3600)
+        known = learned(baseline.initial(100), work(100), 3600)
         learned(known, work(1, size=4096), 3600)
         self.assertGreater(known.average, 98 * MB)
 
     def test_hardly_busy(self):
-        known = learned(baseline.expected(100), work(5, busy=0.05), 999)
+        known = learned(baseline.initial(100), work(5, busy=0.05), 999)
         self.assertEqual(100 * MB, known.average)
 
 
 class RecentTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
-        self.known = baseline.expected(100)
+        self.known = baseline.initial(100)
         learned(self.known, work(100), 4000)
 
     def test_as_ever(self):
@@ -86,9 +86,9 @@ class RecentTest(testtools.TestCase):
         self.assertGreater(self.known.recent, 0.9)
 
     def test_too_little_to_tell(self):
-        self.assertIsNone(baseline.expected(100).recent)
+        self.assertIsNone(baseline.initial(100).recent)
         self.assertIsNone(
-            learned(baseline.expected(100), work(100), 601).recent
+            learned(baseline.initial(100), work(100), 601).recent
         )
         # the hour before is forgotten while nothing is done
         learned(self.known, work(0, busy=0.0), 5 * 3600)
@@ -97,12 +97,12 @@ class RecentTest(testtools.TestCase):
 
 class KeptTest(testtools.TestCase):
     def test_round_trip(self):
-        known = learned(baseline.expected(100), work(80), 700)
+        known = learned(baseline.initial(100), work(80), 700)
         text = json.dumps(baseline.to_fields(known))
         self.assertEqual(known, baseline.from_fields(json.loads(text)))
 
     def test_malformed(self):
-        fields = baseline.to_fields(baseline.expected(1))
+        fields = baseline.to_fields(baseline.initial(1))
         for wrong in (
             None,
             [],

@@ -157,14 +157,15 @@ class SmartTest(testtools.TestCase):
         error = self.assertRaises(exception.DiskError, smart.read, 'sda')
         self.assertIn('smartctl: No such file', str(error))
 
-    def test_of_kernel(self):
+    def test_kernel_counter(self):
         sys = self.useFixture(fixtures.TempDir()).path
-        self.assertEqual({}, smart.of_kernel('sda', sys).errors)
+        self.assertEqual({}, smart.read_kernel_counter('sda', sys).errors)
         os.makedirs(f'{sys}/class/block/sda/device')
         with open(f'{sys}/class/block/sda/device/ioerr_cnt', 'w') as stream:
             stream.write('0x1f\n')
         self.assertEqual(
-            {'failed requests': 31}, smart.of_kernel('sda', sys).errors
+            {'failed requests': 31},
+            smart.read_kernel_counter('sda', sys).errors,
         )
 
 
@@ -178,9 +179,9 @@ class HealthTest(testtools.TestCase):
             uuid: Device(uuid, 'none', '9:9', rotational=False)
             for uuid in ('one', 'two')
         }
-        self.health = disk_health.Health(self.conf)
+        self.health = disk_health.HealthMonitor(self.conf)
 
-    def look(self, **changes):
+    def poll(self, **changes):
         log = NVME['nvme_smart_health_information_log']
         fields = NVME | {
             'temperature': {'current': changes.get('degrees', 35)},
@@ -190,12 +191,18 @@ class HealthTest(testtools.TestCase):
             | {'media_errors': changes.get('errors', 7)},
         }
         self.smartctl.says(fields)
-        self.health.look(self.devices)
-        return self.health.warnings()
+        self.health.poll(self.devices)
+        return {
+            uuid: self.health.warnings.for_disk(uuid)
+            for uuid in self.health.warnings.disks()
+        }
+
+    def temperatures(self):
+        return [self.health.temperature(uuid) for uuid in ('one', 'two')]
 
     def test_well(self):
-        self.assertEqual({}, self.look())
-        self.assertEqual({'one': 35, 'two': 35}, self.health.temperatures())
+        self.assertEqual({}, self.poll())
+        self.assertEqual([35, 35], self.temperatures())
         self.assertEqual('', self.log.output)
 
     def test_one_that_hangs(self):
@@ -217,9 +224,9 @@ class HealthTest(testtools.TestCase):
         )
         self.devices['one'] = Device('one', 'hanging', '8:0', True)
         for _ in range(2):
-            self.health.look(self.devices)
-            self.assertEqual(40, self.health.temperatures()['two'])
-        self.assertNotIn('one', self.health.temperatures())
+            self.health.poll(self.devices)
+            self.assertEqual(40, self.health.temperature('two'))
+        self.assertIsNone(self.health.temperature('one'))
         self.assertEqual(1, asked.count('hanging'))
         self.assertEqual(
             1, self.log.output.count('SMART of hanging: it does not answer')
@@ -228,12 +235,12 @@ class HealthTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('nova_diskplacer.monitor.smart.TIMEOUT', 60)
         )
-        self.health.look(self.devices)
-        self.assertEqual({'one': 40, 'two': 40}, self.health.temperatures())
+        self.health.poll(self.devices)
+        self.assertEqual([40, 40], self.temperatures())
 
     def test_hot(self):
         for degrees, warns in ((59, 0), (60, 1), (58, 1), (63, 1), (56, 0)):
-            warnings = self.look(degrees=degrees).get('one', ())
+            warnings = self.poll(degrees=degrees).get('one', ())
             self.assertEqual(warns, len(warnings), degrees)
         self.assertIn(
             'none has 60 °C, of which [diskplacer_monitor] '
@@ -245,63 +252,64 @@ class HealthTest(testtools.TestCase):
 
     def test_never_hot(self):
         self.conf.set_override('warn_temperature', 0, 'diskplacer_monitor')
-        self.health = disk_health.Health(self.conf)
-        self.assertEqual({}, self.look(degrees=99))
+        self.health = disk_health.HealthMonitor(self.conf)
+        self.assertEqual({}, self.poll(degrees=99))
 
     def test_failing(self):
         self.assertEqual(
-            ('none says that it is failing',), self.look(passed=False)['one']
+            ('none says that it is failing',), self.poll(passed=False)['one']
         )
-        self.assertEqual({}, self.look())
+        self.assertEqual({}, self.poll())
 
     def test_errors_grow(self):
-        self.look()
+        self.poll()
         self.assertEqual(
             ('errors of none have grown: media errors from 7 to 9',),
-            self.look(errors=9)['one'],
+            self.poll(errors=9)['one'],
         )
         # more of them, no more noise; also in another process
-        self.assertIn('from 7 to 12', self.look(errors=12)['one'][0])
+        self.assertIn('from 7 to 12', self.poll(errors=12)['one'][0])
         self.assertEqual(2, self.log.output.count('have grown'))
-        self.health = disk_health.Health(self.conf)
-        self.assertIn('from 7 to 12', self.look(errors=12)['one'][0])
+        self.health = disk_health.HealthMonitor(self.conf)
+        self.assertIn('from 7 to 12', self.poll(errors=12)['one'][0])
 
     def test_grown_while_nobody_looked(self):
-        self.look()
-        self.health = disk_health.Health(self.conf)
-        self.assertIn('from 7 to 8', self.look(errors=8)['one'][0])
+        self.poll()
+        self.health = disk_health.HealthMonitor(self.conf)
+        self.assertIn('from 7 to 8', self.poll(errors=8)['one'][0])
 
     def test_another_disk(self):
-        self.look()
-        self.assertEqual({}, self.look(serial='S47', errors=99))
+        self.poll()
+        self.assertEqual({}, self.poll(serial='S47', errors=99))
 
     def test_errors_of_long_ago(self):
         clock = itertools.count(0, 50000)
         self.useFixture(
             fixtures.MonkeyPatch('time.time', lambda: float(next(clock) // 2))
         )
-        self.look()
-        self.assertIn('one', self.look(errors=9))
-        self.look(errors=9)
-        self.assertEqual({}, self.look(errors=9))
+        self.poll()
+        self.assertIn('one', self.poll(errors=9))
+        self.poll(errors=9)
+        self.assertEqual({}, self.poll(errors=9))
 
     def test_says_nothing(self):
-        self.look(degrees=70)
+        self.poll(degrees=70)
         self.smartctl.says(REFUSED, 2)
-        self.health.look(self.devices)
-        self.health.look(self.devices)
-        self.assertEqual({}, self.health.temperatures())
+        self.health.poll(self.devices)
+        self.health.poll(self.devices)
+        self.assertEqual([None, None], self.temperatures())
         self.assertEqual(2, self.log.output.count('cannot be read'))
 
     def test_asleep(self):
         """It was hot when it fell asleep."""
-        self.look(degrees=70)
+        self.poll(degrees=70)
         self.smartctl.says({'smartctl': {'exit_status': 2}}, 2)
-        self.health.look(self.devices)
+        self.health.poll(self.devices)
         self.assertIn('one', self.health.warnings())
 
     def test_unplugged(self):
-        self.look(degrees=70)
+        self.poll(degrees=70)
         del self.devices['one']
-        self.assertEqual(['two'], list(self.look(degrees=70)))
-        self.assertEqual(['two'], list(self.health.temperatures()))
+        self.assertEqual(['two'], list(self.poll(degrees=70)))
+        self.assertIsNone(self.health.temperature('one'))
+        self.assertIsNotNone(self.health.temperature('two'))

@@ -36,17 +36,12 @@ def work(mbps, busy=1.0, waited=1.0):
     )
 
 
-def round_of(*active):
-    """Return a round in which these pairs were active, and others not."""
-    pairs = tuple(
-        (key, uuid) for key in ('a', 'b', 'c') for uuid in ('hdd', 'ssd')
-    )
-    none = numpy.zeros(len(pairs), numpy.int64)
-    idle = numpy.array([pair not in active for pair in pairs])
-    return types.Round(1.0, pairs, none, none, none, none, idle)
+PAIRS = types.Pairs(
+    (key, uuid) for key in ('a', 'b', 'c') for uuid in ('hdd', 'ssd')
+)
 
 
-class HardwareTest(testtools.TestCase):
+class DiskMonitorTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
@@ -69,7 +64,7 @@ class HardwareTest(testtools.TestCase):
         self.patch(io_cost_usage, 'read', lambda hierarchy: self.used.copy())
         self.now = 0.0
         self.devices = {'hdd': HDD, 'ssd': SSD}
-        self.hardware = disk_monitor.Hardware(self.conf)
+        self.monitor = disk_monitor.DiskMonitor(self.conf)
         self.assertEqual({}, self.update())
 
     def patch(self, module, name, value):
@@ -88,8 +83,11 @@ class HardwareTest(testtools.TestCase):
             both = zip(before, dataclasses.astuple(more), strict=True)
             self.counters[number] = diskstats.Counters(*map(sum, both))
         self.now += seconds
-        return self.hardware.update(self.now, self.devices, round_of(*active))
+        idle = numpy.array([pair not in active for pair in PAIRS])
+        return self.monitor.update(self.now, self.devices, PAIRS, idle)
 
+
+class DiskMonitorTest(DiskMonitorTestCase):
     def test_state(self):
         done = diskstats.Counters(30, 10, 6 * MB, 2 * MB, 1.0, 4.0)
         states = self.update(seconds=2.0, hdd=done)
@@ -124,14 +122,12 @@ class HardwareTest(testtools.TestCase):
 
     def test_pairs_change(self):
         self.update(('a', 'hdd'), hdd=work(50))
-        none = numpy.zeros(1, numpy.int64)
         self.counters['8:0'] = work(90, busy=2.0)
-        state = self.hardware.update(
+        state = self.monitor.update(
             self.now + 1,
             self.devices,
-            types.Round(
-                1.0, (('z', 'hdd'),), none, none, none, none, none == 1
-            ),
+            types.Pairs([('z', 'hdd')]),
+            numpy.array([False]),
         )
         self.assertAlmostEqual(40 * MB, state['hdd'].score)
 
@@ -219,24 +215,26 @@ class HardwareTest(testtools.TestCase):
             self.update(('a', 'hdd'), hdd=work(90))
         for _ in range(4000):
             state = self.update(('a', 'hdd'), hdd=work(20))['hdd']
-        self.assertIn('in the last hour it gave ', state.warnings[0])
+        self.assertIn(
+            'its throughput in the last hour was ', state.warnings[0]
+        )
         self.assertIn('warn_performance=0.5', state.warnings[0])
-        self.assertEqual(1, self.log.output.count('it used to give'))
+        self.assertEqual(1, self.log.output.count('its usual throughput'))
 
     def test_known_after_a_restart(self):
         for _ in range(1000):
             self.update(hdd=work(90))
-        self.hardware = disk_monitor.Hardware(self.conf)
+        self.monitor = disk_monitor.DiskMonitor(self.conf)
         self.update()
         for _ in range(4000):
             state = self.update(hdd=work(20))['hdd']
-        self.assertIn('in the last hour it gave', state.warnings[0])
+        self.assertIn('its throughput in the last hour was', state.warnings[0])
 
     def test_health(self):
-        watched = disk_health.Health(self.conf)
-        watched.temperatures = lambda: {'hdd': 41}
-        watched.warnings = lambda: {'ssd': ('w',)}
-        self.hardware = disk_monitor.Hardware(self.conf, None, watched)
+        health = disk_health.HealthMonitor(self.conf)
+        health.temperature = {'hdd': 41}.get
+        health.warnings.update('ssd', 'kind', 'w')
+        self.monitor = disk_monitor.DiskMonitor(self.conf, None, health)
         self.update()
         states = self.update()
         self.assertEqual(

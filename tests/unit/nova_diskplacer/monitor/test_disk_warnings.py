@@ -16,40 +16,42 @@ import testtools
 from nova_diskplacer.monitor import disk_warnings
 
 
-class NoticesTest(testtools.TestCase):
+class WarningsTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.notices = disk_warnings.Notices()
+        self.warnings = disk_warnings.Warnings()
 
-    def judge(self, value):
-        self.notices.judge('u', 'heat', f'{value}!', value >= 9, value >= 7)
-        return self.notices.of('u')
+    def update(self, value):
+        self.warnings.update_with_hysteresis(
+            'u', 'heat', f'{value}!', value >= 9, value >= 7
+        )
+        return self.warnings.for_disk('u')
 
     def test_said_once(self):
         for value in (9, 10, 11):
-            self.assertEqual((f'{value}!',), self.judge(value))
+            self.assertEqual((f'{value}!',), self.update(value))
         self.assertEqual('Disk u: 9!\n', self.log.output)
 
     def test_does_not_flap(self):
-        self.assertEqual((), self.judge(8))
-        self.judge(9)
-        self.assertEqual(('8!',), self.judge(8))
-        self.assertEqual((), self.judge(6))
-        self.assertEqual((), self.judge(8))
+        self.assertEqual((), self.update(8))
+        self.update(9)
+        self.assertEqual(('8!',), self.update(8))
+        self.assertEqual((), self.update(6))
+        self.assertEqual((), self.update(8))
         self.assertEqual(
-            'Disk u: 9!\nDisk u: the heat is as it should be.\n',
+            'Disk u: 9!\nDisk u: the heat is normal again.\n',
             self.log.output,
         )
-        self.judge(9)
+        self.update(9)
         self.assertEqual(2, self.log.output.count('9!'))
 
     def test_of_each_disk(self):
-        self.notices.tell('u', 'b', 'two')
-        self.notices.tell('u', 'a', 'one')
-        self.notices.tell('v', 'a', 'three')
-        self.assertEqual(('one', 'two'), self.notices.of('u'))
-        self.assertEqual({'u', 'v'}, self.notices.uuids())
-        self.notices.forget('u')
-        self.assertEqual((), self.notices.of('u'))
-        self.assertEqual(('three',), self.notices.of('v'))
+        self.warnings.update('u', 'b', 'two')
+        self.warnings.update('u', 'a', 'one')
+        self.warnings.update('v', 'a', 'three')
+        self.assertEqual(('one', 'two'), self.warnings.for_disk('u'))
+        self.assertEqual({'u', 'v'}, self.warnings.disks())
+        self.warnings.clear('u')
+        self.assertEqual((), self.warnings.for_disk('u'))
+        self.assertEqual(('three',), self.warnings.for_disk('v'))

@@ -20,9 +20,10 @@ from nova_diskplacer import exception
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import guest_stats
-from nova_diskplacer.monitor import io_stat
+from nova_diskplacer.monitor import types as monitor_types
 from tests.fakes import disks as fake_disks
 from tests.fakes import libvirt as fake_libvirt
+from tests.unit.nova_diskplacer.monitor import samples
 
 DISK = '/disks/d'
 VDISK = f'{DISK}/vdisks/volume-1'
@@ -51,10 +52,10 @@ def make_stats(*disks):
     return stats
 
 
-def make_accounts(**read):
+def make_counters(**read):
     """Return counters of servers on the disk: bytes read."""
-    return io_stat.Counters(
-        tuple((server, 'd') for server in sorted(read)),
+    return monitor_types.Counters(
+        monitor_types.Pairs((server, 'd') for server in sorted(read)),
         numpy.array([(read[one], 0, 1, 1) for one in sorted(read)]).reshape(
             -1, 4
         ),
@@ -62,7 +63,7 @@ def make_accounts(**read):
     )
 
 
-class BlockStatsTest(base.BaseTestCase):
+class GuestPollerTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.connection = mock.Mock()
@@ -78,7 +79,7 @@ class BlockStatsTest(base.BaseTestCase):
         patch = mock.patch.dict(sys.modules, {'libvirt': module})
         patch.start()
         self.addCleanup(patch.stop)
-        self.stats = guest_stats.BlockStats('test:///')
+        self.poller = guest_stats.GuestPoller('test:///')
         self.disks = [fake_disks.make_disk('d', path=DISK, device='/dev/sda')]
 
     def tell(self, **domains_):
@@ -90,16 +91,19 @@ class BlockStatsTest(base.BaseTestCase):
             found.append((domain, make_stats(*disks)))
         self.connection.getAllDomainStats.return_value = found
 
-    def look(self, now, accounts=None):
+    def poll(self, now, counters=None):
         servers = [
             libvirt_servers.Server(
                 uuid, uuid, {}, (VDISK,), {}, True, False, ''
             )
             for uuid in 'ab'
         ]
-        return self.stats.look(
-            now, servers, self.disks, accounts or make_accounts()
+        sample = samples.make_sample(
+            servers=servers,
+            prepared_disks=self.disks,
+            counters=counters or make_counters(),
         )
+        return self.poller.poll(now, sample)
 
     def test_uses(self):
         second = 10**9
@@ -110,7 +114,7 @@ class BlockStatsTest(base.BaseTestCase):
                 (ROOT, 0, 0, 0, 0, 0, 0, 0, 0),
             ]
         )
-        self.assertEqual({}, self.look(10.0).uses)
+        self.assertEqual({}, self.poll(10.0).uses)
         self.tell(
             a=[
                 (
@@ -128,54 +132,59 @@ class BlockStatsTest(base.BaseTestCase):
                 (ROOT, 0, 0, 0, 0, 0, 0, 0, 0),
             ]
         )
-        uses = self.look(12.0).uses
+        uses = self.poll(12.0).uses
         self.assertEqual(['a'], list(uses))
         use, elsewhere = uses['a']
         self.assertEqual((ROOT, ''), (elsewhere.path, elsewhere.disk))
         self.assertIsNone(elsewhere.read_seconds)
         self.assertEqual(
-            guest_stats.Use(VDISK, 'd', 100, 0, 5, 0, 2, 0.5, None, 0.5), use
+            guest_stats.GuestDiskUse(
+                VDISK, 'd', 100, 0, 5, 0, 2, 0.5, None, 0.5
+            ),
+            use,
         )
         self.connection.getAllDomainStats.assert_called_with(32, 3)
         self.assertEqual(2, self.connection.close.call_count)
 
     def test_a_server_that_was_started_again(self):
         self.tell(a=[(VDISK, 100, 0, 1, 0, 0, 1, 0, 0)])
-        self.look(1.0)
+        self.poll(1.0)
         self.tell(
             a=[(VDISK, 90, 0, 1, 0, 0, 1, 0, 0)],
             b=[(VDISK, 90, 0, 1, 0, 0, 1, 0, 0)],
         )
-        self.assertEqual({}, self.look(2.0).uses)
-        self.assertEqual(['a', 'b'], sorted(self.look(3.0).uses))
+        self.assertEqual({}, self.poll(2.0).uses)
+        self.assertEqual(['a', 'b'], sorted(self.poll(3.0).uses))
 
     def test_what_accounts_do_not_have(self):
         none = (0, 0, 0, 0, 0, 0, 0, 0)
         self.tell(a=[(VDISK, *none)], b=[(VDISK, *none)])
-        self.look(1.0, make_accounts(a=1000, b=5000))
+        self.poll(1.0, make_counters(a=1000, b=5000))
         self.tell(
             a=[(VDISK, 600, 400, 1, 1, 0, 0, 0, 0)],
             b=[(VDISK, 500, 0, 1, 0, 0, 0, 0, 0), (ROOT, *none)],
         )
-        look = self.look(11.0, make_accounts(a=1300, b=5500))
-        self.assertEqual({('a', 'd'): 70.0}, look.unseen)
+        stats = self.poll(11.0, make_counters(a=1300, b=5500))
+        self.assertEqual({('a', 'd'): 70.0}, stats.unaccounted)
         self.tell(a=[(VDISK, 700, 400, 1, 1, 0, 0, 0, 0)])
         # its cgroup is another one, or it has none
-        look = self.look(21.0, make_accounts(a=40))
-        self.assertEqual({('a', 'd'): 10.0}, look.unseen)
+        stats = self.poll(21.0, make_counters(a=40))
+        self.assertEqual({('a', 'd'): 10.0}, stats.unaccounted)
         self.tell(a=[(VDISK, 800, 400, 1, 1, 0, 0, 0, 0)])
-        self.assertEqual({('a', 'd'): 10.0}, self.look(31.0).unseen)
+        self.assertEqual({('a', 'd'): 10.0}, self.poll(31.0).unaccounted)
 
     def test_what_is_lost_in_rounding(self):
-        use = guest_stats.Use(VDISK, 'd', 0.1, 0.2, 1, 1, 0, 0.1, None, 0.5)
+        use = guest_stats.GuestDiskUse(
+            VDISK, 'd', 0.1, 0.2, 1, 1, 0, 0.1, None, 0.5
+        )
         self.assertGreater(use.read_bytes + use.write_bytes, 0.3)
         self.assertEqual(
-            {}, guest_stats.unseen({'a': [use]}, {('a', 'd'): 0.3})
+            {}, guest_stats.unaccounted({'a': [use]}, {('a', 'd'): 0.3})
         )
 
     def test_libvirt_refuses(self):
         self.connection.getAllDomainStats.side_effect = fake_libvirt.Error(1)
-        error = self.assertRaises(exception.HypervisorError, self.look, 1.0)
+        error = self.assertRaises(exception.HypervisorError, self.poll, 1.0)
         self.assertIn('libvirt_uri=test:///', str(error))
         self.connection.close.assert_called_once_with()
 
@@ -183,4 +192,4 @@ class BlockStatsTest(base.BaseTestCase):
         with mock.patch.object(
             libvirt_connection, 'import_libvirt', return_value=None
         ):
-            self.assertEqual({}, self.look(1.0).uses)
+            self.assertEqual({}, self.poll(1.0).uses)

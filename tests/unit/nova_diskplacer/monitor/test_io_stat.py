@@ -25,13 +25,6 @@ from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import types
 
-FILES = {
-    1: (
-        'blkio.throttle.io_service_bytes_recursive',
-        'blkio.throttle.io_serviced_recursive',
-    ),
-    2: ('io.stat',),
-}
 LIMIT = cgroup_v1.LIMIT
 
 
@@ -46,7 +39,7 @@ def make_devices(**numbers):
 DEVICES = make_devices(a='8:0', b='8:16')
 
 
-class AccountsTestCase(base.BaseTestCase):
+class CgroupReaderTestCase(base.BaseTestCase):
     version = 2
 
     def setUp(self):
@@ -67,7 +60,7 @@ class AccountsTestCase(base.BaseTestCase):
         patch = mock.patch.object(os, 'pread', read)
         patch.start()
         self.addCleanup(patch.stop)
-        self.accounts = io_stat.Accounts(
+        self.reader = io_stat.CgroupReader(
             cgroups.Hierarchy(self.version, self.root)
         )
 
@@ -102,13 +95,15 @@ class AccountsTestCase(base.BaseTestCase):
                     f'{number} Sync 0\n{number} Async 0\n'
                     f'{number} Discard 0\n{number} Total {sum(done)}\n'
                 )
-        for file, text in zip(FILES[self.version], texts, strict=False):
+        for file, text in zip(
+            io_stat.FILES[self.version], texts, strict=False
+        ):
             total = 'Total 5\n' if self.version == 1 else ''
             self.write(f'{cgroup}/{file}', text + total)
 
     def track(self, *cgroups_, **others):
         cgroups_ = {cgroup: cgroup for cgroup in cgroups_} | others
-        self.accounts.track(
+        self.reader.set_consumers(
             [
                 types.Consumer(key=key, cgroup=cgroup)
                 for key, cgroup in cgroups_.items()
@@ -116,7 +111,7 @@ class AccountsTestCase(base.BaseTestCase):
         )
 
     def read(self, devices=DEVICES):
-        counters = self.accounts.read(devices)
+        counters = self.reader.read(devices)
         self.assertEqual((len(counters.pairs), 4), counters.values.shape)
         return counters
 
@@ -130,7 +125,7 @@ class AccountsTestCase(base.BaseTestCase):
         self.assertEqual(sorted(found), list(counters.pairs))
 
 
-class AccountsTest(AccountsTestCase):
+class CgroupReaderTest(CgroupReaderTestCase):
     def test_pairs(self):
         self.account('y', b=(5, 6, 7, 8), c=(9, 9, 9, 9), a=(1, 2, 3, 4))
         self.account('x', b=(10, 20, 30, 40))
@@ -149,18 +144,18 @@ class AccountsTest(AccountsTestCase):
         self.assertRead({}, self.read())
         self.track(off='')
         self.assertRead({}, self.read({}))
-        self.assertEqual({}, self.accounts.problems)
+        self.assertEqual({}, self.reader.errors)
 
-    def test_the_same_object_while_no_pair_comes_or_goes(self):
+    def test_the_generation_while_no_pair_comes_or_goes(self):
         self.account('x', a=(1, 2, 3, 4))
         self.account('y', a=(1, 2, 3, 4))
         self.track('x', 'y')
-        before = self.read().pairs
+        before = self.read().pairs.generation
         self.account('x', a=(100, 2, 3, 4))
-        self.assertIs(before, self.read().pairs)
-        self.assertIs(before, self.read(dict(DEVICES)).pairs)
+        self.assertEqual(before, self.read().pairs.generation)
+        self.assertEqual(before, self.read(dict(DEVICES)).pairs.generation)
         self.account('x', a=(100, 2, 3, 4), c=(1, 1, 1, 1))
-        self.assertIs(before, self.read().pairs)
+        self.assertEqual(before, self.read().pairs.generation)
         self.account('x', a=(100, 2, 3, 4), b=(1, 1, 1, 1))
         self.assertRead(
             {
@@ -196,7 +191,7 @@ class AccountsTest(AccountsTestCase):
         self.track(x='x2')
         after = self.read()
         self.assertRead({('x', 'a'): (5, 2, 3, 4)}, after)
-        self.assertIs(before.pairs, after.pairs)
+        self.assertEqual(before.pairs.generation, after.pairs.generation)
         self.assertEqual([True], after.first.tolist())
 
     def test_a_device_that_comes_back_as_another(self):
@@ -218,35 +213,37 @@ class AccountsTest(AccountsTestCase):
         self.assertNotEqual([], self.opened())
         self.gone.add(os.path.join(self.root, 'y'))
         self.assertEqual([('x', 'a'), ('z', 'a')], list(self.read().pairs))
-        self.assertIn('No such device', self.accounts.problems['y'])
+        self.assertIn('No such device', self.reader.errors['y'])
         self.track('z')
         self.assertEqual([('z', 'a')], list(self.read().pairs))
-        self.assertEqual({}, self.accounts.problems)
+        self.assertEqual({}, self.reader.errors)
         # made again, with the same name
         self.gone.clear()
         self.track('y', 'z')
         counters = self.read()
         self.assertEqual([('y', 'a'), ('z', 'a')], list(counters.pairs))
         self.assertEqual([True, False], counters.first.tolist())
-        del self.accounts
+        del self.reader
         self.assertEqual([], self.opened())
 
     def test_one_that_cannot_be_read(self):
         os.mkdir(os.path.join(self.root, 'x'))
         if self.version == 1:
-            self.write(f'x/{FILES[1][0]}', 'Total 0\n')
+            self.write(f'x/{io_stat.FILES[1][0]}', 'Total 0\n')
         self.track('x')
         self.assertRead({}, self.read())
-        self.assertIn(f'{self.root}/x/', self.accounts.problems['x'])
-        self.assertIn('No such file', self.accounts.problems['x'])
+        self.assertIn(f'{self.root}/x/', self.reader.errors['x'])
+        self.assertIn('No such file', self.reader.errors['x'])
         for _ in range(30):
             self.read()
-        self.assertEqual(1, self.log.output.count('I/O of x is not counted'))
+        self.assertEqual(
+            1, self.log.output.count('I/O of x cannot be monitored')
+        )
         self.assertEqual([], self.opened())
         self.account('x', a=(1, 2, 3, 4))
         self.track('x')
         self.assertRead({('x', 'a'): (1, 2, 3, 4)}, self.read())
-        self.assertEqual({}, self.accounts.problems)
+        self.assertEqual({}, self.reader.errors)
 
     def test_one_that_comes_back_unnoticed(self):
         self.account('x', a=(1, 2, 3, 4))
@@ -261,17 +258,17 @@ class AccountsTest(AccountsTestCase):
                 break
         self.assertRead({('x', 'a'): (1, 2, 3, 4)}, counters)
         self.assertEqual([True], counters.first.tolist())
-        self.assertEqual({}, self.accounts.problems)
+        self.assertEqual({}, self.reader.errors)
 
     def test_many_devices(self):
         self.account('x', a=(1, 2, 3, 4))
-        path = os.path.join(self.root, 'x', FILES[self.version][0])
+        path = os.path.join(self.root, 'x', io_stat.FILES[self.version][0])
         with open(path) as stream:
             text = stream.read().split('Total 5\n')[0]
         lines = ''.join(
             text.replace('8:0', f'9:{minor}') for minor in range(50)
         )
-        for file in FILES[self.version]:
+        for file in io_stat.FILES[self.version]:
             self.write(f'x/{file}', lines + text)
         self.track('x')
         self.assertEqual(1, self.read().values[0, 0])
@@ -294,18 +291,51 @@ class AccountsTest(AccountsTestCase):
         )
 
 
-class AccountsV1Test(AccountsTest):
+class FormatTest(CgroupReaderTestCase):
+    def test_lines_of_other_kernels(self):
+        counters = '8:0 rbytes=1 wbytes=2 rios=3 wios=4'
+        os.mkdir(os.path.join(self.root, 'x'))
+        for text in (
+            # no newline after a device without I/O, Linux 5.10
+            f'7:1 7:0 {counters} dbytes=0 dios=0\n',
+            f'{counters} dbytes=0 dios=0 cost.vrate=100.00\n',
+            f'8:1 rbytes=9 wbytes=9 rios=9 wios=9\n{counters}\n8:16 \n',
+            f'{counters}',
+        ):
+            self.write('x/io.stat', text)
+            self.track('x')
+            self.assertRead({('x', 'a'): (1, 2, 3, 4)}, self.read())
+
+
+class FormatV1Test(CgroupReaderTestCase):
+    version = 1
+
+    def test_before_discards_were_counted(self):
+        os.mkdir(os.path.join(self.root, 'x'))
+        for file, (read, write) in zip(
+            io_stat.FILES[1], ((1, 2), (3, 4)), strict=True
+        ):
+            self.write(
+                f'x/{file}',
+                f'8:0 Read {read}\n8:0 Write {write}\n8:0 Sync 7\n'
+                f'8:0 Async 8\n8:0 Total 9\nTotal 9\n',
+            )
+        self.track('x')
+        self.assertRead({('x', 'a'): (1, 2, 3, 4)}, self.read())
+
+
+class CgroupReaderV1Test(CgroupReaderTest):
     version = 1
 
     def limits(self):
         with open(os.path.join(self.root, LIMIT)) as stream:
             return stream.read()
 
-    def test_devices_are_counted_on(self):
+    def test_accounting_is_enabled(self):
         self.read({'a': DEVICES['a']})
         self.assertEqual('8:0 0', self.limits())
 
-    def test_devices_are_counted_on_after_all(self):
+    def test_accounting_is_enabled_again(self):
         self.read()
         self.write(LIMIT, '8:0 1\n')
         for _ in range(10):
@@ -317,20 +347,20 @@ class AccountsV1Test(AccountsTest):
         self.read({'a': DEVICES['a']})
         self.assertEqual('8:0 1048576\n', self.limits())
 
-    def test_devices_cannot_be_counted_on(self):
+    def test_accounting_cannot_be_enabled(self):
         os.unlink(os.path.join(self.root, LIMIT))
         for _ in range(3):
             self.read(dict(DEVICES))
-        self.assertEqual(2, self.log.output.count('may not be counted'))
+        self.assertEqual(2, self.log.output.count('may not account'))
         self.assertIn('disk a', self.log.output)
 
     def test_a_device_that_is_used_between_two_files(self):
         self.account('x', a=(1, 2, 3, 4), b=(5, 6, 7, 8))
-        size = os.path.join(self.root, 'x', FILES[1][0])
+        size = os.path.join(self.root, 'x', io_stat.FILES[1][0])
         with open(size) as stream:
             text = stream.read()
         self.account('x', b=(5, 6, 7, 8))
-        self.write(f'x/{FILES[1][0]}', text)
+        self.write(f'x/{io_stat.FILES[1][0]}', text)
         self.track('x')
         self.assertRead(
             {('x', 'a'): (1, 2, 0, 0), ('x', 'b'): (5, 6, 7, 8)}, self.read()

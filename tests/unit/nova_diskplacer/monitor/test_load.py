@@ -29,9 +29,9 @@ def work(mbps, busy=1.0, waited=1.0):
     )
 
 
-class SaturationTest(testtools.TestCase):
+class UtilizationTest(testtools.TestCase):
     def full(self, device, done, depth=32, cost=0.0):
-        return load.saturation(device, depth, done, 1.0, cost)
+        return load.utilization(device, depth, done, 1.0, cost)
 
     def test_rotational(self):
         self.assertEqual(0.4, self.full(HDD, work(1, busy=0.4)))

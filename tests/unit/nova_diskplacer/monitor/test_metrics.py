@@ -89,7 +89,7 @@ class ServedTest(base.BaseTestCase):
 
 class MetricsTest(ServedTest):
     def test_every_metric_is_there_with_its_labels_and_help(self):
-        self.serve(example.take())
+        self.serve(example.status_provider())
         families = self.families()
         for metric in metrics.METRICS:
             exposed = metric.exposed
@@ -105,7 +105,7 @@ class MetricsTest(ServedTest):
                 self.assertEqual(set(metric.labels), set(sample.labels))
 
     def test_openmetrics_is_as_the_strict_parser_wants_it(self):
-        self.serve(example.take())
+        self.serve(example.status_provider())
         text = self.get(accept=OPENMETRICS)
         self.assertTrue(text.endswith('# EOF\n'))
         names = {
@@ -116,7 +116,7 @@ class MetricsTest(ServedTest):
             self.assertIn(f'diskplacer_{metric.name}', names)
 
     def test_figures_are_those_of_the_round(self):
-        self.serve(example.take())
+        self.serve(example.status_provider())
         samples = self.samples()
         on_disk = (('disk', example.HDD), ('host', 'compute-3'))
         for name, value in {
@@ -143,9 +143,9 @@ class MetricsTest(ServedTest):
             self.assertEqual(value, samples[f'diskplacer_{name}', *pair])
 
     def test_what_is_not_known_is_absent(self):
-        self.serve(example.take(decision=None, budgets=None))
+        self.serve(example.status_provider(decision=None))
         families = self.families()
-        for name in ('class', 'weight', 'budget_ratio', 'used_bytes'):
+        for name in ('class', 'weight', 'used_bytes'):
             self.assertEqual([], families[f'diskplacer_server_{name}'].samples)
         (score,) = families['diskplacer_disk_score_bytes_per_second'].samples
         self.assertEqual(example.HDD, score.labels['disk'])
@@ -161,17 +161,20 @@ class MetricsTest(ServedTest):
     def test_labels_may_hold_anything(self):
         odd = 'x.slice/a"b\\c\nd.service'
         self.serve(
-            example.take(round=example.round_(pairs=((odd, example.HDD),) * 4))
+            example.status_provider(
+                example.make_sample(((odd, example.HDD),) * 4)
+            )
         )
         (sample, *_) = self.families()['diskplacer_server_reads'].samples
         self.assertEqual(odd, sample.labels['server'])
 
     def test_a_client_that_stays_silent_is_given_up(self):
-        self.serve(example.take())
+        self.serve(example.status_provider())
         with (
             # whoever is not silent may be as slow as that
             fixtures.MonkeyPatch(
-                'nova_diskplacer.agent.io_exporters._Patience.timeout', 0.05
+                'nova_diskplacer.agent.io_exporters._TimeoutHandler.timeout',
+                0.05,
             ),
             socket.create_connection(('127.0.0.1', self.port)) as silent,
         ):
@@ -181,7 +184,7 @@ class MetricsTest(ServedTest):
 
     def test_ipv6(self):
         self.override('metrics_host', '::1')
-        self.serve(example.take())
+        self.serve(example.status_provider())
         self.assertIn('diskplacer_rounds_total', self.get(host='[::1]'))
 
 
@@ -217,17 +220,19 @@ class ServeTest(ServedTest):
         with socket.socket() as other:
             other.bind(('127.0.0.1', self.port))
             other.listen()
-            io_exporters.serve(self.conf, example.take())
+            io_exporters.start_exporters(self.conf, example.status_provider())
         (line,) = self.log.output.splitlines()
         self.assertIn(f'127.0.0.1 port {self.port}', line)
         self.assertIn('[diskplacer_monitor]', line)
         self.assertIn('in use', line)
         # the rest works
-        self.assertEqual(example.take()(), status_socket.ask(self.dir))
+        self.assertEqual(
+            example.status_provider()(), status_socket.fetch(self.dir)
+        )
 
     def test_no_socket_is_a_warning(self):
         self.override('state_dir', '/proc/no/such', 'diskplacer_agent')
-        io_exporters.serve(self.conf, example.take())
+        io_exporters.start_exporters(self.conf, example.status_provider())
         (line,) = self.log.output.splitlines()
         self.assertIn('[diskplacer_agent] state_dir', line)
         self.assertIn('diskplacer_rounds_total', self.get())
@@ -235,5 +240,5 @@ class ServeTest(ServedTest):
     def test_no_metrics_may_be_wanted(self):
         self.override('metrics_port', 0)
         self.assertIsNone(
-            io_exporters.serve_metrics(self.conf, example.take())
+            io_exporters.serve_metrics(self.conf, example.status_provider())
         )

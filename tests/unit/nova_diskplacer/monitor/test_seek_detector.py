@@ -13,7 +13,6 @@
 import os
 
 import fixtures
-import numpy
 import testtools
 from oslo_config import cfg
 
@@ -26,6 +25,8 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import seek_detector
 from nova_diskplacer.monitor import types
 from tests import configured
+from tests.unit.nova_diskplacer.monitor import example
+from tests.unit.nova_diskplacer.monitor import samples
 from tests.unit.nova_diskplacer.monitor import submitted
 
 KIB = 1 << 10
@@ -34,7 +35,7 @@ GIB = 1 << 30
 DISK = Device('disk', 'sda', '8:0', rotational=True)
 
 
-class InspectorTest(testtools.TestCase):
+class SeekDetectorTest(testtools.TestCase):
     """With requests as told, and a clock that goes on with each portion."""
 
     def setUp(self):
@@ -42,17 +43,17 @@ class InspectorTest(testtools.TestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.conf = self.useFixture(configured.Options()).conf
         self.now = 1000.0
-        self.samples = []
+        self.traces = []
         self.requests = {}
         self.tops = {'8:0': False}
         self.patch(tracefs.Tracer, 'clean', lambda tracer: None)
         self.patch(tracefs.Tracer, 'sample', self.sample)
         self.patch(seek_detector.time, 'monotonic', lambda: self.now)
-        self.patch(seek_detector._Owners, '_find', self.owner)
+        self.patch(seek_detector._CgroupLookup, '_find', self.owner)
         self.patch(
             device_stack, 'submission_devices', lambda device: self.tops
         )
-        self.inspector = seek_detector.Inspector(
+        self.detector = seek_detector.SeekDetector(
             self.conf, cgroups.Hierarchy(2, '/nowhere')
         )
         self.consumers = [
@@ -68,7 +69,7 @@ class InspectorTest(testtools.TestCase):
 
     def sample(self, devices, seconds):
         """Yield the requests of each process at once, every second."""
-        self.samples.append((devices, self.now))
+        self.traces.append((devices, self.now))
         ends = self.now + seconds
         while self.now < ends:
             self.now += 1.0
@@ -78,19 +79,21 @@ class InspectorTest(testtools.TestCase):
                 for start, length in requests
             ]
 
-    def inspect(self, *flagged, keys=('a', 'b'), after=100.0):
+    def detect(self, *flagged, keys=('a', 'b'), after=100.0):
         self.now += after
-        none = numpy.zeros(len(keys), numpy.int64)
-        found = self.inspector.inspect(
-            flagged,
-            self.consumers,
-            types.Round(
-                1.0,
-                tuple((key, 'disk') for key in keys),
-                none, none, none, none, none == 1,
-            ),
-        )  # fmt: skip
-        return {key for key, _ in found}
+        self.detector.run(
+            samples.make_sample(
+                [(key, 'disk') for key in keys],
+                disks={
+                    device.uuid: example.disk_state(
+                        flagged=True, device=device
+                    )
+                    for device in flagged
+                },
+                consumers={one.key: one for one in self.consumers},
+            )
+        )
+        return {key for key, _ in self.detector.seekers}
 
     def test_found_and_confirmed(self):
         self.requests = {
@@ -98,12 +101,12 @@ class InspectorTest(testtools.TestCase):
             (2, '8:0'): submitted.stream(0, 50, 64 * KIB),
         }
         begun = self.now
-        self.assertEqual({'a'}, self.inspect(DISK, after=0))
+        self.assertEqual({'a'}, self.detect(DISK, after=0))
         self.assertEqual(4.0, self.now - begun)
-        self.assertEqual({('a', 'disk')}, self.inspector.seekers())
+        self.assertEqual({('a', 'disk')}, self.detector.seekers)
         # what is known takes no longer than it must
         begun = self.now
-        self.assertEqual({'a'}, self.inspect(DISK, after=5))
+        self.assertEqual({'a'}, self.detect(DISK, after=5))
         self.assertEqual(6.0, self.now - begun)
         self.assertEqual(1, self.log.output.count('a seeks excessively'))
 
@@ -123,60 +126,60 @@ class InspectorTest(testtools.TestCase):
 
         self.patch(tracefs.Tracer, 'sample', sample)
         begun = self.now
-        self.assertEqual(set(), self.inspect(DISK, after=0))
+        self.assertEqual(set(), self.detect(DISK, after=0))
         self.assertEqual(2.0, self.now - begun)
 
     def test_nothing_flagged(self):
-        self.assertEqual(set(), self.inspect())
-        self.assertEqual([], self.samples)
+        self.assertEqual(set(), self.detect())
+        self.assertEqual([], self.traces)
 
     def test_pace(self):
         self.requests = {(1, '8:0'): submitted.stream(0, 50, 64 * KIB)}
         for after, count in ((1, 1), (1, 1), (1, 1), (2.1, 2)):
-            self.inspect(DISK, after=after)
-            self.assertEqual(count, len(self.samples))
+            self.detect(DISK, after=after)
+            self.assertEqual(count, len(self.traces))
         self.requests = {(1, '8:0'): submitted.scattered(50)}
-        self.inspect(DISK)
-        self.samples.clear()
+        self.detect(DISK)
+        self.traces.clear()
         # not flagged any more: the penalty helps
         for after, count in ((9, 0), (9, 0), (9, 1)):
-            self.assertEqual({'a'}, self.inspect(after=after))
-            self.assertEqual(count, len(self.samples))
+            self.assertEqual({'a'}, self.detect(after=after))
+            self.assertEqual(count, len(self.traces))
 
     def test_sequential_now(self):
         self.requests = {(1, '8:0'): submitted.scattered(50)}
-        self.assertEqual({'a'}, self.inspect(DISK))
+        self.assertEqual({'a'}, self.detect(DISK))
         # held down, it is slow to show it
         self.requests = {(1, '8:0'): submitted.stream(0, 4, 64 * KIB)}
-        self.assertEqual(set(), self.inspect())
-        self.assertIn('a seeks no more on disk disk', self.log.output)
+        self.assertEqual(set(), self.detect())
+        self.assertIn('a no longer seeks on disk disk', self.log.output)
 
     def test_idle(self):
         self.requests = {(1, '8:0'): submitted.scattered(50)}
-        self.assertEqual({'a'}, self.inspect(DISK))
+        self.assertEqual({'a'}, self.detect(DISK))
         self.requests = {}
-        self.assertEqual({'a'}, self.inspect(after=35))
-        self.assertEqual(set(), self.inspect(after=35))
-        self.samples.clear()
-        self.assertEqual(set(), self.inspect())
-        self.assertEqual([], self.samples)
+        self.assertEqual({'a'}, self.detect(after=35))
+        self.assertEqual(set(), self.detect(after=35))
+        self.traces.clear()
+        self.assertEqual(set(), self.detect())
+        self.assertEqual([], self.traces)
 
     def test_departed(self):
         self.requests = {(1, '8:0'): submitted.scattered(50)}
-        self.assertEqual({'a'}, self.inspect(DISK))
-        self.assertEqual(set(), self.inspect(DISK, keys=('b',), after=1))
+        self.assertEqual({'a'}, self.detect(DISK))
+        self.assertEqual(set(), self.detect(DISK, keys=('b',), after=1))
         # also while it is traced
-        self.assertEqual(set(), self.inspect(DISK, keys=('b',)))
+        self.assertEqual(set(), self.detect(DISK, keys=('b',)))
 
     def test_disk_gone(self):
         self.requests = {(1, '8:0'): submitted.scattered(50)}
-        self.assertEqual({'a'}, self.inspect(DISK))
+        self.assertEqual({'a'}, self.detect(DISK))
 
         def gone(device):
             raise FileNotFoundError
 
         self.patch(device_stack, 'submission_devices', gone)
-        self.assertEqual(set(), self.inspect(after=70))
+        self.assertEqual(set(), self.detect(after=70))
 
     def test_does_not_trace(self):
         def sample(tracer, devices, seconds):
@@ -184,9 +187,9 @@ class InspectorTest(testtools.TestCase):
             yield
 
         self.requests = {(1, '8:0'): submitted.scattered(50)}
-        self.assertEqual({'a'}, self.inspect(DISK))
+        self.assertEqual({'a'}, self.detect(DISK))
         self.patch(tracefs.Tracer, 'sample', sample)
-        self.assertRaises(exception.ContentionError, self.inspect, DISK)
+        self.assertRaises(exception.ContentionError, self.detect, DISK)
 
     def test_written_out_later(self):
         """By the kernel, for whoever alone has the volume as a vdisk."""
@@ -198,12 +201,12 @@ class InspectorTest(testtools.TestCase):
             (2, '253:1'): submitted.stream(0, 5, 4 * KIB),
             (1, '253:1'): submitted.stream(0, 5, 4 * KIB),
         }
-        self.assertEqual({'a'}, self.inspect(DISK))
+        self.assertEqual({'a'}, self.detect(DISK))
         self.tops = {'253:0': False, '253:1': False}
-        self.assertEqual(set(), self.inspect(DISK))
+        self.assertEqual(set(), self.detect(DISK))
 
 
-class OwnersTest(testtools.TestCase):
+class CgroupLookupTest(testtools.TestCase):
     def test_of_this_process(self):
         with open('/proc/self/cgroup') as lines:
             paths = {
@@ -213,12 +216,12 @@ class OwnersTest(testtools.TestCase):
         for version, controller in ((1, 'blkio'), (2, '')):
             home = paths.get(controller, '/').strip('/')
             if home:
-                owners = seek_detector._Owners(
+                lookup = seek_detector._CgroupLookup(
                     [types.Consumer('me', home)], version
                 )
-                self.assertEqual('me', owners.of(os.getpid()))
-        owners = seek_detector._Owners([], 2)
-        self.assertIsNone(owners.of(1 << 30))
+                self.assertEqual('me', lookup.consumer_of(os.getpid()))
+        lookup = seek_detector._CgroupLookup([], 2)
+        self.assertIsNone(lookup.consumer_of(1 << 30))
 
     def test_instance(self):
         conf = cfg.ConfigOpts()

@@ -21,13 +21,13 @@ from tests.unit.nova_diskplacer.monitor import example
 
 class SnapshotTest(base.BaseTestCase):
     def test_rates_are_per_second(self):
-        pairs = example.take()().pairs
+        pairs = example.status_provider()().pairs
         self.assertEqual([100e6, 1e6, 0, 0], pairs.read_bytes)
         self.assertEqual([50e6, 0.5e6, 0, 0], pairs.write_bytes)
         self.assertEqual([1000, 10, 0, 0], pairs.reads)
 
     def test_each_pair_has_what_is_known_of_it(self):
-        pairs = example.take()().pairs
+        pairs = example.status_provider()().pairs
         self.assertEqual(
             [server for server, _ in example.PAIRS], pairs.servers
         )
@@ -41,7 +41,7 @@ class SnapshotTest(base.BaseTestCase):
         self.assertEqual([False, False, True, True], pairs.idle)
 
     def test_disks_have_their_controller_or_why_there_is_none(self):
-        state = example.take()()
+        state = example.status_provider()()
         self.assertEqual(
             [
                 ('sda', 'bfq', ''),
@@ -55,23 +55,24 @@ class SnapshotTest(base.BaseTestCase):
         self.assertEqual({example.LOST: 'it has no device'}, state.unwatched)
 
     def test_nothing_has_to_be_decided(self):
-        pairs = example.take(decision=None, budgets=None)().pairs
+        pairs = example.status_provider(decision=None)().pairs
         for column in (
             pairs.classes,
             pairs.used_bytes,
             pairs.weights,
-            pairs.budgets,
         ):
             self.assertEqual([None] * 4, column)
         self.assertEqual([False] * 4, pairs.exempt)
 
     def test_a_consumer_that_has_just_left_is_known_by_its_key(self):
-        pairs = example.take(consumers={})().pairs
+        pairs = example.status_provider(
+            example.make_sample(consumers={})
+        )().pairs
         self.assertEqual(example.LONG, pairs.servers[0])
         self.assertEqual('', pairs.domains[0])
 
     def test_history(self):
-        known = example.take()().pairs.history
+        known = example.status_provider()().pairs.history
         self.assertEqual([2, 0, 0, 0], known['active_intervals'])
         self.assertEqual([50e6, 0, 0, 0], known['read_bytes_minimum'])
         self.assertEqual([100e6, 0, 0, 0], known['read_bytes_maximum'])
@@ -81,31 +82,31 @@ class SnapshotTest(base.BaseTestCase):
         self.assertEqual(5, known['idle_seconds'][1])
 
     def test_what_guests_tell(self):
-        told = example.take()()
+        told = example.status_provider()()
         (guest,) = told.guests
         self.assertEqual(example.SMALL, guest['server'])
         self.assertEqual(0.02, guest['read_seconds'])
         self.assertEqual([0, 0, 1e6, 0], told.pairs.unseen_bytes)
-        silent = example.take(guests=None)()
+        silent = example.status_provider(guests=None)()
         self.assertEqual([], silent.guests)
         self.assertEqual([0] * 4, silent.pairs.unseen_bytes)
 
     def test_every_column_has_a_value_for_each_pair(self):
-        columns = dict(vars(example.take()().pairs))
+        columns = dict(vars(example.status_provider()().pairs))
         columns.update(columns.pop('history'))
         self.assertEqual({4}, {len(column) for column in columns.values()})
 
 
 class JsonTest(base.BaseTestCase):
     def test_it_comes_back_as_it_was(self):
-        state = example.take()()
+        state = example.status_provider()()
         self.assertEqual(state, status.from_json(status.to_json(state)))
 
     def test_before_the_first_round_there_is_none(self):
         self.assertIsNone(status.from_json(status.to_json(None)))
 
     def test_another_form_is_refused(self):
-        good = json.loads(status.to_json(example.take()()))
+        good = json.loads(status.to_json(example.status_provider()()))
         for text in (
             '',
             '{',

@@ -29,14 +29,14 @@ class InquiryTest(base.BaseTestCase):
         super().setUp()
         self.dir = self.useFixture(fixtures.TempDir()).join('state')
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.taken = 0
+        self.calls = 0
 
-    def take(self):
-        self.taken += 1
-        return example.take()()
+    def provide(self):
+        self.calls += 1
+        return example.status_provider()()
 
-    def serve(self, take=None):
-        server = status_socket.serve(self.dir, take or self.take)
+    def serve(self, provider=None):
+        server = status_socket.serve(self.dir, provider or self.provide)
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         return server
@@ -49,13 +49,15 @@ class InquiryTest(base.BaseTestCase):
 
     def test_whoever_asks_is_told_the_snapshot_of_then(self):
         self.serve()
-        self.assertEqual(0, self.taken)
-        self.assertEqual(example.take()(), status_socket.ask(self.dir))
-        self.assertEqual(1, self.taken)
+        self.assertEqual(0, self.calls)
+        self.assertEqual(
+            example.status_provider()(), status_socket.fetch(self.dir)
+        )
+        self.assertEqual(1, self.calls)
 
     def test_before_the_first_round_there_is_none(self):
         self.serve(lambda: None)
-        self.assertIsNone(status_socket.ask(self.dir))
+        self.assertIsNone(status_socket.fetch(self.dir))
 
     def test_only_the_owner_may_ask(self):
         self.serve()
@@ -73,7 +75,7 @@ class InquiryTest(base.BaseTestCase):
             exception.ContentionError, status_socket.ask, self.dir
         )
         self.serve()
-        self.assertIsNotNone(status_socket.ask(self.dir))
+        self.assertIsNotNone(status_socket.fetch(self.dir))
 
     def test_who_is_slow_keeps_nobody_waiting(self):
         self.useFixture(
@@ -81,12 +83,12 @@ class InquiryTest(base.BaseTestCase):
                 'nova_diskplacer.monitor.status_socket._PATIENCE', 3600
             )
         )
-        large = example.take(unwatched={'disk': 'x' * 10**6})
+        large = example.status_provider(unwatched={'disk': 'x' * 10**6})
         self.serve(large)
         # they never read what no socket's buffer holds
         for _ in range(20):
             self.connect()
-        self.assertEqual(large(), status_socket.ask(self.dir, seconds=120))
+        self.assertEqual(large(), status_socket.fetch(self.dir, seconds=120))
 
     def test_who_is_slow_is_given_up(self):
         self.useFixture(
@@ -96,11 +98,11 @@ class InquiryTest(base.BaseTestCase):
         )
         threads = queue.Queue()
 
-        def take():
+        def provide():
             threads.put(threading.current_thread())
-            return example.take(unwatched={'disk': 'x' * 10**6})()
+            return example.status_provider(unwatched={'disk': 'x' * 10**6})()
 
-        self.serve(take)
+        self.serve(provide)
         client = self.connect()
         thread = threads.get(timeout=120)
         thread.join(120)
@@ -116,7 +118,7 @@ class InquiryTest(base.BaseTestCase):
         self.serve()
         for _ in range(5):
             self.connect().close()
-        self.assertIsNotNone(status_socket.ask(self.dir))
+        self.assertIsNotNone(status_socket.fetch(self.dir))
         self.assertEqual('', self.log.output)
 
     def test_an_answer_that_fails_is_logged_and_told(self):
@@ -154,6 +156,6 @@ class InquiryTest(base.BaseTestCase):
                 exception.ContentionError,
                 status_socket.serve,
                 directory,
-                self.take,
+                self.provide,
             )
             self.assertIn('[diskplacer_agent] state_dir', str(error))

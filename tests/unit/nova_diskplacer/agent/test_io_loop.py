@@ -1,0 +1,173 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import threading
+from unittest import mock
+
+import fixtures
+from oslo_config import cfg
+from oslotest import base
+
+from nova_diskplacer import exception
+from nova_diskplacer.agent import io_background
+from nova_diskplacer.agent import io_exporters
+from nova_diskplacer.agent import io_loop
+from nova_diskplacer.agent import restore
+from nova_diskplacer.host import systemd
+from nova_diskplacer.io_weights import manager
+from nova_diskplacer.monitor import sampler
+from tests import configured
+from tests.unit.nova_diskplacer.monitor import example
+
+
+class IOLoopTest(base.BaseTestCase):
+    """The order of measuring, deciding and restoring, with all else faked."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.conf = self.useFixture(configured.Options()).conf
+        self.conf.register_opt(cfg.StrOpt('host', default='compute-3'))
+        self.conf.set_override('mode', 'on', 'diskplacer_weights')
+        self.conf.set_override('interval', 0.2, 'diskplacer_monitor')
+        self.sampler = self.patch(sampler, 'Sampler')
+        self.sampler.return_value.sample.return_value = example.make_sample()
+        self.manager = self.patch(manager, MANAGER)
+        self.apply = getattr(self.manager.return_value, APPLY)
+        self.apply.return_value = example.make_decision()
+        self.restore = self.patch(restore, 'restore')
+        self.exporters = self.patch(io_exporters, 'start_exporters')
+        self.patch(io_background.BackgroundChecks, 'start')
+        self.servers, self.disks = [], []
+        self.loop = self.make_loop()
+
+    def patch(self, target, name):
+        patch = mock.patch.object(target, name, autospec=False)
+        self.addCleanup(patch.stop)
+        return patch.start()
+
+    def make_loop(self):
+        return io_loop.IOLoop(
+            self.conf, lambda: self.servers, lambda: self.disks
+        )
+
+    def run_loop(self, *steps):
+        """Run an interval after each step, and then until it stops."""
+        stopped, steps = threading.Event(), list(steps)
+        self.patch(stopped, 'wait')
+        beats = self.patch(systemd, 'notify_watchdog')
+
+        def beat():
+            if steps:
+                steps.pop(0)()
+            else:
+                stopped.set()
+
+        beats.side_effect = beat
+        self.loop.run(stopped)
+
+    def fail(self, call):
+        def step():
+            call.side_effect = exception.ContentionError('broken')
+
+        return step
+
+    def heal(self, call):
+        def step():
+            call.side_effect = None
+
+        return step
+
+    def test_nothing_is_measured_until_servers_and_disks_are_known(self):
+        for self.servers, self.disks in ((None, []), ([], None)):
+            self.loop.run_once()
+        self.sampler.assert_not_called()
+        self.assertIsNone(self.loop.current_status())
+        self.assertEqual({}, self.loop.pressure)
+
+    def test_an_interval(self):
+        self.loop.run_once()
+        self.loop.run_once()
+        self.sampler.assert_called_once()
+        self.manager.assert_called_once()
+        shown = self.loop.current_status()
+        self.assertEqual('compute-3', shown.host)
+        self.assertTrue(shown.deciding)
+        self.assertEqual(2, shown.rounds)
+        self.assertEqual(2 * 2, shown.weight_changes)
+        self.assertEqual([1.0, 9.5, 10.0, 10.0], shown.pairs.classes)
+        self.assertEqual(
+            {example.HDD: 50, example.NVME: 50}, self.loop.pressure
+        )
+
+    def test_mode_off(self):
+        self.conf.set_override('mode', 'off', 'diskplacer_weights')
+        self.loop = self.make_loop()
+        self.loop.run_once()
+        self.manager.assert_not_called()
+        self.assertFalse(self.loop.current_status().deciding)
+
+    def test_weights_are_restored_at_the_end(self):
+        self.run_loop()
+        self.restore.assert_called_once_with(self.conf)
+        self.exporters.assert_called_once()
+
+    def test_weights_of_an_agent_before_are_restored_once_in_mode_off(self):
+        self.conf.set_override('mode', 'off', 'diskplacer_weights')
+        self.loop = self.make_loop()
+        counts = []
+        self.run_loop(*[lambda: counts.append(self.restore.call_count)] * 3)
+        self.assertEqual([1, 1, 1], counts)
+
+    def test_a_restore_that_fails_is_repeated(self):
+        self.conf.set_override('mode', 'off', 'diskplacer_weights')
+        self.loop = self.make_loop()
+        self.fail(self.restore)()
+        self.run_loop(lambda: None, self.heal(self.restore), lambda: None)
+        # three in the loop, the last of which succeeds, and one at the end
+        self.assertEqual(4, self.restore.call_count)
+        self.assertEqual(
+            1, self.log.output.count('I/O weights cannot be restored')
+        )
+
+    def test_weights_are_restored_while_nothing_is_measured(self):
+        sample = self.sampler.return_value.sample
+        pressures = []
+        self.run_loop(
+            self.fail(sample),
+            lambda: pressures.append(self.loop.pressure),
+            self.heal(sample),
+            lambda: pressures.append(self.loop.pressure),
+        )
+        self.assertEqual({}, pressures[0])
+        self.assertNotEqual({}, pressures[1])
+        # once in the loop, once at the end
+        self.assertEqual(2, self.restore.call_count)
+        self.assertEqual(1, self.log.output.count('cannot be measured'))
+        self.assertEqual(1, self.log.output.count('is measured again'))
+        # totals go on
+        self.assertEqual(3, self.loop.current_status().rounds)
+
+    def test_a_failed_decision_is_not_repeated_at_once(self):
+        self.fail(self.apply)()
+        self.run_loop(self.heal(self.apply), *[lambda: None] * 9)
+        self.assertEqual(1, self.apply.call_count)
+        self.assertFalse(self.loop.current_status().deciding)
+        # once in the loop, once at the end
+        self.assertEqual(2, self.restore.call_count)
+        self.loop.run_once()
+        self.assertEqual(2, self.apply.call_count)
+        self.assertEqual(2, self.manager.call_count)
+        self.assertTrue(self.loop.current_status().deciding)
+
+
+MANAGER, APPLY = 'Weighing', 'weigh'
