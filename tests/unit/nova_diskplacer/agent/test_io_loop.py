@@ -41,10 +41,10 @@ class IOLoopTest(base.BaseTestCase):
         self.conf.set_override('interval', 0.2, 'diskplacer_monitor')
         self.sampler = self.patch(sampler, 'Sampler')
         self.sampler.return_value.sample.return_value = example.make_sample()
-        self.manager = self.patch(manager, MANAGER)
-        self.apply = getattr(self.manager.return_value, APPLY)
+        self.manager = self.patch(manager, 'Weighing')
+        self.apply = self.manager.return_value.weigh
         self.apply.return_value = example.make_decision()
-        self.restore = self.patch(restore, 'restore')
+        self.restore = self.patch(restore, 'restore_kernel_state')
         self.exporters = self.patch(io_exporters, 'start_exporters')
         self.patch(io_background.BackgroundChecks, 'start')
         self.servers, self.disks = [], []
@@ -168,6 +168,3 @@ class IOLoopTest(base.BaseTestCase):
         self.assertEqual(2, self.apply.call_count)
         self.assertEqual(2, self.manager.call_count)
         self.assertTrue(self.loop.current_status().deciding)
-
-
-MANAGER, APPLY = 'Weighing', 'weigh'

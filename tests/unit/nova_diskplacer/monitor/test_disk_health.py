@@ -229,7 +229,7 @@ class HealthTest(testtools.TestCase):
         self.assertIsNone(self.health.temperature('one'))
         self.assertEqual(1, asked.count('hanging'))
         self.assertEqual(
-            1, self.log.output.count('SMART of hanging: it does not answer')
+            1, self.log.output.count('SMART of hanging: no answer')
         )
         answers.set()
         self.useFixture(
@@ -243,8 +243,8 @@ class HealthTest(testtools.TestCase):
             warnings = self.poll(degrees=degrees).get('one', ())
             self.assertEqual(warns, len(warnings), degrees)
         self.assertIn(
-            'none has 60 °C, of which [diskplacer_monitor] '
-            'warn_temperature=60 warns',
+            'the temperature of none is 60 °C; the threshold is '
+            '[diskplacer_monitor] warn_temperature=60',
             self.log.output,
         )
         self.assertEqual(2, self.log.output.count('°C'))
@@ -257,7 +257,8 @@ class HealthTest(testtools.TestCase):
 
     def test_failing(self):
         self.assertEqual(
-            ('none says that it is failing',), self.poll(passed=False)['one']
+            ('none reports that it is failing',),
+            self.poll(passed=False)['one'],
         )
         self.assertEqual({}, self.poll())
 
@@ -305,7 +306,7 @@ class HealthTest(testtools.TestCase):
         self.poll(degrees=70)
         self.smartctl.says({'smartctl': {'exit_status': 2}}, 2)
         self.health.poll(self.devices)
-        self.assertIn('one', self.health.warnings())
+        self.assertIn('one', self.health.warnings.disks())
 
     def test_unplugged(self):
         self.poll(degrees=70)

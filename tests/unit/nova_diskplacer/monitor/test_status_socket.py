@@ -80,27 +80,31 @@ class InquiryTest(base.BaseTestCase):
     def test_who_is_slow_keeps_nobody_waiting(self):
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.monitor.status_socket._PATIENCE', 3600
+                'nova_diskplacer.monitor.status_socket._SEND_TIMEOUT', 3600
             )
         )
-        large = example.status_provider(unwatched={'disk': 'x' * 10**6})
+        large = example.status_provider(
+            example.make_sample(unwatched={'disk': 'x' * 10**6})
+        )
         self.serve(large)
         # they never read what no socket's buffer holds
         for _ in range(20):
             self.connect()
-        self.assertEqual(large(), status_socket.fetch(self.dir, seconds=120))
+        self.assertEqual(large(), status_socket.fetch(self.dir, timeout=120))
 
     def test_who_is_slow_is_given_up(self):
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.monitor.status_socket._PATIENCE', 0.05
+                'nova_diskplacer.monitor.status_socket._SEND_TIMEOUT', 0.05
             )
         )
         threads = queue.Queue()
 
         def provide():
             threads.put(threading.current_thread())
-            return example.status_provider(unwatched={'disk': 'x' * 10**6})()
+            return example.status_provider(
+                example.make_sample(unwatched={'disk': 'x' * 10**6})
+            )()
 
         self.serve(provide)
         client = self.connect()
