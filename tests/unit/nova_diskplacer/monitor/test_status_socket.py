@@ -72,7 +72,7 @@ class InquiryTest(base.BaseTestCase):
             with socket.socket(socket.AF_UNIX) as dead:
                 dead.bind(os.path.join(self.dir, name))
         self.assertRaises(
-            exception.ContentionError, status_socket.ask, self.dir
+            exception.ContentionError, status_socket.fetch, self.dir
         )
         self.serve()
         self.assertIsNotNone(status_socket.fetch(self.dir))
@@ -131,14 +131,14 @@ class InquiryTest(base.BaseTestCase):
 
         self.serve(fail)
         error = self.assertRaises(
-            exception.ContentionError, status_socket.ask, self.dir
+            exception.ContentionError, status_socket.fetch, self.dir
         )
         self.assertIn('see its log', str(error))
         self.assertIn('ZeroDivisionError', self.log.output)
 
     def test_no_agent(self):
         error = self.assertRaises(
-            exception.ContentionError, status_socket.ask, self.dir
+            exception.ContentionError, status_socket.fetch, self.dir
         )
         self.assertIn('start diskplacer-agent', str(error))
         self.assertIn('[diskplacer_agent] state_dir', str(error))
@@ -149,7 +149,7 @@ class InquiryTest(base.BaseTestCase):
             silent.bind(status_socket.path(self.dir))
             silent.listen()
             error = self.assertRaises(
-                exception.ContentionError, status_socket.ask, self.dir, 0.05
+                exception.ContentionError, status_socket.fetch, self.dir, 0.05
             )
         self.assertIn('timed out', str(error))
 
