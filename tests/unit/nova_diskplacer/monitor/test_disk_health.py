@@ -248,7 +248,9 @@ class HealthTest(testtools.TestCase):
             self.log.output,
         )
         self.assertEqual(2, self.log.output.count('°C'))
-        self.assertEqual(2, self.log.output.count('temperature is as it'))
+        self.assertEqual(
+            2, self.log.output.count('temperature is normal again')
+        )
 
     def test_never_hot(self):
         self.conf.set_override('warn_temperature', 0, 'diskplacer_monitor')
