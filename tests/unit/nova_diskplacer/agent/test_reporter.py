@@ -15,6 +15,7 @@ from oslotest import base
 from nova_diskplacer import reports
 from nova_diskplacer.agent import inventory
 from nova_diskplacer.agent import reporter
+from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.agent import test_service
 
 
@@ -37,7 +38,7 @@ class ReporterTest(base.BaseTestCase):
         """Return what the agent sends: a report, a heartbeat or None."""
         self.sent.clear()
         offer = inventory.Offer(
-            test_service.make_disk('a', **disk), test_service.FIGURES
+            fake_disks.make_disk('a', **disk), test_service.FIGURES
         )
         self.reporter.tell('root', None, [offer], {'a': pressure}, asked)
         return self.sent[0] if self.sent else None
