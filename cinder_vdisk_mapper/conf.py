@@ -72,7 +72,8 @@ Storage of vdisks on a disk: a plugin of the namespace
 ``cinder_vdisk_mapper.backend``. ``filesystem`` stores each vdisk in a
 preallocated raw file, on disks that were prepared as filesystems. ``lvm``
 stores each vdisk in a logical volume, on disks that were prepared with
-``--backend lvm``, and wipes deleted vdisks as configured by ``volume_clear``, ``volume_clear_size`` and ``volume_clear_ionice``.
+``--backend lvm``, and wipes deleted vdisks as ``volume_clear``,
+``volume_clear_size`` and ``volume_clear_ionice`` configure it.
 """,
     ),
 ]
