@@ -195,7 +195,7 @@ class Host:
             running=True,
             pinned_by_nova=False,
             xml=self._xml,
-            number=self._numbers[index],
+            domain_id=self._numbers[index],
             project=f'project{index % 50}',
         )
 
