@@ -41,13 +41,9 @@ FILES = {
     2: ('io.stat',),
 }
 
-# Device number and counters.
-_DEVICE = {
-    1: re.compile(rb'(\d+:\d+) Read (\d+)\n\S+ Write (\d+)'),
-    2: re.compile(
-        rb'(\d+:\d+) rbytes=(\d+) wbytes=(\d+) rios=(\d+) wios=(\d+)'
-    ),
-}
+# A pattern that begins with a constant is found much faster.
+_V1 = re.compile(rb' Read (\d+)\n(\d+:\d+) Write (\d+)')
+_V2 = re.compile(rb'(\d+:\d+) rbytes=(\d+) wbytes=(\d+) rios=(\d+) wios=(\d+)')
 
 # File descriptors that are left for the rest of the process.
 _OTHER_FILES = 512
@@ -73,7 +69,7 @@ class CgroupReader:
         self._hierarchy = hierarchy
         self._v1 = cgroup_v1.Accounting(hierarchy)
         self._names = FILES[hierarchy.version]
-        self._device = _DEVICE[hierarchy.version]
+        self._parse = _parse_v1 if hierarchy.version == 1 else _V2.findall
         self._requests = interpolated_counters.InterpolatedCounters()
         self._read_size = _READ_SIZE
         self._readings = 0
@@ -139,26 +135,23 @@ class CgroupReader:
     def _parse_files(self, index: int) -> _Rows:
         """Return the counters in one file of each cgroup."""
         rows: _Rows = {}
+        size, parse, uuids = self._read_size, self._parse, self._uuids
         for consumer, files in list(self._files.items()):
+            key, cgroup = consumer
             try:
-                text = self._pread(files[index])
+                text = os.pread(files[index], size, 0)
             except OSError as error:
-                key, cgroup = consumer
                 _close(self._files.pop(consumer))
                 self.errors[key] = f'{cgroup}: {error.strerror}'
                 continue
-            for number, *counters in self._device.findall(text):
-                if number in self._uuids:
-                    pair = consumer[0], self._uuids[number]
-                    rows[pair] = list(map(int, counters))
+            if len(text) == size:
+                # there may be more
+                self._read_size *= 2
+                return self._parse_files(index)
+            for number, *counters in parse(text):
+                if number in uuids:
+                    rows[key, uuids[number]] = list(map(int, counters))
         return rows
-
-    def _pread(self, file: int) -> bytes:
-        text = os.pread(file, self._read_size, 0)
-        while len(text) == self._read_size:
-            self._read_size *= 2
-            text = os.pread(file, self._read_size, 0)
-        return text
 
     def _open(self) -> None:
         """Open the files of all wanted cgroups that exist."""
@@ -197,6 +190,12 @@ class CgroupReader:
             device.number.encode(): uuid for uuid, device in devices.items()
         }
         self._v1.enable(devices.values())
+
+
+def _parse_v1(text: bytes) -> list[tuple[bytes, bytes, bytes]]:
+    """Return number and counters of each device."""
+    found = _V1.findall(text)
+    return [(number, read, write) for read, number, write in found]
 
 
 def _array(pairs: types.Pairs, rows: _Rows, width: int) -> types.Integers:
