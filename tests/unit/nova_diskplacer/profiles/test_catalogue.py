@@ -319,9 +319,9 @@ class OwnTest(base.BaseTestCase):
             specs={'vdisks': 3},
         )
 
-    def test_key_that_is_no_text(self):
-        self.refused('3 is no text', specs={3: 4})
-        self.refused('True is no text', text='hw:\n  yes: 1\n')
+    def test_key_that_is_not_a_string(self):
+        self.refused('3 is not a string', specs={3: 4})
+        self.refused('True is not a string', text='hw:\n  yes: 1\n')
 
     def test_spec_profile(self):
         self.refused(
