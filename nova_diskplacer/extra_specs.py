@@ -12,10 +12,9 @@
 
 """Entry point of ``nova.api.extra_spec_validators``.
 
-With it Nova's API itself refuses unknown ``diskplacer:`` keys and bad values
-with a 400 that says what is allowed. Of a profile it checks the form of the
-name only: which profiles there are is known where they are used, and may
-change while the API runs.
+Nova's API refuses unknown ``diskplacer:`` keys and bad values with a 400 that
+names what is allowed. It checks only the form of a profile's name: profiles
+are files of the services that use them, and may change while the API runs.
 """
 
 from nova.api.validation.extra_specs import base

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a flavor's ``diskplacer:`` extra specs ask for."""
+"""The ``diskplacer:`` extra specs of a flavor."""
 
 import collections.abc
 import dataclasses
@@ -41,10 +41,10 @@ NUMA = (NONE, PREFERRED, REQUIRED)
 PROFILE = 'profile'
 IO_TIER = 'io_tier'
 
-# Without vdisks, these ask for none.
+# A flavor with these alone asks for no vdisks.
 _OF_SERVER = frozenset((PROFILE, IO_TIER))
 
-#: Profiles for those who have none.
+#: An empty catalogue of profiles.
 NO_PROFILES: collections.abc.Mapping[str, 'catalogue.Profile'] = (
     types.MappingProxyType({})
 )
@@ -64,10 +64,10 @@ class Spec:
     maximum: int = 1048576
 
     def value(self, name: str, text: str) -> int | str:
-        """Return the value that ``text`` stands for.
+        """Return the value of an extra spec.
 
-        :raises ValueError: it is not allowed; names the key, the value and
-            what is allowed.
+        :raises ValueError: ``text`` is not allowed; names the key, the value
+            and what is allowed.
         """
         where = f'{NAMESPACE}{name}={text}'
         if self.choices:
@@ -116,26 +116,26 @@ SPECS = {
     ),
     'vdisks_per_disk': Spec(
         'How many vdisks of one server ``round_robin`` may put on one disk '
-        '(default 1). Above 1 it spreads as evenly as can be. Ignored by '
+        '(default 1). Above 1 it spreads as evenly as possible. Ignored by '
         '``consolidated``.',
         maximum=64,
     ),
     'numa': Spec(
         'Whether the disks must be on the NUMA node of the vCPUs: '
         '``required`` rejects a host that cannot align them, ``preferred`` '
-        'weighs it down, ``none`` (the default) does not look.',
+        'weighs it down, ``none`` (the default) ignores NUMA.',
         choices=NUMA,
     ),
     PROFILE: Spec(
         'Profile of the workload, by its name or an alias: it fills the keys '
         'that the flavor leaves unset, and the agent tunes the disks by it. '
-        '``diskplacer-manage profile list`` tells which there are.',
+        '``diskplacer-manage profile list`` lists them.',
         pattern='[a-z][a-z0-9_]*',
     ),
     IO_TIER: Spec(
         'Usage tier of the server, by its name: it bounds the class, and so '
         "the weight, of the server's I/O on each disk. ``[diskplacer_weights] "
-        'tiers`` on the compute nodes tells which there are.',
+        'tiers`` on the compute nodes defines them.',
         pattern='[A-Za-z0-9_-]+',
     ),
 }
@@ -166,12 +166,12 @@ def parse(
     extra_specs: collections.abc.Mapping[str, str],
     profiles: collections.abc.Mapping[str, 'catalogue.Profile'] = NO_PROFILES,
 ) -> VDiskRequest | None:
-    """Return what a flavor's extra specs ask for, None if nothing.
+    """Return the vdisks that a flavor's extra specs ask for, None for none.
 
-    A tier asks for no vdisks, nor does a profile that says neither how many
-    nor how large: they then speak for volumes that are attached later.
+    A tier asks for no vdisks, nor does a profile without their number and
+    size: they apply to volumes that are attached later.
 
-    :param profiles: the catalogue, where ``diskplacer:profile`` is looked up.
+    :param profiles: the catalogue in which ``diskplacer:profile`` is found.
     :raises ValueError: a key or the profile is unknown, a value is not
         allowed, or one of ``vdisks`` and ``vdisk_gb`` is missing. Nova's API
         refuses bad keys and values already, but flavors may be older than

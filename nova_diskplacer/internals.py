@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Names of another program's code that are not an interface of it.
+"""Names of another program's code that are no public interface of it.
 
-Tables of such names say what a service relies on, and a check at its start
-says what is missing. The tables import nothing: the documentation is made from
-them, too.
+A service lists the names that it relies on in a table, and checks at its start
+that they exist. The tables import nothing: the documentation is made from them
+too.
 """
 
 import collections.abc
@@ -31,12 +31,12 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Name:
-    """Something that another program's code has.
+    """A name in another program's code.
 
-    ``name`` is an attribute of the module or, with dots, an attribute of
-    that. It is called with ``parameters`` by their names. ``source`` are
-    pieces of its source code: behaviour that no name stands for. ``use`` says
-    what it is good for.
+    ``name`` is an attribute of the module or, with dots, of an attribute of
+    it. ``use`` is the purpose that it serves. ``parameters`` are those that
+    are passed by name. ``source`` are pieces of its source code, for behaviour
+    that has no name.
     """
 
     module: str
@@ -49,7 +49,7 @@ class Name:
         return f'{self.module}.{self.name}'
 
     def missing(self) -> list[str]:
-        """Return what of this is not there."""
+        """Return descriptions of the parts that are missing."""
         try:
             found: typing.Any = importlib.import_module(self.module)
             for part in self.name.split('.'):
@@ -82,15 +82,15 @@ Names = tuple[Name, ...]
 
 
 def missing(names: collections.abc.Iterable[Name]) -> list[str]:
-    """Return what is not there, a description of each."""
+    """Return descriptions of the parts of the names that are missing."""
     return [absent for name in names for absent in name.missing()]
 
 
 @functools.cache
 def check(names: Names, program: str) -> None:
-    """Log in one line what a program lacks; once per process.
+    """Log an error if names are missing; once per process.
 
-    :param program: its name and the release that the tables were made for.
+    :param program: the program and the release that the table is for.
     """
     absent = missing(names)
     if absent:

@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Makes Placement's view of a disk agree with the disk.
+"""Updates the inventories of a disk's provider in Placement.
 
-Used by the agent for all disks and by the Cinder driver for the one that it
-has just changed. Both compute the same from the disk itself, so they may do
-so at once and in any order.
+The agent updates those of all disks, the Cinder driver that of a disk that it
+has just changed. Both compute the same from the disk itself, so they may do it
+at the same time and in any order.
 """
 
 import collections.abc

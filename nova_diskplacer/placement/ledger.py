@@ -65,8 +65,8 @@ def claimed_disk(
     """Choose the disk whose claim by the server a vdisk fills.
 
     :param claims: the server's claim on each disk, in GiB.
-    :param held: how many vdisks of the server are on each disk.
-    :param per_disk: how many of them one disk may hold at the most.
+    :param held: number of the server's vdisks on each disk.
+    :param per_disk: how many of them may share a disk.
     :returns: the UUID of the disk with the fewest of the server's vdisks,
         None if no claim leaves room for ``size_gb``.
     """
@@ -94,8 +94,8 @@ def policy_disk(
 
     :param room: GiB on each disk that nobody claims and no vdisk takes; a
         disk that is not in it is not considered.
-    :param held: how many vdisks of the server are on each disk, or will be
-        when its claims are filled.
+    :param held: number of the server's vdisks on each disk, including those
+        that will fill its claims.
     :param policy: name of a mapping.
     :param per_disk: how many of the server's vdisks may share a disk, if the
         policy spreads them.

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What profiles say of flavors: what applying changes, what contradicts."""
+"""The effect of a profile on a flavor, and contradictions between them."""
 
 import collections.abc
 import dataclasses
@@ -23,7 +23,7 @@ from nova_diskplacer.profiles import catalogue
 PROFILE = flavor.NAMESPACE + flavor.PROFILE
 _NUMA = flavor.NAMESPACE + 'numa'
 
-# How many and how large a flavor says for itself; shapes limit them.
+# A flavor sets these itself; the shape of the profile limits them.
 _FREE = {flavor.NAMESPACE + name for name in ('vdisks', 'vdisk_gb')}
 
 _UNITS = {
@@ -33,7 +33,7 @@ _UNITS = {
     'vdisk_gb_per_ram_gb': 'GiB of vdisks for each GiB of memory',
 }
 
-# Without it Nova may be told of too many other hosts to hear of ours.
+# Without it, Placement may return too many hosts without disks.
 _REQUIRED = {f'trait:{traits.HOST}': 'required'}
 
 Specs = collections.abc.Mapping[str, str]
@@ -52,9 +52,10 @@ class Flavor:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What is wrong with a flavor, and what says so.
+    """A problem of a flavor.
 
-    ``source`` is a place in a paper, empty if none of them is concerned.
+    ``source`` is the place in a paper that advises against it, empty if it is
+    no advice of a paper.
     """
 
     flavor: str
@@ -66,11 +67,11 @@ class Finding:
 def applied(
     profile: catalogue.Profile, specs: Specs, profiles: Profiles
 ) -> dict[str, str]:
-    """Return a flavor's extra specs as they are with a profile applied.
+    """Return a flavor's extra specs after a profile is applied.
 
-    The profile's own extra specs of Nova are set and hosts with disks
-    required; the profile's defaults are left to the scheduler. What the
-    flavor's profile before had set is taken away.
+    Nova's own extra specs are set as in the profile, and hosts with disks
+    required; the profile's defaults are left to the scheduler. Extra specs
+    that the previous profile had set are removed.
     """
     before = profiles.get(specs.get(PROFILE, ''))
     left = {
@@ -90,7 +91,7 @@ def effective(specs: Specs, profiles: Profiles) -> dict[str, str]:
 
 
 def wanted(profile: catalogue.Profile) -> dict[str, str]:
-    """Return the extra specs of a flavor that is all as a profile says."""
+    """Return the extra specs of a flavor with all settings of a profile."""
     return {
         PROFILE: profile.name,
         **profile.specs,
@@ -100,10 +101,10 @@ def wanted(profile: catalogue.Profile) -> dict[str, str]:
 
 
 def check(one: Flavor, profiles: Profiles) -> list[Finding]:
-    """Return what a flavor's extra specs and figures contradict.
+    """Return the problems of a flavor's extra specs and size.
 
-    Nothing is said of flavors without ``diskplacer:`` extra specs, and of
-    those without a profile only what the scheduler would refuse.
+    Flavors without ``diskplacer:`` extra specs have none. Of a flavor without
+    a profile, only errors that the scheduler would refuse are found.
     """
     name = one.extra_specs.get(PROFILE, '')
     try:
@@ -117,7 +118,7 @@ def check(one: Flavor, profiles: Profiles) -> list[Finding]:
         Finding(one.name, profile.name, text, profile.sources.get(path, ''))
         for path, text in (
             *_overridden(profile, one.extra_specs),
-            *_misshapen(profile.shape, _figures(one, request)),
+            *_shape_violations(profile.shape, _figures(one, request)),
         )
     ]
 
@@ -152,7 +153,7 @@ def _figures(
     return figures
 
 
-def _misshapen(
+def _shape_violations(
     shape: catalogue.Shape, figures: dict[str, float]
 ) -> collections.abc.Iterator[tuple[str, str]]:
     for name, figure in figures.items():

@@ -32,13 +32,13 @@ from nova_diskplacer.profiles import parsing
 
 _HERE = pathlib.Path(__file__).parent
 
-#: What a profile's file must look like, as a JSON schema.
+#: The JSON schema of profiles.
 SCHEMA = _HERE / 'schema.yaml'
 
 
 @dataclasses.dataclass(frozen=True)
 class Queue:
-    """What a profile wants of the request queue of a disk of one medium.
+    """Settings of the request queue of a disk of one medium.
 
     ``schedulers`` is in order of preference: the first that the kernel has is
     taken; empty, or None for the others, leaves the queue as it is. The units
@@ -56,10 +56,10 @@ class Queue:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a figure of a flavor should be.
+    """Limits of a figure of a flavor.
 
-    Outside ``minimum`` to ``maximum`` the papers warn against it; within
-    ``recommended``, both ends included, they found it best.
+    The papers advise against figures outside ``minimum`` to ``maximum``;
+    within ``recommended``, both ends included, results were best.
     """
 
     minimum: float | None = None
@@ -94,7 +94,7 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """A profile, as its file says it.
+    """A profile, as in its file.
 
     ``specs`` are the defaults of ``diskplacer:`` extra specs that a flavor
     leaves unset; ``hw`` are Nova's own extra specs, which ``profile apply``

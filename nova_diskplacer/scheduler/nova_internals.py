@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What of Nova's code the filters and weighers rely on, and compute hosts."""
+"""Names in Nova's code on which filters, weighers and compute hosts rely."""
 
 from nova_diskplacer import internals
 from nova_diskplacer.internals import Name
@@ -23,8 +23,8 @@ SCHEDULER: internals.Names = (
         'nova.scheduler.manager',
         'SchedulerManager._schedule',
         'It tests whether a host has candidates, takes the first one, claims '
-        'it and only then consumes the host. This order is when '
-        '``DiskCandidates`` chooses disks.',
+        'by it and only then consumes the host. ``DiskCandidates`` relies on '
+        'this order.',
         source=(
             'if not host.allocation_candidates:',
             'host.allocation_candidates[0]',
@@ -61,14 +61,14 @@ SCHEDULER: internals.Names = (
         'nova.scheduler.host_manager',
         'HostState._locked_consume_from_request',
         'It counts a server once it has been claimed: a choice of disks is '
-        'then no longer let go.',
+        'then no longer released.',
         source=('self.num_instances += 1',),
     ),
     Name(
         'nova.scheduler.host_manager',
         'HostState.__init__',
-        'What the filter reads of a host, and its limits, which name NUMA '
-        'cells to nova-compute.',
+        'The filter reads these attributes of a host, and sets its limits, '
+        'which name NUMA cells to nova-compute.',
         source=(
             'self.uuid',
             'self.host',
@@ -84,7 +84,7 @@ SCHEDULER: internals.Names = (
     Name(
         'nova.scheduler.filters',
         'BaseHostFilter',
-        'Base of the filters. Nova makes them before it forks its workers.',
+        'Base of the filters. Nova creates them before it forks workers.',
     ),
     Name(
         'nova.scheduler.weights',
@@ -121,8 +121,8 @@ SCHEDULER: internals.Names = (
     Name(
         'nova.virt.hardware',
         'numa_fit_instance_to_host',
-        'nova-compute chooses the cells of a server by it; so does '
-        '``diskplacer:numa``.',
+        'nova-compute chooses the cells of a server by it, and '
+        '``diskplacer:numa`` predicts them by it.',
         parameters=('limits', 'pci_requests', 'pci_stats'),
     ),
     Name(
@@ -133,17 +133,17 @@ SCHEDULER: internals.Names = (
     Name(
         'nova.virt.hardware',
         'numa_usage_from_instance_numa',
-        "Counts what was given away a moment ago as on a host's cells.",
+        "Counts pending claims as used on a host's cells.",
     ),
     Name(
         'nova.objects',
         'NUMATopologyLimits',
-        "Name a host's cells to nova-compute.",
+        "They name a host's cells to nova-compute.",
     ),
     Name(
         'nova.objects',
         'NetworkMetadata',
-        'The part of those that names cells.',
+        'The part of the limits that names cells.',
     ),
     Name(
         'nova.objects',
@@ -153,18 +153,18 @@ SCHEDULER: internals.Names = (
     Name(
         'nova.objects',
         'RequestSpec.obj_context',
-        'The context of a request, to read its volumes by. They are kept on '
-        'the request spec, as an attribute that is no field.',
+        "The context by which a server's volumes are read. They are kept on "
+        'the request spec, in an attribute that is no field.',
     ),
     Name(
         'nova.objects',
         'InstanceMapping.get_by_instance_uuid',
-        'The cell of a server that is moved.',
+        'The cell of a server that moves.',
     ),
     Name(
         'nova.objects',
         'BlockDeviceMappingList.get_by_instance_uuid',
-        'Its volumes.',
+        'The volumes of a server that moves.',
     ),
     Name(
         'nova.objects',
@@ -174,12 +174,12 @@ SCHEDULER: internals.Names = (
     Name(
         'nova.db.api.models',
         'BuildRequest.instance_uuid',
-        'Whose block device mappings they are.',
+        'The server of a build request.',
     ),
     Name(
         'nova.db.api.models',
         'BuildRequest.block_device_mappings',
-        'Where those are: the whole build request is far larger.',
+        'Its block device mappings, a small part of the build request.',
     ),
     Name(
         'nova.db.api.api',
@@ -189,23 +189,23 @@ SCHEDULER: internals.Names = (
     Name(
         'nova.conf',
         'CONF.scheduler.max_placement_results',
-        'How many hosts Nova gets from Placement at the most.',
+        'The maximum number of hosts in an answer of Placement.',
     ),
     Name('nova.context', 'RequestContext', 'The context of a request.'),
     Name('nova.context', 'target_cell', "A session of a cell's database."),
     Name(
         'nova.exception',
         'InstanceMappingNotFound',
-        'The server was deleted meanwhile.',
+        'The server was deleted in the meantime.',
     ),
     Name(
         'nova.exception',
         'CPUPinningInvalid',
-        'What was given away has been claimed.',
+        'The CPUs of a pending claim are in use: it was made.',
     ),
 )
 
-#: Used by nova-api; it fails to start without.
+#: Used by nova-api, which does not start without them.
 API: internals.Names = (
     Name(
         'nova.api.validation.extra_specs.base',
@@ -214,8 +214,8 @@ API: internals.Names = (
     ),
 )
 
-#: Done by nova-compute. Nothing of nova-diskplacer runs in it that could
-#: check, so the tests do.
+#: Behaviour of nova-compute. nova-diskplacer has no code there that could
+#: check it, so the tests do.
 COMPUTE: internals.Names = (
     Name(
         'nova.compute.claims',
