@@ -70,7 +70,7 @@ class IOLoop:
         )
         self._totals = totals.Totals()
         self._sampler: sampler.Sampler | None = None
-        self._manager: manager.Weighing | None = None
+        self._manager: manager.WeightManager | None = None
         self._backoff_intervals = 0
         # weights of this agent, or of one before, may be in force
         self._needs_restore = True
@@ -166,9 +166,9 @@ class IOLoop:
 
     def _apply(self, sample: types.Sample) -> None:
         if self._manager is None:
-            self._manager = manager.Weighing(self._conf, sample.hierarchy)
+            self._manager = manager.WeightManager(self._conf, sample.hierarchy)
         self._needs_restore = True
-        self._decision = self._manager.weigh(sample, self._background.seekers)
+        self._decision = self._manager.apply(sample, self._background.seekers)
 
     def _restore(self) -> None:
         restore.restore_kernel_state(self._conf)

@@ -149,10 +149,10 @@ def _decided(
             'errors': [''] * len(pairs),
         }
     return {
-        'classes': decision.directives.classes.tolist(),
-        'used_bytes': decision.directives.cumulative.tolist(),
+        'classes': decision.shares.classes.tolist(),
+        'used_bytes': decision.shares.used_bytes.tolist(),
         'weights': [decision.weights.get(pair) for pair in pairs],
-        'exempt': decision.directives.exempt.tolist(),
+        'exempt': decision.shares.exempt.tolist(),
         'errors': [decision.errors.get(pair, '') for pair in pairs],
     }
 

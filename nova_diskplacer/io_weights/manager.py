@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Decides on the I/O weights of servers, and has them in force."""
+"""Decides on I/O weights in each interval, and applies them."""
 
 import collections.abc
 import dataclasses
@@ -39,23 +39,23 @@ LOG = logging.getLogger(__name__)
 ON = 'on'
 OFF = 'off'
 
-# In how many rounds it is asked what the kernel honours on disks, and in how
-# many how fast they were measured to be.
-_ROUNDS = 5
-_MODEL_ROUNDS = 30
+# Controllers are detected, and measured models loaded, once in so many
+# intervals.
+_CONTROLLER_INTERVALS = 5
+_MODEL_INTERVALS = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What was decided in a round, and what came of it.
+    """The decision of an interval.
 
-    ``controllers`` is what honours weights on each disk, by its UUID;
-    ``refusals`` why nothing does, which is an error. ``weights`` are those
-    that should be in force, ``errors`` why one is not, and ``changes`` how
-    many are others than in the round before.
+    ``controllers`` are the active controllers of disks, by UUID; ``refusals``
+    are the reasons why a disk has none. ``weights`` are those wanted,
+    ``errors`` the reasons why one is not in force. ``changes`` is the number
+    of weights that differ from the last interval.
     """
 
-    directives: policy.Directives
+    shares: policy.Shares
     controllers: collections.abc.Mapping[str, controllers_.Controller]
     refusals: collections.abc.Mapping[str, str]
     weights: collections.abc.Mapping[types.ConsumerDisk, int]
@@ -63,10 +63,10 @@ class Decision:
     changes: int
 
 
-class Weighing:
-    """Gives weights, and gives back what it has changed.
+class WeightManager:
+    """Decides on weights and applies them; in a dry run it only decides.
 
-    :raises DiskPlacerError: an option or a profile is not as it should be.
+    :raises DiskPlacerError: an option or a profile is invalid.
     """
 
     def __init__(
@@ -76,84 +76,91 @@ class Weighing:
         self._on = conf.diskplacer_weights.mode == ON
         self._hierarchy = hierarchy
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
-        self._generator = policy.Generator(policy.rules(conf))
-        self._weights = writer.WeightWriter(conf, hierarchy)
+        self._share_policy = policy.SharePolicy(policy.load_config(conf))
+        self._writer = writer.WeightWriter(conf, hierarchy)
         self._io_cost = io_cost.IOCost(conf, hierarchy)
-        self._round = 0
-        self._devices: object = None
+        self._interval = 0
+        self._devices: collections.abc.Mapping[str, Device] | None = None
         self._models: dict[str, io_model.Model | None] = {}
         self._probes: dict[str, probes.Probe[io_model.Model | None]] = {}
         self._controllers: dict[str, controllers_.Controller] = {}
         self._refusals: dict[str, str] = {}
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
-        self._consumers: object = None
-        self._parties: dict[str, tiers.Party] = {}
-        self._wanted: dict[types.ConsumerDisk, int] = {}
+        self._consumers: (
+            collections.abc.Mapping[str, types.Consumer] | None
+        ) = None
+        self._policies: dict[str, tiers.ConsumerPolicy] = {}
+        self._weights: dict[types.ConsumerDisk, int] = {}
 
-    def weigh(
+    def apply(
         self,
         sample: types.Sample,
         seekers: collections.abc.Collection[types.ConsumerDisk],
     ) -> Decision:
-        """Decide on a round, and have that in force unless it is a dry run.
+        """Decide on the weights after an interval, and apply them.
 
-        :raises DiskPlacerError: what was there before is not known, or
-            cannot be saved.
+        :param seekers: pairs that seek excessively.
+        :raises DiskPlacerError: saved settings cannot be read or written.
         """
         if sample.consumers != self._consumers:
-            self._parties = tiers.parties(
+            self._policies = tiers.consumer_policies(
                 sample.consumers.values(), self._conf, self._profiles
             )
             self._consumers = sample.consumers
-        if sample.devices != self._devices or self._round % _ROUNDS == 0:
-            self._ask(sample.devices)
+        if (
+            sample.devices != self._devices
+            or self._interval % _CONTROLLER_INTERVALS == 0
+        ):
+            self._detect_controllers(sample.devices)
             self._devices = sample.devices
-        self._round += 1
-        decided = self._generator.decide(sample, self._parties, seekers)
-        before, self._wanted = self._wanted, self._weigh(decided)
+        self._interval += 1
+        shares = self._share_policy.compute(sample, self._policies, seekers)
+        before, self._weights = self._weights, self._compute_weights(shares)
         errors: dict[types.ConsumerDisk, str] = {}
         if self._on:
             self._io_cost.adapt_models(sample.disks)
-            errors = self._weights.apply(
-                self._wanted,
+            errors = self._writer.apply(
+                self._weights,
                 sample.consumers.values(),
                 sample.devices,
                 self._controllers,
             )
         return Decision(
-            directives=decided,
+            shares=shares,
             controllers=self._controllers,
             refusals=self._refusals,
-            weights=self._wanted,
+            weights=self._weights,
             errors=errors,
-            changes=len(self._wanted.items() - before.items()),
+            changes=len(self._weights.items() - before.items()),
         )
 
-    def _weigh(
-        self, decided: policy.Directives
+    def _compute_weights(
+        self, shares: policy.Shares
     ) -> dict[types.ConsumerDisk, int]:
-        """Return the weight of each pair that is to have one."""
-        controllers = [
-            self._controllers.get(uuid) for _, uuid in decided.pairs
-        ]
-        lo = numpy.array([one.min_weight if one else 0 for one in controllers])
-        top = numpy.array(
-            [one.default_weight if one else 0 for one in controllers]
+        """Return the weights of pairs on disks with a controller."""
+        controllers = [self._controllers.get(uuid) for _, uuid in shares.pairs]
+        weights = policy.weights(
+            shares.shares,
+            numpy.array([one.min_weight if one else 0 for one in controllers]),
+            numpy.array(
+                [one.default_weight if one else 0 for one in controllers]
+            ),
         )
-        found = policy.weights(decided.shares, lo, top)
         return {
             pair: weight
-            for pair, weight, left_alone in zip(
-                decided.pairs,
-                found.tolist(),
-                decided.exempt.tolist(),
+            for pair, weight, exempt in zip(
+                shares.pairs,
+                weights.tolist(),
+                shares.exempt.tolist(),
                 strict=True,
             )
-            if weight and not left_alone
+            if weight and not exempt
         }
 
-    def _ask(self, devices: collections.abc.Mapping[str, Device]) -> None:
-        """Find out what honours weights on disks; enable it if need be."""
+    def _detect_controllers(
+        self, devices: collections.abc.Mapping[str, Device]
+    ) -> None:
+        """Find the active controllers of disks; enable io.cost if needed."""
         if self._on:
             self._io_cost.disable_except(devices)
         found, refusals = {}, {}
@@ -164,7 +171,10 @@ class Weighing:
                 refusals[uuid] = str(error)
         for uuid, reason in refusals.items():
             self._log.log(
-                uuid, 'I/O weights do nothing on disk %s: %s', uuid, reason
+                uuid,
+                'I/O weights have no effect on disk %s: %s',
+                uuid,
+                reason,
             )
         self._log.clear_except(refusals)
         self._controllers, self._refusals = found, refusals
@@ -176,15 +186,15 @@ class Weighing:
             if self._on:
                 self._io_cost.disable(device.uuid)
         else:
-            model = self._model(device.uuid)
+            model = self._measured_model(device.uuid)
             if model is not None and not self._on:
                 return controllers_.IO_COST_CONTROLLER
             if model is not None:
                 self._io_cost.enable(device, model)
         return controllers_.active_controller(device, self._hierarchy, choice)
 
-    def _model(self, uuid: str) -> io_model.Model | None:
-        if uuid not in self._models or self._round % _MODEL_ROUNDS == 0:
+    def _measured_model(self, uuid: str) -> io_model.Model | None:
+        if uuid not in self._models or self._interval % _MODEL_INTERVALS == 0:
             probe = self._probes.setdefault(
                 uuid,
                 probes.Probe(
@@ -193,7 +203,7 @@ class Weighing:
                     )
                 ),
             )
-            # of a disk that hangs what was read before is good enough
+            # a disk that hangs keeps the model that was loaded before
             if probe.wait(probe.request(), jobs.LATE):
                 self._models[uuid] = probe.latest
         return self._models.get(uuid)

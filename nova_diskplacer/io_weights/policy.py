@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What share of each disk everybody gets next (P4 §IV-D, §IV-F).
+"""Computes consumers' classes and shares of disks (P4 §IV-D, §IV-F).
 
-Each group has an account of each disk that its members use: what they have
-read and written, less what is forgiven for each interval in which none of
-them used it. The more is on the account, the lower the class; the class is
-the share, and the members who use the disk divide it.
+Each group has an account of each disk that its members use: the bytes read and
+written, less a fixed amount for each interval without any. The larger the
+account, the lower the class. The class determines the group's share, which the
+members that use the disk divide.
 """
 
 import collections.abc
@@ -31,73 +31,69 @@ from nova_diskplacer.monitor import types
 
 MB = 10**6
 
-#: Share of class 1. It leaves of a controller's range what the members of a
-#: group that is in class 1 can divide.
-LEAST = 0.05
+#: Share of class 1; the members of a group in class 1 divide it further.
+MIN_SHARE = 0.05
 
-#: For how many intervals a group's share stays divided by the most members
-#: who used the disk at once, so that bursts by turns gain nothing either.
-MEMORY = 10
+#: A share is divided by the highest number of members that used the disk in
+#: one of so many intervals: taking turns gains nothing.
+ACTIVITY_WINDOW = 10
 
 _EXEMPT = ('', '')
 
 
 @dataclasses.dataclass(frozen=True)
-class Rules:
-    """How shares are decided.
+class PolicyConfig:
+    """The configuration of a policy.
 
-    ``classes`` is the number of classes, the highest one. ``scale_bytes`` is
-    the scale of the curve, which loses a class at each of ``falls``, in
-    scales. ``idle_recovery`` scales are forgiven for each idle interval.
-    ``lowest`` is the lowest class, 0 if there is an idle class.
-    ``seek_penalty`` is in classes.
+    ``classes`` is the number of classes, which is the highest class. A class
+    is lost at each of ``thresholds``, in units of ``scale_bytes``.
+    ``idle_recovery`` units are subtracted for each idle interval. ``lowest``
+    is the lowest class, 0 with an idle class. ``seek_penalty`` is in classes.
     """
 
     classes: int
     scale_bytes: int
-    falls: tuple[float, ...]
+    thresholds: tuple[float, ...]
     idle_recovery: float
     lowest: int
     seek_penalty: int
 
     @property
     def limit_bytes(self) -> float:
-        """What an account holds at the most: the last fall and a scale more.
+        """The maximum of an account: a unit above the last threshold.
 
-        Whatever was used in the past is so forgiven in a bounded time.
+        It bounds the time to recover from any use.
         """
-        return (max(self.falls, default=0.0) + 1.0) * self.scale_bytes
+        return (max(self.thresholds, default=0.0) + 1.0) * self.scale_bytes
 
 
 @dataclasses.dataclass(frozen=True)
-class Directives:
-    """What is decided for each pair; all arrays have the shape (R,).
+class Shares:
+    """The classes and shares of pairs; all arrays have the shape (R,).
 
-    ``shares`` is 0 to 1, of the weight that the kernel gives by default.
-    ``cumulative`` is what is on the account of the pair's group, in bytes.
-    The weights of those ``exempt`` are to be left alone.
+    ``shares`` are fractions of the kernel's default weight. ``used_bytes`` are
+    the accounts of the pairs' groups. ``exempt`` pairs keep their weights.
     """
 
     pairs: tuple[types.ConsumerDisk, ...]
     classes: types.Floats
     shares: types.Floats
-    cumulative: types.Floats
+    used_bytes: types.Floats
     exempt: types.Booleans
 
 
-def rules(conf: cfg.ConfigOpts) -> Rules:
-    """Return the rules that are configured.
+def load_config(conf: cfg.ConfigOpts) -> PolicyConfig:
+    """Return the configuration from options.
 
-    :raises ContentionError: an option is not as it should be, or the curve
-        does not work.
+    :raises ContentionError: an option is invalid.
     """
     options = conf.diskplacer_weights
-    tiers.bounds(conf)
+    tiers.tier_ranges(conf)
     lowest = tiers.lowest_class(conf)
-    return Rules(
+    return PolicyConfig(
         classes=options.classes,
         scale_bytes=options.scale_mb * MB,
-        falls=class_thresholds.thresholds(
+        thresholds=class_thresholds.thresholds(
             options.curve, options.classes, lowest
         ),
         idle_recovery=options.idle_recovery,
@@ -107,43 +103,43 @@ def rules(conf: cfg.ConfigOpts) -> Rules:
 
 
 def share(classes: types.Floats, highest: int) -> types.Floats:
-    """Return the share of each class: 1 of the highest, ``LEAST`` of class 1.
+    """Return the shares of classes: 1 for the highest, 0 for the idle class.
 
-    That of the idle class is 0.
+    Class 1 has ``MIN_SHARE``.
     """
     lost = (highest - classes) / max(highest - 1, 1)
-    return numpy.where(classes < 1.0, 0.0, 1.0 - (1.0 - LEAST) * lost)
+    return numpy.where(classes < 1.0, 0.0, 1.0 - (1.0 - MIN_SHARE) * lost)
 
 
 def weights(
     shares: types.Floats,
-    lo: int | types.Integers,
-    top: int | types.Integers,
+    min_weight: int | types.Integers,
+    default_weight: int | types.Integers,
 ) -> types.Integers:
-    """Return the weights of shares: whole, ``top`` for 1, never below ``lo``.
+    """Return the weights of shares, between the minimum and the default.
 
-    They are rounded down, so that shares of a class that is divided are not
-    together more than the class.
+    They are rounded down: the sum for a divided share does not exceed the
+    weight of the whole share.
     """
     # 0.29 * 100 is a little less than 29
-    whole = numpy.floor(shares * top + 1e-9).astype(numpy.int64)
-    return numpy.maximum(whole, lo)
+    whole = numpy.floor(shares * default_weight + 1e-9).astype(numpy.int64)
+    return numpy.maximum(whole, min_weight)
 
 
-class Generator:
-    """Keeps the accounts and decides, once an interval."""
+class SharePolicy:
+    """Keeps the accounts and computes shares, once an interval."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._falls = numpy.array(rules.falls) * rules.scale_bytes
-        self._forgiven = rules.idle_recovery * rules.scale_bytes
+    def __init__(self, config: PolicyConfig) -> None:
+        self._config = config
+        self._thresholds = numpy.array(config.thresholds) * config.scale_bytes
+        self._recovery_bytes = config.idle_recovery * config.scale_bytes
         self._pairs = types.Pairs()
-        self._parties: collections.abc.Mapping[str, tiers.Party] = {}
-        # a row for each group on a disk, and one for all exempt consumers
+        self._policies: collections.abc.Mapping[str, tiers.ConsumerPolicy] = {}
+        # a row for each group on a disk, and one for all exempt pairs
         self._accounts = pair_table.PairTable(
             types.Pairs(),
             used=numpy.zeros(0),
-            active=numpy.zeros((0, MEMORY), numpy.int64),
+            active=numpy.zeros((0, ACTIVITY_WINDOW), numpy.int64),
         )
         # by row
         self._rows: dict[types.ConsumerDisk, int] = {}
@@ -152,44 +148,43 @@ class Generator:
         self._highest = numpy.zeros(0)
         self._exempt = numpy.zeros(0, dtype=numpy.bool_)
 
-    def decide(
+    def compute(
         self,
         sample: types.Sample,
-        parties: collections.abc.Mapping[str, tiers.Party],
+        policies: collections.abc.Mapping[str, tiers.ConsumerPolicy],
         seekers: collections.abc.Collection[types.ConsumerDisk],
-    ) -> Directives:
-        """Add an interval to the accounts and return what follows from them.
+    ) -> Shares:
+        """Add an interval to the accounts and return the shares.
 
-        :param parties: what each consumer is; one that is missing is a group
-            of its own without bounds. Give the same object while nothing has
-            changed: another one takes time to look through.
-        :param seekers: pairs that are held to seek excessively.
+        :param policies: the policy of each consumer; a missing one is a group
+            of its own without limits.
+        :param seekers: pairs that seek excessively.
         """
         if (
             sample.pairs.generation != self._pairs.generation
-            or parties != self._parties
+            or policies != self._policies
         ):
-            self._align(sample.pairs, parties)
+            self._align(sample.pairs, policies)
         active = self._count(sample)
         classes = self._classes(seekers)
         together = numpy.maximum(
             self._accounts['active'].max(axis=1)[self._account],
             active[self._account] + sample.idle,
         )
-        shares = share(classes, self._rules.classes)
+        shares = share(classes, self._config.classes)
         shares /= numpy.maximum(together, 1)
-        return Directives(
+        return Shares(
             pairs=sample.pairs,
             classes=numpy.where(
-                self._exempt, float(self._rules.classes), classes
+                self._exempt, float(self._config.classes), classes
             ),
             shares=numpy.where(self._exempt, 1.0, shares),
-            cumulative=self._accounts['used'][self._account],
+            used_bytes=self._accounts['used'][self._account],
             exempt=self._exempt,
         )
 
     def _count(self, sample: types.Sample) -> types.Integers:
-        """Bring accounts up to date; returns who of each is active now."""
+        """Update the accounts; returns the active members of each."""
         before = self._accounts
         size = len(before.pairs)
         active = numpy.bincount(self._account, ~sample.idle, size).astype(
@@ -197,10 +192,10 @@ class Generator:
         )
         moved = (sample.read_bytes + sample.write_bytes) * ~self._exempt
         used = before['used'] + numpy.bincount(self._account, moved, size)
-        used = numpy.where(active > 0, used, used - self._forgiven)
+        used = numpy.where(active > 0, used, used - self._recovery_bytes)
         self._accounts = pair_table.PairTable(
             before.pairs,
-            used=used.clip(0.0, self._rules.limit_bytes),
+            used=used.clip(0.0, self._config.limit_bytes),
             active=numpy.column_stack((before['active'][:, 1:], active)),
         )
         return active
@@ -208,44 +203,41 @@ class Generator:
     def _classes(
         self, seekers: collections.abc.Collection[types.ConsumerDisk]
     ) -> types.Floats:
-        rules = self._rules
-        fallen = numpy.searchsorted(
-            self._falls, self._accounts['used'], side='right'
+        config = self._config
+        lost = numpy.searchsorted(
+            self._thresholds, self._accounts['used'], side='right'
         )
         classes = numpy.clip(
-            (rules.classes - fallen)[self._account].astype(numpy.float64),
+            (config.classes - lost)[self._account].astype(numpy.float64),
             self._lowest,
             self._highest,
         )
         rows = [self._rows[pair] for pair in seekers if pair in self._rows]
         if rows:
-            # seeks alone bring nobody into the idle class
+            # seeks alone do not lead into the idle class
             floor = numpy.maximum(self._lowest[rows], 1.0)
             classes[rows] = numpy.minimum(
                 classes[rows],
-                numpy.maximum(classes[rows] - rules.seek_penalty, floor),
+                numpy.maximum(classes[rows] - config.seek_penalty, floor),
             )
         return classes
 
     def _align(
         self,
         pairs: types.Pairs,
-        parties: collections.abc.Mapping[str, tiers.Party],
+        policies: collections.abc.Mapping[str, tiers.ConsumerPolicy],
     ) -> None:
-        """Have a row for each pair and a column for each of their accounts.
-
-        Accounts that nobody has any more are forgotten.
-        """
-        found = [self._party(key, parties) for key, _ in pairs]
+        """Align the accounts with pairs; drop those without any pair."""
+        found = [self._policy_of(key, policies) for key, _ in pairs]
         accounts = [
-            _EXEMPT if party.exempt else (party.group, disk)
-            for party, (_, disk) in zip(found, pairs, strict=True)
+            _EXEMPT if policy.exempt else (policy.group, disk)
+            for policy, (_, disk) in zip(found, pairs, strict=True)
         ]
         rows = {
             account: row for row, account in enumerate(sorted(set(accounts)))
         }
         self._accounts = self._accounts.aligned(types.Pairs(rows))
-        self._pairs, self._parties = pairs, parties
+        self._pairs, self._policies = pairs, policies
         self._rows = {pair: row for row, pair in enumerate(pairs)}
         self._account = numpy.array(
             [rows[account] for account in accounts], dtype=numpy.intp
@@ -254,9 +246,11 @@ class Generator:
         self._highest = numpy.array([float(one.highest) for one in found])
         self._exempt = numpy.array([one.exempt for one in found], dtype=bool)
 
-    def _party(
-        self, key: str, parties: collections.abc.Mapping[str, tiers.Party]
-    ) -> tiers.Party:
-        return parties.get(key) or tiers.Party(
-            key, key, self._rules.lowest, self._rules.classes, exempt=False
+    def _policy_of(
+        self,
+        key: str,
+        policies: collections.abc.Mapping[str, tiers.ConsumerPolicy],
+    ) -> tiers.ConsumerPolicy:
+        return policies.get(key) or tiers.ConsumerPolicy(
+            key, key, self._config.lowest, self._config.classes, exempt=False
         )

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Between which classes a consumer may be, and whose use counts with its own.
+"""Class limits of consumers by tier and profile, and usage grouping.
 
-Bounds are in per cent of the number of classes, as flavors, profiles and
-projects do not know how many there are.
+Limits are per cent of the number of classes: flavors, profiles and projects do
+not depend on that number.
 """
 
 import collections.abc
@@ -34,20 +34,21 @@ LOG = logging.getLogger(__name__)
 BY_PROJECT = 'project'
 
 #: Lowest and highest class, in per cent.
-Bounds = tuple[int, int]
+ClassRange = tuple[int, int]
 
-WIDEST: Bounds = (0, 100)
+ALL_CLASSES: ClassRange = (0, 100)
 
 _IO_TIER = flavor.NAMESPACE + flavor.IO_TIER
 _PROFILE = flavor.NAMESPACE + flavor.PROFILE
 
 
 @dataclasses.dataclass(frozen=True)
-class Party:
-    """A consumer among those whose use counts together, its ``group``.
+class ConsumerPolicy:
+    """How a consumer's use counts, and its class limits.
 
-    ``lowest`` and ``highest`` are its classes. The weight of an ``exempt``
-    one is left alone, and its use counts for nobody.
+    The use of all consumers in a ``group`` counts together. ``lowest`` and
+    ``highest`` are classes. An ``exempt`` consumer keeps its weight, and its
+    use does not count.
     """
 
     key: str
@@ -57,14 +58,14 @@ class Party:
     exempt: bool
 
 
-def bounds(conf: cfg.ConfigOpts) -> dict[str, Bounds]:
-    """Return the bounds of each tier.
+def tier_ranges(conf: cfg.ConfigOpts) -> dict[str, ClassRange]:
+    """Return the class range of each tier.
 
-    :raises ContentionError: they are not as they should be, or a project's
-        tier is none of them.
+    :raises ContentionError: a range is invalid, or a project's tier is
+        unknown.
     """
     found = {
-        name: _bounds(name, text)
+        name: _parse_range(name, text)
         for name, text in conf.diskplacer_weights.tiers.items()
     }
     for project, tier in conf.diskplacer_weights.project_tiers.items():
@@ -77,11 +78,11 @@ def bounds(conf: cfg.ConfigOpts) -> dict[str, Bounds]:
     return found
 
 
-def _bounds(name: str, text: str) -> Bounds:
+def _parse_range(name: str, text: str) -> ClassRange:
     match = re.fullmatch(r'([0-9]{1,3})-([0-9]{1,3})', text)
     if match:
         low, high = map(int, match.groups())
-        if low <= high <= WIDEST[1]:
+        if low <= high <= ALL_CLASSES[1]:
             return low, high
     raise exception.ContentionError(
         f'[diskplacer_weights] tiers: {name}:{text} is not a name with the '
@@ -90,36 +91,36 @@ def _bounds(name: str, text: str) -> Bounds:
 
 
 def lowest_class(conf: cfg.ConfigOpts) -> int:
-    """Return the lowest class that there is."""
+    """Return the lowest class: 0 with the idle class."""
     return 0 if conf.diskplacer_weights.idle_class else 1
 
 
-def parties(
+def consumer_policies(
     consumers: collections.abc.Iterable[types.Consumer],
     conf: cfg.ConfigOpts,
     profiles: collections.abc.Mapping[str, catalogue.Profile],
-) -> dict[str, Party]:
-    """Return what each consumer is, by its key.
+) -> dict[str, ConsumerPolicy]:
+    """Return the policy of each consumer, by its key.
 
-    A tier or profile that is not known is logged once, and does not bound.
+    An unknown tier or profile is logged once, and sets no limits.
 
-    :param profiles: the catalogue, where ``diskplacer:profile`` is looked up.
-    :raises ContentionError: as ``bounds``.
+    :param profiles: the catalogue of profiles.
+    :raises ContentionError: as ``tier_ranges``.
     """
     options = conf.diskplacer_weights
-    tiers = bounds(conf)
+    tiers = tier_ranges(conf)
     exempt = {name.strip('/') for name in options.exempt} - {''}
     found = {}
     for consumer in consumers:
-        low, high = _asked(consumer, tiers, profiles)
+        low, high = _requested_range(consumer, tiers, profiles)
         if consumer.project in options.project_tiers:
             limit = tiers[options.project_tiers[consumer.project]]
             high = min(high, limit[1])
             low = min(max(low, limit[0]), high)
-        together = options.group_by == BY_PROJECT and consumer.project
-        found[consumer.key] = Party(
+        by_project = options.group_by == BY_PROJECT and consumer.project
+        found[consumer.key] = ConsumerPolicy(
             key=consumer.key,
-            group=consumer.project if together else consumer.key,
+            group=consumer.project if by_project else consumer.key,
             lowest=max(_class(low, options.classes), lowest_class(conf)),
             highest=max(_class(high, options.classes), 1),
             exempt=bool({consumer.key, consumer.project} & exempt),
@@ -128,16 +129,16 @@ def parties(
 
 
 def _class(percent: int, classes: int) -> int:
-    """Return the class in which a per cent of all classes lies."""
+    """Return the class at a percentage of all classes, rounded up."""
     return -(-percent * classes // 100)
 
 
-def _asked(
+def _requested_range(
     consumer: types.Consumer,
-    tiers: collections.abc.Mapping[str, Bounds],
+    tiers: collections.abc.Mapping[str, ClassRange],
     profiles: collections.abc.Mapping[str, catalogue.Profile],
-) -> Bounds:
-    """Return what the flavor asks for: by its tier, else by its profile."""
+) -> ClassRange:
+    """Return the range that the flavor requests, by tier or else profile."""
     specs = dict(consumer.extra_specs)
     name = specs.get(_PROFILE)
     profile = profiles.get(name) if name else None
@@ -152,14 +153,14 @@ def _asked(
         return (0, profile.weight)
     elif name:
         _warn(_PROFILE, name, tuple(sorted(profiles)))
-    return WIDEST
+    return ALL_CLASSES
 
 
 @functools.cache
 def _warn(spec: str, value: str, known: tuple[str, ...]) -> None:
     LOG.warning(
-        '%s=%s, which there are servers with, bounds no class of I/O; it is '
-        'not one of: %s',
+        '%s=%s of running servers sets no limits of I/O classes: it is not '
+        'one of: %s',
         spec,
         value,
         ', '.join(known) or 'none',

@@ -211,9 +211,11 @@ class SeekersTest(testtools.TestCase):
         self.assertEqual([0.0, 5.0], lost)
 
     def decide(self, sample, seekers):
-        parties = tiers.parties(self.consumers.values(), self.conf, {})
-        generator = policy.Generator(policy.rules(self.conf))
-        return generator.decide(sample, parties, seekers)
+        parties = tiers.consumer_policies(
+            self.consumers.values(), self.conf, {}
+        )
+        generator = policy.SharePolicy(policy.load_config(self.conf))
+        return generator.compute(sample, parties, seekers)
 
     def test_sequential_tasks_only(self):
         disk = device(1)

@@ -41,8 +41,8 @@ class IOLoopTest(base.BaseTestCase):
         self.conf.set_override('interval', 0.2, 'diskplacer_monitor')
         self.sampler = self.patch(sampler, 'Sampler')
         self.sampler.return_value.sample.return_value = example.make_sample()
-        self.manager = self.patch(manager, 'Weighing')
-        self.apply = self.manager.return_value.weigh
+        self.manager = self.patch(manager, 'WeightManager')
+        self.apply = self.manager.return_value.apply
         self.apply.return_value = example.make_decision()
         self.restore = self.patch(restore, 'restore_kernel_state')
         self.exporters = self.patch(io_exporters, 'start_exporters')

@@ -42,11 +42,13 @@ def run(tasks, rate, rules=None, interval=1.0):
     names = [str(number) for number in range(len(tasks))]
     pairs = types.Pairs((name, DISK) for name in names)
     parties = {
-        name: tiers.Party(name, name, rules.lowest, rules.classes, False)
+        name: tiers.ConsumerPolicy(
+            name, name, rules.lowest, rules.classes, False
+        )
         for name in names
         if rules
     }
-    generator = policy.Generator(rules) if rules else None
+    generator = policy.SharePolicy(rules) if rules else None
     left = [float(task.size) for task in tasks]
     ends = [0.0] * len(tasks)
     weights = [100] * len(tasks)
@@ -61,7 +63,7 @@ def run(tasks, rate, rules=None, interval=1.0):
             sample = samples.make_sample(
                 pairs, seconds=interval, read_bytes=done, idle=done == 0
             )
-            decided = generator.decide(sample, parties, ())
+            decided = generator.compute(sample, parties, ())
             weights = policy.weights(decided.shares, 1, 100).tolist()
         now = end
     return [end - task.start for end, task in zip(ends, tasks, strict=True)]

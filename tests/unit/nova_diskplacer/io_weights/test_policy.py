@@ -35,7 +35,7 @@ DISKS = ('disk0', 'disk1')
 
 
 @functools.cache
-def make_rules(
+def make_config(
     classes=10,
     scale_mb=128,
     curve='linear',
@@ -43,10 +43,10 @@ def make_rules(
     lowest=1,
     seek_penalty=5,
 ):
-    return policy.Rules(
+    return policy.PolicyConfig(
         classes=classes,
         scale_bytes=scale_mb * MB,
-        falls=class_thresholds.thresholds(curve, classes, lowest),
+        thresholds=class_thresholds.thresholds(curve, classes, lowest),
         idle_recovery=idle_recovery,
         lowest=lowest,
         seek_penalty=seek_penalty,
@@ -54,7 +54,7 @@ def make_rules(
 
 
 def party(key, group=None, lowest=1, highest=10, exempt=False):
-    return tiers.Party(key, group or key, lowest, highest, exempt)
+    return tiers.ConsumerPolicy(key, group or key, lowest, highest, exempt)
 
 
 def make_sample(used, pairs=None, seconds=1.0):
@@ -77,8 +77,8 @@ class Group:
     """One group on one disk, and who of it uses what."""
 
     def __init__(self, members=1, rules=None, **bounds):
-        self.rules = rules or make_rules()
-        self.generator = policy.Generator(self.rules)
+        self.rules = rules or make_config()
+        self.generator = policy.SharePolicy(self.rules)
         self.pairs = tuple((str(n), 'disk0') for n in range(members))
         self.parties = {
             key: party(key, 'group', **bounds) for key, _ in self.pairs
@@ -88,11 +88,11 @@ class Group:
         round = make_sample(
             dict(zip(self.pairs, used, strict=True)), self.pairs
         )
-        return self.generator.decide(round, self.parties, seekers)
+        return self.generator.compute(round, self.parties, seekers)
 
 
 rules_of_any_kind = st.builds(
-    make_rules,
+    make_config,
     classes=st.sampled_from([1, 2, 3, 7, 10, 11, 100]),
     scale_mb=st.sampled_from([1, 16, 128]),
     curve=st.sampled_from(['linear', 'logarithmic']),
@@ -148,7 +148,7 @@ class Reference:
         self.accounts = {}
         self.active = {}
 
-    def decide(self, used, parties, seekers):
+    def compute(self, used, parties, seekers):
         rules = self.rules
         members = {}
         for key, disk in used:
@@ -172,7 +172,7 @@ class Reference:
             self.active[account] = [*self.active[account], len(moved)][-10:]
             lost = sum(
                 self.accounts[account] >= fall * rules.scale_bytes
-                for fall in rules.falls
+                for fall in rules.thresholds
             )
             for pair in pairs:
                 one = parties[pair[0]]
@@ -197,10 +197,10 @@ class PropertiesTest(unittest.TestCase):
     @hypothesis.given(st.data(), rules_of_any_kind)
     def test_is_what_the_plain_words_say(self, data, rules):
         parties = data.draw(everybody(rules))
-        generator, reference = policy.Generator(rules), Reference(rules)
+        generator, reference = policy.SharePolicy(rules), Reference(rules)
         for round, used, seekers in data.draw(histories(parties)):
-            got = generator.decide(round, parties, seekers)
-            expected = reference.decide(used, parties, seekers)
+            got = generator.compute(round, parties, seekers)
+            expected = reference.compute(used, parties, seekers)
             self.assertIs(round.pairs, got.pairs)
             for row, pair in enumerate(round.pairs):
                 exempt = parties[pair[0]].exempt
@@ -209,7 +209,7 @@ class PropertiesTest(unittest.TestCase):
                     self.assertNotIn(pair, expected)
                     self.assertEqual(rules.classes, got.classes[row])
                     self.assertEqual(1.0, got.shares[row])
-                    self.assertEqual(0.0, got.cumulative[row])
+                    self.assertEqual(0.0, got.used_bytes[row])
                 else:
                     level, share = expected[pair]
                     self.assertEqual(level, got.classes[row])
@@ -220,9 +220,9 @@ class PropertiesTest(unittest.TestCase):
         """Classes stay within tiers, weights within the controller's."""
         parties = data.draw(everybody(rules))
         lo, top = data.draw(st.sampled_from([(1, 100), (10, 100), (1, 500)]))
-        generator = policy.Generator(rules)
+        generator = policy.SharePolicy(rules)
         for round, _, seekers in data.draw(histories(parties)):
-            got = generator.decide(round, parties, seekers)
+            got = generator.compute(round, parties, seekers)
             for row, (key, _) in enumerate(round.pairs):
                 one = parties[key]
                 if not one.exempt:
@@ -232,8 +232,8 @@ class PropertiesTest(unittest.TestCase):
             weights = policy.weights(got.shares, lo, top)
             self.assertTrue(((weights >= lo) & (weights <= top)).all())
             self.assertTrue(
-                (got.cumulative >= 0).all()
-                and (got.cumulative <= rules.limit_bytes).all()
+                (got.used_bytes >= 0).all()
+                and (got.used_bytes <= rules.limit_bytes).all()
             )
 
     @hypothesis.given(
@@ -274,7 +274,7 @@ class PropertiesTest(unittest.TestCase):
             decided = group.decide(None)
         self.assertEqual(rules.classes, decided.classes[0])
         self.assertEqual(1.0, decided.shares[0])
-        self.assertEqual(0.0, decided.cumulative[0])
+        self.assertEqual(0.0, decided.used_bytes[0])
 
     @hypothesis.given(
         rules_of_any_kind,
@@ -316,7 +316,7 @@ class PropertiesTest(unittest.TestCase):
 
         Those who all begin at once are seen an interval later, once.
         """
-        group = Group(10, make_rules(classes=1))
+        group = Group(10, make_config(classes=1))
         shares, given = numpy.ones(10), 0.0
         for active in rounds:
             given += sum(shares[number] for number in active)
@@ -330,15 +330,15 @@ class PropertiesTest(unittest.TestCase):
         parties = data.draw(everybody(rules))
         chosen = data.draw(st.sampled_from(sorted(parties)))
         group = parties[chosen].group
-        whole, part = policy.Generator(rules), policy.Generator(rules)
+        whole, part = policy.SharePolicy(rules), policy.SharePolicy(rules)
         for round, used, seekers in data.draw(histories(parties)):
             own = {
                 (key, disk): value
                 for (key, disk), value in used.items()
                 if parties[key].group == group and disk == 'disk0'
             }
-            all_of_them = whole.decide(round, parties, seekers)
-            alone = part.decide(make_sample(own), parties, seekers)
+            all_of_them = whole.compute(round, parties, seekers)
+            alone = part.compute(make_sample(own), parties, seekers)
             for row, pair in enumerate(alone.pairs):
                 other = round.pairs.index(pair)
                 self.assertEqual(alone.shares[row], all_of_them.shares[other])
@@ -348,7 +348,7 @@ class TableTest(unittest.TestCase):
     """What the paper and the options say, figure by figure."""
 
     def test_a_class_for_each_scale(self):
-        """P4 §V-A: weights change after each 128 MB of cumulative I/O."""
+        """P4 §V-A: weights change after each 128 MB of used_bytes I/O."""
         group = Group()
         classes = [group.decide(64 * MB).classes[0] for _ in range(22)]
         self.assertEqual(
@@ -365,22 +365,22 @@ class TableTest(unittest.TestCase):
         self.assertEqual([9, 9, 10, 10], [one.classes[0] for one in decided])
         self.assertEqual(
             [192 * MB, 128 * MB, 64 * MB, 0],
-            [one.cumulative[0] for one in decided],
+            [one.used_bytes[0] for one in decided],
         )
 
     def test_the_past_is_bounded(self):
         """Not as in the paper: a terabyte is forgiven in 20 intervals."""
         group = Group()
         decided = group.decide(10**12)
-        self.assertEqual(1280 * MB, decided.cumulative[0])
+        self.assertEqual(1280 * MB, decided.used_bytes[0])
         classes = [group.decide(None).classes[0] for _ in range(20)]
         self.assertEqual([1, 1, 2, 2, 3], classes[:5])
         self.assertEqual([9, 9, 10, 10], classes[-4:])
 
     def test_classes_are_of_disks(self):
-        generator = policy.Generator(make_rules())
+        generator = policy.SharePolicy(make_config())
         used = {('a', 'disk0'): 1280 * MB, ('a', 'disk1'): 0}
-        decided = generator.decide(make_sample(used), {'a': party('a')}, ())
+        decided = generator.compute(make_sample(used), {'a': party('a')}, ())
         self.assertEqual([1, 10], list(decided.classes))
 
     def test_a_project_is_idle_when_all_its_servers_are(self):
@@ -398,7 +398,7 @@ class TableTest(unittest.TestCase):
             [0.5, 0.5, 1 / 3], list(group.decide(0, 0, None).shares)
         )
         # those who have stopped are remembered for a while
-        for _ in range(policy.MEMORY - 1):
+        for _ in range(policy.ACTIVITY_WINDOW - 1):
             shares = list(group.decide(0, None, None).shares)
             self.assertEqual([0.5, 0.5, 0.5], shares)
         self.assertEqual(
@@ -412,7 +412,7 @@ class TableTest(unittest.TestCase):
         self.assertEqual([False, True], list(decided.exempt))
         self.assertEqual([10, 10], list(decided.classes))
         self.assertEqual([1, 1], list(decided.shares))
-        self.assertEqual([0, 0], list(decided.cumulative))
+        self.assertEqual([0, 0], list(decided.used_bytes))
 
     def test_seekers_lose_classes_down_to_their_floor(self):
         for lowest, highest, use, expected in (
@@ -426,7 +426,7 @@ class TableTest(unittest.TestCase):
             (1, 3, 0, 1),
         ):
             group = Group(
-                2, make_rules(lowest=0), lowest=lowest, highest=highest
+                2, make_config(lowest=0), lowest=lowest, highest=highest
             )
             decided = group.decide(use * MB, 0, seekers={group.pairs[0]})
             honest = min(max(10 - use // 128, lowest), highest)
@@ -434,7 +434,7 @@ class TableTest(unittest.TestCase):
 
     def test_the_idle_class(self):
         """The next after the lowest, and the first to be left."""
-        rules = make_rules(lowest=0)
+        rules = make_config(lowest=0)
         group = Group(rules=rules, lowest=0)
         decided = group.decide(1279 * MB)
         self.assertEqual(1, decided.classes[0])
@@ -456,13 +456,13 @@ class TableTest(unittest.TestCase):
     def test_who_leaves_is_forgotten(self):
         group = Group()
         group.decide(10**12)
-        group.generator.decide(make_sample({}), group.parties, ())
+        group.generator.compute(make_sample({}), group.parties, ())
         self.assertEqual(10, group.decide(0).classes[0])
 
     def test_a_consumer_that_nobody_describes(self):
-        generator = policy.Generator(make_rules())
+        generator = policy.SharePolicy(make_config())
         used = {('a', 'disk0'): 128 * MB, ('b', 'disk0'): 0}
-        decided = generator.decide(make_sample(used), {}, {('c', 'disk0')})
+        decided = generator.compute(make_sample(used), {}, {('c', 'disk0')})
         self.assertEqual([9, 10], list(decided.classes))
         # neither divides its share with anybody
         self.assertEqual(
@@ -526,7 +526,7 @@ class RulesTest(unittest.TestCase):
 
     def test_defaults_are_the_papers(self):
         """P4 §IV-D, §V-A; the paper has no figure for the seek penalty."""
-        self.assertEqual(make_rules(), policy.rules(self.conf))
+        self.assertEqual(make_config(), policy.load_config(self.conf))
 
     def test_everything(self):
         self._set(
@@ -537,9 +537,9 @@ class RulesTest(unittest.TestCase):
             idle_class=True,
             seek_penalty=1,
         )
-        rules = policy.rules(self.conf)
+        rules = policy.load_config(self.conf)
         self.assertEqual(
-            policy.Rules(4, 20 * MB, (2.0, 4.0, 8.0, 16.0), 2.0, 0, 1),
+            policy.PolicyConfig(4, 20 * MB, (2.0, 4.0, 8.0, 16.0), 2.0, 0, 1),
             rules,
         )
         self.assertEqual(17 * 20 * MB, rules.limit_bytes)
@@ -550,9 +550,9 @@ class RulesTest(unittest.TestCase):
             exception.ContentionError,
             r'curve=cubic is neither linear, logarithmic nor a rising',
         ):
-            policy.rules(self.conf)
+            policy.load_config(self.conf)
         self._set(curve='linear', project_tiers={'p': 'gold'})
         with self.assertRaisesRegex(
             exception.ContentionError, 'gold of project p is not one of'
         ):
-            policy.rules(self.conf)
+            policy.load_config(self.conf)

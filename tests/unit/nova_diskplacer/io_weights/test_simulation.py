@@ -50,7 +50,7 @@ class TableTwoTest(unittest.TestCase):
 
     def test_small_tasks_gain_what_the_paper_says_and_long_lose_nothing(self):
         """P4 Table II: -1.3, -10.1, -42.7, -46.4 per cent."""
-        first, second, third, fourth = changes(test_policy.make_rules())
+        first, second, third, fourth = changes(test_policy.make_config())
         self.assertAlmostEqual(0.0, first, delta=0.1)
         self.assertLess(second, -10)
         self.assertLess(third, -42.7)
@@ -61,7 +61,7 @@ class TableTwoTest(unittest.TestCase):
             task.start + time
             for task, time in zip(
                 TASKS,
-                fluid.run(TASKS, RATE, test_policy.make_rules()),
+                fluid.run(TASKS, RATE, test_policy.make_config()),
                 strict=True,
             )
         ]
@@ -71,10 +71,10 @@ class TableTwoTest(unittest.TestCase):
     def test_a_slower_disk_with_tasks_and_scale_to_match(self):
         """Only how sizes compare to the disk's throughput matters."""
         tasks = [fluid.Task(task.start, task.size / 8) for task in TASKS]
-        rules = test_policy.make_rules(scale_mb=16)
+        rules = test_policy.make_config(scale_mb=16)
         for slow, fast in zip(
             changes(rules, tasks, RATE / 8),
-            changes(test_policy.make_rules()),
+            changes(test_policy.make_config()),
             strict=True,
         ):
             self.assertAlmostEqual(slow, fast)
@@ -92,12 +92,12 @@ class TableTwoTest(unittest.TestCase):
             ((0, 4, 15, 19), {'curve': 'logarithmic'}),
         ):
             with self.subTest(rules):
-                promised = changes(test_policy.make_rules(**rules))
+                promised = changes(test_policy.make_config(**rules))
                 for percent, change in zip(expected, promised, strict=True):
                     self.assertAlmostEqual(-percent, change, delta=0.5)
 
     def test_a_longer_interval_changes_little(self):
-        rules = test_policy.make_rules()
+        rules = test_policy.make_config()
         for task in (2, 3):
             often, seldom = (
                 fluid.run(TASKS, RATE, rules, interval)[task]
@@ -114,5 +114,5 @@ class LongRunTest(unittest.TestCase):
         """
         small = [fluid.Task(float(n), 0.8 * RATE) for n in range(60)]
         tasks = [fluid.Task(0.0, 20 * RATE), *small]
-        time = fluid.run(tasks, RATE, test_policy.make_rules())[0]
+        time = fluid.run(tasks, RATE, test_policy.make_config())[0]
         self.assertLessEqual(time, sum(task.size for task in tasks) / RATE)

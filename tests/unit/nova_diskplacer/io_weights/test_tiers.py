@@ -62,18 +62,18 @@ class TiersTest(unittest.TestCase):
         config.load_raw_values(group='diskplacer_weights', tiers=text)
         config.config(group='diskplacer_weights', **values)
 
-    def _parties(self, *consumers):
-        return tiers.parties(consumers, self.conf, PROFILES)
+    def _policies(self, *consumers):
+        return tiers.consumer_policies(consumers, self.conf, PROFILES)
 
-    def _bounds(self, **described):
-        party = self._parties(server(**described))['s']
+    def _range(self, **described):
+        party = self._policies(server(**described))['s']
         return party.lowest, party.highest
 
 
 class BoundsTest(TiersTest):
     def test_nobody_says_anything(self):
         self._set()
-        self.assertEqual((1, 10), self._bounds())
+        self.assertEqual((1, 10), self._range())
 
     def test_who_goes_before_whom(self):
         self._set(
@@ -108,15 +108,15 @@ class BoundsTest(TiersTest):
             ({'project': 'other', 'io_tier': 'gold'}, (5, 10)),
         ):
             with self.subTest(described):
-                self.assertEqual(expected, self._bounds(**described))
+                self.assertEqual(expected, self._range(**described))
 
     def test_the_idle_class_is_for_tiers_that_begin_at_nothing(self):
         self._set(idle_class=True)
-        self.assertEqual((0, 10), self._bounds())
-        self.assertEqual((0, 4), self._bounds(io_tier='bronze'))
-        self.assertEqual((0, 1), self._bounds(profile='batch'))
-        self.assertEqual((1, 10), self._bounds(io_tier='silver'))
-        self.assertEqual((1, 1), self._bounds(io_tier='one'))
+        self.assertEqual((0, 10), self._range())
+        self.assertEqual((0, 4), self._range(io_tier='bronze'))
+        self.assertEqual((0, 1), self._range(profile='batch'))
+        self.assertEqual((1, 10), self._range(io_tier='silver'))
+        self.assertEqual((1, 1), self._range(io_tier='one'))
 
     @hypothesis.given(
         st.integers(1, 100),
@@ -132,7 +132,7 @@ class BoundsTest(TiersTest):
             classes=classes,
             idle_class=idle,
         )
-        lowest, highest = self._bounds(project='p', io_tier='own')
+        lowest, highest = self._range(project='p', io_tier='own')
         self.assertLessEqual(0 if idle else 1, lowest)
         self.assertLessEqual(lowest, highest)
         self.assertLessEqual(1, highest)
@@ -141,37 +141,37 @@ class BoundsTest(TiersTest):
             highest, max(1, -(-max(projects) * classes // 100))
         )
 
-    def test_unknown_is_logged_once_and_bounds_nothing(self):
+    def test_unknown_tier_or_profile_is_logged_once(self):
         self._set()
         for described, message in (
             (
                 {'io_tier': 'platinum'},
-                r'diskplacer:io_tier=platinum, .* not one of: bronze, gold, '
+                r'diskplacer:io_tier=platinum .* not one of: bronze, gold, '
                 r'one, silver',
             ),
             (
                 {'profile': 'cassandra'},
-                r'diskplacer:profile=cassandra, .* not one of: batch, gilded',
+                r'diskplacer:profile=cassandra .* not one of: batch, gilded',
             ),
         ):
             with self.subTest(described):
                 with self.assertLogs(tiers.__name__) as logs:
                     for _ in range(3):
-                        self.assertEqual((1, 10), self._bounds(**described))
+                        self.assertEqual((1, 10), self._range(**described))
                 self.assertEqual(1, len(logs.output))
                 self.assertRegex(logs.output[0], message)
 
     def test_unknown_is_still_cut_down_for_the_project(self):
         self._set(project_tiers={'p': 'bronze'})
-        self.assertEqual((1, 4), self._bounds(project='p', io_tier='platinum'))
+        self.assertEqual((1, 4), self._range(project='p', io_tier='platinum'))
 
 
 class OptionsTest(TiersTest):
     def _refused(self, message):
         with self.assertRaisesRegex(exception.ContentionError, message):
-            tiers.bounds(self.conf)
+            tiers.tier_ranges(self.conf)
 
-    def test_bad_bounds(self):
+    def test_invalid_ranges(self):
         for ends in ('50-101', '60-50', '-1-40', 'low-high', '10-', '10', ''):
             with self.subTest(ends):
                 self._set({'gold': ends})
@@ -187,7 +187,7 @@ class OptionsTest(TiersTest):
 
 class GroupsTest(TiersTest):
     def _groups(self, *consumers):
-        found = self._parties(*consumers)
+        found = self._policies(*consumers)
         return {key: party.group for key, party in found.items()}
 
     def test_by_project(self):
@@ -218,7 +218,7 @@ class GroupsTest(TiersTest):
             types.Consumer('x.slice/y', 'x.slice/y'),
             types.Consumer('x.slice/z', 'x.slice/z'),
         )
-        found = self._parties(*consumers)
+        found = self._policies(*consumers)
         self.assertEqual(
             {'a', 'b', 'x.slice/y'},
             {key for key, party in found.items() if party.exempt},

@@ -118,11 +118,11 @@ def make_sample(
 
 def make_decision():
     return manager.Decision(
-        directives=policy.Directives(
+        shares=policy.Shares(
             PAIRS,
             classes=numpy.array([1.0, 9.5, 10.0, 10.0]),
             shares=numpy.array([0.05, 0.947, 1.0, 1.0]),
-            cumulative=numpy.array([3e9, 64e6, 0.0, 0.0]),
+            used_bytes=numpy.array([3e9, 64e6, 0.0, 0.0]),
             exempt=numpy.array([False, False, False, True]),
         ),
         controllers={HDD: controllers.Controller('bfq', 5, 100, '')},
