@@ -1,0 +1,261 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tests of what happens in an interval; no kernel controller is needed."""
+
+import dataclasses
+
+import fixtures
+import numpy
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.host.devices import Device
+from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import io_cost
+from nova_diskplacer.io_weights import manager
+from nova_diskplacer.io_weights import writer
+from nova_diskplacer.monitor import types
+from tests import configured
+from tests.unit.nova_diskplacer.monitor import samples
+
+MB = 10**6
+A = Device('disk-a', 'sda', '8:0', rotational=True)
+B = Device('disk-b', 'sdb', '8:16', rotational=True)
+BUSY, IDLE = ('busy', A.uuid), ('idle', A.uuid)
+BFQ = controllers.Controller('bfq', 1, 100, 'io.bfq.weight')
+MODEL = io_model.Model(20 * MB, 4000, 3000, 10 * MB, 2000, 1000, latency=400)
+
+
+class FakeWriter:
+    """Records the weights that are to be applied."""
+
+    def __init__(self):
+        self.calls = []
+        self.errors = {}
+
+    def apply(self, wanted, consumers, devices, controllers_):
+        self.calls.append((wanted, [one.key for one in consumers], devices))
+        if isinstance(self.errors, Exception):
+            raise self.errors
+        return self.errors
+
+
+class FakeIOCost:
+    """Records on which disks io.cost is enabled."""
+
+    def __init__(self):
+        self.enabled = {}
+        self.adapted = 0
+
+    def enable(self, device, model):
+        self.enabled[device.uuid] = model
+
+    def disable(self, uuid):
+        self.enabled.pop(uuid, None)
+
+    def disable_except(self, uuids):
+        self.enabled = {
+            uuid: one for uuid, one in self.enabled.items() if uuid in uuids
+        }
+
+    def adapt_models(self, states):
+        self.adapted += 1
+
+
+class WeightManagerTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.conf = self.useFixture(configured.Options()).conf
+        self.writer, self.io_cost = FakeWriter(), FakeIOCost()
+        self.patch(writer, 'WeightWriter', lambda *_: self.writer)
+        self.patch(io_cost, 'IOCost', lambda *_: self.io_cost)
+        self.patch(controllers, 'active_controller', self.active_controller)
+        self.patch(
+            controllers, 'configured_controller', lambda *_: self.configured
+        )
+        self.patch(io_model, 'load', lambda root, uuid: self.models.get(uuid))
+        self.active = {A.uuid: BFQ}
+        self.configured = controllers.BFQ
+        self.models = {}
+        self.detections = 0
+        self.devices = {A.uuid: A}
+        self.consumers = {
+            key: types.Consumer(key, f'machine/{key}')
+            for key in ('busy', 'idle')
+        }
+        self.manager = self.start(mode='on')
+
+    def patch(self, target, name, replacement):
+        self.useFixture(fixtures.MockPatchObject(target, name, replacement))
+
+    def start(self, version=2, **options):
+        for name, value in options.items():
+            self.conf.set_override(name, value, 'diskplacer_weights')
+            self.addCleanup(
+                self.conf.clear_override, name, 'diskplacer_weights'
+            )
+        return manager.WeightManager(
+            self.conf, cgroups.Hierarchy(version, '/cgroup')
+        )
+
+    def active_controller(self, device, hierarchy, choice):
+        self.detections += 1
+        if device.uuid not in self.active:
+            raise exception.ContentionError(f'{device.name} has no controller')
+        return self.active[device.uuid]
+
+    def apply(self, used=128 * MB, seekers=(), intervals=1):
+        """Return the decision after intervals with this use of the disk."""
+        moved = numpy.array([used, 0])
+        for _ in range(intervals):
+            decision = self.manager.apply(
+                samples.make_sample(
+                    (BUSY, IDLE),
+                    read_bytes=moved,
+                    idle=moved == 0,
+                    consumers=self.consumers,
+                    devices=self.devices,
+                ),
+                seekers,
+            )
+        return decision
+
+    def test_applied(self):
+        decision = self.apply()
+        # 0.05 + 0.95 * 8 / 9
+        self.assertEqual({BUSY: 89, IDLE: 100}, decision.weights)
+        self.assertEqual([9.0, 10.0], decision.shares.classes.tolist())
+        self.assertEqual({A.uuid: BFQ}, decision.controllers)
+        self.assertEqual(
+            [({BUSY: 89, IDLE: 100}, ['busy', 'idle'], self.devices)],
+            self.writer.calls,
+        )
+        self.assertEqual(1, self.io_cost.adapted)
+
+    def test_changes(self):
+        changes = [
+            self.apply(used).changes for used in (128 * MB, 128 * MB, 1)
+        ]
+        self.assertEqual([2, 1, 0], changes)
+
+    def test_seekers(self):
+        decision = self.apply(0, seekers={BUSY})
+        self.assertEqual([5.0, 10.0], decision.shares.classes.tolist())
+
+    def test_errors(self):
+        self.writer.errors = {BUSY: 'refused'}
+        self.assertEqual({BUSY: 'refused'}, self.apply().errors)
+        self.writer.errors = exception.DiskError('the state is not readable')
+        self.assertRaises(exception.DiskError, self.apply)
+
+    def test_exempt(self):
+        self.manager = self.start(exempt=['busy'])
+        decision = self.apply(10**12)
+        self.assertEqual({IDLE: 100}, decision.weights)
+        self.assertEqual([True, False], decision.shares.exempt.tolist())
+
+    def test_consumers_change(self):
+        self.apply()
+        self.consumers = {
+            **self.consumers,
+            'busy': types.Consumer('busy', 'machine/busy', project='gold'),
+        }
+        self.manager._conf.set_override(
+            'exempt', ['gold'], 'diskplacer_weights'
+        )
+        self.addCleanup(
+            self.conf.clear_override, 'exempt', 'diskplacer_weights'
+        )
+        self.assertEqual({IDLE: 100}, self.apply().weights)
+
+    def test_dry_run(self):
+        self.models = {A.uuid: MODEL}
+        self.active, self.configured = {}, controllers.IO_COST
+        self.manager = self.start(mode='dry_run')
+        decision = self.apply()
+        # io.cost would be enabled
+        self.assertEqual(89, decision.weights[BUSY])
+        self.assertEqual(
+            controllers.IO_COST_CONTROLLER, decision.controllers[A.uuid]
+        )
+        self.assertEqual([], self.writer.calls)
+        self.assertEqual({}, self.io_cost.enabled)
+        self.assertEqual(0, self.io_cost.adapted)
+
+    def test_no_controller(self):
+        self.active = {}
+        for _ in range(3):
+            decision = self.apply(intervals=5)
+            self.assertEqual({}, decision.weights)
+            self.assertEqual(
+                {A.uuid: 'sda has no controller'}, decision.refusals
+            )
+        self.assertEqual(1, self.log.output.count('have no effect on disk'))
+        # it is found some intervals later
+        self.active = {A.uuid: BFQ}
+        decision = self.apply(intervals=5)
+        self.assertEqual({}, decision.refusals)
+        self.assertEqual(2, len(decision.weights))
+
+    def test_detection_of_controllers(self):
+        self.apply(intervals=5)
+        self.assertEqual(1, self.detections)
+        self.apply()
+        self.assertEqual(2, self.detections)
+        self.devices = {A.uuid: A, B.uuid: B}
+        self.active[B.uuid] = BFQ
+        self.assertEqual({A.uuid, B.uuid}, {*self.apply().controllers})
+        self.assertEqual(4, self.detections)
+
+    def test_io_cost(self):
+        self.configured = controllers.IO_COST
+        self.models = {A.uuid: MODEL}
+        self.apply()
+        self.assertEqual({A.uuid: MODEL}, self.io_cost.enabled)
+        # a new measurement takes effect some intervals later
+        faster = dataclasses.replace(MODEL, rbps=40 * MB)
+        self.models = {A.uuid: faster}
+        self.apply(intervals=30)
+        self.assertEqual({A.uuid: faster}, self.io_cost.enabled)
+        self.configured = controllers.BFQ
+        self.apply(intervals=5)
+        self.assertEqual({}, self.io_cost.enabled)
+
+    def test_io_cost_of_a_disk_that_is_not_measured(self):
+        self.configured = controllers.IO_COST
+        self.apply()
+        self.assertEqual({}, self.io_cost.enabled)
+
+    def test_io_cost_needs_cgroup_v2(self):
+        self.configured = controllers.IO_COST
+        self.models = {A.uuid: MODEL}
+        self.manager = self.start(version=1)
+        self.apply()
+        self.assertEqual({}, self.io_cost.enabled)
+
+    def test_forgotten_disk(self):
+        self.configured = controllers.IO_COST
+        self.models = {A.uuid: MODEL}
+        self.apply()
+        self.devices = {}
+        self.apply()
+        self.assertEqual({}, self.io_cost.enabled)
+
+    def test_invalid_options(self):
+        for options in ({'curve': 'steep'}, {'tiers': {'gold': '60-50'}}):
+            self.assertRaises(exception.ContentionError, self.start, **options)
+            for name in options:
+                self.conf.clear_override(name, 'diskplacer_weights')
