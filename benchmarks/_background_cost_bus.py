@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import tempfile
@@ -27,6 +28,7 @@ import psutil
 from oslo_config import cfg
 
 from nova_diskplacer import reports
+from nova_diskplacer.conf import agent as options
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
 from tools.minicloud import backing
@@ -35,6 +37,13 @@ from tools.minicloud import state as states
 
 DISKS = 12
 PATIENCE = 600
+
+# Time in seconds between the looks of all agents, and what a look may take
+# until a heartbeat is sent.
+LOOKS = next(
+    one.default for one in options.OPTS if one.name == 'watch_interval'
+)
+LATE = 0.1
 
 
 def report(host):
@@ -200,17 +209,24 @@ class Agents:
         self._next = 0
 
     def report(self, number, seconds=0):
-        """Send as many reports, evenly in that time."""
+        """Send as many reports in that time."""
         self._send(number, seconds, lambda one: one)
 
     def confirm(self, number, seconds=0):
-        """Send as many heartbeats, evenly in that time."""
+        """Send as many heartbeats in that time."""
         self._send(number, seconds, reports.heartbeat)
+
+    def _moments(self, number, seconds):
+        """Return when agents send: each is a little late to its look."""
+        return sorted(
+            seconds * count / number // LOOKS * LOOKS + random.uniform(0, LATE)
+            for count in range(number)
+        )
 
     def _send(self, number, seconds, make):
         began = time.monotonic()
-        for count in range(number):
-            late = began + seconds * count / number - time.monotonic()
+        for due in self._moments(number, seconds):
+            late = began + due - time.monotonic()
             if late > 0:
                 time.sleep(late)
             self._next = (self._next + 1) % len(self._reports)

@@ -51,13 +51,13 @@ requests.
     ),
     cfg.IntOpt(
         'heartbeat_interval',
-        default=150,
+        default=120,
         min=1,
         max=3600,
         help="""
 Time in seconds between two heartbeats. A heartbeat confirms the last report of
 the host's disks to the schedulers; changes are reported at once regardless.
-Smaller values cost each nova-scheduler worker more CPU time, 1 to 3 ms for a
+Smaller values cost each nova-scheduler worker more CPU time, 1 to 2 ms for a
 heartbeat.
 
 Keep ``[diskplacer_scheduler] report_timeout`` at several times this value.

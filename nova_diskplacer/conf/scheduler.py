@@ -58,7 +58,7 @@ smallest value is used.
     ),
     cfg.IntOpt(
         'report_timeout',
-        default=450,
+        default=360,
         min=5,
         max=3600,
         help="""

@@ -88,3 +88,9 @@ class FindTest(base.BaseTestCase):
             )
         )
         self.assertEqual(before, service.find(root))
+
+
+class UntilNextTest(base.BaseTestCase):
+    def test_all_agents_look_at_the_same_moments(self):
+        for now, expected in ((100.0, 2.0), (100.5, 1.5), (101.75, 0.25)):
+            self.assertEqual(expected, service.until_next(2, now))
