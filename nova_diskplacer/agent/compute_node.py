@@ -31,14 +31,14 @@ _PATIENCE = 60
 
 @dataclasses.dataclass(frozen=True)
 class Name:
-    """The name of a compute node, and where it comes from."""
+    """The name of a compute node and the origin of the name."""
 
     name: str
     source: str
 
 
 def configured(conf: cfg.ConfigOpts) -> Name:
-    """Return the name that the agent goes by."""
+    """Return the compute node that this agent belongs to."""
     name = conf.diskplacer.compute_node
     if name:
         return Name(name, 'from [diskplacer] compute_node')
@@ -50,10 +50,10 @@ def configured(conf: cfg.ConfigOpts) -> Name:
 
 
 def hypervisor_hostname() -> str:
-    """Return the name that libvirt gives this host, and nova-compute has.
+    """Return the hypervisor hostname by the rules of libvirt.
 
-    By the rules of libvirt's virGetHostname: the fully qualified name, or the
-    short one if the resolver knows no other than localhost.
+    As libvirt's virGetHostname, it is the fully qualified name, or the short
+    name if the resolver knows the host only as localhost.
     """
     name = socket.gethostname()
     if '.' in name or name.startswith('localhost'):
@@ -80,8 +80,8 @@ def _is_address(text: str) -> bool:
     return True
 
 
-class Lookout:
-    """Reports to the operator that there is no compute node of that name.
+class MissingNodeAlarm:
+    """Logs an error if Placement has no provider for the compute node.
 
     :param clock: monotonic time in seconds.
     """
@@ -96,13 +96,13 @@ class Lookout:
         self._since: float | None = None
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
 
-    def found(self) -> None:
-        """Note that Placement has the compute node."""
+    def present(self) -> None:
+        """Note that Placement has the provider."""
         self._since = None
         self._log.clear(self._node)
 
-    def missed(self) -> None:
-        """Note that it has not; logs an error once if that lasts."""
+    def missing(self) -> None:
+        """Note that it is missing; after a minute an error is logged."""
         if self._since is None:
             self._since = self._clock()
         if self._clock() - self._since >= _PATIENCE:

@@ -10,13 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The resource providers of disks that a host has no more.
+"""Deletes the resource providers of forgotten disks, after a delay.
 
 nova-compute keeps a copy of its provider tree and asks Placement about each
-provider in it. While it has the provider of a disk there, that provider must
-exist, or every build and periodic task of the host fails. So a provider that
-goes is only taken out of the tree at first. It is deleted much later, when
-nova-compute cannot know of it any more.
+provider in it. If one of them does not exist, every build and periodic task of
+the host fails. Therefore the agent first moves the provider of a forgotten
+disk out of the tree, and deletes it much later, when no copy can contain it.
 """
 
 import collections.abc
@@ -30,20 +29,20 @@ from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
 
-# Time in seconds by which a provider outlives nova-compute's copy of it.
-_MARGIN = 3600
+# Time in seconds added to the life of nova-compute's copy.
+_RETENTION_MARGIN = 3600
 
-Keep = collections.abc.Callable[[], float | None]
+Retention = collections.abc.Callable[[], float | None]
 
 
 class Forgotten:
-    """Providers of one host's disks that are in no tree any more.
+    """The providers of one host's forgotten disks.
 
-    Which they are is told by Placement. For how long they have been is
-    counted from when the agent has first seen them so.
+    Placement knows which they are. Their age counts from the moment at which
+    the agent has first seen them outside the tree.
 
-    :param keep: returns for how long such a provider is kept, in seconds;
-        None: for good.
+    :param retention: returns the time in seconds after which a provider is
+        deleted; None: never.
     :param clock: monotonic time in seconds.
     """
 
@@ -51,41 +50,42 @@ class Forgotten:
         self,
         client: placement_client.PlacementClient,
         compute_node: str,
-        keep: Keep,
+        retention: Retention,
         clock: collections.abc.Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._prefix = name(compute_node, '')
-        self._keep = keep
+        self._retention = retention
         self._clock = clock
         self._since: dict[str, float] = {}
 
-    def find(self) -> None:
-        """Look for those that an earlier agent of this host has left."""
+    def load(self) -> None:
+        """Add the providers left by an earlier agent of this host."""
         for provider in self._client.forgotten():
             if self._ours(provider):
                 self.add(provider.uuid)
 
     def add(self, uuid: str) -> None:
-        """Count the time from now, if that has not begun yet."""
+        """Add a provider; its age counts from the first call."""
         self._since.setdefault(uuid, self._clock())
 
     def discard(self, uuid: str) -> None:
-        """Forget about one that is in a tree again."""
+        """Remove a provider that is in a tree again."""
         self._since.pop(uuid, None)
 
-    def clean(self) -> None:
-        """Delete those that have been kept for long enough.
+    def delete_expired(self) -> None:
+        """Delete the providers whose time is over.
 
-        :raises PlacementError: Placement does not answer, or refuses.
+        :raises PlacementError: Placement does not answer or refuses a
+            request.
         """
-        keep = self._keep() if self._since else None
+        keep = self._retention() if self._since else None
         if keep is None:
             return
         now = self._clock()
         for uuid in [u for u, at in self._since.items() if now - at > keep]:
             provider = self._client.provider(uuid)
-            # it may be in the tree of this or another host again
+            # It may be in the tree of this or another host again.
             if provider is not None and self._ours(provider):
                 self._client.delete_provider(uuid)
                 LOG.info('The provider of disk %s is deleted.', uuid)
@@ -102,22 +102,22 @@ def name(compute_node: str, disk: str) -> str:
     return f'{compute_node}_disk_{disk}'
 
 
-def keep_by(files: collections.abc.Sequence[str]) -> Keep:
-    """Return what tells for how long providers are kept.
+def retention_from(files: collections.abc.Sequence[str]) -> Retention:
+    """Return a function for the retention by nova-compute's configuration.
 
-    For good where nova-compute never asks for its tree again, or where it is
-    not known for how long it goes by a copy.
+    Its result is None if nova-compute never refreshes its copy of the tree,
+    and while the configuration cannot be read.
 
-    :param files: the configuration files of nova-compute.
+    :param files: configuration files of nova-compute.
     """
     watched = nova_conf.ReloadingConfig(files, nova_conf.association_refresh)
 
-    def keep() -> float | None:
+    def retention() -> float | None:
         try:
             refresh = watched.read()
         except (exception.DiskPlacerError, OSError) as error:
-            LOG.debug('Providers of forgotten disks are kept: %s', error)
+            LOG.debug('Providers of forgotten disks stay: %s', error)
             return None
-        return 2 * refresh + _MARGIN if refresh else None
+        return 2 * refresh + _RETENTION_MARGIN if refresh else None
 
-    return keep
+    return retention

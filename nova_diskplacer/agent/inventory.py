@@ -10,7 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Keeps one resource provider per disk below the compute node's."""
+"""Reconciles the disks of a host with their resource providers.
+
+Each disk has one provider below the provider of the compute node.
+"""
 
 import collections.abc
 import dataclasses
@@ -31,8 +34,8 @@ from nova_diskplacer.placement import traits
 
 LOG = logging.getLogger(__name__)
 
-# All traits that say what a disk is, of which it has some.
-_OUR_TRAITS = {
+# The traits of disk providers that the agent sets and removes.
+_MANAGED_TRAITS = {
     placement_client.DISK_TRAIT,
     traits.FORGOTTEN,
     *traits.MEDIA.values(),
@@ -48,134 +51,134 @@ CacheModes = collections.abc.Mapping[str, str | None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Offer:
-    """What the schedulers may know of a disk: its health and figures."""
+class ReportedDisk:
+    """A disk as it is reported to the schedulers."""
 
     disk: discover.Disk
     figures: inventory.Figures
 
     @property
     def used(self) -> tuple[int, int]:
-        """What is claimed of the disk, in GiB and in MB/s."""
+        """Return the claimed capacity in GiB and throughput in MB/s."""
         return self.figures.used_gb, self.figures.used_mbps
 
 
 class Reconciler:
-    """Makes Placement agree with the disks of one compute node.
+    """Updates the disk providers of one compute node in Placement.
 
     The compute node has the trait ``traits.HOST`` while it has disks.
 
-    A round in which nothing has changed asks Placement twice, however many
-    disks there are: for the providers' generations and for what is used of
-    them. Generations alone would not do: Placement leaves them as they are
-    when a consumer's allocations are deleted.
+    A round without changes sends two requests to Placement, whatever the
+    number of disks: one for the providers' generations and one for their
+    usage. The generations are not enough, because Placement does not increase
+    them when it deletes the allocations of a consumer.
 
     :param compute_node: name of the compute node's resource provider.
-    :param keep: returns for how long the provider of a forgotten disk is
-        kept, in seconds; None: for good.
+    :param retention: returns the time in seconds after which the provider of
+        a forgotten disk is deleted; None: never.
     """
 
     def __init__(
         self,
         client: placement_client.PlacementClient,
         compute_node: str,
-        keep: forgotten.Keep = lambda: None,
+        retention: forgotten.Retention = lambda: None,
     ) -> None:
         self._client = client
         self._compute_node = compute_node
-        self._forgotten = forgotten.Forgotten(client, compute_node, keep)
-        self._known: dict[str, tuple[int, Offer]] = {}
+        self._forgotten = forgotten.Forgotten(client, compute_node, retention)
+        self._known: dict[str, tuple[int, ReportedDisk]] = {}
         self._cache_modes: CacheModes = {}
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
-        self._certain = False
+        self._tree_known = False
         self.root: str | None = None
 
     def reconcile(
         self,
         disks: list[discover.Disk],
         cache_modes: CacheModes = types.MappingProxyType({}),
-    ) -> list[Offer]:
-        """Bring the providers up to date and return what to report.
+    ) -> list[ReportedDisk]:
+        """Update the providers and return the disks to report.
 
-        A disk that Placement has never seen and that cannot be read is left
-        out. The compute node's provider is left in ``root``.
+        An unreadable disk without a provider is not reported. Afterwards
+        ``root`` is the UUID of the compute node's provider.
 
-        :param cache_modes: the host cache mode of each disk's vdisks, by
-            UUID, as far as it is known.
+        :param cache_modes: host cache mode of the vdisks on each disk, by
+            disk UUID; a disk whose mode is unknown is missing.
         :raises NoComputeNode: the compute node has no resource provider yet.
-        :raises PlacementError: Placement does not answer, or refuses.
+        :raises PlacementError: Placement does not answer or refuses a
+            request.
         """
         if cache_modes != self._cache_modes:
             self._known = {}
             self._cache_modes = cache_modes
         try:
-            return self._reconcile([settled(disk) for disk in disks])
+            return self._reconcile([comparable(disk) for disk in disks])
         except exception.PlacementError:
-            # nothing is certain any more, not even that Placement has the
-            # names of what disks have
-            self._certain = False
+            # Placement may have lost even our resource classes and traits.
+            self._tree_known = False
             raise
 
-    def _reconcile(self, disks: list[discover.Disk]) -> list[Offer]:
+    def _reconcile(self, disks: list[discover.Disk]) -> list[ReportedDisk]:
         providers = self._providers(disks)
         marked = providers.pop(self._root(), None) is not None
         used = self._client.used(self._root()) if disks else {}
-        offers = []
+        reported = []
         conflict = None
         for disk in disks:
             provider = providers.pop(disk.uuid, None)
-            offer = self._still_true(disk, provider, used.get(disk.uuid))
-            if offer is None:
+            current = self._unchanged(disk, provider, used.get(disk.uuid))
+            if current is None:
                 self._known.pop(disk.uuid, None)
                 try:
-                    offer = self._bring_up_to_date(disk, provider)
+                    current = self._update_provider(disk, provider)
                 except exception.Conflict as error:
                     conflict = error
                     continue
-                if offer is not None and provider is not None:
-                    self._known[disk.uuid] = provider.generation, offer
-            if offer is not None:
-                offers.append(offer)
+                if current is not None and provider is not None:
+                    self._known[disk.uuid] = provider.generation, current
+            if current is not None:
+                reported.append(current)
         for provider in providers.values():
             try:
-                self._withdraw(provider)
+                self._remove_provider(provider)
             except exception.Conflict as error:
                 conflict = error
         if conflict is not None:
             raise conflict
-        usable = any(offer.disk.health != FOREIGN for offer in offers)
+        usable = any(one.disk.health != FOREIGN for one in reported)
         if marked != usable:
-            self._mark_host(usable)
-        self._forgotten.clean()
-        return offers
+            self._set_host_trait(usable)
+        self._forgotten.delete_expired()
+        return reported
 
     def _root(self) -> str:
         assert self.root is not None  # noqa: S101
         return self.root
 
-    def _still_true(
+    def _unchanged(
         self,
         disk: discover.Disk,
         provider: placement_client.Provider | None,
         used: placement_client.Resources | None,
-    ) -> Offer | None:
-        """Return the offer of the round before if nothing has changed."""
+    ) -> ReportedDisk | None:
+        """Return the result of the previous round if it still holds."""
         if provider is None or disk.uuid not in self._known:
             return None
-        generation, offer = self._known[disk.uuid]
-        if (generation, offer.disk) != (provider.generation, disk):
+        generation, known = self._known[disk.uuid]
+        if (generation, known.disk) != (provider.generation, disk):
             return None
-        if used is not None and offer.used != (
+        if used is not None and known.used != (
             used.get(placement_client.GB, 0),
             used.get(placement_client.MBPS, 0),
         ):
             return None
-        return offer
+        return known
 
     def _providers(
         self, disks: list[discover.Disk]
     ) -> dict[str, placement_client.Provider]:
-        if self._certain:
+        if self._tree_known:
             found = self._tree()
             if {one.uuid for one in found} >= {disk.uuid for disk in disks}:
                 return {provider.uuid: provider for provider in found}
@@ -184,56 +187,61 @@ class Reconciler:
             self.root = None
             raise exception.NoComputeNode(
                 f'compute node {self._compute_node} has no resource provider '
-                'yet: nova-compute makes it when it starts; its name is the '
+                'yet: nova-compute creates it at its start; its name is the '
                 'hypervisor hostname, see [diskplacer] compute_node'
             )
-        if not self._certain or node.uuid != self.root:
+        if not self._tree_known or node.uuid != self.root:
             self._client.ensure_names()
-            self._forgotten.find()
+            self._forgotten.load()
             self.root = node.uuid
-            self._certain = True
+            self._tree_known = True
         return {provider.uuid: provider for provider in self._tree()}
 
     def _tree(self) -> list[placement_client.Provider]:
         return self._client.tree(self._root())
 
-    def _bring_up_to_date(
+    def _update_provider(
         self, disk: discover.Disk, provider: placement_client.Provider | None
-    ) -> Offer | None:
+    ) -> ReportedDisk | None:
         if provider is None:
             if disk.health in discover.UNSEEN:
                 return None
-            if not self._adopt(disk):
-                return Offer(
+            if not self._place_in_tree(disk):
+                return ReportedDisk(
                     dataclasses.replace(disk, health=FOREIGN),
                     inventory.figures(disk, {}),
                 )
         if disk.medium:
             self._set_traits(disk)
         figures = inventory.sync_disk(
-            self._client, disk.uuid, lambda: _look_again(disk)
+            self._client, disk.uuid, lambda: _inspect_again(disk)
         )
         self._log.clear(disk.uuid)
-        return Offer(disk, figures)
+        return ReportedDisk(disk, figures)
 
-    def _adopt(self, disk: discover.Disk) -> bool:
-        """Have the disk's provider in our tree; False if it is in use.
+    def _place_in_tree(self, disk: discover.Disk) -> bool:
+        """Put the disk's provider into the tree of the compute node.
 
-        It is never deleted and made anew: nova-compute of the host that it
-        comes from may know it for long, see ``forgotten``.
+        An existing provider is moved, never deleted and created again:
+        nova-compute of its former host may know it for long, see
+        ``forgotten``.
+
+        :returns: False if servers of another host have allocations of it.
         """
         root = self._root()
         name = forgotten.name(self._compute_node, disk.uuid)
         present = self._client.provider(disk.uuid)
         if present is None:
             self._client.create_provider(disk.uuid, name, root)
-            LOG.info('Disk %s has a resource provider now.', disk.uuid)
+            LOG.info(
+                'The agent created a resource provider for disk %s.', disk.uuid
+            )
         elif present.root != root:
-            if not self._vacate(disk.uuid):
+            if not self._clear_inventories(disk.uuid):
                 self._log.log(
                     disk.uuid,
-                    'Disk %s came from the host of provider %s, where it '
-                    'still has allocations: it is not offered here until '
+                    'Disk %s belongs to the tree of provider %s, where it '
+                    'still has allocations. The agent offers it here when '
                     'they are gone.',
                     disk.uuid,
                     present.root,
@@ -242,17 +250,18 @@ class Reconciler:
             self._client.move_provider(disk.uuid, name, root)
             self._forgotten.discard(disk.uuid)
             LOG.info(
-                'The resource provider of disk %s is in the tree of compute '
-                'node %s now.',
+                'The agent moved the resource provider of disk %s into the '
+                'tree of compute node %s.',
                 disk.uuid,
                 self._compute_node,
             )
         return True
 
-    def _vacate(self, uuid: str) -> bool:
-        """Have a provider offer nothing; False if anything is claimed of it.
+    def _clear_inventories(self, uuid: str) -> bool:
+        """Delete the inventories of a provider.
 
-        :raises Conflict: something was claimed just now.
+        :returns: False if the provider has allocations.
+        :raises Conflict: Nova claimed something in the meantime.
         """
         generation, inventories = self._client.inventories(uuid)
         if self._client.provider_allocations(uuid):
@@ -269,24 +278,27 @@ class Reconciler:
         self._replace_traits(disk.uuid, wanted)
 
     def _replace_traits(self, uuid: str, wanted: set[str]) -> None:
-        """Have ``wanted`` be all traits of ours that a disk has."""
+        """Set the managed traits of a disk to ``wanted``; keep all others."""
         generation, present = self._client.traits(uuid)
-        kept = present - _OUR_TRAITS
+        kept = present - _MANAGED_TRAITS
         if present != kept | wanted:
             self._client.set_traits(uuid, generation, kept | wanted)
 
-    def _withdraw(self, provider: placement_client.Provider) -> None:
-        """Take out the provider of a forgotten disk, or stop offering it."""
+    def _remove_provider(self, provider: placement_client.Provider) -> None:
+        """Remove the provider of a forgotten disk from the tree.
+
+        A provider with allocations stays and offers nothing.
+        """
         self._known.pop(provider.uuid, None)
-        if self._vacate(provider.uuid):
-            # the trait first: an agent finds the provider by it
+        if self._clear_inventories(provider.uuid):
+            # An agent that restarts finds the provider by this trait.
             self._replace_traits(provider.uuid, {traits.FORGOTTEN})
             self._client.move_provider(provider.uuid, provider.name, None)
             self._forgotten.add(provider.uuid)
             self._log.clear(provider.uuid)
             LOG.info(
-                'Disk %s is gone: its provider is out of the tree of compute '
-                'node %s.',
+                'Disk %s is gone. The agent removed its provider from the '
+                'tree of compute node %s.',
                 provider.uuid,
                 self._compute_node,
             )
@@ -298,13 +310,13 @@ class Reconciler:
         )
         self._log.log(
             provider.uuid,
-            'Disk %s is gone from this host but servers have claims on it: '
-            'its provider is kept and not offered.',
+            'Disk %s is gone from this host but servers have claims on it. '
+            'Its provider stays and offers nothing.',
             provider.uuid,
         )
 
-    def _mark_host(self, usable: bool) -> None:
-        """Have the compute node tell by its trait if it has disks."""
+    def _set_host_trait(self, usable: bool) -> None:
+        """Set or remove the trait of a compute node with disks."""
         for attempt in range(1, _ATTEMPTS + 1):
             generation, wanted = self._client.traits(self._root())
             if usable:
@@ -319,15 +331,15 @@ class Reconciler:
                     raise
 
 
-def _look_again(disk: discover.Disk) -> discover.Disk:
+def _inspect_again(disk: discover.Disk) -> discover.Disk:
     root = os.path.dirname(disk.path)
     seen = discover.inspect(root, disk.uuid, patience=jobs.LATE)
     if seen.late:
-        # what is not newer than the provider must not be written to it
+        # Older values must not replace those of the provider.
         raise exception.Conflict(f'disk {disk.uuid} does not answer in time')
     return seen
 
 
-def settled(disk: discover.Disk) -> discover.Disk:
-    """Return the disk without what changes while nobody touches its vdisks."""
+def comparable(disk: discover.Disk) -> discover.Disk:
+    """Return the disk without the fields that change on their own."""
     return dataclasses.replace(disk, free_bytes=0, late=False)

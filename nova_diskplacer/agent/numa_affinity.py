@@ -52,7 +52,7 @@ class Affinity:
         )
         self._log = log_once.ChangeLogger(LOG)
 
-    def keep(
+    def apply(
         self,
         servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],

@@ -65,7 +65,7 @@ class QueueTuner:
         self._tried_modules: set[str] = set()
         self._log = log_once.ChangeLogger(LOG)
 
-    def keep(
+    def apply(
         self,
         servers: collections.abc.Iterable[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Sends the newest report, in a thread of its own."""
+"""Sends the newest report in a thread of its own."""
 
 import functools
 import queue
@@ -22,30 +22,30 @@ from nova_diskplacer import reports
 from nova_diskplacer.host import log_once
 
 
-class Outbox:
-    """Holds the newest report until it is sent.
+class ReportSender:
+    """Holds the newest report and sends it.
 
-    A message bus that is away must not keep the agent from its disks: a report
-    that cannot be sent is sent in place of the next heartbeat.
+    The agent goes on while the message bus is away. A report that could not
+    be sent replaces the next heartbeat.
     """
 
     def __init__(self, transport: oslo_messaging.Transport) -> None:
         self._transport = transport
         self._newest: queue.Queue[reports.Report] = queue.Queue(1)
         self._failed: reports.Report | None = None
-        self._trouble = log_once.RetryLogger(
+        self._send_log = log_once.RetryLogger(
             'Reports cannot be sent', 'Reports are sent again'
         )
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start the thread."""
         threading.Thread(target=self._run, daemon=True).start()
 
     def put(self, report: reports.Report) -> None:
-        """Send a report or heartbeat next, instead of what still waits.
+        """Replace the waiting message by a report or heartbeat.
 
-        A heartbeat does not take the place of the report that it confirms.
-        Never blocks, if no two threads call it at once.
+        A heartbeat does not replace the report that it confirms. The call
+        does not block as long as no two threads make it at once.
         """
         waiting: reports.Report | None
         try:
@@ -62,6 +62,6 @@ class Outbox:
             send = functools.partial(
                 reports.send_report, self._transport, message
             )
-            sent = self._trouble.run(send)
+            sent = self._send_log.run(send)
             if not reports.is_heartbeat(message):
                 self._failed = None if sent else message

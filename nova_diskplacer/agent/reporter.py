@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Decides what the schedulers are told: a report, a heartbeat or nothing."""
+"""Decides whether to send a report, a heartbeat or nothing."""
 
 import collections.abc
 import time
@@ -20,14 +20,14 @@ from nova_diskplacer import reports
 from nova_diskplacer.agent import inventory
 from nova_diskplacer.agent import report_sender
 
-# Per cent by which a disk's pressure changes before that is reported.
+# Smallest change of a disk's pressure that is reported, in per cent.
 _STEP = 5
 
 Pressure = collections.abc.Mapping[str, int]
 
 
 class Reporter:
-    """Reports what has changed, and confirms at an interval what has not.
+    """Sends reports of changes, and heartbeats at an interval.
 
     :param host: the name of the compute service.
     :param compute_node: the name of the compute node's provider.
@@ -37,13 +37,13 @@ class Reporter:
 
     def __init__(
         self,
-        box: report_sender.Outbox,
+        sender: report_sender.ReportSender,
         host: str,
         compute_node: str,
         interval: float,
         clock: collections.abc.Callable[[], float] = time.monotonic,
     ) -> None:
-        self._outbox = box
+        self._sender = sender
         self._host = host
         self._compute_node = compute_node
         self._interval = interval
@@ -54,28 +54,28 @@ class Reporter:
 
     @property
     def due(self) -> bool:
-        """Tell if the schedulers should hear of this host again."""
+        """Return whether a heartbeat is due."""
         return self._clock() - self._sent >= self._interval
 
-    def tell(
+    def update(
         self,
         provider: str,
         cache_mode: str | None,
-        offers: collections.abc.Iterable[inventory.Offer],
+        disks: collections.abc.Iterable[inventory.ReportedDisk],
         pressure: Pressure,
         asked: bool = False,
     ) -> None:
-        """Send a report if it is not what the last one said.
+        """Send a report if it differs from the last one.
 
-        Otherwise a heartbeat is sent if one is due. No two threads may call
-        this at once.
+        If it does not, a heartbeat is sent when one is due. The caller makes
+        sure that no two threads call this at once.
 
-        :param provider: the compute node's provider.
-        :param cache_mode: that of all vdisks, None if they differ.
-        :param pressure: per cent, by disk.
-        :param asked: somebody wants the report, whatever was sent before.
+        :param provider: UUID of the compute node's provider.
+        :param cache_mode: cache mode of all vdisks, None if they differ.
+        :param pressure: pressure in per cent by disk UUID.
+        :param asked: send the report in any case.
         """
-        self._pressure = steadied(self._pressure, pressure)
+        self._pressure = smooth(self._pressure, pressure)
         report = reports.with_digest(
             {
                 'version': reports.VERSION,
@@ -83,23 +83,25 @@ class Reporter:
                 'compute_node': self._compute_node,
                 'provider': provider,
                 'cache_mode': cache_mode,
-                'disks': [_disk(offer, self._pressure) for offer in offers],
+                'disks': [
+                    _disk(reported, self._pressure) for reported in disks
+                ],
             }
         )
         if asked or report['digest'] != self._digest:
-            self._outbox.put(report)
+            self._sender.put(report)
         elif self.due:
-            self._outbox.put(reports.heartbeat(report))
+            self._sender.put(reports.heartbeat(report))
         else:
             return
         self._digest = report['digest']
         self._sent = self._clock()
 
 
-def steadied(before: Pressure, now: Pressure) -> Pressure:
-    """Return pressure on disks without its small changes.
+def smooth(before: Pressure, now: Pressure) -> Pressure:
+    """Return the pressure on disks without small changes.
 
-    :param before: what was returned for the pressure before.
+    :param before: result of the previous call.
     """
 
     def steady(disk: str, value: int) -> int:
@@ -111,8 +113,10 @@ def steadied(before: Pressure, now: Pressure) -> Pressure:
     return {disk: steady(disk, value) for disk, value in now.items()}
 
 
-def _disk(offer: inventory.Offer, pressure: Pressure) -> dict[str, typing.Any]:
-    disk, figures = offer.disk, offer.figures
+def _disk(
+    reported: inventory.ReportedDisk, pressure: Pressure
+) -> dict[str, typing.Any]:
+    disk, figures = reported.disk, reported.figures
     known = {}
     if disk.uuid in pressure:
         known['pressure'] = pressure[disk.uuid]

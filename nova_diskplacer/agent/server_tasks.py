@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Changes what servers and disks of this host need to be changed for."""
+"""Tunes and pins for the servers of this host."""
 
 import collections.abc
 import functools
@@ -25,74 +25,77 @@ from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 
 
-class Keeper(typing.Protocol):
-    """Keeps something of the host as its servers want it."""
+class ServerTask(typing.Protocol):
+    """Adapts one property of the host to its servers."""
 
-    def keep(
+    def apply(
         self,
         servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
     ) -> None:
-        """Have it so; repeatable."""
+        """Apply the setting; a repetition changes nothing."""
 
 
-class _Post:
-    """A keeper, and what to say while it fails; made when it is needed."""
+class _TaskRunner:
+    """A task, created at its first run, and the log of its failures."""
 
     def __init__(
         self,
-        make: collections.abc.Callable[[cfg.ConfigOpts], Keeper],
+        make: collections.abc.Callable[[cfg.ConfigOpts], ServerTask],
         begins: str,
         ends: str,
     ) -> None:
         self.make = make
-        self.keeper: Keeper | None = None
-        self.trouble = log_once.RetryLogger(begins, ends)
+        self.task: ServerTask | None = None
+        self.log = log_once.RetryLogger(begins, ends)
 
 
-class Steering:
-    """Looks for servers, and has every keeper do its work for them.
+class ServerTasks:
+    """Runs all tasks for the servers of this host.
 
-    ``servers`` are those that were there at the last look, None before it.
+    ``servers`` is the last list of the host's servers, None before the first.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        self._looking = log_once.RetryLogger(
-            'Servers are left as they are', 'Servers are looked after again'
+        self._servers_log = log_once.RetryLogger(
+            'The servers of this host cannot be listed',
+            'The servers of this host can be listed again',
         )
-        self._posts = (
-            _Post(
+        self._runners = (
+            _TaskRunner(
                 queue_tuner.QueueTuner,
-                "Disks' queues are left as they are",
-                "Disks' queues are tuned again",
+                'Disk queues cannot be tuned',
+                'Disk queues are tuned again',
             ),
-            _Post(
+            _TaskRunner(
                 numa_affinity.Affinity,
-                "Servers' threads are left where they are",
-                "Servers' threads are pinned again",
+                'vCPU threads cannot be pinned',
+                'vCPU threads are pinned again',
             ),
         )
         self.servers: list[libvirt_servers.Server] | None = None
 
-    def steer(self, disks: collections.abc.Sequence[discover.Disk]) -> None:
-        """Have everything as it should be; raises nothing.
+    def run(self, disks: collections.abc.Sequence[discover.Disk]) -> None:
+        """List the servers and run each task for them.
 
-        What a keeper fails in spoils no other. While libvirt does not
-        answer, nothing is changed.
+        A task that fails does not keep the others from running, and its error
+        is logged. While libvirt does not answer, no task runs.
         """
-        if self._looking.run(self._look):
-            for post in self._posts:
-                post.trouble.run(functools.partial(self._keep, post, disks))
+        if self._servers_log.run(self._list_servers):
+            for runner in self._runners:
+                runner.log.run(functools.partial(self._apply, runner, disks))
 
-    def _look(self) -> None:
+    def _list_servers(self) -> None:
         self.servers = libvirt_servers.list_servers(
             self._conf.diskplacer_agent.libvirt_uri
         )
 
-    def _keep(
-        self, post: _Post, disks: collections.abc.Sequence[discover.Disk]
+    def _apply(
+        self,
+        runner: _TaskRunner,
+        disks: collections.abc.Sequence[discover.Disk],
     ) -> None:
-        if post.keeper is None:
-            post.keeper = post.make(self._conf)
-        post.keeper.keep(self.servers or [], disks)
+        if runner.task is None:
+            runner.task = runner.make(self._conf)
+        runner.task.apply(self.servers or [], disks)

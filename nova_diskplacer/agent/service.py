@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The agent: watches the disks, keeps Placement true, reports."""
+"""The agent: checks the disks, updates Placement and sends reports."""
 
 import dataclasses
 import os
@@ -37,21 +37,21 @@ from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
 
-# Seconds to wait before listening is tried again.
-_LISTEN_AGAIN = 5
+# Time in seconds before the agent retries to listen.
+_LISTEN_RETRY = 5
 
-# Seconds within which all who ask for a report get one together.
-_GATHER = 1.0
+# Time in seconds for which the agent collects requests for one report.
+_GATHER_REQUESTS = 1.0
 
 
 class Agent:
     """The agent of one compute node.
 
-    One thread looks at the disks, one keeps Placement true, one looks after
-    servers, one watches and weighs their I/O, one sends and one hears
-    requests, so that none waits for what another talks to. While Placement or
-    nova-compute is away the figures last known are reported, with the disks
-    as they are.
+    Each of these has a thread of its own, so that none waits for another's
+    peer: the check of the disks, the update of Placement, the tasks for
+    servers, the I/O loop, the sender of reports and the listener for
+    requests. While Placement or nova-compute is away, the agent reports the
+    current disks with the last known figures.
     """
 
     def __init__(
@@ -65,46 +65,46 @@ class Agent:
         self._host: str = conf.host
         node = compute_node.configured(conf)
         self._node = node.name
-        self._lookout = compute_node.Lookout(node)
+        self._missing_node = compute_node.MissingNodeAlarm(node)
         self._reconciler = inventory.Reconciler(
             client,
             self._node,
-            forgotten.keep_by(conf.diskplacer_agent.nova_conf),
+            forgotten.retention_from(conf.diskplacer_agent.nova_conf),
         )
-        self._steering = server_tasks.Steering(conf)
+        self._server_tasks = server_tasks.ServerTasks(conf)
         self._cache_modes = cache_mode.CacheModes(
             conf.diskplacer_agent.nova_conf
         )
-        self._outbox = report_sender.Outbox(transport)
+        self._sender = report_sender.ReportSender(transport)
         self._stopped = threading.Event()
-        self._look_now = threading.Event()
+        self._check_now = threading.Event()
         self._reconcile_now = threading.Event()
         self._state = threading.Lock()
-        self._asked = self._renewed = False
-        self._stirred = 0.0
+        self._asked = self._fresh_asked = False
+        self._last_change = 0.0
         self._disks: list[discover.Disk] | None = None
         self._modes: cache_mode.Modes = {}
-        self._offers: list[inventory.Offer] = []
+        self._offers: list[inventory.ReportedDisk] = []
         self._root: str | None = None
         self._reporter = reporter.Reporter(
-            self._outbox,
+            self._sender,
             self._host,
             self._node,
             conf.diskplacer_agent.heartbeat_interval,
         )
         self._io_loop = io_loop.IOLoop(
-            conf, lambda: self._steering.servers, lambda: self._disks
+            conf, lambda: self._server_tasks.servers, lambda: self._disks
         )
-        self._looking = log_once.RetryLogger(
-            f'{conf.diskplacer.disk_root} cannot be watched',
-            'The disks are watched again',
+        self._watch_log = log_once.RetryLogger(
+            f'{conf.diskplacer.disk_root} cannot be read',
+            'The disks can be read again',
         )
-        self._keeping = log_once.RetryLogger(
+        self._placement_log = log_once.RetryLogger(
             'Placement is not up to date', 'Placement is up to date again'
         )
-        self._hearing = log_once.RetryLogger(
-            'Requests for reports are not heard',
-            'Requests for reports are heard again',
+        self._listen_log = log_once.RetryLogger(
+            'The agent does not receive requests for reports',
+            'The agent receives requests for reports again',
         )
 
     def run(self) -> None:
@@ -114,47 +114,50 @@ class Agent:
             self._node,
             self._conf.diskplacer.disk_root,
         )
-        self._outbox.start()
-        weighing = threading.Thread(target=self._weigh, daemon=True)
-        weighing.start()
-        for work in (self._listen, self._keep, self._steer):
+        self._sender.start()
+        io_thread = threading.Thread(target=self._run_io_loop, daemon=True)
+        io_thread.start()
+        for work in (
+            self._listen,
+            self._update_placement,
+            self._run_server_tasks,
+        ):
             threading.Thread(target=work, daemon=True).start()
         while not self._stopped.is_set():
-            self._look_now.clear()
-            self._looking.run(self.look)
+            self._check_now.clear()
+            self._watch_log.run(self.check_disks)
             interval = self._conf.diskplacer_agent.watch_interval
-            self._look_now.wait(until_next(interval, time.time()))
+            self._check_now.wait(until_next(interval, time.time()))
             if self._asked:
-                self._stopped.wait(_GATHER)
+                self._stopped.wait(_GATHER_REQUESTS)
         LOG.info('The agent stops.')
-        # it gives weights back
-        weighing.join()
+        # The I/O loop restores weights.
+        io_thread.join()
 
     def stop(self) -> None:
-        """Have ``run`` return."""
+        """Make ``run`` return."""
         self._stopped.set()
-        self._look_now.set()
+        self._check_now.set()
         self._reconcile_now.set()
 
     def request(self) -> None:
-        """Have the disks looked at and reported soon."""
+        """Check the disks and report them soon."""
         self._asked = True
-        self._look_now.set()
+        self._check_now.set()
 
-    def renew(self) -> None:
-        """Have Placement looked at and all reported soon.
+    def request_fresh(self) -> None:
+        """Update Placement and report all disks soon.
 
-        Somebody does not have the last report, or knows of claims that were
-        made since.
+        The requester lacks the last report or knows of newer claims.
         """
-        self._renewed = True
+        self._fresh_asked = True
         self._reconcile_now.set()
 
-    def look(self) -> None:
-        """Look at the disks; report if there is reason to.
+    def check_disks(self) -> None:
+        """Check the disks, and report them if necessary.
 
-        A change is reported when Placement knows of it; at once if it is one
-        of health.
+        A change of health is reported at once, every other change as soon as
+        Placement has it.
 
         :raises DiskError: there is no disk root.
         :raises OSError: the disk root cannot be read.
@@ -163,114 +166,114 @@ class Agent:
         before, modes_before = self._disks, self._modes
         disks = None
         try:
-            disks = find(self._conf.diskplacer.disk_root)
+            disks = discover_disks(self._conf.diskplacer.disk_root)
         finally:
-            # of disks that cannot be seen nothing is reported
+            # Nothing is reported of disks that cannot be read.
             with self._state:
                 self._disks = disks
-        modes = self._cache_modes.of(disks, self._steering.servers or [])
+        modes = self._cache_modes.of(disks, self._server_tasks.servers or [])
         with self._state:
             self._modes = modes
         if (disks, modes) != (before, modes_before):
-            self._stir()
+            self._poll_often()
         if (
             asked
-            or _healths(disks) != _healths(before or [])
+            or _health_by_disk(disks) != _health_by_disk(before or [])
             or self._reporter.due
         ):
             self._report(asked)
 
     def reconcile(self) -> None:
-        """Make Placement agree with the disks last seen, and report.
+        """Update Placement by the last check of the disks, and report them.
 
-        :raises PlacementError: it does not agree yet.
+        :raises PlacementError: the update is not complete.
         """
         with self._state:
             disks, modes = self._disks, self._modes
         if disks is None:
             return
         offers = None
-        renewed, self._renewed = self._renewed, False
+        fresh_asked, self._fresh_asked = self._fresh_asked, False
         try:
             offers = self._reconciler.reconcile(disks, modes)
-            self._lookout.found()
+            self._missing_node.present()
         except exception.NoComputeNode:
-            self._lookout.missed()
+            self._missing_node.missing()
             raise
         finally:
-            # at once: what looks at disks meanwhile may report them
+            # The thread that checks the disks may report at any moment.
             with self._state:
                 self._root = self._reconciler.root
                 if offers is not None:
                     self._offers = offers
-            self._report(renewed)
+            self._report(fresh_asked)
 
-    def _keep(self) -> None:
+    def _update_placement(self) -> None:
         options = self._conf.diskplacer_agent
         pause = options.watch_interval
         while not self._stopped.is_set():
             self._reconcile_now.clear()
-            if self._keeping.run(self.reconcile):
+            if self._placement_log.run(self.reconcile):
                 pause = options.watch_interval
                 self._reconcile_now.wait(self._until_next_round())
             else:
                 self._reconcile_now.wait(pause)
                 pause = min(2 * pause, options.report_interval)
-            if self._renewed:
-                self._stopped.wait(_GATHER)
+            if self._fresh_asked:
+                self._stopped.wait(_GATHER_REQUESTS)
 
     def _until_next_round(self) -> float:
-        """Return the time in seconds until Placement is asked again.
+        """Return the time in seconds until the next update of Placement.
 
-        It is short for a while after a change: Nova deletes the claims of a
-        server some time after the server itself.
+        It is short for a while after a change, because Nova deletes the
+        claims of a server some time after the server.
         """
         options = self._conf.diskplacer_agent
         quiet: float = options.idle_interval
-        if time.monotonic() - self._stirred < quiet:
+        if time.monotonic() - self._last_change < quiet:
             return min(quiet, float(options.report_interval))
         return quiet
 
-    def _stir(self) -> None:
-        """Have Placement asked at once, and often for a while."""
-        self._stirred = time.monotonic()
+    def _poll_often(self) -> None:
+        """Update Placement at once, and often for a while."""
+        self._last_change = time.monotonic()
         self._reconcile_now.set()
 
-    def _steer(self) -> None:
+    def _run_server_tasks(self) -> None:
         interval = self._conf.diskplacer_agent.watch_interval
         before: set[str] | None = None
         while not self._stopped.wait(interval):
             with self._state:
                 disks = self._disks
             if disks is not None:
-                self._steering.steer(disks)
-            servers = {one.uuid for one in self._steering.servers or ()}
+                self._server_tasks.run(disks)
+            servers = {one.uuid for one in self._server_tasks.servers or ()}
             if servers != before:
-                self._stir()
+                self._poll_often()
             before = servers
 
-    def _weigh(self) -> None:
+    def _run_io_loop(self) -> None:
         self._io_loop.run(self._stopped)
 
     def _listen(self) -> None:
         while not self._stopped.is_set():
-            # one that could not be started cannot be started again
+            # A listener cannot be started a second time.
             requests = reports.RequestListener(
-                self._transport, self.request, self.renew, self._host
+                self._transport, self.request, self.request_fresh, self._host
             )
-            # it blocks while the message bus is away
-            if self._hearing.run(requests.start):
+            # The call blocks while the message bus is away.
+            if self._listen_log.run(requests.start):
                 return
-            self._stopped.wait(_LISTEN_AGAIN)
+            self._stopped.wait(_LISTEN_RETRY)
 
     def _report(self, asked: bool) -> None:
         with self._state:
             if self._root is None or self._disks is None:
                 return
-            self._reporter.tell(
+            self._reporter.update(
                 self._root,
                 cache_mode.common(self._modes.values()),
-                as_seen(self._offers, self._disks),
+                with_known_figures(self._offers, self._disks),
                 self._io_loop.pressure,
                 asked,
             )
@@ -279,39 +282,41 @@ class Agent:
 def until_next(interval: float, now: float) -> float:
     """Return the time in seconds until the clock is at a multiple of one.
 
-    So the agents of all hosts look, and send heartbeats, at the same moments.
-    Messages that come together cost a scheduler worker much less than as many
-    single ones: its listener polls often for a while after each.
+    By it the agents of all hosts send heartbeats at the same moments. A
+    scheduler worker spends much less CPU time on messages that arrive
+    together, because its listener polls often for a while after each message.
     """
     return interval - now % interval
 
 
-def find(disk_root: str) -> list[discover.Disk]:
-    """Return the disks under ``disk_root``, settled.
+def discover_disks(disk_root: str) -> list[discover.Disk]:
+    """Return the disks under ``disk_root``, in comparable form.
 
-    :raises DiskError: there is no disk root. That is not taken for disks
-        that were forgotten.
+    :raises DiskError: there is no disk root. A missing disk root does not
+        mean that all disks are forgotten.
     :raises OSError: the disk root cannot be read.
     """
-    disks = [inventory.settled(disk) for disk in discover.discover(disk_root)]
+    disks = [
+        inventory.comparable(disk) for disk in discover.discover(disk_root)
+    ]
     if not disks and not os.path.isdir(disk_root):
         raise exception.DiskError(
             f'[diskplacer] disk_root {disk_root} does not exist: '
-            'diskplacer-manage disk prepare makes it'
+            'diskplacer-manage disk prepare creates it'
         )
     return disks
 
 
-def as_seen(
-    offers: list[inventory.Offer], disks: list[discover.Disk]
-) -> list[inventory.Offer]:
-    """Return the disks as they are now, with the figures last known.
+def with_known_figures(
+    offers: list[inventory.ReportedDisk], disks: list[discover.Disk]
+) -> list[inventory.ReportedDisk]:
+    """Return the current disks with the last known figures.
 
-    A disk is left out until Placement has been told of it.
+    A disk without a provider is left out.
     """
     known = {offer.disk.uuid: offer for offer in offers}
     return [
-        inventory.Offer(
+        inventory.ReportedDisk(
             dataclasses.replace(disk, health=inventory.FOREIGN)
             if known[disk.uuid].disk.health == inventory.FOREIGN
             else disk,
@@ -322,5 +327,5 @@ def as_seen(
     ]
 
 
-def _healths(disks: list[discover.Disk]) -> dict[str, str]:
+def _health_by_disk(disks: list[discover.Disk]) -> dict[str, str]:
     return {disk.uuid: disk.health for disk in disks}

@@ -214,7 +214,7 @@ class AgentTest(base.AgentTestCase):
             self.wait_for(lambda: len(looks) > 2)
             self.assertEqual(1, self.logged('no such luck'))
         self.assertIs(look, discover.discover)
-        self.wait_for(lambda: self.logged('The disks are watched again'))
+        self.wait_for(lambda: self.logged('The disks can be read again'))
         self.assertEqual((100, 0), self.placement.inventory(disk))
 
     def test_a_report_that_cannot_be_sent(self):

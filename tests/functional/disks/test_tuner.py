@@ -132,9 +132,9 @@ class TunerTest(testtools.TestCase):
         names = os.listdir(self.queues)
         return [name for name in names if name.endswith('.json')]
 
-    def keep(self, disks, *servers):
+    def apply(self, disks, *servers):
         """Have a new agent look once."""
-        queue_tuner.QueueTuner(self.conf).keep(servers, disks)
+        queue_tuner.QueueTuner(self.conf).apply(servers, disks)
 
     def test_a_prepared_disk_and_no_other(self):
         device, bare, other = (self.make_device() for _ in range(3))
@@ -146,7 +146,7 @@ class TunerTest(testtools.TestCase):
             # others' tests come and go with theirs
             if '/virtual/' not in os.path.realpath(f'/sys/block/{name}')
         }
-        self.keep(disks, self.server(disks[0]))
+        self.apply(disks, self.server(disks[0]))
         self.assertEqual(
             {
                 'scheduler': 'bfq',
@@ -163,7 +163,7 @@ class TunerTest(testtools.TestCase):
         self.assertEqual(before[other], settings_of(other))
         for name, values in rest.items():
             self.assertEqual(values, settings_of(name), name)
-        self.keep(disks)
+        self.apply(disks)
         self.assertEqual(before[device], settings_of(device))
         self.assertEqual([], self.saved())
 
@@ -184,7 +184,7 @@ class TunerTest(testtools.TestCase):
 
         def look():
             servers = libvirt_servers.list_servers('test:///default')
-            self.keep([disk], *servers)
+            self.apply([disk], *servers)
             return [server.running for server in servers]
 
         self.assertEqual([False], look())
@@ -205,7 +205,7 @@ class TunerTest(testtools.TestCase):
         before = settings_of(device)
         own = block_queue.read(os.path.basename(device))
         for name, profile in catalogue.load().items():
-            self.keep([disk], self.server(disk, name))
+            self.apply([disk], self.server(disk, name))
             wanted = profile.queue.get(disk.medium, catalogue.Queue())
             target = queue_policy.target(
                 wanted, before, own.schedulers, own.depth
@@ -218,7 +218,7 @@ class TunerTest(testtools.TestCase):
                     int(target.pop('nr_requests')),
                 )
             self.assertEqual(target, actual, name)
-            self.keep([disk])
+            self.apply([disk])
             self.assertEqual(before, settings_of(device), name)
 
     def test_killed_at_each_step(self):
@@ -230,24 +230,24 @@ class TunerTest(testtools.TestCase):
         before = settings_of(device)
         for step in itertools.count():
             done = self.killed_at(step, [disk], server)
-            self.keep([disk])
+            self.apply([disk])
             self.assertEqual(before, settings_of(device), step)
             self.assertEqual([], self.saved())
             if done:
                 break
         # a file and six settings, before and after each
         self.assertGreaterEqual(step, 14)
-        self.keep([disk], server)
+        self.apply([disk], server)
         tuned = settings_of(device)
         for step in itertools.count():
             done = self.killed_at(step, [disk])
             # it comes back, and leaves for good
-            self.keep([disk], server)
+            self.apply([disk], server)
             self.assertEqual(tuned, settings_of(device), step)
             self.killed_at(step, [disk])
-            self.keep([disk])
+            self.apply([disk])
             self.assertEqual(before, settings_of(device), step)
-            self.keep([disk], server)
+            self.apply([disk], server)
             if done:
                 break
         # two of the seven are reset by others
@@ -259,7 +259,7 @@ class TunerTest(testtools.TestCase):
         if child == 0:
             try:
                 self.count_steps(fatal)
-                self.keep(disks, *servers)
+                self.apply(disks, *servers)
             except BaseException:
                 os._exit(1)
             os._exit(0)
@@ -294,16 +294,16 @@ class TunerTest(testtools.TestCase):
         device = self.make_device()
         self.partition(device, 900)
         disk = self.prepared(device + 'p1')
-        self.keep([disk], self.server(disk))
+        self.apply([disk], self.server(disk))
         self.assertEqual('bfq', settings_of(device)['scheduler'])
-        self.keep([disk])
+        self.apply([disk])
 
     def test_one_partition_of_several(self):
         device = self.make_device()
         self.partition(device, 500, 400)
         before = settings_of(device)
         disk = self.prepared(device + 'p1')
-        self.keep([disk], self.server(disk))
+        self.apply([disk], self.server(disk))
         self.assertEqual(before, settings_of(device))
         self.assertIn(f'{os.path.basename(device)}p2', self.log.output)
 

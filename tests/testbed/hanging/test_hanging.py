@@ -227,8 +227,8 @@ class HangingTestCase(base.LVMTestCase):
         """Have the agent do its work, in threads that end."""
 
         def work():
-            disks = service.find(self.root)
-            seen = inventory.settled(
+            disks = service.discover_disks(self.root)
+            seen = inventory.comparable(
                 discover.inspect(self.root, self.healthy, patience=jobs.LATE)
             )
             agent = io_loop.IOLoop(self.conf, lambda: [], lambda: disks)

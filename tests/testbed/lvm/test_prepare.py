@@ -116,7 +116,7 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertIn('volume-1', self.manage('show', uuid)[1])
         self.assertRefused('holds 1 vdisks', 'forget', uuid)
         # the agent sees what the command does
-        (seen,) = service.find(self.root)
+        (seen,) = service.discover_disks(self.root)
         self.assertEqual(
             [('volume-1', 'server')],
             [(vdisk.name, vdisk.server_id) for vdisk in seen.vdisks],
@@ -311,5 +311,8 @@ class NumaTestCase(base.LVMTestCase):
         self.assertEqual({0, 1}, set(expected.values()))
         self.assertEqual(
             expected,
-            {disk.uuid: disk.numa_node for disk in service.find(self.root)},
+            {
+                disk.uuid: disk.numa_node
+                for disk in service.discover_disks(self.root)
+            },
         )

@@ -71,14 +71,14 @@ class QueueTest(base.LVMTestCase):
         block_queue.write(kernel_name(device), 'scheduler', 'none')
         block_queue.write(kernel_name(device), 'read_ahead_kb', '64')
         own = self.settings()[kernel_name(device)]
-        queue_tuner.QueueTuner(conf).keep([server], [disk])
+        queue_tuner.QueueTuner(conf).apply([server], [disk])
         after = self.settings()
         now = after.pop(kernel_name(device))
         self.assertEqual('mq-deadline', now['scheduler'])
         self.assertEqual('1024', now['read_ahead_kb'])
         before.pop(kernel_name(device))
         self.assertEqual(before, after)
-        queue_tuner.QueueTuner(conf).keep([], [disk])
+        queue_tuner.QueueTuner(conf).apply([], [disk])
         self.assertEqual(own, self.settings()[kernel_name(device)])
 
     def test_a_logical_volume_that_is_not_alone(self):

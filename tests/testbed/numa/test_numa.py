@@ -197,8 +197,8 @@ class NUMATest(testtools.TestCase):
         )
         self.affinity = numa_affinity.Affinity(self.conf)
 
-    def keep(self):
-        self.affinity.keep(
+    def apply(self):
+        self.affinity.apply(
             libvirt_servers.list_servers(self.uri),
             discover.discover(self.root),
         )
@@ -243,7 +243,7 @@ class NUMATest(testtools.TestCase):
         )
 
     def test_each_on_its_node(self):
-        self.keep()
+        self.apply()
         for server, node in ((self.file, 1), (self.block, 0), (self.both, 1)):
             self.assertOn({node}, server)
             mark = server.metadata(
@@ -257,14 +257,14 @@ class NUMATest(testtools.TestCase):
             )
 
     def test_undone_and_started_again(self):
-        self.keep()
+        self.apply()
         self.assertOn({1}, self.file)
         # by an agent that has not pinned it
         self.affinity = numa_affinity.Affinity(self.conf)
         self.file.attachDeviceFlags(
             disk_xml(self.vdisk(2), 1), libvirt.VIR_DOMAIN_AFFECT_LIVE
         )
-        self.keep()
+        self.apply()
         self.assertOn({0, 1}, self.file)
         self.assertNotIn('urn:nova-diskplacer', self.file.XMLDesc())
         self.assertIn('on several NUMA nodes', self.log.output)
@@ -272,17 +272,17 @@ class NUMATest(testtools.TestCase):
         hypervisor.destroy(self.file)
         self.file.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
         self.assertOn({0, 1}, self.file)
-        self.keep()
+        self.apply()
         self.assertOn({1}, self.file)
 
     def test_shared_set(self):
-        self.keep()
+        self.apply()
         self.assertOn({1}, self.both)
         # by the set that it was started with
         self.assertOn({0}, self.confined)
         self.path_of_nova_conf.write_text('[compute]\ncpu_shared_set=0-1,^1')
         self.addCleanup(self.path_of_nova_conf.unlink)
-        self.keep()
+        self.apply()
         self.assertOn({0, 1}, self.both)
         self.assertIn('NUMA node 1 has 0 CPUs that it may', self.log.output)
 
@@ -290,7 +290,7 @@ class NUMATest(testtools.TestCase):
         """What does not ask, and what Nova or somebody else has pinned."""
         servers = (self.silent, self.by_nova, self.by_hand, self.confined)
         before = [server.XMLDesc() for server in servers]
-        self.keep()
+        self.apply()
         self.assertEqual(before, [server.XMLDesc() for server in servers])
         self.assertIn('somebody else has pinned it', self.log.output)
 

@@ -81,7 +81,7 @@ class LookoutTest(base.BaseTestCase):
 
     def lookout(self):
         node = compute_node.configured(self.conf)
-        return node, compute_node.Lookout(node, lambda: self.now)
+        return node, compute_node.MissingNodeAlarm(node, lambda: self.now)
 
     def test_says_once_what_is_wrong(self):
         self.useFixture(
@@ -89,7 +89,7 @@ class LookoutTest(base.BaseTestCase):
         )
         node, lookout = self.lookout()
         for self.now in range(0, 300, 10):
-            lookout.missed()
+            lookout.missing()
             self.assertEqual(
                 int(self.now >= 60), self.log.output.count('one.test')
             )
@@ -100,18 +100,18 @@ class LookoutTest(base.BaseTestCase):
         self.conf.set_override('compute_node', 'two', 'diskplacer')
         node, lookout = self.lookout()
         self.assertEqual('two', node.name)
-        lookout.missed()
+        lookout.missing()
         self.now = 60
-        lookout.missed()
+        lookout.missing()
         self.assertIn('from [diskplacer] compute_node', self.log.output)
 
     def test_says_it_again_when_it_went(self):
         _, lookout = self.lookout()
         for _ in range(2):
-            lookout.missed()
+            lookout.missing()
             self.now += 60
-            lookout.missed()
-            lookout.found()
-            lookout.missed()
-            lookout.found()
+            lookout.missing()
+            lookout.present()
+            lookout.missing()
+            lookout.present()
         self.assertEqual(2, self.log.output.count('no disk of this host'))

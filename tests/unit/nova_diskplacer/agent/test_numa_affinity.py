@@ -73,8 +73,8 @@ class AffinityTest(base.BaseTestCase):
         self.written += 1
         os.utime(self.nova_conf, (self.written, self.written))
 
-    def keep(self, *seen):
-        self.affinity.keep(
+    def apply(self, *seen):
+        self.affinity.apply(
             list(seen) or [guest.seen() for guest in self.libvirt.running],
             self.disks,
         )
@@ -83,7 +83,7 @@ class AffinityTest(base.BaseTestCase):
         return set((guest or self.guest).allowed(HOST).values())
 
     def test_kept(self):
-        self.keep()
+        self.apply()
         self.assertEqual({HOST.nodes[1]}, self.allowed())
         self.assertEqual(1, self.guest.mark)
         self.assertIn(
@@ -91,19 +91,19 @@ class AffinityTest(base.BaseTestCase):
             self.log.output,
         )
         # nothing to do: libvirt is not told anything
-        self.keep()
+        self.apply()
         self.assertEqual(['qemu:///system'], self.libvirt.uris)
         self.assertEqual(1, self.libvirt.closed)
         # a hard reboot
         self.guest.start()
-        self.keep()
+        self.apply()
         self.assertEqual({HOST.nodes[1]}, self.allowed())
 
     def test_undone(self):
-        self.keep()
+        self.apply()
         self.guest.paths = self.make_guest(nodes=(0, 1)).paths
-        self.keep()
-        self.keep()
+        self.apply()
+        self.apply()
         self.assertEqual({HOST.online}, self.allowed())
         self.assertIsNone(self.guest.mark)
         self.assertIn('may use CPUs 0-3 again', self.log.output)
@@ -112,23 +112,23 @@ class AffinityTest(base.BaseTestCase):
         )
 
     def test_an_agent_that_starts_again(self):
-        self.keep()
+        self.apply()
         self.guest.specs = {}
         self.affinity = numa_affinity.Affinity(self.conf)
-        self.keep()
+        self.apply()
         self.assertEqual({HOST.online}, self.allowed())
 
     def test_shared_set(self):
         self.configure('0,3')
-        self.keep()
+        self.apply()
         self.assertEqual({frozenset({3})}, self.allowed())
         self.configure('2')
-        self.keep()
+        self.apply()
         self.assertEqual({frozenset({2})}, self.allowed())
 
     def test_shared_set_without_the_node(self):
         self.configure('0-1')
-        self.keep()
+        self.apply()
         self.assertEqual({HOST.online}, self.allowed())
         self.assertIn(
             'NUMA node 1 has 0 CPUs that it may use', self.log.output
@@ -137,26 +137,26 @@ class AffinityTest(base.BaseTestCase):
     def test_wrong_shared_set(self):
         self.configure('all')
         for _ in range(2):
-            self.assertRaises(exception.DiskPlacerError, self.keep)
+            self.assertRaises(exception.DiskPlacerError, self.apply)
         self.assertEqual({HOST.online}, self.allowed())
         self.configure('2')
-        self.keep()
+        self.apply()
         self.assertEqual({frozenset({2})}, self.allowed())
 
     def test_no_servers(self):
-        self.affinity.keep([], self.disks)
+        self.affinity.apply([], self.disks)
         self.assertEqual([], self.libvirt.uris)
 
     def test_restarted_meanwhile(self):
         seen = self.guest.seen()
         self.guest.start()
-        self.keep(seen)
+        self.apply(seen)
         self.assertEqual({HOST.online}, self.allowed())
 
     def test_gone_meanwhile(self):
         seen = self.guest.seen()
         self.libvirt.running.clear()
-        self.keep(seen)
+        self.apply(seen)
         self.assertEqual(1, self.libvirt.closed)
 
     def test_ends_meanwhile(self):
@@ -165,7 +165,7 @@ class AffinityTest(base.BaseTestCase):
             raise fake_libvirt.Error(55)
 
         self.guest.pinEmulator = end
-        self.keep()
+        self.apply()
         self.assertEqual(1, self.libvirt.closed)
 
     def test_one_that_is_refused(self):
@@ -176,7 +176,7 @@ class AffinityTest(base.BaseTestCase):
         other = self.make_guest(uuid=OTHER)
         other.run = 99
         self.libvirt.running.append(other)
-        error = self.assertRaises(exception.HypervisorError, self.keep)
+        error = self.assertRaises(exception.HypervisorError, self.apply)
         self.assertIn(f'{guests.UUID}: error 55', str(error))
         self.assertNotIn(OTHER, str(error))
         self.assertEqual({HOST.nodes[1]}, self.allowed(other))
@@ -187,5 +187,5 @@ class AffinityTest(base.BaseTestCase):
             raise fake_libvirt.Error(38)
 
         self.libvirt.open = refuse
-        error = self.assertRaises(exception.HypervisorError, self.keep)
+        error = self.assertRaises(exception.HypervisorError, self.apply)
         self.assertIn('libvirt_uri=qemu:///system', str(error))

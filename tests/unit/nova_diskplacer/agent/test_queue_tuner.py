@@ -175,9 +175,9 @@ class TunerTest(base.BaseTestCase):
         self.tuner = make_tuner(self.state)
         self.disk = make_disk()
 
-    def keep(self, *profiles, disks=None):
+    def apply(self, *profiles, disks=None):
         servers = [make_server(profile) for profile in profiles]
-        self.tuner.keep(servers, [self.disk] if disks is None else disks)
+        self.tuner.apply(servers, [self.disk] if disks is None else disks)
 
     def changed(self, device='sda'):
         """Return what is not as it was."""
@@ -191,7 +191,7 @@ class TunerTest(base.BaseTestCase):
         return os.listdir(os.path.join(self.state, 'queues'))
 
     def test_tuned_and_restored(self):
-        self.keep('deep')
+        self.apply('deep')
         self.assertEqual(
             {
                 'scheduler': 'bfq',
@@ -203,58 +203,58 @@ class TunerTest(base.BaseTestCase):
         )
         self.assertIn(f'disk {UUID}, for deep', self.log.output)
         self.assertEqual([f'{UUID}.json'], self.saved())
-        self.keep()
+        self.apply()
         self.assertEqual({}, self.changed())
         self.assertEqual([], self.saved())
 
     def test_nothing_is_written_twice(self):
-        self.keep('deep')
+        self.apply('deep')
         before = list(self.kernel.writes)
-        self.keep('deep')
+        self.apply('deep')
         self.assertEqual(before, self.kernel.writes)
-        self.keep()
+        self.apply()
         before = list(self.kernel.writes)
-        self.keep()
+        self.apply()
         self.assertEqual(before, self.kernel.writes)
 
     def test_what_the_kernel_rounds_is_not_written_again(self):
-        self.keep('ahead')
+        self.apply('ahead')
         self.assertEqual({'read_ahead_kb': '1020'}, self.changed())
         before = list(self.kernel.writes)
-        self.keep('ahead')
+        self.apply('ahead')
         self.assertEqual(before, self.kernel.writes)
 
     def test_what_the_kernel_refuses_is_logged_once(self):
         for _ in range(3):
-            self.keep('crowded')
+            self.apply('crowded')
         self.assertEqual({}, self.changed())
         refused = [one for one in self.kernel.writes if one[2] == '1024']
         self.assertEqual(1, len(refused))
         self.assertEqual(1, self.log.output.count('1024 is refused'))
-        self.keep()
+        self.apply()
         self.assertEqual([], self.saved())
 
     def test_what_one_scheduler_refuses_another_may_take(self):
         self.kernel.depth = 256
         self.kernel.queues['sda']['nr_requests'] = '256'
-        self.keep('crowded')
+        self.apply('crowded')
         self.assertEqual({'nr_requests': '256'}, self.changed())
-        self.keep('roomy')
+        self.apply('roomy')
         self.assertEqual('1024', self.changed()['nr_requests'])
 
     def test_what_others_change_is_put_right(self):
-        self.keep('deep')
+        self.apply('deep')
         tuned = self.changed()
         self.kernel.write('sda', 'scheduler', 'none')
         self.kernel.write('sda', 'read_ahead_kb', '8')
-        self.keep('deep')
+        self.apply('deep')
         self.assertEqual(tuned, self.changed())
 
     def test_one_server_leaves(self):
-        self.keep('deep', 'plain')
+        self.apply('deep', 'plain')
         self.assertEqual('mq-deadline', self.changed()['scheduler'])
         self.assertEqual('4096', self.changed()['read_ahead_kb'])
-        self.keep('plain')
+        self.apply('plain')
         self.assertEqual(
             {
                 'scheduler': 'mq-deadline',
@@ -265,19 +265,19 @@ class TunerTest(base.BaseTestCase):
         )
 
     def test_a_server_that_is_stopped(self):
-        self.keep('deep')
+        self.apply('deep')
         server = make_server('deep', running=False)
-        self.tuner.keep([server], [self.disk])
+        self.tuner.apply([server], [self.disk])
         self.assertEqual({}, self.changed())
 
     def test_servers_that_want_nothing(self):
-        self.keep('nothing', None)
+        self.apply('nothing', None)
         self.assertEqual([], self.kernel.writes)
         self.assertFalse(os.path.exists(os.path.join(self.state, 'queues')))
 
     def test_a_profile_that_there_is_not(self):
         for _ in range(2):
-            self.keep('deep', 'nonesuch')
+            self.apply('deep', 'nonesuch')
         self.assertEqual('bfq', self.changed()['scheduler'])
         self.assertEqual(1, self.log.output.count('no profile nonesuch'))
         self.assertIn('server-nonesuch', self.log.output)
@@ -285,14 +285,14 @@ class TunerTest(base.BaseTestCase):
     def test_a_queue_that_others_share(self):
         self.kernel.shared.add('sda')
         for _ in range(2):
-            self.keep('deep')
+            self.apply('deep')
         self.assertEqual([], self.kernel.writes)
         self.assertEqual(1, self.log.output.count('sda is shared'))
 
     def test_a_queue_that_others_come_to_share(self):
-        self.keep('deep')
+        self.apply('deep')
         self.kernel.shared.add('sda')
-        self.keep('deep')
+        self.apply('deep')
         self.assertEqual({}, self.changed())
 
     def test_one_disk_spoils_no_other(self):
@@ -300,92 +300,92 @@ class TunerTest(base.BaseTestCase):
         self.kernel.shared.add('sda')
         disks = [self.disk, make_disk(OTHER, '/dev/sdb')]
         servers = [make_server('deep'), make_server('deep', OTHER)]
-        self.tuner.keep(servers, disks)
+        self.tuner.apply(servers, disks)
         self.assertEqual({}, self.changed())
         self.assertEqual('bfq', self.changed('sdb')['scheduler'])
 
     def test_originals_that_cannot_be_saved(self):
         with open(os.path.join(self.state, 'queues'), 'w'):
             pass
-        self.assertRaises(exception.DiskError, self.keep, 'deep')
+        self.assertRaises(exception.DiskError, self.apply, 'deep')
         self.assertEqual([], self.kernel.writes)
 
     def test_originals_that_cannot_be_read(self):
-        self.keep('deep')
+        self.apply('deep')
         path = os.path.join(self.state, 'queues', f'{UUID}.json')
         with open(path, 'w'):
             pass
         self.tuner = make_tuner(self.state)
         before = list(self.kernel.writes)
         for _ in range(2):
-            self.keep('plain')
-            self.keep()
+            self.apply('plain')
+            self.apply()
         self.assertEqual(before, self.kernel.writes)
         self.assertEqual(1, self.log.output.count('does not hold'))
 
     def test_a_disk_is_forgotten(self):
-        self.keep('deep')
-        self.keep('deep', disks=[])
+        self.apply('deep')
+        self.apply('deep', disks=[])
         self.assertEqual({}, self.changed())
         self.assertEqual([], self.saved())
 
     def test_a_disk_is_missing(self):
-        self.keep('deep')
+        self.apply('deep')
         tuned = self.changed()
         missing = discover.missing(UUID, f'/disks/{UUID}')
-        self.keep('deep', disks=[missing])
+        self.apply('deep', disks=[missing])
         self.assertEqual(tuned, self.changed())
-        self.keep(disks=[missing])
+        self.apply(disks=[missing])
         self.assertEqual({}, self.changed())
 
     def test_a_disk_that_was_taken_out_and_is_another_one_now(self):
-        self.keep('deep')
+        self.apply('deep')
         self.kernel.add('sda')
-        self.keep()
+        self.apply()
         self.assertEqual({}, self.changed())
         self.assertEqual([], self.saved())
 
     def test_a_disk_comes_back_and_has_to_be_tuned_again(self):
-        self.keep('deep')
+        self.apply('deep')
         tuned = self.changed()
         del self.kernel.queues['sda']
         self.kernel.add('sdc')
         self.kernel.write('sdc', 'rq_affinity', '2')
-        self.keep('deep', disks=[make_disk(device='/dev/sdc')])
+        self.apply('deep', disks=[make_disk(device='/dev/sdc')])
         self.assertEqual({**tuned, 'rq_affinity': '2'}, self.changed('sdc'))
-        self.keep(disks=[make_disk(device='/dev/sdc')])
+        self.apply(disks=[make_disk(device='/dev/sdc')])
         self.assertEqual({'rq_affinity': '2'}, self.changed('sdc'))
 
     def test_the_device_is_gone(self):
-        self.keep('deep')
+        self.apply('deep')
         del self.kernel.queues['sda']
-        self.keep(disks=[])
+        self.apply(disks=[])
         self.assertEqual([], self.saved())
 
     def test_after_a_reboot(self):
-        self.keep('deep')
+        self.apply('deep')
         # the kernel has forgotten, and its devices count from the beginning
         self.kernel.queues['sda'] = {**DEFAULTS, 'nomerges': '1'}
         with fixtures.MonkeyPatch(
             'nova_diskplacer.host.saved_settings.boot_id', lambda: 'another'
         ):
             self.tuner = make_tuner(self.state)
-        self.keep()
+        self.apply()
         self.assertEqual({'nomerges': '1'}, self.changed())
         self.assertEqual([], self.saved())
 
     def test_a_scheduler_that_is_a_module(self):
         self.kernel.schedulers.remove('bfq')
         self.kernel.modules.append('bfq')
-        self.keep('deep')
+        self.apply('deep')
         self.assertEqual('bfq', self.changed()['scheduler'])
-        self.keep()
+        self.apply()
         self.assertEqual({}, self.changed())
 
     def test_a_scheduler_that_there_is_not(self):
         self.kernel.schedulers.remove('bfq')
         for _ in range(3):
-            self.keep('deep')
+            self.apply('deep')
         tried = [one for one in self.kernel.writes if one[2] == 'bfq']
         self.assertEqual(1, len(tried))
         self.assertEqual({'read_ahead_kb': '4096'}, self.changed())
@@ -393,27 +393,27 @@ class TunerTest(base.BaseTestCase):
     def test_dry_run(self):
         self.tuner = make_tuner(self.state, 'dry_run')
         for _ in range(2):
-            self.keep('deep')
+            self.apply('deep')
         self.assertEqual([], self.kernel.writes)
         self.assertFalse(os.path.exists(os.path.join(self.state, 'queues')))
         said = 'Dry run: scheduler of sda would become bfq, is none'
         self.assertEqual(1, self.log.output.count(said))
-        self.keep()
+        self.apply()
         self.assertEqual([], self.kernel.writes)
 
     def test_dry_run_leaves_what_was_changed_before(self):
-        self.keep('deep')
+        self.apply('deep')
         tuned = self.changed()
         self.tuner = make_tuner(self.state, 'dry_run')
-        self.keep()
+        self.apply()
         self.assertEqual(tuned, self.changed())
         self.assertEqual([f'{UUID}.json'], self.saved())
         self.assertIn('read_ahead_kb of sda would become 128', self.log.output)
 
     def test_off_undoes_what_was_changed_before(self):
-        self.keep('deep')
+        self.apply('deep')
         self.tuner = make_tuner(self.state, 'off')
-        self.keep('deep')
+        self.apply('deep')
         self.assertEqual({}, self.changed())
         self.assertEqual([], self.saved())
 
@@ -482,9 +482,9 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
                 self.countdown = None
                 raise Killed
 
-    def keep(self):
+    def apply(self):
         servers = [make_server(profile) for profile in self.profiles]
-        self.tuner.keep(servers, [make_disk()])
+        self.tuner.apply(servers, [make_disk()])
 
     @stateful.rule(
         profiles=st.lists(st.sampled_from(sorted(PROFILES)), unique=True)
@@ -500,14 +500,14 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
     def agent_is_killed(self, steps):
         self.countdown = steps
         try:
-            self.keep()
+            self.apply()
         except Killed:
             self.tuner = make_tuner(self.state)
         self.countdown = None
 
     @stateful.rule()
     def look(self):
-        self.keep()
+        self.apply()
         wanted = queue_policy.merge(
             [make_profiles()[name] for name in self.profiles], 'hdd'
         )

@@ -32,8 +32,8 @@ class OutboxTest(base.BaseTestCase):
                 'nova_diskplacer.reports.send_report', self.send
             )
         )
-        self.outbox = report_sender.Outbox('transport')
-        self.outbox.start()
+        self.sender = report_sender.ReportSender('transport')
+        self.sender.start()
 
     def send(self, transport, report):
         self.sent.put(report)
@@ -43,16 +43,16 @@ class OutboxTest(base.BaseTestCase):
 
     def test_sends(self):
         for report in ({'number': 1}, {'number': 2}):
-            self.outbox.put(report)
+            self.sender.put(report)
             self.assertEqual(report, self.sent.get(timeout=120))
             self.let.release()
 
     def test_only_the_newest_waits(self):
         # the first is under way and the message bus does not take it
-        self.outbox.put({'number': 1})
+        self.sender.put({'number': 1})
         self.sent.get(timeout=120)
         for number in range(2, 50):
-            self.outbox.put({'number': number, 'disks': []})
+            self.sender.put({'number': number, 'disks': []})
         self.let.release()
         self.assertEqual(49, self.sent.get(timeout=120)['number'])
         self.let.release()
@@ -62,51 +62,51 @@ class OutboxTest(base.BaseTestCase):
         def report(number):
             return {'number': number, 'disks': []}
 
-        self.outbox.put(report(1))
+        self.sender.put(report(1))
         self.sent.get(timeout=120)
         for message in (report(2), {'number': 2}, report(3), {'number': 3}):
-            self.outbox.put(message)
+            self.sender.put(message)
         self.let.release()
         self.assertEqual(report(3), self.sent.get(timeout=120))
         self.let.release()
-        self.outbox.put({'number': 3})
+        self.sender.put({'number': 3})
         self.assertEqual({'number': 3}, self.sent.get(timeout=120))
         self.let.release()
 
     def failed(self, report):
         """Wait until that report, or none, is known to have failed."""
         end = time.monotonic() + 120
-        while self.outbox._failed != report:
+        while self.sender._failed != report:
             self.assertLess(time.monotonic(), end)
             time.sleep(0.005)
 
     def test_a_report_that_failed_goes_before_its_heartbeat(self):
         report = {'number': 1, 'disks': []}
         self.error = RuntimeError('the bus is away')
-        self.outbox.put(report)
+        self.sender.put(report)
         self.sent.get(timeout=120)
         self.let.release()
         self.failed(report)
-        self.outbox.put({'number': 1})
+        self.sender.put({'number': 1})
         self.assertEqual(report, self.sent.get(timeout=120))
         self.error = None
         self.let.release()
         self.failed(None)
-        self.outbox.put({'number': 1})
+        self.sender.put({'number': 1})
         self.assertEqual({'number': 1}, self.sent.get(timeout=120))
         self.let.release()
 
     def test_goes_on_after_a_failure(self):
         self.error = RuntimeError('the bus is away')
         for number in range(2):
-            self.outbox.put({'number': number})
+            self.sender.put({'number': number})
             self.sent.get(timeout=120)
             self.let.release()
-        self.outbox.put({'number': 3})
+        self.sender.put({'number': 3})
         self.sent.get(timeout=120)
         self.error = None
         self.let.release()
-        self.outbox.put({'number': 4})
+        self.sender.put({'number': 4})
         self.assertEqual({'number': 4}, self.sent.get(timeout=120))
         self.let.release()
         self.assertEqual(1, self.log.output.count('cannot be sent'))

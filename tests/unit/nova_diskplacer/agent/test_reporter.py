@@ -34,13 +34,13 @@ class ReporterTest(base.BaseTestCase):
     def put(self, message):
         self.sent.append(message)
 
-    def tell(self, pressure=0, asked=False, **disk):
+    def update(self, pressure=0, asked=False, **disk):
         """Return what the agent sends: a report, a heartbeat or None."""
         self.sent.clear()
-        offer = inventory.Offer(
+        reported = inventory.ReportedDisk(
             fake_disks.make_disk('a', **disk), test_service.FIGURES
         )
-        self.reporter.tell('root', None, [offer], {'a': pressure}, asked)
+        self.reporter.update('root', None, [reported], {'a': pressure}, asked)
         return self.sent[0] if self.sent else None
 
     def assert_report(self, message):
@@ -49,47 +49,47 @@ class ReporterTest(base.BaseTestCase):
         return message
 
     def test_a_change_is_reported_and_then_confirmed(self):
-        report = self.assert_report(self.tell())
-        self.assertIsNone(self.tell())
+        report = self.assert_report(self.update())
+        self.assertIsNone(self.update())
         self.now += 9
         self.assertFalse(self.reporter.due)
-        self.assertIsNone(self.tell())
+        self.assertIsNone(self.update())
         self.now += 1
         self.assertTrue(self.reporter.due)
-        self.assertEqual(reports.heartbeat(report), self.tell())
-        self.assertIsNone(self.tell())
-        changed = self.assert_report(self.tell(health='missing'))
+        self.assertEqual(reports.heartbeat(report), self.update())
+        self.assertIsNone(self.update())
+        changed = self.assert_report(self.update(health='missing'))
         self.assertNotEqual(report['digest'], changed['digest'])
 
     def test_what_is_asked_for_is_reported(self):
-        report = self.tell()
-        self.assertEqual(report, self.tell(asked=True))
+        report = self.update()
+        self.assertEqual(report, self.update(asked=True))
 
     def test_a_new_agent_says_the_same_of_the_same(self):
-        report = self.tell()
+        report = self.update()
         self.reporter = self.restarted()
-        self.assertEqual(report, self.tell())
+        self.assertEqual(report, self.update())
 
     def test_a_report_puts_off_the_heartbeat(self):
-        self.tell()
+        self.update()
         self.now += 8
-        self.tell(health='missing')
+        self.update(health='missing')
         self.now += 8
-        self.assertIsNone(self.tell(health='missing'))
+        self.assertIsNone(self.update(health='missing'))
 
     def test_small_changes_of_pressure_are_not_reported(self):
-        self.assert_report(self.tell(pressure=3))
+        self.assert_report(self.update(pressure=3))
         for pressure in (4, 7, 1):
-            self.assertIsNone(self.tell(pressure=pressure))
-        report = self.assert_report(self.tell(pressure=8))
+            self.assertIsNone(self.update(pressure=pressure))
+        report = self.assert_report(self.update(pressure=8))
         self.assertEqual(8, report['disks'][0]['pressure'])
-        self.assertIsNone(self.tell(pressure=4))
-        report = self.assert_report(self.tell(pressure=0))
+        self.assertIsNone(self.update(pressure=4))
+        report = self.assert_report(self.update(pressure=0))
         self.assertEqual(0, report['disks'][0]['pressure'])
 
     def test_disks_come_and_go(self):
-        self.assertEqual({'a': 3}, reporter.steadied({}, {'a': 3}))
-        self.assertEqual({}, reporter.steadied({'a': 3}, {}))
+        self.assertEqual({'a': 3}, reporter.smooth({}, {'a': 3}))
+        self.assertEqual({}, reporter.smooth({'a': 3}, {}))
         self.assertEqual(
-            {'a': 3, 'b': 99}, reporter.steadied({'a': 3}, {'a': 5, 'b': 99})
+            {'a': 3, 'b': 99}, reporter.smooth({'a': 3}, {'a': 5, 'b': 99})
         )

@@ -19,8 +19,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.agent import server_tasks
 
 
-class Keeper:
-    """Keeps nothing, and remembers of what."""
+class Task:
+    """Records its calls."""
 
     def __init__(self, conf):
         if self.broken:
@@ -28,11 +28,11 @@ class Keeper:
         self.seen = []
         self.made.append(self)
 
-    def keep(self, servers, disks):
+    def apply(self, servers, disks):
         self.seen.append((servers, disks))
 
 
-class SteeringTest(base.BaseTestCase):
+class ServerTasksTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
@@ -46,9 +46,9 @@ class SteeringTest(base.BaseTestCase):
                 self.domains,
             )
         )
-        self.tuner = self.keeper('queue_tuner.QueueTuner')
-        self.affinity = self.keeper('numa_affinity.Affinity')
-        self.steering = server_tasks.Steering(conf)
+        self.tuner = self.fake_task('queue_tuner.QueueTuner')
+        self.affinity = self.fake_task('numa_affinity.Affinity')
+        self.tasks = server_tasks.ServerTasks(conf)
 
     def domains(self, uri):
         self.assertEqual('qemu:///system', uri)
@@ -56,8 +56,8 @@ class SteeringTest(base.BaseTestCase):
             raise self.answer
         return self.answer
 
-    def keeper(self, name):
-        class Mine(Keeper):
+    def fake_task(self, name):
+        class Mine(Task):
             broken = False
             made = []
 
@@ -66,11 +66,11 @@ class SteeringTest(base.BaseTestCase):
         )
         return Mine
 
-    def test_all_are_kept(self):
-        self.assertIsNone(self.steering.servers)
-        self.steering.steer(['a disk'])
-        self.steering.steer(['another'])
-        self.assertEqual(['a server'], self.steering.servers)
+    def test_all_tasks_run(self):
+        self.assertIsNone(self.tasks.servers)
+        self.tasks.run(['a disk'])
+        self.tasks.run(['another'])
+        self.assertEqual(['a server'], self.tasks.servers)
         for kind in (self.tuner, self.affinity):
             (made,) = kind.made
             self.assertEqual(
@@ -82,22 +82,22 @@ class SteeringTest(base.BaseTestCase):
             )
 
     def test_libvirt_does_not_answer(self):
-        self.steering.steer([])
+        self.tasks.run([])
         self.answer = exception.HypervisorError('libvirt is away')
         for _ in range(2):
-            self.steering.steer([])
+            self.tasks.run([])
         self.assertEqual(1, len(self.tuner.made[0].seen))
         self.assertEqual(1, self.log.output.count('libvirt is away'))
-        # those last seen
-        self.assertEqual(['a server'], self.steering.servers)
+        # The last list stays.
+        self.assertEqual(['a server'], self.tasks.servers)
 
-    def test_one_that_cannot_be_made_is_tried_again(self):
+    def test_a_task_that_cannot_be_created_is_retried(self):
         self.tuner.broken = True
         for _ in range(2):
-            self.steering.steer([])
+            self.tasks.run([])
         self.assertEqual(1, self.log.output.count('no such luck'))
         self.assertEqual(2, len(self.affinity.made[0].seen))
         self.tuner.broken = False
-        self.steering.steer([])
+        self.tasks.run([])
         self.assertEqual(1, len(self.tuner.made[0].seen))
-        self.assertIn("Disks' queues are tuned again", self.log.output)
+        self.assertIn('Disk queues are tuned again', self.log.output)

@@ -35,28 +35,32 @@ class AsSeenTest(base.BaseTestCase):
             vdisks=(VDisk('volume-1', '1', None, 1 << 30),),
         )
         self.assertEqual(
-            [agent_inventory.Offer(now, FIGURES)],
-            service.as_seen([agent_inventory.Offer(before, FIGURES)], [now]),
+            [agent_inventory.ReportedDisk(now, FIGURES)],
+            service.with_known_figures(
+                [agent_inventory.ReportedDisk(before, FIGURES)], [now]
+            ),
         )
 
     def test_a_disk_that_placement_does_not_know_is_left_out(self):
         a, b = fake_disks.make_disk('a'), fake_disks.make_disk('b')
-        seen = service.as_seen([agent_inventory.Offer(a, FIGURES)], [a, b])
+        seen = service.with_known_figures(
+            [agent_inventory.ReportedDisk(a, FIGURES)], [a, b]
+        )
         self.assertEqual([a], [offer.disk for offer in seen])
 
     def test_a_disk_that_is_gone_is_left_out(self):
         a, b = fake_disks.make_disk('a'), fake_disks.make_disk('b')
         offers = [
-            agent_inventory.Offer(a, FIGURES),
-            agent_inventory.Offer(b, FIGURES),
+            agent_inventory.ReportedDisk(a, FIGURES),
+            agent_inventory.ReportedDisk(b, FIGURES),
         ]
-        seen = service.as_seen(offers, [b])
+        seen = service.with_known_figures(offers, [b])
         self.assertEqual([b], [offer.disk for offer in seen])
 
     def test_a_foreign_disk_stays_foreign(self):
         foreign = fake_disks.make_disk('a', health=agent_inventory.FOREIGN)
-        seen = service.as_seen(
-            [agent_inventory.Offer(foreign, FIGURES)],
+        seen = service.with_known_figures(
+            [agent_inventory.ReportedDisk(foreign, FIGURES)],
             [fake_disks.make_disk('a')],
         )
         self.assertEqual(agent_inventory.FOREIGN, seen[0].disk.health)
@@ -65,12 +69,14 @@ class AsSeenTest(base.BaseTestCase):
 class FindTest(base.BaseTestCase):
     def test_no_disk_root(self):
         root = os.path.join(self.useFixture(fixtures.TempDir()).path, 'none')
-        error = self.assertRaises(exception.DiskError, service.find, root)
+        error = self.assertRaises(
+            exception.DiskError, service.discover_disks, root
+        )
         self.assertIn(root, str(error))
 
     def test_no_disks(self):
         root = self.useFixture(fixtures.TempDir()).path
-        self.assertEqual([], service.find(root))
+        self.assertEqual([], service.discover_disks(root))
 
     def test_what_changes_by_itself_is_left_out(self):
         root = self.useFixture(fixtures.TempDir()).path
@@ -80,14 +86,14 @@ class FindTest(base.BaseTestCase):
                 lambda disk_root: [fake_disks.make_disk('a', free_bytes=5)],
             )
         )
-        before = service.find(root)
+        before = service.discover_disks(root)
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.disks.discover.discover',
                 lambda disk_root: [fake_disks.make_disk('a', free_bytes=6)],
             )
         )
-        self.assertEqual(before, service.find(root))
+        self.assertEqual(before, service.discover_disks(root))
 
 
 class UntilNextTest(base.BaseTestCase):

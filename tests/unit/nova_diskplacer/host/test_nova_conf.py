@@ -115,7 +115,7 @@ class AssociationRefreshTest(base.BaseTestCase):
             self.assertIn('nova_conf', str(error))
 
     def test_how_long_providers_are_kept(self):
-        keep = forgotten.keep_by([self.path])
+        keep = forgotten.retention_from([self.path])
         self.assertIsNone(keep())
         for value, expected in ((300, 4200), (86400, 176400)):
             self._option(value)
