@@ -84,14 +84,14 @@ class Binder:
 
         :raises BindingError: no disk may hold it.
         :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk that the server claimed refuses.
+        :raises DiskError: the operation on the claimed disk fails.
         """
         with _locked(request):
             for found in vdisk_lookup.disks_holding(
                 self._backend, request.name
             ):
-                # by a run that was killed before it saved the disk, or
-                # before all of the vdisk read as zeros
+                # a run was killed before it saved the disk, or before the
+                # whole vdisk read as zeros
                 self._create(found, request)
                 self._confirm(found)
                 return found
@@ -100,7 +100,7 @@ class Binder:
             counts = _vdisks_per_disk(disks, request)
             chosen = self._claimed_disk(request, disks, claims, counts)
             if chosen:
-                # a change that oversells the disk is undone before
+                # the lock waits until a change that oversells it is undone
                 with vdisk_reservation.lock(f'disk-{chosen}'):
                     self._create(chosen, request)
                 return chosen
@@ -119,7 +119,7 @@ class Binder:
             there is safe, before the original is deleted.
         :raises BindingError: no disk may hold it.
         :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: a disk refuses.
+        :raises DiskError: an operation on a disk fails.
         """
         with _locked(request):
             _, vdisk = vdisk_lookup.usable_vdisk(

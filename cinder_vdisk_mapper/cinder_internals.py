@@ -155,12 +155,12 @@ VOLUME: internals.Names = (
     Name(
         'cinder.volume.volume_utils',
         'check_encryption_provider',
-        'Encryption of a volume; refuses other providers than LUKS.',
+        'Encryption of a volume; rejects other providers than LUKS.',
     ),
     Name(
         'cinder.volume.volume_utils',
         'is_group_a_cg_snapshot_type',
-        'Tells if the snapshots of a group must be consistent.',
+        'Returns whether snapshots of a group must be consistent.',
     ),
     Name(
         'cinder.volume.volume_utils',

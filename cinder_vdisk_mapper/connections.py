@@ -37,8 +37,8 @@ CONF = cfg.CONF
 
 LOG = logging.getLogger(__name__)
 
-# Status of volumes that cinder-backup or a migration fills: both truncate a
-# file first.
+# Statuses of volumes that cinder-backup or a migration fills: both truncate
+# a file first.
 _BEING_FILLED = ('creating', 'restoring-backup')
 
 
@@ -128,7 +128,7 @@ class Connections:
         if volume.status in _BEING_FILLED or export.needs_remote_export(
             volume
         ):
-            # allocate again what was truncated or left out
+            # allocate the blocks again that were truncated or left out
             self._operations.extend(disk, naming.volume(volume), volume.size)
 
     def initialize_connection(
@@ -172,7 +172,7 @@ class Connections:
         )
 
     def _is_here(self, connector: cinder_types.Connector) -> bool:
-        """Tell whether a connector has one of the names of this host."""
+        """Return whether a connector has one of the names of this host."""
         names = (self._host, CONF.host, socket.gethostname())
         return connector.get('host') in names
 

@@ -164,7 +164,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         encryption.check_provider(volume)
         self._check_mapping(volume)
         if volume.provider_location:
-            # Cinder copies it to the volume that another is migrated to
+            # Cinder copies the location to the target of a migration
             return {'provider_location': None}
         return None
 
@@ -233,7 +233,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
     @errors.as_driver_error()
     def create_snapshot(self, snapshot: Snapshot) -> ModelUpdate | None:
-        """Freeze a volume, attached or not, as it is at this moment."""
+        """Make a snapshot of a volume, which may be attached."""
         volume = snapshot.volume
         disk = volume.provider_location
         if not disk:
@@ -506,8 +506,8 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         Cinder makes those of groups that need not be consistent.
 
-        :raises VolumeDriverException: one of the volumes is attached, or a
-            disk refuses or lacks the space.
+        :raises VolumeDriverException: one of the volumes is attached, a disk
+            lacks the space, or the operation fails.
         """
         if not volume_utils.is_group_a_cg_snapshot_type(group_snapshot):
             raise NotImplementedError

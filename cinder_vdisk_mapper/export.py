@@ -38,7 +38,7 @@ class ExportError(exception.DiskPlacerError):
 
 
 def needs_remote_export(volume: cinder_types.Volume) -> bool:
-    """Tell whether Cinder may attach a volume to another host.
+    """Return whether Cinder may attach a volume to another host.
 
     Cinder does so to fill the volume that replaces one of that host. A server
     that is attached to the volume would stay on the other host.
@@ -104,7 +104,7 @@ class Exporter:
         if not volume.provider_id:
             return
         if volume.provider_id == _IN_PROGRESS:
-            # a killed run may have made it: exporting is repeatable
+            # a killed run may have made it: export it again
             try:
                 made = self._create(context, volume, path)
             except ExportError as error:

@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Group snapshots of one moment.
+"""Makes group snapshots of one moment.
 
-Groups are known to Cinder only. Where a group's type has
-``consistent_group_snapshot_enabled``, all snapshots of a group snapshot are
-of one moment, because no volume of the group is attached while they are made.
-Cinder makes those of other groups one by one.
+Only Cinder stores groups. Where a group's type has
+``consistent_group_snapshot_enabled``, all snapshots of a group snapshot are of
+one moment, because no volume of the group is attached meanwhile. Cinder makes
+the snapshots of other groups one by one.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ def create_snapshots(
     :raises BindingError: one of the volumes is attached, or a disk lacks the
         space.
     :raises PlacementError: Placement does not answer or accept it.
-    :raises DiskError: a disk refuses.
+    :raises DiskError: an operation on a disk fails.
     """
 
     def detached() -> dict[str, cinder_types.Volume]:
@@ -120,7 +120,7 @@ def create_copies(
         not be of one moment.
     :raises BindingError: a disk lacks unclaimed space.
     :raises PlacementError: Placement does not answer or accept it.
-    :raises DiskError: a disk refuses.
+    :raises DiskError: an operation on a disk fails.
     """
     backend, reservation = operations.backend, operations.reservation
     disks = sorted({copy.disk for copy in copies})

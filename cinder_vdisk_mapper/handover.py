@@ -12,10 +12,10 @@
 
 """Hands volumes without content over to the host of their server.
 
-Nova attaches the volumes of a server on the next host when the first one
-fails, and cinder-scheduler may have put volumes that were made beforehand on
-any host. A volume without content is handed over to the backend of the same
-name on the server's host, which binds it there.
+A server may be on another host than its volumes: Nova has built it on the next
+host after the first one failed, or cinder-scheduler put volumes on any host
+before the server existed. The backend of the same name on the server's host
+takes over a volume without content and binds it there.
 """
 
 from typing import Any
@@ -57,7 +57,7 @@ class Handover:
         self._operations = operations
 
     def is_handed_over(self, volume: cinder_types.Volume) -> bool:
-        """Tell whether another backend has the volume now."""
+        """Return whether another backend has the volume now."""
         return bool(
             volume.host
             and volume_utils.extract_host(volume.host, 'backend') != self._here
@@ -79,7 +79,7 @@ class Handover:
         :param host: the host that attaches the volume.
         :raises BindingError: the volume has content or is in use, or there is
             no such backend on that host.
-        :raises DiskError: its disk is not there, or refuses.
+        :raises DiskError: its disk is not there, or the operation fails.
         """
         if request.server is None or request.server.host != host:
             raise _refused(volume, f'no server on host {host} attaches it')
@@ -117,7 +117,8 @@ class Handover:
 
         The backend that has the volume now binds and connects it.
 
-        :raises VolumeDriverException: that backend refuses; has its reason.
+        :raises VolumeDriverException: that backend rejects it, with its
+            reason.
         :raises BindingError: the volume is no longer about to be attached.
         :raises DiskPlacerError: that backend does not answer.
         """
@@ -132,7 +133,7 @@ class Handover:
                 )
             )
         except cinder_exc.CinderException as error:
-            # the other lines are a traceback of that host
+            # the other lines are the traceback of that host
             public = str(error).partition('\n')[0]
             raise cinder_exc.VolumeDriverException(message=public) from None
         except oslo_messaging.MessagingException as error:
@@ -147,10 +148,10 @@ class Handover:
         request: binding.BindRequest,
         disk: str,
     ) -> None:
-        """Check that the vdisk of a volume has no content to be lost.
+        """Check that the vdisk of a volume has no content that would be lost.
 
-        A server that was never active may have written to a volume that Nova
-        made for its boot; nobody has seen that content.
+        Content that a server wrote at its boot to a volume that Nova made for
+        it does not count if the server was never active.
 
         :raises BindingError: it may have content.
         """

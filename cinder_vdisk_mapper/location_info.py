@@ -35,7 +35,7 @@ class Location:
         )
 
     def shares_disks(self, other: 'Location') -> bool:
-        """Tell whether both use the same disks by the same backend."""
+        """Return whether both use the same disks by the same backend."""
         return dataclasses.replace(self, media=other.media) == other
 
 

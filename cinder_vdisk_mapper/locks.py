@@ -12,10 +12,9 @@
 
 """Locks that cinder-volume's processes and the audit of a host share.
 
-A lock is a file in ``[oslo_concurrency] lock_path``, locked with flock. The
-file exists while the lock is held or awaited: its holder removes it. A process
-that has locked a file therefore checks that the path still leads to it, and
-starts over if not.
+A lock is a file in ``[oslo_concurrency] lock_path``, locked with flock. Its
+holder removes the file when it releases the lock. A process that has locked a
+file therefore checks that the path still leads to it; if not, it starts over.
 
 The audit runs as root and cinder-volume as another user. A file that root
 makes belongs to the owner of its directory before others can see it.
@@ -69,14 +68,14 @@ def sweep() -> None:
         # a lock that is held or belongs to another user stays
         with contextlib.suppress(OSError):
             if name.startswith('.' + _PREFIX):
-                # it may be root's still; if root lives, it makes another
+                # root makes another one if it still needs this one
                 os.unlink(path)
             elif name.startswith(_PREFIX):
                 _sweep(path)
 
 
 def _sweep(path: str) -> None:
-    """Remove a lock file that nobody holds.
+    """Remove a lock file whose lock is free.
 
     :raises OSError: it cannot be opened.
     """
@@ -148,7 +147,7 @@ def _acquire(path: str) -> int:
 
 
 def _release(path: str, descriptor: int) -> None:
-    # a file that stays does no harm: its lock is free
+    # a lock file that cannot be removed is harmless: its lock is free
     with contextlib.suppress(OSError):
         if _is_at(path, descriptor):
             os.unlink(path)
@@ -156,7 +155,7 @@ def _release(path: str, descriptor: int) -> None:
 
 
 def _is_at(path: str, descriptor: int) -> bool:
-    """Tell whether a path still leads to the open file."""
+    """Return whether a path still leads to the open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
@@ -183,7 +182,7 @@ def _make_for(owner: os.stat_result, path: str) -> None:
     descriptor, new = tempfile.mkstemp(prefix=f'.{name}-', dir=directory)
     try:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
-        # another process may have made it, or removed the new one
+        # another process may have made the file, or removed the new one
         with contextlib.suppress(FileExistsError, FileNotFoundError):
             os.link(new, path, follow_symlinks=False)
     finally:

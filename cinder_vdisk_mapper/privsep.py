@@ -12,12 +12,12 @@
 
 """Root's helper process of the filesystem backend.
 
-libvirt may give a vdisk's file to the user that QEMU runs as; reading whose
-vdisk it is, extending it or deleting it then takes root.
+libvirt may give a vdisk's file to the user that QEMU runs as. Then only root
+can read the owner of the vdisk, extend it or delete it.
 
-The helper process carries out the operations of an allow-list and nothing
-else. It takes UUIDs and names, never paths, and works only on prepared disks
-in a directory that only root can change.
+The helper process runs only the operations of an allow-list. It takes UUIDs
+and names, never paths, and works only on prepared disks in a directory that
+only root can change.
 
 Its capabilities:
 
@@ -25,10 +25,10 @@ CAP_DAC_OVERRIDE
     open, change and delete the file of a vdisk that libvirt gave to QEMU's
     user, and disks whose directories are closed to root.
 CAP_LEASE
-    see whether anybody has such a file open.
+    find out if a process has such a file open.
 CAP_CHOWN
-    give the file that replaces another one at a revert to the same user, and
-    take over the file of a vdisk that is to be managed.
+    keep the owner of a file that a revert replaces, and take over the file of
+    a vdisk that Cinder is to manage.
 """
 
 import collections.abc
@@ -71,19 +71,19 @@ _Function = typing.TypeVar(
     '_Function', bound=collections.abc.Callable[..., Any]
 )
 
-#: It takes the arguments of the caller and, as ``root``, the disk root.
+#: An operation takes the caller's arguments and, as ``root``, the disk root.
 Operation = collections.abc.Callable[..., Any]
 
 
 def entry_point(of: Any) -> collections.abc.Callable[[_Function], _Function]:
-    """Make a function the one that the helper process of a context calls."""
+    """Make a function the entry point of a context's helper process."""
     decorator: collections.abc.Callable[[_Function], _Function]
     decorator = of.entrypoint
     return decorator
 
 
 def skip_helper_as_root(of: Any) -> None:
-    """Call without the helper process where this process is root's."""
+    """Call functions in this process if it runs as root."""
     if os.geteuid() == 0:
         of.set_client_mode(False)
 
@@ -96,9 +96,8 @@ def call(
 ) -> Any:
     """Call an operation of an allow-list.
 
-    :raises DiskError: the list lacks the operation, the arguments are not of
-        the types that it declares, or others than root can change
-        ``disk_root``.
+    :raises DiskError: the list lacks the operation, the arguments do not have
+        its declared types, or other users than root can change ``disk_root``.
     """
     operation = operations.get(name)
     if operation is None:
@@ -120,7 +119,7 @@ def declared_types(operation: Operation) -> list[Any]:
 
 
 def _is_a(value: object, declared: Any) -> bool:
-    """Tell whether a value is of exactly a declared type; a bool is no int."""
+    """Return whether a value has exactly a declared type; a bool is no int."""
     return type(value) in (typing.get_args(declared) or (declared,))
 
 
@@ -133,7 +132,7 @@ def check_root_owned(disk_root: str) -> str:
     path = os.path.realpath(disk_root)
     part = path
     while True:
-        # nobody can make a missing entry who cannot change its parent
+        # the parent decides who can make a missing entry
         with contextlib.suppress(FileNotFoundError):
             _check_mode(disk_root, part, os.stat(part), part == path)
         if part == '/':
@@ -144,7 +143,7 @@ def check_root_owned(disk_root: str) -> str:
 def _check_mode(
     disk_root: str, part: str, status: os.stat_result, itself: bool
 ) -> None:
-    # in a sticky directory nobody can replace root's entries
+    # in a sticky directory other users cannot replace root's entries
     closed = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or (
         not itself and status.st_mode & stat.S_ISVTX
     )
@@ -195,8 +194,8 @@ def _copy(
 ) -> int | None:
     """Copy one part of a vdisk, as :func:`copying.copy`.
 
-    The helper process has few threads and finishes the calls of a caller
-    that was killed, so no call copies all.
+    The helper process has few threads and finishes the calls of a killed
+    caller, so each call copies only a part.
     """
 
     @_on_disk

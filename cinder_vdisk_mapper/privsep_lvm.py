@@ -50,8 +50,8 @@ cfg.CONF.set_default(
     'thread_pool_size', privsep.THREADS, group=context.cfg_section
 )
 
-# A command that a process of root starts has all capabilities, whatever the
-# process has, except those that its bounding set lacks.
+# A command that a root process starts has all capabilities of the bounding
+# set, even those that the process lacks.
 _CONFINED = (
     'setpriv',
     '--no-new-privs',

@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""VDiskLocalityFilter: a server's vdisks are on the server's own host.
+"""VDiskLocalityFilter: puts a server's vdisks on the host of the server.
 
-One disk must have the space for a vdisk, not several disks together. A
-``filter_function`` cannot check that: Cinder's DriverFilter refuses it for
-requests without a volume, such as those for groups.
+A vdisk must fit on one disk: the free space of several disks does not add up.
+A ``filter_function`` cannot check that: Cinder's DriverFilter does not support
+it for requests without a volume, such as those for groups.
 
 The filter replaces Cinder's CapacityFilter, and acts like it for all other
 backends. A backend does not report space that servers claim as free, but the
@@ -71,13 +71,13 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         super().__init__()
         internals.check(cinder_internals.SCHEDULER, cinder_internals.RELEASE)
         _check_filters()
-        # Cinder makes a filter for each request: Nova is asked once for it
+        # Cinder makes a filter for each request: it asks Nova once
         self._hosts: dict[str, str | None] = {}
 
     def backend_passes(
         self, backend_state: Any, filter_properties: dict[str, Any]
     ) -> bool:
-        """Tell whether the backend may hold the requested volume."""
+        """Return whether the backend may hold the requested volume."""
         if not backend_state.capabilities.get('vdisk_mapper'):
             return self._has_capacity(backend_state, filter_properties)
         properties = _properties(filter_properties)
@@ -125,7 +125,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             LOG.error('No vdisk backend passes: %s', error)
             return None
         if server is None:
-            # users may name a volume like a blank one
+            # users may give a volume the name of a blank one
             LOG.warning('There is no server %s', server_id)
             return None if hinted else ANYWHERE
         if server.project_id != context.project_id:
@@ -144,12 +144,12 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
 
 @functools.cache
 def _check_filters() -> None:
-    """Warn once about a filter that refuses backends that this one passes."""
+    """Warn once if CapacityFilter is enabled beside this filter."""
     # the option is cinder-scheduler's own
     if 'CapacityFilter' in getattr(CONF, 'scheduler_default_filters', ()):
         LOG.warning(
             'Remove CapacityFilter from [DEFAULT] scheduler_default_filters: '
-            'it refuses the volumes of servers that have claimed the last '
+            'it rejects the volumes of servers that have claimed the last '
             'space of a host, and VDiskLocalityFilter replaces it'
         )
 
@@ -161,7 +161,7 @@ def _properties(filter_properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_here(backend_state: Any, properties: dict[str, Any]) -> bool:
-    """Tell whether the backend has the volume of a request."""
+    """Return whether the backend has the volume of a request."""
     return bool(
         properties.get('status') != 'creating'
         and properties.get('host') == backend_state.backend_id
@@ -171,7 +171,7 @@ def _is_here(backend_state: Any, properties: dict[str, Any]) -> bool:
 def _fits(
     backend_state: Any, properties: dict[str, Any], capability: str
 ) -> bool:
-    """Tell whether one disk of a backend has the space for a volume."""
+    """Return whether one disk of a backend has the space for a volume."""
     size_gb = properties.get('size')
     largest_gb = backend_state.capabilities.get(capability)
     return size_gb is None or largest_gb is None or size_gb <= largest_gb

@@ -26,7 +26,7 @@ from nova_diskplacer.placement import client as placement_client
 
 LOG = logging.getLogger(__name__)
 
-# Statuses of volumes that will not be bound any more.
+# Statuses of volumes that will not be bound.
 _NEVER_BOUND = ('error', 'deleting', 'error_deleting')
 
 
@@ -53,9 +53,9 @@ def capacity(
 ) -> Capacity:
     """Return the capacity of healthy disks.
 
-    Space that servers claim is not free, filled or not.
+    Space that servers claim is not free, even if it holds no vdisk.
 
-    :param unclaimed: GiB of each disk that nobody claims, by UUID.
+    :param unclaimed: unclaimed GiB of each disk, by UUID.
     :param unbound_gb: sum of the sizes of unbound volumes.
     :param pending_gb: sum of the sizes of those for which no server has a
         claim.
@@ -121,7 +121,7 @@ def capabilities(found: Capacity, media: str, location: str) -> dict[str, Any]:
 class UnclaimedSpace:
     """Reads the unclaimed GiB of this host's disks from Placement.
 
-    :param get_placement: raises DiskPlacerError where [placement] is wrong.
+    :param get_placement: raises DiskPlacerError if [placement] is wrong.
     """
 
     def __init__(
@@ -137,10 +137,10 @@ class UnclaimedSpace:
     def by_disk(
         self, disks: collections.abc.Sequence[discover.Disk]
     ) -> dict[str, int]:
-        """Return the GiB of each disk that nobody claims.
+        """Return the unclaimed GiB of each disk.
 
-        These are the last known figures where Placement does not answer, and
-        none where it never did: no volume can be bound then.
+        If Placement does not answer, these are the last known figures, or none
+        if it never answered: no volume can be bound then.
         """
         try:
             placement = self._get_placement()

@@ -52,7 +52,7 @@ class VDiskOperations:
 
         :raises BindingError: its disk lacks unclaimed space.
         :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or refuses.
+        :raises DiskError: the disk is not there, or the operation fails.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
             current, vdisk = vdisk_lookup.find_vdisk(self.backend, disk, name)
@@ -79,7 +79,7 @@ class VDiskOperations:
     def delete(self, disk: str, name: str) -> None:
         """Delete a vdisk and release its space in Placement.
 
-        :raises DiskError: the disk refuses.
+        :raises DiskError: the operation fails.
         """
         self.backend.delete(disk, name)
         with vdisk_reservation.lock(f'disk-{disk}'):
@@ -92,7 +92,7 @@ class VDiskOperations:
 
         :raises BindingError: the disk lacks unclaimed space.
         :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or refuses.
+        :raises DiskError: the disk is not there, or the operation fails.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
             self._add(
@@ -106,11 +106,11 @@ class VDiskOperations:
     def snapshot(
         self, disk: str, name: str, snapshot: str, snapshot_id: str
     ) -> None:
-        """Freeze a vdisk as another of the same size on the same disk.
+        """Make a snapshot of a vdisk, of the same size on the same disk.
 
         :raises BindingError: the disk lacks unclaimed space.
         :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or refuses.
+        :raises DiskError: the disk is not there, or the operation fails.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
             current, vdisk = vdisk_lookup.usable_vdisk(
@@ -133,7 +133,7 @@ class VDiskOperations:
 
         :raises BindingError: the disk lacks unclaimed space.
         :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or refuses.
+        :raises DiskError: the disk is not there, or the operation fails.
         """
         copy = disk, source, name, volume_id, size_gb
         with vdisk_reservation.lock(f'disk-{disk}'):
@@ -153,7 +153,7 @@ class VDiskOperations:
         """Give a vdisk that nobody uses the content of its snapshot.
 
         :param snapshot: None for zeros, the content of an unbound volume.
-        :raises DiskError: the disk is not there, or refuses.
+        :raises DiskError: the disk is not there, or the operation fails.
         """
         vdisk_lookup.usable_vdisk(self.backend, disk, name)
         if snapshot is None:
@@ -165,11 +165,11 @@ class VDiskOperations:
     def delete_everywhere(self, disk: str | None, name: str) -> None:
         """Delete a vdisk and its leftovers on other disks.
 
-        A vdisk on a missing disk is kept, because its bytes would be left
-        behind; a vdisk on a forgotten disk is gone with the disk.
+        A vdisk on a missing disk is kept, because its bytes would stay on the
+        disk; a vdisk on a forgotten disk counts as deleted.
 
         :param disk: ``provider_location`` of the volume or snapshot.
-        :raises DiskError: its disk is missing, or refuses.
+        :raises DiskError: its disk is missing, or the operation fails.
         """
         if disk and self.backend.forgotten(disk):
             LOG.warning('%s was on disk %s, which is forgotten', name, disk)
@@ -207,7 +207,7 @@ class VDiskOperations:
     def change_owner(self, disk: str, name: str, volume_id: str) -> None:
         """Give a vdisk that is not attached to another volume.
 
-        :raises DiskError: the disk is not there, or refuses.
+        :raises DiskError: the disk is not there, or the operation fails.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
             self.backend.rename(disk, name, name, volume_id)
@@ -222,7 +222,7 @@ class VDiskOperations:
 
         :raises BindingError: the disk lacks the space.
         :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or refuses.
+        :raises DiskError: the disk is not there, or the operation fails.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
             current = self.backend.disk(disk)
@@ -262,7 +262,7 @@ class VDiskOperations:
         :raises BindingError: its space is claimed by its server, and the
             disk lacks the space to keep it beside that claim.
         :raises PlacementError: Placement does not answer.
-        :raises DiskError: the disk is not there, or refuses.
+        :raises DiskError: the disk is not there, or the operation fails.
         """
         with vdisk_reservation.lock(f'disk-{disk}'):
             current = self.backend.disk(disk)

@@ -26,15 +26,15 @@ class DiskHung(DiskError):
 
 
 class HypervisorError(DiskPlacerError):
-    """libvirt cannot be asked, or refuses."""
+    """libvirt does not answer, or rejects a request."""
 
 
 class ProfileError(DiskPlacerError):
-    """A profile cannot be read, is not as it should be, or is unknown."""
+    """A profile cannot be read, is invalid or is unknown."""
 
 
 class PlacementError(DiskPlacerError):
-    """Placement does not answer, or refuses."""
+    """Placement does not answer, or rejects a request."""
 
 
 class PlacementAway(PlacementError):
@@ -50,4 +50,4 @@ class Conflict(PlacementError):
 
 
 class ContentionError(DiskPlacerError):
-    """The I/O of servers cannot be watched or weighed as asked."""
+    """The I/O of servers cannot be measured or weighed as configured."""

@@ -12,8 +12,8 @@
 
 """Entry point of ``nova.api.extra_spec_validators``.
 
-Nova's API refuses unknown ``diskplacer:`` keys and bad values with a 400 that
-names what is allowed. It checks only the form of a profile's name: profiles
+Nova's API rejects unknown ``diskplacer:`` keys and bad values with a 400 that
+names the allowed ones. It checks only the form of a profile's name: profiles
 are files of the services that use them, and may change while the API runs.
 """
 

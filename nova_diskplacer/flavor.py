@@ -66,8 +66,8 @@ class Spec:
     def value(self, name: str, text: str) -> int | str:
         """Return the value of an extra spec.
 
-        :raises ValueError: ``text`` is not allowed; names the key, the value
-            and what is allowed.
+        :raises ValueError: ``text`` is not allowed; the message has the key,
+            the value and the allowed values.
         """
         where = f'{NAMESPACE}{name}={text}'
         if self.choices:

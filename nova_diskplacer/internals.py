@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Names of another program's code that are no public interface of it.
+"""Names in another program's code that are not its public interface.
 
 A service lists the names that it relies on in a table, and checks at its start
-that they exist. The tables import nothing: the documentation is made from them
-too.
+that they exist. The tables import nothing, so that the documentation can be
+generated from them.
 """
 
 import collections.abc
@@ -33,10 +33,9 @@ LOG = logging.getLogger(__name__)
 class Name:
     """A name in another program's code.
 
-    ``name`` is an attribute of the module or, with dots, of an attribute of
-    it. ``use`` is the purpose that it serves. ``parameters`` are those that
-    are passed by name. ``source`` are pieces of its source code, for behaviour
-    that has no name.
+    ``name`` is an attribute of the module or, with dots, of one of its
+    attributes. ``use`` is its purpose. ``parameters`` are passed by name.
+    ``source`` are pieces of its source code, for behaviour without a name.
     """
 
     module: str

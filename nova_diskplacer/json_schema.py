@@ -21,7 +21,7 @@ from jsonschema import exceptions
 def problem(data: typing.Any, validator: typing.Any) -> str | None:
     """Return a description of an error in data, None if they are valid.
 
-    It names the key, the value and what is allowed.
+    It has the key, the value and the allowed values.
 
     :param validator: a validator of ``jsonschema``.
     """

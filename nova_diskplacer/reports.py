@@ -147,7 +147,7 @@ _VDISK_RULES = {
 def check(report: object) -> Report:
     """Return ``report`` if it is valid.
 
-    :raises ValueError: it is not; names the key and what is allowed.
+    :raises ValueError: it is not; the message has the key and allowed values.
     """
     checked = _validate(report, _REPORT_VALIDATOR, 'report')
     for number, disk in enumerate(checked['disks']):
@@ -167,7 +167,7 @@ def check(report: object) -> Report:
 def check_heartbeat(heartbeat: object) -> Report:
     """Return ``heartbeat`` if it is valid.
 
-    :raises ValueError: it is not; names the key and what is allowed.
+    :raises ValueError: it is not; the message has the key and allowed values.
     """
     return _validate(heartbeat, _HEARTBEAT_VALIDATOR, 'heartbeat')
 

@@ -150,7 +150,7 @@ class Auditor:
                 if finding not in orphans and self._try(host, finding):
                     done.append(finding)
             self._publish(host, disk)
-        # orphans stay orphans, and wiping may take long: without the lock
+        # wiping orphans may take long and needs no lock: they stay orphans
         gone = [one for one in orphans if self._try(host, one)]
         if gone:
             with vdisk_reservation.lock(f'disk-{disk}'):
@@ -196,7 +196,7 @@ class Auditor:
     ) -> bool:
         size_gb = _find(host, finding).size_gb
         backend = self._backend(finding.disk)
-        # other vdisks may have been extended since
+        # other vdisks may have been extended in the meantime
         disk = backend.disk(finding.disk)
         after = dataclasses.replace(
             disk,
@@ -215,7 +215,7 @@ class Auditor:
         return True
 
     def _claim(self, host: state.HostState, finding: findings.Finding) -> bool:
-        """Extend a server's claim by what its vdisks take on a disk."""
+        """Extend a server's claim on a disk by the part that it lacks."""
         had = host.providers[finding.disk].claims.get(finding.owner, {})
         for lack in host.lacks_of(finding.owner):
             if lack.disk == finding.disk:
@@ -249,7 +249,7 @@ class Auditor:
         try:
             return any(backend.forgotten(uuid) for backend in self.backends)
         except exception.DiskError:
-            # the provider_location of another driver
+            # another driver's provider_location
             return True
 
     def _providers(
@@ -299,7 +299,7 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
             'be the one of cinder-volume'
         )
     locks.make_directory(config.state_path)
-    # cannot be imported before the caller has registered Cinder's objects
+    # the import needs Cinder's objects, which the caller has registered
     manager = importutils.import_module('cinder.volume.manager')
     names, backends = [], {}
     for section in config.enabled_backends or ():

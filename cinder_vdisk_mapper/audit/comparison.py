@@ -13,7 +13,7 @@
 """Compares Cinder's database, the disks of a host, Placement and Nova.
 
 The checks do no I/O: they get the state of the host and return findings. A
-repair of a finding never loses data that anybody may need.
+repair never loses data of a volume or snapshot.
 """
 
 from cinder_vdisk_mapper.audit import findings

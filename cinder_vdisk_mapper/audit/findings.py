@@ -30,8 +30,8 @@ ORPHAN = 'orphan'
 class Finding:
     """A disagreement of Cinder, the disks, Placement and Nova.
 
-    ``repair`` is the repair of ``--repair``, '' without any. ``advice`` tells
-    the operator how to solve it otherwise.
+    ``repair`` is the repair by ``--repair``, '' without any. ``advice`` is
+    the way in which an operator solves it otherwise.
     """
 
     kind: str

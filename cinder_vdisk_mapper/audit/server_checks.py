@@ -56,12 +56,12 @@ def _check_server(
             lack.disk,
             '',
             server,
-            f'server {server} has not claimed {lack.gb} GiB and {lack.mbps} '
-            'MB/s that its flavor asks for and its vdisks here take',
+            f'server {server} lacks a claim of {lack.gb} GiB and {lack.mbps} '
+            'MB/s for the vdisks of its flavor',
             '' if refusal else findings.CLAIM,
             refusal,
         )
-    # a disk that cannot be read may have the vdisks
+    # a disk that cannot be read may hold the vdisks
     if nowhere and len(healthy) == len(host.disks):
         yield findings.Finding(
             'without-vdisks',
@@ -69,17 +69,17 @@ def _check_server(
             '',
             server,
             f'the flavor of server {server} asks for {request.vdisks} vdisks '
-            f'of {request.vdisk_gb} GiB, of which {nowhere} neither exist nor '
+            f'of {request.vdisk_gb} GiB; {nowhere} of them neither exist nor '
             'are claimed',
-            advice='if it is to have them, create it again without forcing '
-            'its host, or shelve and unshelve it',
+            advice='to get them, create the server again without forcing its '
+            'host, or shelve and unshelve it',
         )
 
 
 def with_lack(
     claim: placement_client.Resources, lack: claims_.Lack
 ) -> placement_client.Resources:
-    """Return a claim extended by what it lacks."""
+    """Return a claim extended by its missing part."""
     total = {
         placement_client.GB: claim.get(placement_client.GB, 0) + lack.gb,
         placement_client.MBPS: claim.get(placement_client.MBPS, 0) + lack.mbps,
@@ -91,12 +91,12 @@ def _refusal(after: inventory.Figures) -> str:
     """Return the reason why claims do not fit on a disk, '' if they do."""
     if after.room_gb < 0:
         return (
-            f'the disk lacks {-after.room_gb} GiB for what is on it and '
-            'claimed: delete or migrate vdisks, or move servers away'
+            f'the disk lacks {-after.room_gb} GiB for its vdisks and claims: '
+            'delete or migrate vdisks, or move servers away'
         )
     if after.used_mbps > after.total_mbps:
         return (
             f'{after.used_mbps} of {after.total_mbps} MB/s of the disk would '
-            'be claimed: move servers away, or state its throughput anew'
+            'be claimed: move servers away, or correct its throughput'
         )
     return ''

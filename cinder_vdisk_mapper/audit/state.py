@@ -26,10 +26,10 @@ from nova_diskplacer.placement import client as placement_client
 class Record:
     """A volume or snapshot in Cinder's database, deleted or not.
 
-    ``vdisk`` is the name of its vdisk, ``disk`` the disk that the database has
-    for it, None for an unbound volume. ``here`` tells that Cinder has it on
-    this host, ``settled`` that no operation is under way, ``stuck`` that an
-    operation is under way for too long.
+    ``vdisk`` is the name of its vdisk, ``disk`` its disk by the database, None
+    for an unbound volume. ``here`` is true if Cinder has it on this host,
+    ``settled`` if no operation is under way, ``stuck`` if an operation is
+    under way for too long.
     """
 
     id: str
@@ -44,12 +44,12 @@ class Record:
 
     @property
     def kind(self) -> str:
-        """The kind of the record, volume or snapshot."""
+        """Return the kind of the record, volume or snapshot."""
         return self.vdisk.partition('-')[0]
 
     @property
     def ids(self) -> frozenset[str]:
-        """The ids that may own the vdisk; a migrated volume has two."""
+        """Return the ids that may own the vdisk; a migrated volume has two."""
         return frozenset((self.id, self.vdisk.partition('-')[2]))
 
 
@@ -76,7 +76,7 @@ class Nova:
 
 @dataclasses.dataclass(frozen=True)
 class HostState:
-    """All that an audit compares.
+    """The state of a host.
 
     ``records`` has all volumes and snapshots of this host, and all others with
     the ids of the vdisks. ``providers`` maps disks to their providers.
@@ -121,6 +121,6 @@ class HostState:
 
 
 def is_vdisk_name(name: str) -> bool:
-    """Tell whether a name is that of a volume's or snapshot's vdisk."""
+    """Return whether a name is that of a volume's or snapshot's vdisk."""
     kind, _, id_ = name.partition('-')
     return kind in ('volume', 'snapshot') and identity.is_uuid(id_)

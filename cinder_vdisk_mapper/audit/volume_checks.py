@@ -30,7 +30,7 @@ def check(host: state.HostState) -> findings.Findings:
     for disk in host.disks:
         for vdisk in disk.vdisks:
             copies[vdisk.name][disk.uuid] = disk, vdisk
-    # a migration that is being finished may leave two with one name
+    # a migration may leave two records with one name until it is finished
     living = collections.Counter(
         one.vdisk for one in host.records if not one.deleted
     )
@@ -134,7 +134,7 @@ def _check_location(
             advice=f'restore it from a backup, or delete the {record.kind}',
         )
     for disk, vdisk in copies.values():
-        # a disk that may come back keeps the record
+        # the record keeps a disk that may come back
         repair = (
             alone
             and len(copies) == 1
@@ -183,7 +183,7 @@ def _check_size(
     if vdisk.size_bytes == size:
         return
     smaller = vdisk.size_bytes < size
-    # extended, it would look complete beside a complete copy
+    # an extended vdisk would look complete beside a complete copy
     extend = (
         smaller
         and only

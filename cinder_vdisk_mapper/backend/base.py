@@ -28,12 +28,12 @@ NAMESPACE = 'cinder_vdisk_mapper.backend'
 
 
 class Backend(abc.ABC):
-    """Stores vdisks; decides nothing.
+    """Stores vdisks on the disks that its callers choose.
 
-    Each method runs an operation of the same name in root's helper process,
-    as :meth:`_run` does; a backend overrides those that do more. Every method
-    may be repeated after a crash. Disks are named by UUID. An invalid UUID of
-    a disk or name of a vdisk raises DiskError.
+    Each method runs an operation of the same name in the privileged helper
+    process, as :meth:`_run` does; a backend overrides those that do more.
+    Every method may be repeated after a crash. Arguments name disks by UUID.
+    An invalid UUID of a disk or name of a vdisk raises DiskError.
     """
 
     #: ``driver_volume_type`` of the connections to a vdisk
@@ -50,7 +50,7 @@ class Backend(abc.ABC):
         """Run an operation in the helper process of this backend.
 
         :param arguments: sizes are in bytes.
-        :raises DiskError: the helper process refuses it, or it fails.
+        :raises DiskError: the helper process rejects it, or it fails.
         """
 
     @abc.abstractmethod
@@ -60,23 +60,23 @@ class Backend(abc.ABC):
     def disks(self) -> list[discover.Disk]:
         """Return the disks of this host, sorted by UUID.
 
-        A disk that hangs delays nobody: see ``discover.discover``.
+        Disks that hang do not delay the call: see ``discover.discover``.
         """
         return [_as_disk(fields) for fields in self._run('disks')]
 
     def disk(self, uuid: str) -> discover.Disk:
-        """Return one disk; its health is missing if it is not there."""
+        """Return a disk, with the health ``missing`` if it is not there."""
         return _as_disk(self._run('disk', uuid))
 
     def forgotten(self, uuid: str) -> bool:
-        """Tell whether a disk has been taken out of this host for good.
+        """Return whether a disk has been taken out of this host for good.
 
         A disk that is missing may come back and is not forgotten.
         """
         return discover.is_forgotten(self.disk_root, uuid)
 
     def has_entry(self, uuid: str) -> bool:
-        """Tell whether the disk root has an entry of a disk."""
+        """Return whether the disk root has an entry of a disk."""
         return os.path.lexists(discover.disk_path(self.disk_root, uuid))
 
     def create(
@@ -89,64 +89,64 @@ class Backend(abc.ABC):
     ) -> None:
         """Allocate a vdisk of ``size_gb`` GiB that reads as zeros.
 
-        Nothing is done if the volume has one of that name already.
+        If the volume already has a vdisk of that name, it does nothing.
 
-        :raises DiskError: the disk lacks the space or refuses, or the vdisk
-            of that name belongs to another volume.
+        :raises DiskError: the disk lacks the space, the vdisk of that name
+            belongs to another volume, or the operation fails.
         """
         self._run('create', disk, name, volume_id, server_id, size_gb * GIB)
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
-        """Make a vdisk ``size_gb`` GiB long, all of it allocated.
+        """Extend a vdisk to ``size_gb`` GiB and allocate all of it.
 
-        :raises DiskError: the disk lacks the space or refuses.
+        :raises DiskError: the disk lacks the space, or the operation fails.
         """
         self._run('extend', disk, name, size_gb * GIB)
 
     def shrink(self, disk: str, name: str, size_gb: int) -> None:
-        """Undo an extension that was never used.
+        """Undo an extension of a vdisk that was never used.
 
-        :raises DiskError: the disk refuses.
+        :raises DiskError: the operation fails.
         """
         self._run('shrink', disk, name, size_gb * GIB)
 
     def delete(self, disk: str, name: str) -> None:
-        """Delete a vdisk; nobody can read its bytes afterwards.
+        """Delete a vdisk; its bytes cannot be read afterwards.
 
-        :raises DiskError: the disk refuses.
+        :raises DiskError: the operation fails.
         """
         self._run('delete', disk, name)
 
     def sweep(self, disk: str) -> None:
-        """Remove the leftovers of changes that were killed from a disk.
+        """Remove the leftovers of interrupted changes from a disk.
 
         A backend whose leftovers cannot be mistaken for complete vdisks need
         not remove them.
 
-        :raises DiskError: the disk refuses.
+        :raises DiskError: the operation fails.
         """
         self._run('sweep', disk)
 
     def written(self, disk: str, name: str) -> bool:
-        """Tell whether a vdisk may have been written to since it was made.
+        """Return whether a vdisk may have been written to since it was made.
 
         A backend that cannot know returns True.
 
-        :raises DiskError: there is no such vdisk, or the disk refuses.
+        :raises DiskError: there is no such vdisk, or the operation fails.
         """
         return bool(self._run('written', disk, name))
 
     def snapshot(
         self, disk: str, name: str, snapshot: str, snapshot_id: str
     ) -> None:
-        """Freeze the content of a vdisk as another one on the same disk.
+        """Make a snapshot of a vdisk, another vdisk on the same disk.
 
-        It is the content of one moment, also while the vdisk is in use.
-        Nothing is done if the Cinder snapshot has a vdisk of that name
-        already.
+        The snapshot is consistent, even if the vdisk is in use. If the Cinder
+        snapshot already has a vdisk of that name, it does nothing.
 
-        :raises DiskError: there is no such vdisk, the disk lacks the space or
-            refuses, or the vdisk ``snapshot`` belongs to another snapshot.
+        :raises DiskError: there is no such vdisk, the disk lacks the space,
+            the vdisk ``snapshot`` belongs to another snapshot, or the
+            operation fails.
         """
         self._run('snapshot', disk, name, snapshot, snapshot_id)
 
@@ -160,13 +160,13 @@ class Backend(abc.ABC):
     ) -> None:
         """Make a vdisk with the content of a vdisk or snapshot of its disk.
 
-        It has ``size_gb`` GiB, all of it allocated; what the source lacks
-        reads as zeros. It appears when it is complete. Nothing is done if
-        the volume has one of that name already.
+        It has ``size_gb`` GiB, all allocated; bytes beyond the end of the
+        source read as zeros. It appears when it is complete. If the volume
+        already has a vdisk of that name, it does nothing.
 
         :raises DiskError: there is no such source or it is larger, the disk
-            lacks the space or refuses, or the vdisk ``name`` belongs to
-            another volume.
+            lacks the space, the vdisk ``name`` belongs to another volume, or
+            the operation fails.
         """
         self._run('clone', disk, source, name, volume_id, size_gb * GIB)
 
@@ -178,11 +178,11 @@ class Backend(abc.ABC):
         volume_id: str,
         size_gb: int,
     ) -> None:
-        """Take the space of a clone; ``clone`` follows and completes it.
+        """Allocate the space of a clone, which ``clone`` then completes.
 
-        The caller holds the disk's lock. A backend that clones by copying
-        data allocates a vdisk that counts, and marks it as incomplete until
-        ``clone`` is done with it; others clone at once.
+        The caller holds the disk's lock. A backend that copies the data of a
+        clone allocates the vdisk and marks it as incomplete until ``clone``
+        has filled it; others clone at once.
 
         :raises DiskError: as ``clone``.
         """
@@ -193,10 +193,11 @@ class Backend(abc.ABC):
     def revert(self, disk: str, name: str, snapshot: str) -> None:
         """Give a vdisk that is not attached the content of its snapshot.
 
-        Size, volume and server stay; what the snapshot lacks reads as zeros.
+        Size, volume and server stay; bytes beyond the end of the snapshot
+        read as zeros.
 
-        :raises DiskError: there is no such vdisk or snapshot, or the disk
-            refuses.
+        :raises DiskError: there is no such vdisk or snapshot, or the
+            operation fails.
         """
         self._run('revert', disk, name, snapshot)
 
@@ -205,7 +206,7 @@ class Backend(abc.ABC):
 
         Size, volume and server stay, and all of it stays allocated.
 
-        :raises DiskError: there is no such vdisk, or the disk refuses.
+        :raises DiskError: there is no such vdisk, or the operation fails.
         """
         self._run('clear', disk, name)
 
@@ -213,11 +214,11 @@ class Backend(abc.ABC):
         """Copy a vdisk's content to its vdisk on disk ``target``.
 
         The target has the same name and volume, is at least as large and not
-        attached. The copy survives a power failure when this returns; what
-        the source lacks reads as zeros.
+        attached. The copy is durable when this returns; bytes beyond the end
+        of the source read as zeros.
 
-        :raises DiskError: either is not there, they do not match, or a disk
-            refuses.
+        :raises DiskError: either is not there, they do not match, or the
+            operation fails.
         """
         self._run('copy', disk, name, target)
 
@@ -226,12 +227,11 @@ class Backend(abc.ABC):
     ) -> None:
         """Rename a vdisk that is not attached and give it to a volume.
 
-        Nothing is done if that has been done. It belongs to no server
-        afterwards.
+        It belongs to no server afterwards. Repeating the call does nothing.
 
         :param volume_id: '' for no volume.
         :raises DiskError: there is no such vdisk, there is one of the new
-            name, or the disk refuses.
+            name, or the operation fails.
         """
         self._run('rename', disk, name, new_name, volume_id)
 

@@ -23,8 +23,8 @@ from nova_diskplacer.disks.filesystem import vdisks
 class FilesystemBackend(base.Backend):
     """A vdisk is ``<disk root>/<disk>/vdisks/<name>``."""
 
-    # Nova's only connection that is a plain file with a path of its own:
-    # 'local' makes it a block device to QEMU, which refuses a file then.
+    # Nova's only connection type for a file at any path: with 'local' QEMU
+    # expects a block device.
     connection_type = 'gpfs'
 
     def __init__(self, disk_root: str) -> None:

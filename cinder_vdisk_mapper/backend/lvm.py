@@ -49,7 +49,7 @@ class LVMBackend(base.Backend):
         self._run('remove', disk, name, wiped)
 
     def sweep(self, disk: str) -> None:
-        """Do nothing: tags mark the volumes that are incomplete."""
+        """Do nothing: tags mark the incomplete volumes."""
 
     def written(self, disk: str, name: str) -> bool:
         return True
@@ -58,7 +58,7 @@ class LVMBackend(base.Backend):
         return naming.device_path(disk, name)
 
     def _wipe(self, disk: str, name: str, path: str, size_bytes: int) -> bool:
-        """Wipe a deleted volume as configured; return whether all of it."""
+        """Wipe a deleted volume as configured; return whether entirely."""
         if self._option('volume_clear') == 'none':
             return False
         megabytes = self._option('volume_clear_size')
@@ -83,7 +83,7 @@ class LVMBackend(base.Backend):
 
 
 def _supports_write_zeroes(path: str) -> bool:
-    """Tell whether a device writes zeros without being sent them."""
+    """Return whether a device supports the write zeroes command."""
     device = os.path.basename(os.path.realpath(path))
     limit = f'/sys/class/block/{device}/queue/write_zeroes_max_bytes'
     try:

@@ -31,8 +31,8 @@ from nova_diskplacer.placement import client as placement_client
 
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
-# Seconds that a look at the disks, and giving weights back, may still take:
-# less than TimeoutStopSec of the unit.
+# Seconds that the agent waits at its end until the disks are checked and
+# weights restored; less than TimeoutStopSec of the unit.
 _GRACE = 10
 
 
@@ -43,7 +43,7 @@ def main() -> int:
         description='Watches the prepared disks of this compute node, keeps '
         'their resource providers in Placement and reports them to the '
         'schedulers. Other arguments are options of oslo.config and '
-        'oslo.log, --debug for one.',
+        'oslo.log, such as --debug.',
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -61,7 +61,7 @@ def main() -> int:
     args, rest = parser.parse_known_args()
     if args.restore:
         return _restore(args.config_file, rest)
-    # blocked here and so in every thread: sigwait alone takes them, and no
+    # all threads inherit the mask: only sigwait receives the signals, and no
     # handler interrupts code that holds a lock
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     try:
@@ -80,7 +80,7 @@ def main() -> int:
     signal.sigwait(_STOP)
     agent.stop()
     work.join(_GRACE)
-    # what waits for Placement or the message bus must not keep it alive
+    # threads that wait for Placement or the message bus would keep it alive
     logging.shutdown()
     os._exit(0)
 
@@ -91,8 +91,8 @@ def _restore(config_files: list[str] | None, rest: list[str]) -> int:
     try:
         common.configure(config_files, rest)
     except exception.DiskPlacerError as error:
-        # an invalid option must not keep weights in force: restore them from
-        # the default state directory
+        # weights must be restored despite an invalid option: use the default
+        # state directory
         print(f'diskplacer-agent: {error}', file=sys.stderr)
         status = 1
         options = cfg.ConfigOpts()

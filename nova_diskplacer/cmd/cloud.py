@@ -26,11 +26,11 @@ from openstack import exceptions as sdk_exc
 
 from nova_diskplacer import exception
 
-# The first microversion that checks extra specs; they are shown with their
-# flavor since 2.61.
+# The first microversion that validates extra specs. Flavors contain them since
+# 2.61.
 _MICROVERSION = '2.86'
 
-# Seconds that a request may take, where clouds.yaml does not say.
+# Seconds that a request may take, unless clouds.yaml sets it.
 _TIMEOUT = 60.0
 
 
@@ -49,13 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def connect(args: argparse.Namespace) -> typing.Any:
-    """Return a client of Nova's API; nothing is sent yet.
+    """Return a client of Nova's API, without a request to it.
 
     :raises CloudError: clouds.yaml or the variables describe no cloud.
     """
     named = args.os_cloud or os.environ.get('OS_CLOUD')
     where = f'cloud {named}' if named else 'clouds.yaml or OS_* variables'
-    with explained(where):
+    with convert_errors(where):
         region = openstack.config.get_cloud_region(cloud=args.os_cloud)
         session = region.get_session()
         session.timeout = session.timeout or _TIMEOUT
@@ -71,13 +71,13 @@ def connect(args: argparse.Namespace) -> typing.Any:
 def flavors(
     nova: typing.Any, names: collections.abc.Collection[str]
 ) -> list[typing.Any]:
-    """Return the flavors of these names or IDs, all if there are none.
+    """Return the flavors with these names or IDs, all without any.
 
-    :raises CloudError: there is no such flavor, or Nova cannot be asked.
+    :raises CloudError: there is no such flavor, or Nova does not answer.
     """
     found: list[typing.Any] = []
-    with explained('flavors'):
-        # None: the private ones too, which take an administrator to see
+    with convert_errors('flavors'):
+        # None: private flavors too, which only administrators can list
         while page := nova.flavors.list(
             is_public=None, marker=found[-1].id if found else None
         ):
@@ -109,10 +109,10 @@ def extra_specs(flavor: typing.Any) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def explained(what: str) -> collections.abc.Iterator[None]:
+def convert_errors(subject: str) -> collections.abc.Iterator[None]:
     """Convert errors of the client libraries to ``CloudError``.
 
-    :param what: the subject of the request, named in the error.
+    :param subject: the subject of the request, for the message.
     """
     try:
         yield
@@ -121,4 +121,4 @@ def explained(what: str) -> collections.abc.Iterator[None]:
         nova_exc.ClientException,
         sdk_exc.SDKException,
     ) as error:
-        raise CloudError(f'{what}: {error}') from error
+        raise CloudError(f'{subject}: {error}') from error

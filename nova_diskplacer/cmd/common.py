@@ -17,6 +17,7 @@ import os
 import pickle  # noqa: S403
 import socket
 import sys
+import typing
 from typing import Any
 from typing import TypeVar
 
@@ -59,12 +60,12 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
             if config_files is not None
             else cfg.find_config_files(project='nova'),
         )
-        # oslo.config judges a value when it is read
+        # oslo.config validates a value when it is read
         for module in options.GROUPS:
             for option in module.OPTS:
                 conf[module.GROUP.name][option.name]
         if not (conf.log_file or conf.log_dir or conf.use_journal):
-            # stdout, to which it would go, is for what commands print
+            # stdout, the default, is for the output of commands
             conf.set_default('use_stderr', True)
         logging.setup(conf, PROJECT)
     except (cfg.Error, logging.LogConfigError) as error:
@@ -74,7 +75,7 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
 def transport() -> oslo_messaging.Transport:
     """Return the transport that ``[DEFAULT] transport_url`` describes.
 
-    :raises DiskPlacerError: it describes none.
+    :raises DiskPlacerError: the URL is not valid, or its driver is missing.
     """
     try:
         return reports.get_transport(options.CONF)
@@ -87,11 +88,11 @@ def transport() -> oslo_messaging.Transport:
         ) from error
 
 
-def apart(work: collections.abc.Callable[[], _Result]) -> _Result:
-    """Return the result of work on disks, done in a child process.
+def run_in_child(work: collections.abc.Callable[[], _Result]) -> _Result:
+    """Call ``work`` in a child process and return its result.
 
-    A process does not end while one of its threads waits for a hung disk. This
-    one can end, since only the child waits.
+    A process cannot end while one of its threads waits for a hung disk. Only
+    the child waits then, so this process can end.
 
     :raises Exception: the exception that ``work`` raised.
     """
@@ -99,23 +100,22 @@ def apart(work: collections.abc.Callable[[], _Result]) -> _Result:
     sys.stdout.flush()
     if os.fork() == 0:
         try:
-            _answer(writer, work)
+            _send_result(writer, work)
         finally:
             os._exit(0)
     os.close(writer)
     with open(reader, 'rb') as stream:
-        answer: Any = pickle.load(stream)  # noqa: S301 from the child
-    if isinstance(answer, Exception):
-        raise answer
-    found: _Result = answer
-    return found
+        result: Any = pickle.load(stream)  # noqa: S301 from the child
+    if isinstance(result, Exception):
+        raise result
+    return typing.cast('_Result', result)
 
 
-def _answer(writer: int, work: collections.abc.Callable[[], Any]) -> None:
+def _send_result(writer: int, work: collections.abc.Callable[[], Any]) -> None:
     try:
-        answer = work()
-    except Exception as error:  # noqa: BLE001 whoever asked raises it
-        answer = error
-    # threads that hang keep the process, and so what it has open
+        result = work()
+    except Exception as error:  # noqa: BLE001 the parent raises it
+        result = error
+    # close it: hung threads may keep this process and its open files
     with open(writer, 'wb') as stream:
-        pickle.dump(answer, stream)
+        pickle.dump(result, stream)

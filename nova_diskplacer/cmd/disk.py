@@ -46,7 +46,7 @@ Handler = collections.abc.Callable[[cfg.ConfigOpts, argparse.Namespace], int]
 def register(subparsers: Any) -> None:
     """Add the ``disk`` command to an argparse parser's subparsers.
 
-    The chosen handler is left in ``args.handler``; it takes (conf, args),
+    Each command sets ``args.handler``, which is called with (conf, args),
     returns the exit status and raises ``DiskError``.
     """
     disk = subparsers.add_parser('disk', help='local disks of this host')
@@ -78,7 +78,7 @@ def register(subparsers: Any) -> None:
     command.add_argument(
         '--wipe',
         action='store_true',
-        help='destroy all data on the device; one in use is always refused',
+        help='destroy all data on the device; a device in use is refused',
     )
     command.add_argument(
         '--backend',
@@ -131,8 +131,7 @@ def register(subparsers: Any) -> None:
 
     measure.register(commands)
 
-    # further commands, which may replace how the configuration is read by
-    # setting args.configure
+    # a further command may set args.configure to read another configuration
     for found in extension.ExtensionManager(COMMANDS):
         found.plugin(commands)
 
@@ -157,7 +156,7 @@ def _add_fstab(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         '--fstab',
         default=fstab.PATH,
-        help='file that has the disk mounted at boot (default: %(default)s)',
+        help='file that mounts the disk at boot (default: %(default)s)',
     )
 
 
@@ -169,10 +168,10 @@ def _mbps(text: str) -> int:
 
 def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if os.geteuid() != 0:
-        raise exception.DiskError('preparing a disk takes root')
+        raise exception.DiskError('preparing a disk needs root')
     if args.backend != discover.LVM and (args.thin or args.no_zero):
         raise exception.DiskError(
-            f'--thin and --no-zero take --backend {discover.LVM}'
+            f'--thin and --no-zero need --backend {discover.LVM}'
         )
     disk = prepare.prepare(
         conf.diskplacer.disk_root,
@@ -222,13 +221,13 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     disks = {disk.uuid: disk for disk in _discover(disk_root)}
     if args.uuid not in disks:
         raise exception.DiskError(f'no disk {args.uuid} in {disk_root}')
-    model = common.apart(lambda: _model(disk_root, args.uuid))
+    model = common.run_in_child(lambda: _model(disk_root, args.uuid))
     _print_disk(disks[args.uuid], args.format, model)
     return 0
 
 
 def _discover(disk_root: str) -> list[discover.Disk]:
-    return common.apart(lambda: discover.discover(disk_root))
+    return common.run_in_child(lambda: discover.discover(disk_root))
 
 
 def _model(disk_root: str, uuid: str) -> io_model.Model | None:
@@ -242,11 +241,11 @@ def _model(disk_root: str, uuid: str) -> io_model.Model | None:
 
 def _forget(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if os.geteuid() != 0:
-        raise exception.DiskError('forgetting a disk takes root')
+        raise exception.DiskError('forgetting a disk needs root')
     disk_root = conf.diskplacer.disk_root
-    there = os.path.lexists(os.path.join(disk_root, args.uuid))
+    present = os.path.lexists(os.path.join(disk_root, args.uuid))
     prepare.forget(disk_root, args.uuid, args.fstab)
-    if not there:
+    if not present:
         print(
             f'Disk {args.uuid} is not in {disk_root}; it counts as forgotten '
             'now.'
@@ -256,7 +255,7 @@ def _forget(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _remove_vdisk(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if os.geteuid() != 0:
-        raise exception.DiskError('removing a vdisk takes root')
+        raise exception.DiskError('removing a vdisk needs root')
     disk_root = conf.diskplacer.disk_root
     disk = discover.inspect(disk_root, args.uuid)
     if disk.health != discover.OK:
@@ -265,8 +264,8 @@ def _remove_vdisk(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         volumes.delete(args.uuid, args.name)
     else:
         vdisks.delete(disk.path, args.name)
-    there = any(vdisk.name == args.name for vdisk in disk.vdisks)
-    print(f'{args.name} was {"removed" if there else "not there"}')
+    present = any(vdisk.name == args.name for vdisk in disk.vdisks)
+    print(f'{args.name} was {"removed" if present else "not there"}')
     return 0
 
 

@@ -36,10 +36,10 @@ def register(subparsers: typing.Any) -> None:
     """Add the ``guest-config`` command to an argparse parser's subparsers."""
     parser = subparsers.add_parser(
         'guest-config',
-        help='user data that has a server use its vdisks',
+        help='generate user data that makes a server use its vdisks',
         description='Prints cloud-init user data that formats and mounts the '
-        'vdisks of a server and has a framework spread its data over them. A '
-        'disk with a signature that is not its own is left alone.',
+        'vdisks of a server and configures a framework to spread its data '
+        'over them. It does not touch a disk with any other signature.',
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
@@ -64,7 +64,7 @@ def register(subparsers: typing.Any) -> None:
     parser.add_argument(
         '--filesystem',
         choices=config.FILESYSTEMS,
-        help="default: what the flavor's profile advises, or " + config.XFS,
+        help="default: the advice of the flavor's profile, or " + config.XFS,
     )
     parser.add_argument(
         '--mount-root',
@@ -76,7 +76,7 @@ def register(subparsers: typing.Any) -> None:
     parser.add_argument(
         '--conf-dir',
         metavar='DIRECTORY',
-        help='where the configuration of the framework is (default: '
+        help='directory of the configuration of the framework (default: '
         + ', '.join(
             f'{one.conf_dir} for {name}'
             for name, one in sorted(frameworks.FRAMEWORKS.items())
@@ -99,7 +99,7 @@ def register(subparsers: typing.Any) -> None:
         '--format',
         choices=sorted(_FORMATS, reverse=True),
         default='user-data',
-        help='script: only what the user data runs, for a server that is up '
+        help='script: only the script of the user data, for a running server '
         '(default: %(default)s)',
     )
     map_.add_timeout(parser)
@@ -111,7 +111,7 @@ def _guest_config(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = catalogue.load(conf.diskplacer.profile_dirs)
     nova = cloud.connect(args)
     if args.server:
-        with cloud.explained(f'server {args.server}'):
+        with cloud.convert_errors(f'server {args.server}'):
             server = nova.servers.get(args.server).to_dict()
             attached = [
                 one.volumeId
@@ -122,7 +122,7 @@ def _guest_config(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     else:
         (found,) = cloud.flavors(nova, [args.flavor])
         specs = cloud.extra_specs(found)
-        vdisks = _wanted(args.flavor, specs, profiles)
+        vdisks = _vdisks_of_flavor(args.flavor, specs, profiles)
     request = _request(args, _advice(specs, profiles))
     text = _FORMATS[args.format](config.settings(vdisks, request))
     print(text, end='')
@@ -135,9 +135,11 @@ def _vdisks(
     server: dict[str, typing.Any],
     attached: list[str],
 ) -> tuple[str, ...]:
-    """Return which of a server's volumes are vdisks, as its host's agent says.
+    """Return the volumes of a server that are vdisks.
 
-    :raises DiskPlacerError: none is, or it cannot be told.
+    The agent of its host reports them.
+
+    :raises DiskPlacerError: none is, or the agent does not answer.
     """
     node = server.get(_NODE)
     if not node:
@@ -153,7 +155,7 @@ def _vdisks(
             f'server {args.server}: its compute node {node} is not in '
             'Placement'
         )
-    heard = map_.hear(common.transport(), {root.uuid}, args.timeout)
+    heard = map_.collect_reports(common.transport(), {root.uuid}, args.timeout)
     if root.uuid not in heard:
         raise exception.DiskPlacerError(
             f'server {args.server}: the agent of its compute node {node} did '
@@ -173,7 +175,7 @@ def _vdisks(
     return found
 
 
-def _wanted(
+def _vdisks_of_flavor(
     name: str, specs: dict[str, str], profiles: catalogue.Catalogue
 ) -> config.VDisks:
     """Return the vdisks that a server of a flavor boots with.

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage: disks of this host, what is where, and profiles."""
+"""diskplacer-manage: disks of this host, the map of vdisks, profiles."""
 
 import argparse
 import sys
@@ -29,9 +29,9 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command."""
     parser = argparse.ArgumentParser(
         prog='diskplacer-manage',
-        description='Prepares the local disks of a compute node, shows '
-        'which vdisk of which server is on which disk, and gives flavors '
-        'profiles of workloads.',
+        description='Prepares the local disks of a compute node, shows the '
+        'disks of the vdisks of each server, and applies profiles of '
+        'workloads to flavors.',
     )
     parser.add_argument(
         '--config-file',

@@ -12,8 +12,8 @@
 
 """diskplacer-manage map: claimed and actual disks of servers' vdisks.
 
-Claims come from Placement, the vdisks from the reports of the agents, which
-are asked for them.
+Claims come from Placement, vdisks from reports that the command requests from
+the agents.
 """
 
 import argparse
@@ -38,11 +38,11 @@ from nova_diskplacer.cmd import match_claims
 from nova_diskplacer.disks import discover
 from nova_diskplacer.placement import client as placement_client
 
-# Seconds between two calls for reports.
-_ASK_AGAIN = 2.0
+# Seconds between two requests for reports.
+_REQUEST_INTERVAL = 2.0
 
-# Seconds that --timeout may be at most.
-_LONGEST = 3600
+# Maximum of --timeout in seconds.
+_MAX_TIMEOUT = 3600
 
 _COLUMNS = [
     'Server',
@@ -61,7 +61,7 @@ Claims = dict[str, dict[str, int]]
 
 @dataclasses.dataclass(frozen=True)
 class ServerMap:
-    """The rows of one server; ``server_id`` None: vdisks of no server."""
+    """The rows of a server; ``server_id`` is None for vdisks of no server."""
 
     server_id: str | None
     host: str
@@ -70,11 +70,11 @@ class ServerMap:
 
 @dataclasses.dataclass(frozen=True)
 class Map:
-    """The vdisks of servers, the disks that are not offered, the silent.
+    """The vdisks of servers, and the disks that agents report.
 
-    ``unhealthy_disks`` have ``disk``, ``host`` and ``health``, ``disks``,
-    which are all that agents report, ``disk``, ``host`` and ``pressure`` (in
-    per cent, None where it is not known).
+    Each of ``unhealthy_disks`` has ``disk``, ``host`` and ``health``; each of
+    ``disks`` has ``disk``, ``host`` and ``pressure`` in per cent, None if it
+    is not known. ``missing_hosts`` are the hosts without a report.
     """
 
     servers: list[ServerMap]
@@ -84,7 +84,7 @@ class Map:
 
     @property
     def disagrees(self) -> bool:
-        """True if a vdisk is not on the disk that its server claimed."""
+        """Return whether a vdisk is not on the disk claimed for it."""
         return any(
             row.status == match_claims.MISMATCH
             for server in self.servers
@@ -97,8 +97,8 @@ def register(subparsers: typing.Any) -> None:
     parser = subparsers.add_parser(
         'map',
         help='list the disks of the vdisks of each server',
-        description='Shows the disk that is claimed for each vdisk and the '
-        'one that it is on. The exit status is 1 if any disagree.',
+        description='Shows the claimed and the actual disk of each vdisk. The '
+        'exit status is 1 if any differ.',
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument('--server', metavar='ID', help='only this server')
@@ -111,7 +111,7 @@ def register(subparsers: typing.Any) -> None:
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says how long to wait for reports."""
+    """Add the option for the time to wait for reports."""
     parser.add_argument(
         '--timeout',
         type=_seconds,
@@ -126,9 +126,10 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= _LONGEST:
+    if not 0 < seconds <= _MAX_TIMEOUT:
         raise argparse.ArgumentTypeError(
-            f'{text!r} is not a number of seconds above 0, {_LONGEST} at most'
+            f'{text!r} is not a number of seconds above 0 and up to '
+            f'{_MAX_TIMEOUT}'
         )
     return seconds
 
@@ -140,9 +141,9 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     node = client.provider_by_name(args.host) if args.host else None
     if node is not None:
         roots &= {node.uuid}
-    heard = hear(common.transport(), roots, args.timeout)
+    heard = collect_reports(common.transport(), roots, args.timeout)
     if args.host and node is None:
-        # it is no compute node's name, so it should be nova-compute's
+        # no compute node has this name, so it may be a host's
         heard = {
             root: report
             for root, report in heard.items()
@@ -207,24 +208,26 @@ def _claims(
     }
 
 
-def hear(
+def collect_reports(
     transport: oslo_messaging.Transport, roots: set[str], timeout: float
 ) -> dict[str, reports.Report]:
-    """Ask all agents to report and return the reports by root provider.
+    """Request reports of all agents; return them by root provider.
 
-    :param roots: the compute nodes' providers to wait for.
-    :param timeout: seconds to wait at most.
-    :raises DiskPlacerError: the message bus is away, or refuses.
+    :param roots: providers of the compute nodes to wait for.
+    :param timeout: maximum time to wait in seconds.
+    :raises DiskPlacerError: the message bus does not answer, or fails.
     """
     arrived: queue.Queue[reports.Report] = queue.Queue()
     heard: dict[str, reports.Report] = {}
     listener = reports.ReportListener(transport, arrived.put)
     end = time.monotonic() + timeout
-    _within(timeout, listener.start)
+    _call_with_timeout(timeout, listener.start)
     try:
         while roots - heard.keys() and (left := end - time.monotonic()) > 0:
-            _within(left, lambda: reports.request_reports(transport))
-            again = min(end, time.monotonic() + _ASK_AGAIN)
+            _call_with_timeout(
+                left, lambda: reports.request_reports(transport)
+            )
+            again = min(end, time.monotonic() + _REQUEST_INTERVAL)
             while roots - heard.keys():
                 left = again - time.monotonic()
                 if left <= 0:
@@ -239,20 +242,20 @@ def hear(
     return heard
 
 
-def _within(
-    seconds: float, talk: collections.abc.Callable[[], object]
+def _call_with_timeout(
+    seconds: float, call: collections.abc.Callable[[], object]
 ) -> None:
-    """Talk to the message bus, which blocks for as long as that is away.
+    """Call a function that blocks while the message bus is away.
 
-    :raises DiskPlacerError: it is away, or refuses.
+    :raises DiskPlacerError: the message bus does not answer, or fails.
     """
     done: queue.Queue[Exception | None] = queue.Queue()
 
     def run() -> None:
         try:
-            talk()
+            call()
         except Exception as error:
-            # whatever the transport's driver raises
+            # each driver of the transport raises errors of its own
             done.put(error)
         else:
             done.put(None)
@@ -276,12 +279,12 @@ def assemble(
     hosts: dict[str, str],
     only: str | None = None,
 ) -> list[ServerMap]:
-    """Pair claims and vdisks, server by server and host by host.
+    """Match claims with vdisks for each server and host.
 
     :param claims: GiB on each disk by server.
     :param heard: the agents' reports.
     :param hosts: the host of each disk.
-    :param only: leave out all servers but this.
+    :param only: the UUID of the only server to return.
     """
     by_server: dict[tuple[str, str | None], dict[str, int]] = (
         collections.defaultdict(dict)
@@ -309,7 +312,9 @@ def assemble(
         by_server.keys() | vdisks.keys(), key=lambda k: (k[0], k[1] or '')
     )
     return [
-        ServerMap(server, host, match_claims.pair(by_server[key], vdisks[key]))
+        ServerMap(
+            server, host, match_claims.match(by_server[key], vdisks[key])
+        )
         for key in keys
         for host, server in [key]
         if only in (None, server)
@@ -366,7 +371,7 @@ def _json(result: Map) -> str:
     )
 
 
-def _what(row: match_claims.Row) -> str:
+def _content(row: match_claims.Row) -> str:
     if row.snapshot_id:
         return f'snapshot {row.snapshot_id}'
     return row.volume_id or '-'
@@ -385,7 +390,7 @@ def _table(result: Map) -> str:
                 [
                     server.server_id or '-',
                     server.host,
-                    _what(row),
+                    _content(row),
                     row.size_gb,
                     row.claimed_disk or '-',
                     row.actual_disk or '-',

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Pairs what servers have claimed on disks with the vdisks that are there."""
+"""Matches the claims of servers on disks with the vdisks there."""
 
 import collections
 import collections.abc
@@ -38,13 +38,13 @@ class Actual:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A vdisk, or room claimed for vdisks that are not bound yet.
+    """A vdisk, or space claimed for vdisks that are not bound yet.
 
-    ``status`` is ``ok`` (it is where its server has claimed), ``pending``
-    (claimed, no vdisk there yet), ``unclaimed`` (no claim covers it; the
-    disk's inventory reserves it) or ``mismatch`` (no claim covers it where
-    it is, while its server has claimed room for it on ``claimed_disk``). A
-    snapshot has a ``snapshot_id`` and no ``volume_id``.
+    ``status`` is ``ok`` (a claim on the disk covers the vdisk), ``pending``
+    (space is claimed and has no vdisk yet), ``unclaimed`` (no claim covers
+    the vdisk; the disk's inventory reserves it) or ``mismatch`` (its server
+    has claimed the space on another disk, ``claimed_disk``). A snapshot has a
+    ``snapshot_id`` and no ``volume_id``.
     """
 
     volume_id: str | None
@@ -55,31 +55,31 @@ class Row:
     snapshot_id: str | None = None
 
 
-def pair(
+def match(
     claims: collections.abc.Mapping[str, int],
     vdisks: collections.abc.Iterable[Actual],
 ) -> list[Row]:
     """Return the rows of one server.
 
-    :param claims: what the server has claimed on each disk, in GiB.
+    :param claims: the server's claims in GiB, by disk.
     :param vdisks: the vdisks that were bound for it.
     """
     left = collections.Counter(claims)
     rows = []
-    homeless = []
+    uncovered = []
     by_disk = collections.defaultdict(list)
     for vdisk in sorted(vdisks, key=lambda v: (v.disk, v.volume_id)):
         by_disk[vdisk.disk].append(vdisk)
     for disk, present in by_disk.items():
-        filling = _filling(left[disk], present)
+        covered = _best_fit(left[disk], present)
         for number, vdisk in enumerate(present):
-            if number in filling:
+            if number in covered:
                 left[disk] -= vdisk.size_gb
                 rows.append(_row(vdisk, disk, OK))
             else:
-                homeless.append(vdisk)
-    for vdisk in homeless:
-        meant = next(
+                uncovered.append(vdisk)
+    for vdisk in uncovered:
+        claimed = next(
             (
                 disk
                 for disk, gb in sorted(left.items())
@@ -87,11 +87,11 @@ def pair(
             ),
             None,
         )
-        if meant is None:
+        if claimed is None:
             rows.append(_row(vdisk, None, UNCLAIMED))
         else:
-            left[meant] -= vdisk.size_gb
-            rows.append(_row(vdisk, meant, MISMATCH))
+            left[claimed] -= vdisk.size_gb
+            rows.append(_row(vdisk, claimed, MISMATCH))
     rows.extend(
         Row(None, disk, None, gb, PENDING)
         for disk, gb in sorted(left.items())
@@ -100,8 +100,8 @@ def pair(
     return rows
 
 
-def _filling(claim: int, vdisks: list[Actual]) -> frozenset[int]:
-    """Return which of a disk's vdisks fill a claim on it the best."""
+def _best_fit(claim: int, vdisks: list[Actual]) -> frozenset[int]:
+    """Return the indices of the vdisks that fill a claim the best."""
     best: dict[int, frozenset[int]] = {0: frozenset()}
     for number, vdisk in enumerate(vdisks):
         for filled, chosen in list(best.items()):

@@ -9,7 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""diskplacer-manage disk measure: find out how fast disks are."""
+"""diskplacer-manage disk measure: measures the speed of disks."""
 
 import argparse
 import collections.abc
@@ -42,7 +42,7 @@ from nova_diskplacer.host import locks
 
 MIB = 1 << 20
 
-# MiB to measure in: what there is of a large disk is more than its cache.
+# Size in MiB of the measured space; the default is larger than disk caches.
 _DEFAULT_SIZE = 8192
 _MIN_SIZE = 64
 _SECONDS = 15
@@ -56,21 +56,21 @@ def register(commands: Any) -> None:
     """Add the command to the subparsers of ``diskplacer-manage disk``."""
     command = commands.add_parser(
         'measure',
-        help='find out how fast disks are',
-        description='Measures disks with fio, in a part of each that is free '
-        'and is given back. What it finds is kept on the disk: the model that '
-        'io.cost takes, and the MB/s that may be claimed in Placement, which '
-        'are those of long sequential reads or writes, whichever is slower. '
-        'Nothing else should use the disk meanwhile. Its queue is left as it '
-        'is: measure again after it was given another I/O scheduler.',
+        help='measure the speed of disks',
+        description='Measures disks with fio in free space, which it frees '
+        'afterwards. It saves the result on the disk: the model for io.cost, '
+        'and the MB/s that servers may claim in Placement, those of long '
+        'sequential reads or writes, whichever is slower. Nothing else should '
+        'use the disk meanwhile. The command does not change the queue of the '
+        'disk: measure again after a change of its I/O scheduler.',
     )
     command.add_argument('uuids', nargs='+', metavar='UUID')
     command.add_argument(
         '--size',
         type=_number(_MIN_SIZE),
         metavar='MIB',
-        help=f'space that is measured in (default: {_DEFAULT_SIZE}, at the '
-        'most a quarter of what is free)',
+        help=f'size of the measured space (default: {_DEFAULT_SIZE}, at most '
+        'a quarter of the free space)',
     )
     command.add_argument(
         '--seconds',
@@ -81,8 +81,8 @@ def register(commands: Any) -> None:
     command.add_argument(
         '--force',
         action='store_true',
-        help='measure a disk with vdisks of running servers too: they are '
-        'slowed down, and what they do makes the figures too low',
+        help='measure disks with vdisks of running servers too: this slows '
+        'the servers down, and their I/O makes the figures too low',
     )
     command.add_argument(
         '--format', choices=('table', 'json'), default='table'
@@ -103,37 +103,37 @@ def _number(least: int) -> collections.abc.Callable[[str], int]:
 
 def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if os.geteuid() != 0:
-        raise exception.DiskError('measuring a disk takes root')
+        raise exception.DiskError('measuring a disk needs root')
     disk_root = conf.diskplacer.disk_root
-    disks = _chosen(disk_root, args.uuids)
+    disks = _measurable_disks(disk_root, args.uuids)
     if not args.force:
         check_unused(conf.diskplacer_agent.libvirt_uri, disks)
     sizes = [size_mib(disk, args.size) for disk in disks]
     models = {}
     try:
-        with _terminable():
+        with _exit_on_signals():
             for disk, size in zip(disks, sizes, strict=True):
                 models[disk.uuid] = measure(
                     disk_root, disk, size * MIB, args.seconds, _say
                 )
     except KeyboardInterrupt:
-        _say('\nInterrupted: the disk has its space back.\n')
+        _say('\nInterrupted: the space of the disk is free again.\n')
         return _STATUS_INTERRUPTED
     _print(models, args.format)
     for disk in disks:
         if models[disk.uuid].mbps < disk.mbps:
             _say(
-                f'Less may be claimed of disk {disk.uuid} than before, '
-                f'{models[disk.uuid].mbps} MB/s of {disk.mbps}. Claims that '
-                'were made stay, also if they are more; new ones wait.\n'
+                f'Servers may claim {models[disk.uuid].mbps} MB/s of disk '
+                f'{disk.uuid}, before {disk.mbps}. Existing claims stay, even '
+                'if they are more.\n'
             )
     return 0
 
 
-def _chosen(disk_root: str, uuids: list[str]) -> list[discover.Disk]:
-    """Return the disks, each once.
+def _measurable_disks(disk_root: str, uuids: list[str]) -> list[discover.Disk]:
+    """Return the disks with these UUIDs, each once.
 
-    :raises DiskError: there is no such disk, or it cannot be written.
+    :raises DiskError: there is no such disk, or it is not healthy.
     """
     known = {disk.uuid: disk for disk in discover.discover(disk_root)}
     for uuid in uuids:
@@ -149,27 +149,28 @@ def _chosen(disk_root: str, uuids: list[str]) -> list[discover.Disk]:
 def check_unused(uri: str, disks: list[discover.Disk]) -> None:
     """Check that no running server has vdisks on the disks.
 
-    :param uri: the libvirt to ask, if there are vdisks at all.
-    :raises DiskPlacerError: one has, or it cannot be told.
+    :param uri: URI of libvirt, which is asked only if there are vdisks.
+    :raises DiskPlacerError: one has, or libvirt does not answer.
     """
-    held = [disk for disk in disks if _vdisks(disk)]
-    if not held:
+    with_vdisks = [disk for disk in disks if _vdisks(disk)]
+    if not with_vdisks:
         return
     if libvirt_connection.import_libvirt() is None:
         raise exception.DiskError(
-            f'disk {held[0].uuid} has vdisks, and without libvirt-python it '
-            'is not known whether servers use them; --force measures it'
+            f'disk {with_vdisks[0].uuid} has vdisks, and without '
+            'libvirt-python it is unknown if servers use them; --force '
+            'measures it'
         )
     running = [
         server
         for server in libvirt_servers.list_servers(uri)
         if server.running
     ]
-    for uuid, servers in usage.servers_by_disk(running, held).items():
+    for uuid, servers in usage.servers_by_disk(running, with_vdisks).items():
         names = ', '.join(server.uuid for server in servers)
         raise exception.DiskError(
-            f'disk {uuid} has vdisks of running servers, {names}: they would '
-            'be slowed down, and what they do makes the figures too low; '
+            f'disk {uuid} has vdisks of running servers, {names}: measuring '
+            'slows them down, and their I/O makes the figures too low; '
             '--force measures it'
         )
 
@@ -180,22 +181,21 @@ def _vdisks(disk: discover.Disk) -> list[str]:
 
 
 def size_mib(disk: discover.Disk, wanted: int | None) -> int:
-    """Return how many MiB of a disk to measure in.
+    """Return the size in MiB of the space to measure.
 
-    :param wanted: what was asked for, None if nothing was.
-    :raises DiskError: the disk has less.
+    :param wanted: the value of ``--size``, None for the default.
+    :raises DiskError: the size is too small, or larger than the free space.
     """
     free = disk.free_bytes
     if _vdisks(disk):
-        # that they may share blocks is no reason to take what they need
+        # vdisks that share blocks may need more space later
         free = min(free, disk.free_gb << 30)
     free //= MIB
     size = min(_DEFAULT_SIZE, free // 4) if wanted is None else wanted
     if size < _MIN_SIZE or size > free:
         raise exception.DiskError(
-            f'disk {disk.uuid} has {free} MiB free: --size takes '
-            f'{_MIN_SIZE} to that, and unless it is given a quarter of it '
-            'must be that much'
+            f'disk {disk.uuid} has {free} MiB free: --size must be from '
+            f'{_MIN_SIZE} to that; the default needs {4 * _MIN_SIZE} MiB free'
         )
     return size
 
@@ -209,14 +209,14 @@ def measure(
 ) -> io_model.Model:
     """Measure a disk, and save the model on it.
 
-    :param seconds: how long each load is measured.
-    :param say: gets messages of the progress.
-    :raises DiskError: it is being measured, fio fails or the disk refuses.
+    :param seconds: duration of each load.
+    :param say: called with messages of the progress.
+    :raises DiskError: it is being measured already, or fio or the disk fails.
     """
     loads = fio.loads(disk.medium)
     found = {}
     with (
-        _alone(disk.uuid),
+        _locked(disk.uuid),
         tempspace.allocated(disk_root, disk.uuid, size_bytes) as path,
     ):
         runner = fio.Fio(path, size_bytes, _root_cgroup())
@@ -227,11 +227,11 @@ def measure(
             say(f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...')
             result = runner.measure(load, seconds)
             found[name] = result
-            say(f' {_shown(load, result)}\n')
+            say(f' {_format_result(load, result)}\n')
         model = _model(disk, loads, found)
         io_model.save(disk_root, disk.uuid, model)
-        # a volume may have to be zeroed
-        say(f'disk {disk.uuid}: giving the space back ...')
+        # this takes long if a volume is zeroed
+        say(f'disk {disk.uuid}: freeing the space ...')
     say(' done\n')
     return model
 
@@ -259,7 +259,7 @@ def _model(
     )
 
 
-def _shown(load: fio.Load, result: fio.Result) -> str:
+def _format_result(load: fio.Load, result: fio.Result) -> str:
     value = result.bps / 1e6 if load.unit == 'MB/s' else result.iops
     return f'{value:.1f} {load.unit}'
 
@@ -270,12 +270,12 @@ def _scheduler(disk: discover.Disk) -> str:
             block_queue.exclusive_device(disk.device)
         ).values.get('scheduler', '')
     except (exception.DiskError, OSError):
-        # several devices, of which each has one
+        # the disk has several devices with a scheduler each
         return ''
 
 
 def _root_cgroup() -> str:
-    """Return the cgroup whose I/O no controller holds back."""
+    """Return the cgroup whose I/O no controller throttles."""
     try:
         return cgroups.hierarchy().root
     except exception.ContentionError:
@@ -283,11 +283,14 @@ def _root_cgroup() -> str:
 
 
 @contextlib.contextmanager
-def _alone(uuid: str) -> collections.abc.Iterator[None]:
-    """Keep other processes from measuring a disk."""
-    with contextlib.ExitStack() as held:
+def _locked(uuid: str) -> collections.abc.Iterator[None]:
+    """Lock a disk against other measurements.
+
+    :raises DiskError: another process measures it.
+    """
+    with contextlib.ExitStack() as stack:
         try:
-            held.enter_context(locks.hold(f'measure-{uuid}', wait=False))
+            stack.enter_context(locks.hold(f'measure-{uuid}', wait=False))
         except BlockingIOError as error:
             raise exception.DiskError(
                 f'disk {uuid} is being measured already'
@@ -296,10 +299,10 @@ def _alone(uuid: str) -> collections.abc.Iterator[None]:
 
 
 @contextlib.contextmanager
-def _terminable() -> collections.abc.Iterator[None]:
-    """Clean up before the process ends by SIGTERM or SIGHUP."""
+def _exit_on_signals() -> collections.abc.Iterator[None]:
+    """Make SIGTERM and SIGHUP raise SystemExit, so that cleanups run."""
     before = {
-        number: signal.signal(number, _end)
+        number: signal.signal(number, _exit)
         for number in (signal.SIGTERM, signal.SIGHUP)
     }
     try:
@@ -309,7 +312,7 @@ def _terminable() -> collections.abc.Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end(number: int, frame: types.FrameType | None) -> NoReturn:
+def _exit(number: int, frame: types.FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 

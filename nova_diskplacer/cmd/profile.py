@@ -73,8 +73,8 @@ def register(subparsers: typing.Any) -> None:
         _check,
         'find flavors that contradict their profile',
         'Lists every flavor whose extra specs contradict its profile, or '
-        'whose figures are not what the papers advise for it. The exit '
-        'status is 1 if there is one.',
+        'whose figures differ from the advice of the papers. The exit status '
+        'is 1 if there is one.',
     )
     _add_flavors(command, '*')
     _add_format(command)
@@ -84,8 +84,8 @@ def register(subparsers: typing.Any) -> None:
         'diff',
         _diff,
         'compare flavors with a profile',
-        'Compares all extra specs that a profile stands for with those that '
-        'the servers of a flavor get. The exit status is 1 if any differ.',
+        'Compares all extra specs of a profile with those that the servers of '
+        'a flavor get. The exit status is 1 if any differ.',
     )
     command.add_argument('profile', metavar='PROFILE')
     _add_flavors(command, '+')
@@ -170,7 +170,7 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def text(path: str, value: typing.Any) -> str:
-    """Return a setting's value as people read it."""
+    """Return the value of a setting, formatted for people."""
     if path.endswith('.recommended'):
         return advice.between(value)
     if path == 'guest.notes':
@@ -214,7 +214,7 @@ def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _change(one: typing.Any, specs: dict[str, str]) -> None:
     before = cloud.extra_specs(one)
-    with cloud.explained(f'flavor {one.name}'):
+    with cloud.convert_errors(f'flavor {one.name}'):
         one.set_keys({k: v for k, v in specs.items() if before.get(k) != v})
         one.unset_keys([key for key in before if key not in specs])
 

@@ -12,7 +12,7 @@
 
 """diskplacer-manage top: the I/O of this host's servers and disks, live.
 
-The agent measures; the command asks it for its status.
+The agent measures; the command reads its status.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from nova_diskplacer.cmd import top_view
 from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import status_socket
 
-# Columns and rows of a view that is not for a terminal: all fits.
+# Columns and rows of a view that is not limited by a terminal.
 _UNLIMITED = 10_000
 
 
@@ -46,9 +46,8 @@ def register(subparsers: typing.Any) -> None:
         help="show the I/O of this host's servers and disks, live",
         description='Shows the I/O of each disk of this host and of each '
         'server on it, and the weights that the agent has decided on, the '
-        'busiest first. The agent must run, and only root may ask it. '
-        'q ends the command. Without a terminal it writes one view after the '
-        'other.',
+        'busiest first. The agent must run, and the command needs root. q '
+        'ends it. Without a terminal it writes one view after the other.',
     )
     parser.add_argument(
         '--once', action='store_true', help='write one view and end'
@@ -84,7 +83,7 @@ def _seconds(text: str) -> float:
 def _top(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     state_dir = conf.diskplacer_agent.state_dir
     interval = args.interval or conf.diskplacer_monitor.interval
-    # fails before the screen is cleared
+    # raise errors before the screen is cleared
     first = status_socket.fetch(state_dir)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with contextlib.suppress(KeyboardInterrupt):
@@ -109,7 +108,7 @@ def _write(
             time.sleep(interval)
             state = status_socket.fetch(state_dir)
     except BrokenPipeError:
-        # nobody reads any more; nothing may be flushed at the exit
+        # the reader is gone: the flush at exit would fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

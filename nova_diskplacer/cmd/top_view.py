@@ -29,8 +29,7 @@ _UUID_LENGTH = 8
 # Length of a shortened name of a cgroup.
 _CGROUP_LENGTH = 16
 
-# Width, in columns, that has room for the names of domains, and for UUIDs in
-# full.
+# Widths in columns from which names of domains, and full UUIDs, are shown.
 _DOMAIN_WIDTH = 100
 _UUID_WIDTH = 132
 
@@ -45,7 +44,7 @@ _SERVER_COLUMNS = (
     'SERVER', 'DOMAIN', 'DISK', 'R MB/s', 'W MB/s', 'IOPS', 'CLASS', 'WEIGHT',
     'BUDGET', 'NOTE',
 )  # fmt: skip
-# Columns of figures are aligned right.
+# Columns of text are aligned left, columns of figures right.
 _TEXT_COLUMNS = ('DISK', 'DEVICE', 'WEIGHTS', 'SERVER', 'DOMAIN', 'NOTE')
 
 
@@ -201,7 +200,7 @@ def _remarks(pairs: status.ConsumerDiskColumns, row: int) -> str:
 def _server(key: str, long: bool) -> str:
     if long:
         return _printable(key)
-    # the ends of the paths of cgroups differ
+    # cgroups differ by the ends of their paths
     if '/' in key:
         return _printable(key.rpartition('/')[2][:_CGROUP_LENGTH])
     return _printable(key[:_UUID_LENGTH])

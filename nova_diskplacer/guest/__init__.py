@@ -10,4 +10,4 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a server's own system does with its vdisks: cloud-init user data."""
+"""Cloud-init user data by which a server formats and mounts its vdisks."""

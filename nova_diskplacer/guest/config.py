@@ -13,14 +13,13 @@
 """Generates cloud-init user data that makes a server use its vdisks.
 
 One script does all the work in the guest. It consists of the modules
-``editing``, ``system`` and ``script``, and of the settings as a literal.
+``editing``, ``system`` and ``script``, and a literal with the settings.
 cloud-init runs it before services start, on every boot (``bootcmd``), and
 again at the end of the first boot (``runcmd``), when the packages and users
 of the user data exist.
 
-The script is Python because cloud-init is: every guest that reads user data
-has Python 3 and its standard library, which edit XML and YAML safely. The
-guests' Python may be as old as 3.6.
+The script is in Python, as cloud-init is: every guest that reads user data has
+Python 3, at least 3.6, and its standard library, which edits XML safely.
 """
 
 import collections.abc
@@ -33,11 +32,12 @@ import typing
 import yaml
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import identity
 from nova_diskplacer.guest import frameworks
 
 GIB = 1 << 30
 
-#: Length of a virtio-blk disk's serial: the start of its volume's ID.
+#: Length of the serial of a virtio-blk disk, the start of its volume's ID.
 SERIAL_LENGTH = 20
 
 FILESYSTEMS = ('ext4', 'xfs')
@@ -45,16 +45,16 @@ XFS = 'xfs'
 MOUNT_ROOT = '/data'
 PATH = '/usr/local/sbin/diskplacer-guest'
 
-#: Nova takes as many bytes of user data: 65535 in base64.
-LARGEST = 65535 // 4 * 3
+#: Bytes of user data that Nova accepts: 65535 in base64.
+MAX_BYTES = 65535 // 4 * 3
 
-# Without these a disk that is away would keep the guest from booting, and
-# every read would write.
+# ``nofail`` lets the guest boot without a missing disk, ``noatime`` saves a
+# write for each read.
 _OPTIONS = ('noatime', 'nofail')
 
 _PARTS = ('script', 'system', 'editing')
 
-# Some guests have no python3 but the one that runs cloud-init.
+# In some guests the only python3 is the one that runs cloud-init.
 _LAUNCHER = (
     'exec $(command -v python3 || '
     'sed -n \'1s/^#! *//p\' "$(command -v cloud-init)") "$@"'
@@ -63,16 +63,16 @@ _LAUNCHER = (
 _PATH = re.compile(r'(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)+')
 _OWNER = re.compile(r'[A-Za-z_][A-Za-z0-9._-]*(:[A-Za-z_][A-Za-z0-9._-]*)?')
 _OPTION = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.:=-]*')
-_VOLUME = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
 
 @dataclasses.dataclass(frozen=True)
 class VDisks:
     """The vdisks among the guest's disks.
 
-    :param volumes: the IDs of the volumes; None: all blank volumes of the
-        size, and ``count`` of them at least.
-    :param gib: the size of each in GiB; matters without ``volumes``.
+    :param volumes: the IDs of the volumes, None for all blank volumes of the
+        size.
+    :param count: minimum number of blank volumes.
+    :param gib: size of each blank volume in GiB.
     """
 
     volumes: tuple[str, ...] | None = None
@@ -82,13 +82,13 @@ class VDisks:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """The use that the guest makes of its vdisks.
+    """The configuration of a guest's vdisks.
 
     :param framework: a key of ``frameworks.FRAMEWORKS``.
-    :param mount_options: beside those that are always there.
-    :param queue: what to write to files in ``/sys/block/*/queue``.
-    :param conf_dir: where the framework's files are, not the default.
-    :param owner: ``user`` or ``user:group`` of the directories, not the
+    :param mount_options: added to ``noatime`` and ``nofail``.
+    :param queue: values of files in ``/sys/block/*/queue``.
+    :param conf_dir: directory of the framework's files, None for the default.
+    :param owner: ``user`` or ``user:group`` of the directories, None for the
         default.
     """
 
@@ -109,7 +109,8 @@ def settings(vdisks: VDisks, request: Request) -> dict[str, typing.Any]:
     :raises DiskPlacerError: a value is not allowed.
     """
     for volume in vdisks.volumes or ():
-        _check('volume', volume, _VOLUME, 'a UUID')
+        if not identity.is_uuid(volume):
+            raise exception.DiskPlacerError(f'volume {volume!r} is not a UUID')
     _check_path('mount root', request.mount_root)
     for option in request.mount_options:
         _check('mount option', option, _OPTION, 'letters, digits and _.:=-')
@@ -149,7 +150,7 @@ def _check(
 
 
 def _check_path(what: str, path: str) -> None:
-    """Reject characters that a list, an fstab or a URI would quote."""
+    """Reject characters that need quoting in a list, fstab or a URI."""
     _check(
         what,
         path,
@@ -165,7 +166,7 @@ def script(values: collections.abc.Mapping[str, typing.Any]) -> str:
     text = '#!/usr/bin/python3\n'
     for name in _PARTS:
         source = (here / f'{name}.py').read_text(encoding='ascii')
-        # the parts are one module there
+        # in the guest the parts are one module
         text += re.sub(
             r'^from nova_diskplacer\.guest import (\w+)$',
             r'\1 = sys.modules[__name__]',
@@ -179,9 +180,9 @@ def script(values: collections.abc.Mapping[str, typing.Any]) -> str:
 def user_data(values: collections.abc.Mapping[str, typing.Any]) -> str:
     """Return cloud-init user data that runs the script.
 
-    Lists in it are appended to those of other parts of the user data.
+    cloud-init appends its lists to those of other parts of the user data.
 
-    :raises DiskPlacerError: Nova would not take as much.
+    :raises DiskPlacerError: it is larger than Nova accepts.
     """
     text = _Text(script(values))
     launch = ['sh', '-c', _LAUNCHER, 'sh']
@@ -196,19 +197,19 @@ def user_data(values: collections.abc.Mapping[str, typing.Any]) -> str:
     data = '#cloud-config\n' + yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, width=10000
     )
-    if len(data.encode()) > LARGEST:
+    if len(data.encode()) > MAX_BYTES:
         raise exception.DiskPlacerError(
-            f'{len(data)} bytes of user data; Nova takes {LARGEST} at most'
+            f'{len(data)} bytes of user data; Nova accepts {MAX_BYTES} at most'
         )
     return data
 
 
 class _Text(str):
-    """A text of many lines that is written once, however often it is used."""
+    """A multi-line text, written once and referred to by a YAML alias."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts as they are."""
+    """Writes ``_Text`` unescaped, as a YAML block."""
 
     def ignore_aliases(self, data: typing.Any) -> bool:
         return not isinstance(data, _Text)

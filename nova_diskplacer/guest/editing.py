@@ -10,24 +10,24 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Sets properties in frameworks' configuration files, and keeps the rest.
+"""Sets properties in frameworks' configuration files and keeps the rest.
 
-Runs in the guest as a part of ``script``. Texts are bytes as Latin-1, so that
-whatever they are encoded in stays as it is.
+Runs in the guest as a part of ``script``. Files are read and written as
+Latin-1, so that bytes in any encoding stay unchanged.
 """
 
 import re
 import typing
 import xml.dom.minidom
 
-# Not splitlines(), which knows more ends of lines than a newline.
+# str.splitlines() would also split at other characters than a newline.
 LINE = re.compile('[^\n]*\n|[^\n]+')
 
 
 def set_xml(text: str, name: str, values: typing.Sequence[str]) -> str:
     """Set a property of a Hadoop configuration file."""
     value = ','.join(values)
-    document = xml.dom.minidom.parseString(  # noqa: S318 it is root's own
+    document = xml.dom.minidom.parseString(  # noqa: S318 root's own file
         (text.strip() or '<configuration/>').encode('latin-1')
     )
     root = document.documentElement  # type: typing.Any
@@ -77,7 +77,7 @@ def set_properties(text: str, name: str, values: typing.Sequence[str]) -> str:
     lines = LINE.findall(text)
     while lines:
         logical = [lines.pop(0)]
-        # an odd number of backslashes continues a line that is no comment
+        # an odd number of backslashes continues a line, unless a comment
         while (
             lines
             and not logical[0].lstrip().startswith(('#', '!'))
@@ -104,7 +104,7 @@ def set_yaml(text: str, name: str, values: typing.Sequence[str]) -> str:
             kept.append(line)
             continue
         place = len(kept) if place is None else place
-        # all until the next key, but for comments that are that one's
+        # delete all up to the next key and the comments before it
         end = 0
         for index, after in enumerate(lines, 1):
             if re.match(r'[ \t]+[^\s#]|-\s|[\]]', after):

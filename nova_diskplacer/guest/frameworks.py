@@ -12,8 +12,8 @@
 
 """Frameworks that spread data over directories, and their properties.
 
-Paths, users and groups are those of the packages of Apache Bigtop, and of
-Apache's own for Cassandra.
+Paths, users and groups are those of Apache Bigtop's packages, for Cassandra
+those of Apache's own.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ class Framework:
     directories: tuple[Directory, ...] = ()
 
 
-#: By the name that ``--for`` takes; the defaults are the distributions'.
+#: Frameworks by their name in ``--for``, with the defaults of the packages.
 FRAMEWORKS = {
     'hdfs': Framework(
         '/etc/hadoop/conf',

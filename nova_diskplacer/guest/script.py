@@ -12,13 +12,12 @@
 
 """Formats and mounts this server's vdisks, and lists them for a framework.
 
-Runs in the guest, alone: with nothing but Python 3.6 or later, util-linux and
-the filesystem's tools. Made by ``diskplacer-manage guest-config``.
+``diskplacer-manage guest-config`` generates it. It runs in the guest and needs
+Python 3.6 or later, util-linux and the filesystem's tools.
 
-It may run at any time and be killed at any time. What it has made is told by
-the disk itself: a filesystem whose UUID is that of the disk's serial, and
-whose label says whether it was finished. A disk with any other signature is
-never written to.
+It may run, and be killed, at any time. It recognizes its own filesystems: the
+UUID is computed from the disk's serial, and the label shows whether the
+filesystem is complete. It never writes to a disk with any other signature.
 """
 
 import fcntl
@@ -39,10 +38,10 @@ Settings = typing.Dict[str, typing.Any]
 
 
 class Guest:
-    """The vdisks of this server, as the settings want them.
+    """Sets up the vdisks of this server as the settings describe.
 
-    :param early: what packages bring, users and configuration, may not be
-        there yet.
+    :param early: packages may not be installed yet, so that their users and
+        configuration files may be missing.
     """
 
     def __init__(self, settings: Settings, early: bool) -> None:
@@ -62,7 +61,7 @@ class Guest:
         return True
 
     def run(self) -> None:
-        """Do all that can be done; the rest is in ``problems``."""
+        """Set up all vdisks and directories; ``problems`` lists failures."""
         self._try('udev', system.run, 'udevadm', 'settle')
         self._present = system.vdisks()
         for serial in sorted(self._present):
@@ -70,12 +69,12 @@ class Guest:
         mounted = [
             serial
             for serial in self._known()
-            if self._try(serial, self._serve, serial)
+            if self._try(serial, self._mount, serial)
         ]
         self._check(mounted)
         if self._known():
             for one in self._settings['directories']:
-                self._try(one['file'], self._list, one)
+                self._try(one['file'], self._configure, one)
 
     def _check(self, mounted: typing.Sequence[str]) -> None:
         wanted = self._settings['volumes']
@@ -88,7 +87,7 @@ class Guest:
                 % (len(mounted), self._settings['count'])
             )
 
-    def _point(self, serial: str) -> str:
+    def _mount_point(self, serial: str) -> str:
         return os.path.join(self._settings['root'], serial)
 
     def _entries(self) -> typing.List[typing.List[str]]:
@@ -102,11 +101,11 @@ class Guest:
             for fields in self._entries()
             if len(fields) > 2
             and fields[0].startswith(BY_ID)
-            and fields[1] == self._point(fields[0][len(BY_ID) :])
+            and fields[1] == self._mount_point(fields[0][len(BY_ID) :])
         )
 
     def _adopt(self, serial: str) -> None:
-        """Have the filesystem of a vdisk, and its line in fstab."""
+        """Make the filesystem of a vdisk, and add it to fstab."""
         device = '/dev/' + self._present[serial]
         wanted = self._settings['volumes']
         if serial in self._known() or (wanted and serial not in wanted):
@@ -114,8 +113,8 @@ class Guest:
         if system.in_use(device):
             print('%s (%s): in use, left alone' % (device, serial))
             return
-        found = system.signature(device)
-        own = found.get('UUID') == system.identity(serial)
+        found = system.read_signature(device)
+        own = found.get('UUID') == system.filesystem_uuid(serial)
         if found and not own:
             kind = found.get('TYPE') or found.get('PTTYPE') or 'unknown'
             print(
@@ -123,23 +122,23 @@ class Guest:
                 % (device, serial, kind)
             )
             return
-        if not found and wanted is None and not self._sized(serial):
+        if not found and wanted is None and not self._has_size(serial):
             print('%s (%s): left alone, has another size' % (device, serial))
             return
         if not found or found.get('LABEL') == system.UNFINISHED:
             kind = self._settings['filesystem']
             print('%s (%s): making %s' % (device, serial, kind))
-            system.make(device, serial, kind, bool(found))
+            system.make_filesystem(device, serial, kind, bool(found))
         else:
             kind = found['TYPE']
-        self._record(serial, kind)
+        self._add_to_fstab(serial, kind)
 
-    def _sized(self, serial: str) -> bool:
+    def _has_size(self, serial: str) -> bool:
         sectors = system.read('/sys/block/%s/size' % self._present[serial])
         return int(sectors) * 512 == int(self._settings['bytes'])
 
-    def _record(self, serial: str, kind: str) -> None:
-        os.makedirs(self._point(serial), exist_ok=True)
+    def _add_to_fstab(self, serial: str, kind: str) -> None:
+        os.makedirs(self._mount_point(serial), exist_ok=True)
         text = system.read(FSTAB) if os.path.exists(FSTAB) else ''
         if text and not text.endswith('\n'):
             text += '\n'
@@ -150,7 +149,7 @@ class Guest:
                 text,
                 BY_ID,
                 serial,
-                self._point(serial),
+                self._mount_point(serial),
                 kind,
                 self._settings['options'],
                 0 if kind == 'xfs' else 2,
@@ -159,18 +158,18 @@ class Guest:
         if os.path.isdir('/run/systemd/system'):
             system.run('systemctl', 'daemon-reload')
 
-    def _serve(self, serial: str) -> None:
-        """Have a vdisk mounted and grown, its queue and directories set."""
+    def _mount(self, serial: str) -> None:
+        """Mount and grow a vdisk, tune its queue and make its directories."""
         if serial not in self._present:
             raise system.Problem('there is no such disk')
         name = self._present[serial]
-        point = self._point(serial)
+        point = self._mount_point(serial)
         os.makedirs(point, exist_ok=True)
         if not os.path.ismount(point):
             try:
                 system.run('mount', point)
             except system.Problem:
-                # the boot may have been faster
+                # systemd may have mounted it in the meantime
                 if not os.path.ismount(point):
                     raise
         device = os.stat(point).st_dev
@@ -183,7 +182,7 @@ class Guest:
             system.run('resize2fs', '/dev/' + name)
         self._tune(name)
         for one in self._settings['directories']:
-            self._directory(os.path.join(point, one['name']), one)
+            self._make_directory(os.path.join(point, one['name']), one)
 
     def _tune(self, name: str) -> None:
         for key, value in self._settings['queue'].items():
@@ -192,11 +191,11 @@ class Guest:
                 with open(path, 'w') as stream:
                     stream.write(str(value))
             except OSError as error:
-                # advice, and not every kernel has every scheduler
+                # the settings are advice: a kernel may lack a scheduler
                 print('%s: %s: %s' % (path, value, error.strerror))
 
-    def _directory(self, path: str, one: Settings) -> None:
-        """Have a directory; what has another owner than root is kept."""
+    def _make_directory(self, path: str, one: Settings) -> None:
+        """Make a directory, and set its owner if root owns it."""
         umask = os.umask(0)
         try:
             os.mkdir(path, one['mode'])
@@ -216,8 +215,8 @@ class Guest:
             raise system.Problem('%s: %s' % (path, error.args[0])) from None
         os.chown(path, account.pw_uid, number)
 
-    def _list(self, one: Settings) -> None:
-        """Write the directories into the configuration of a framework."""
+    def _configure(self, one: Settings) -> None:
+        """Write the directories into a framework's configuration file."""
         try:
             old = system.read(one['file'])
         except FileNotFoundError:
@@ -228,7 +227,8 @@ class Guest:
             old,
             one['property'],
             [
-                one['prefix'] + os.path.join(self._point(serial), one['name'])
+                one['prefix']
+                + os.path.join(self._mount_point(serial), one['name'])
                 for serial in self._known()
             ],
         )
@@ -238,7 +238,7 @@ class Guest:
 
 
 def main(settings: Settings) -> int:
-    """Do it; returns the exit status, which is 1 if there are problems."""
+    """Run the script; return the exit status, 1 if there are problems."""
     guest = Guest(settings, early=sys.argv[1:] == ['early'])
     with open(LOCK, 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

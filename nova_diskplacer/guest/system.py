@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Commands, files and disks as the guest has them.
+"""Runs commands and reads files and disks in the guest.
 
 Runs in the guest as a part of ``script``.
 """
@@ -23,20 +23,24 @@ import tempfile
 import typing
 import uuid
 
-# What virtio-blk shows of a volume's ID: 20 characters.
+# virtio-blk shows the first 20 characters of a volume's ID.
 SERIAL = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){2}-[0-9a-f]$')
 NAMESPACE = uuid.UUID('0b1f7c64-5a0e-4f0c-8e0d-9b7f6a3d2c51')
 
-# Labels of a filesystem that is being made, and of one that is finished.
+# Labels of an incomplete and of a complete filesystem.
 UNFINISHED, FINISHED = 'vdisk-new', 'vdisk'
 
 
 class Problem(Exception):
-    """Something that has to be done cannot be done."""
+    """A step has failed."""
 
 
 def run(*command: str, allowed: typing.Sequence[int] = (0,)) -> str:
-    """Return what a command prints; fail unless it ends as allowed."""
+    """Return the output of a command.
+
+    :param allowed: exit statuses that are no error.
+    :raises Problem: the command fails.
+    """
     try:
         done = subprocess.run(  # noqa: S603 no shell is involved
             command,
@@ -48,8 +52,8 @@ def run(*command: str, allowed: typing.Sequence[int] = (0,)) -> str:
     except OSError as error:
         raise Problem('%s: %s' % (command[0], error.strerror)) from None
     if done.returncode not in allowed:
-        said = (done.stderr or done.stdout).strip()
-        raise Problem('%s: %s' % (' '.join(command), said))
+        message = (done.stderr or done.stdout).strip()
+        raise Problem('%s: %s' % (' '.join(command), message))
     return done.stdout
 
 
@@ -59,7 +63,7 @@ def read(path: str) -> str:
 
 
 def replace(path: str, text: str) -> None:
-    """Have a file hold a text: the old or the new one, never a part."""
+    """Replace the content of a file atomically and durably."""
     path = os.path.realpath(path)
     directory = os.path.dirname(path)
     descriptor, temporary = tempfile.mkstemp(dir=directory, prefix='.vdisk-')
@@ -84,7 +88,7 @@ def replace(path: str, text: str) -> None:
 
 
 def vdisks() -> typing.Dict[str, str]:
-    """Return the kernel's names of the disks that are volumes, by serial."""
+    """Return the device names of the disks that are volumes, by serial."""
     found = {}
     for path in glob.glob('/sys/block/vd*/serial'):
         serial = read(path).strip('\0\n ')
@@ -93,13 +97,13 @@ def vdisks() -> typing.Dict[str, str]:
     return found
 
 
-def identity(serial: str) -> str:
-    """Return the UUID of the filesystem that this makes on a disk."""
+def filesystem_uuid(serial: str) -> str:
+    """Return the UUID of the filesystem that the script makes on a disk."""
     return str(uuid.uuid5(NAMESPACE, serial))
 
 
 def in_use(device: str) -> bool:
-    """Tell whether something has mounted a device or a part, or claims it."""
+    """Return whether a device or a partition of it is mounted or claimed."""
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
     except OSError:
@@ -107,34 +111,42 @@ def in_use(device: str) -> bool:
     return False
 
 
-def signature(device: str) -> typing.Dict[str, str]:
-    """Return what blkid tells of a device; nothing if that is blank."""
+def read_signature(device: str) -> typing.Dict[str, str]:
+    """Return what blkid reports of a device; empty if it is blank.
+
+    :raises OSError: the device cannot be read.
+    """
     with open(device, 'rb', buffering=0) as stream:
         stream.read(4096)
-    told = run('blkid', '-p', '-o', 'export', device, allowed=(0, 2, 8))
-    listed = run('wipefs', '--parsable', device)
+    report = run('blkid', '-p', '-o', 'export', device, allowed=(0, 2, 8))
+    signatures = run('wipefs', '--parsable', device)
     found = dict(
-        line.split('=', 1) for line in told.splitlines() if '=' in line
+        line.split('=', 1) for line in report.splitlines() if '=' in line
     )
     if not found and any(
-        not line.startswith('#') for line in listed.splitlines()
+        not line.startswith('#') for line in signatures.splitlines()
     ):
         return {'TYPE': 'unknown'}
     found.pop('DEVNAME', None)
     return found
 
 
-def make(device: str, serial: str, kind: str, again: bool) -> None:
-    """Make a filesystem; its label becomes FINISHED as the last step."""
-    own = identity(serial)
+def make_filesystem(
+    device: str, serial: str, kind: str, overwrite: bool
+) -> None:
+    """Make a filesystem; the last step sets its label to FINISHED.
+
+    :param overwrite: replace an incomplete filesystem.
+    """
+    own = filesystem_uuid(serial)
     if kind == 'xfs':
         options = ['-q', '-L', UNFINISHED, '-m', 'uuid=' + own]
         rename = ['xfs_admin', '-L', FINISHED, device]
     else:
-        # without -F it may ask whether the whole disk is meant
+        # without -F mke2fs may ask for confirmation
         options = ['-q', '-F', '-L', UNFINISHED, '-U', own]
         rename = ['e2label', device, FINISHED]
-    if again and kind == 'xfs':
+    if overwrite and kind == 'xfs':
         options.append('-f')
     run('mkfs.' + kind, *(options + [device]))
     descriptor = os.open(device, os.O_RDONLY)

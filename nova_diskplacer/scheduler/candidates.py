@@ -23,11 +23,10 @@ elsewhere:
   the filter. Concurrent requests so choose different disks instead of failing
   on the same ones.
 - ``__getitem__`` counts the chosen disks as used until the claim shows.
-- The item is garbage collected when Nova is done with the request. That is
-  how the scheduler learns of a claim that failed (``pending_claims``).
+- The item is garbage collected when Nova is done with the request. By that
+  the scheduler detects a failed claim (``pending_claims``).
 
-Whatever else needs Nova's candidates uses ``without_disks``, which does none
-of that.
+Other code reads Nova's candidates by ``without_disks``, without these effects.
 """
 
 import collections.abc
@@ -77,17 +76,17 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
 
     @property
     def run(self) -> filter_run.FilterRun:
-        """The run of the filter that made the candidates."""
+        """Return the run of the filter that made the candidates."""
         return self._run
 
     @property
     def host_index(self) -> int:
-        """The host's index in the run."""
+        """Return the host's index in the run."""
         return self._index
 
     @property
     def without_disks(self) -> collections.abc.Sequence[Candidate]:
-        """Nova's own candidates."""
+        """Return Nova's own candidates."""
         return self._candidates
 
     def __iter__(self) -> collections.abc.Iterator[Candidate]:

@@ -51,7 +51,7 @@ class ExpiringSet(typing.Generic[T]):
             self._expiry[item] = now + self._seconds
 
     def remove(self, item: T) -> bool:
-        """Remove an item; return False if it was not there any more."""
+        """Remove an item; return False if it has been removed before."""
         with self._lock:
             return self._expiry.pop(item, None) is not None
 

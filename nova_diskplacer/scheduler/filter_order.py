@@ -79,6 +79,6 @@ def _enabled() -> list[str]:
 
 
 def reset() -> None:
-    """Warn again."""
+    """Make each warning possible once more."""
     check.cache_clear()
     _check_numa.cache_clear()

@@ -122,8 +122,8 @@ class FilterRun:
     def is_usable(self, host: typing.Any, index: int) -> bool:
         """Return whether Nova should claim on a host or list it.
 
-        A host that need not be tried for real yet is usable: Nova finds out
-        by the claim.
+        A host that has not been tried is usable: the claim shows if it holds
+        the vdisks.
         """
         if self.is_claimed:
             # a host that is in the list several times is one alternate

@@ -103,8 +103,8 @@ class HostDiskCache:
         self._volumes: list[dict[str, BoundVDisk]] = []
         self._digests: list[str] = []
         self._hosts: list[str] = []
-        # rows whose last report is older than what is known here, and those
-        # of them whose agents were not requested to report
+        # rows whose last report is older than the cache, and those of them
+        # whose agents have not been requested to report since
         self._outdated: set[int] = set()
         self._not_requested: set[int] = set()
         self._by_volume: dict[str, BoundVDisk] = {}
@@ -173,11 +173,11 @@ class HostDiskCache:
             self._by_volume.update(vdisks)
 
     def confirm(self, provider: str, digest: str) -> bool:
-        """Count a host's last report as fresh, as a heartbeat confirms it.
+        """Count a host's last report as fresh: a heartbeat has confirmed it.
 
-        :param digest: the digest of the report that is still true.
-        :returns: False if the host should report anew: that report is not
-            known here, or is older than what is known here.
+        :param digest: digest of the confirmed report.
+        :returns: False if the host must send a new report: the confirmed one
+            is not in the cache, or is older than the cache.
         """
         with self._lock:
             row = self._rows.get(provider)
@@ -187,18 +187,18 @@ class HostDiskCache:
             return row not in self._outdated
 
     def hosts_to_renew(self) -> list[str]:
-        """Return the hosts whose reports are older than what is known here.
+        """Return the hosts whose last reports are older than the cache.
 
-        Disks were chosen or queried since. Each host is returned once for
-        that; its next heartbeat finds it out of date too. Hosts whose agents
-        send no heartbeats are left out: they report often.
+        The cache has newer choices of disks or figures of Placement. Each host
+        is returned once after its first change. Hosts whose agents send no
+        heartbeats are left out: they report often.
         """
         with self._lock:
             rows, self._not_requested = self._not_requested, set()
             return [self._hosts[row] for row in rows if self._digests[row]]
 
     def _mark_outdated(self, row: int) -> None:
-        """Record that more is known of a host than its last report has."""
+        """Record that a host's last report is older than the cache."""
         self._outdated.add(row)
         self._not_requested.add(row)
 
@@ -307,7 +307,7 @@ class HostDiskCache:
             share = (medium > 0).astype(np.int32)
         if counts is not None:
             chosen = counts.any(axis=1)
-            # a host may have got more disks since the choice was made
+            # a host may have more disks now than at the choice
             share[chosen] = 0
             share[chosen, : counts.shape[1]] = counts[chosen]
         per_cent = (pressure * share).sum(axis=1)

@@ -12,10 +12,10 @@
 
 """Disks on the NUMA cells of the vCPUs, for requests that ask for it.
 
-To predict the cells of the vCPUs takes Nova longer than all the rest, so they
-are predicted only where it makes a difference: not where no disks have room,
-not where the server takes all cells, and not, before the host is to be
-claimed, where the disks of every cell have room.
+Nova's prediction of the cells takes longer than all other steps, so the cells
+are predicted only where they matter: not if no disks have room, not if the
+server takes all cells, and, until Nova claims on the host, not if the disks of
+every cell have room.
 """
 
 import collections

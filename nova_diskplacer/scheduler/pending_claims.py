@@ -13,7 +13,7 @@
 """Claims that Nova may be about to make for requests of this worker.
 
 Contract with Nova: Nova reports to a filter neither a failed claim nor the
-end of a request. Two side effects of Nova's tell instead:
+end of a request. Two side effects of Nova's show them:
 ``HostState.num_instances`` grows when a server has been claimed, and the
 allocation candidate is garbage collected when the request is over.
 ``nova_internals`` checks at start that Nova still does both.
@@ -81,7 +81,7 @@ class PendingClaim:
 class PendingClaims:
     """The pending claims of a scheduler worker.
 
-    Claims that take long expire: what is pending for them expires too.
+    A claim that takes long expires together with its pending choice.
 
     :param clock: monotonic time in seconds.
     """

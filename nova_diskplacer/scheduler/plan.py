@@ -121,7 +121,7 @@ class DiskPlan:
     def _claims_of_bound(
         self, disks: tuple[str, ...], reserved_gb: base.Ints
     ) -> dict[str, Resources]:
-        """Return what the server's bound vdisks claim on each disk.
+        """Return the claims of the server's bound vdisks by disk.
 
         The GiB that a disk's inventory reserves for them (those of a shelved
         server, for example) stay reserved and are not claimed a second time.
@@ -163,7 +163,7 @@ class DiskPlan:
         counts: base.Ints,
         reserved_gb: base.Ints,
     ) -> dict[str, Resources]:
-        """Return what to claim on each disk of one host.
+        """Return the claims on the disks of one host, by disk.
 
         :param disks: the host's disks, D of them.
         :param counts: as chosen, (D,).

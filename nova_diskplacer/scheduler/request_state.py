@@ -32,7 +32,7 @@ ATTRIBUTE = 'diskplacer_state'
 
 @dataclasses.dataclass
 class RequestState:
-    """What the filters have found out so far; None is not known yet."""
+    """Results of the filters so far; None is not known yet."""
 
     server_id: str
     volumes: 'list[attached_volumes.AttachedVolume] | None' = None

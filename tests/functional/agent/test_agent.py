@@ -298,7 +298,9 @@ class RequestTest(base.AgentTestCase):
 
     def test_the_map_hears_it(self):
         self.settle()
-        heard = map_.hear(self.transport, {self.root}, base.PATIENCE)
+        heard = map_.collect_reports(
+            self.transport, {self.root}, base.PATIENCE
+        )
         self.assertEqual({self.root}, heard.keys())
 
     def test_the_map_waits_no_longer_than_told(self):
@@ -307,7 +309,7 @@ class RequestTest(base.AgentTestCase):
 
         def ask():
             start = time.monotonic()
-            heard = map_.hear(self.transport, {self.root, other}, 2)
+            heard = map_.collect_reports(self.transport, {self.root, other}, 2)
             self.assertLess(time.monotonic() - start, 60)
             # who does not answer in time is not heard either
             return heard.keys() == {self.root}

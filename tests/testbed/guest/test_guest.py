@@ -175,7 +175,7 @@ class GuestTestCase(testtools.TestCase):
                                   device(TAKEN))[1]
         )  # fmt: skip
         for other in (guest.SERIALS[4], 'disk5'):
-            self.assertEqual({}, system.signature(device(other)))
+            self.assertEqual({}, system.read_signature(device(other)))
 
 
 class CloudInitTestCase(GuestTestCase):
@@ -266,7 +266,7 @@ class ScriptTestCase(GuestTestCase):
         self.assert_served(serials=BLANK[:1])
         self.assert_left_alone()
         for serial in BLANK[1:]:
-            self.assertEqual({}, system.signature(device(serial)))
+            self.assertEqual({}, system.read_signature(device(serial)))
 
     def test_frameworks_one_after_the_other(self):
         cassandra = CONF / 'cassandra.yaml'
@@ -308,7 +308,7 @@ class ScriptTestCase(GuestTestCase):
             # a copy of the first
             (third, ['mkfs.xfs', '-d', f'size={small}k', '-m']),
         ):
-            own = system.identity(first if serial == third else serial)
+            own = system.filesystem_uuid(first if serial == third else serial)
             run(
                 *command,
                 ('uuid=' if command[0] == 'mkfs.xfs' else '') + own,

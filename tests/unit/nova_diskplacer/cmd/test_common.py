@@ -23,7 +23,7 @@ from nova_diskplacer.host import jobs
 
 class ApartTestCase(testtools.TestCase):
     def test_result(self):
-        self.assertNotEqual(os.getpid(), common.apart(os.getpid))
+        self.assertNotEqual(os.getpid(), common.run_in_child(os.getpid))
 
     def test_error(self):
         def fail():
@@ -37,4 +37,4 @@ class ApartTestCase(testtools.TestCase):
             jobs.Job(threading.Event().wait)
             return 5
 
-        self.assertEqual(5, common.apart(work))
+        self.assertEqual(5, common.run_in_child(work))

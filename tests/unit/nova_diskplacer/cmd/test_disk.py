@@ -245,4 +245,4 @@ class DiskTestCase(testtools.TestCase):
             error = self.assertRaises(
                 exception.DiskError, self.run_disk, *arguments
             )
-            self.assertIn('takes root', str(error))
+            self.assertIn('needs root', str(error))

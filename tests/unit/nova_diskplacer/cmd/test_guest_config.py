@@ -70,10 +70,10 @@ class GuestConfigTest(base.BaseTestCase):
                 return_value=client,
             )
         )
-        self.hear = self.useFixture(
-            fixtures.MockPatchObject(map_, 'hear')
+        self.collect_reports = self.useFixture(
+            fixtures.MockPatchObject(map_, 'collect_reports')
         ).mock
-        self.hear.return_value = {
+        self.collect_reports.return_value = {
             'root': {
                 'disks': [
                     {'vdisks': [{'volume_id': volume}]} for volume in VDISKS
@@ -182,7 +182,7 @@ class GuestConfigTest(base.BaseTestCase):
         words = ('--server', SERVER)
         self.attached(OTHER)
         self.assertIn('none of its 1 volumes is a vdisk', self.refused(*words))
-        self.hear.return_value = {}
+        self.collect_reports.return_value = {}
         self.assertIn(
             'the agent of its compute node compute-1 did not answer within '
             '10 s, see --timeout',

@@ -31,31 +31,31 @@ def actual(places):
     ]
 
 
-def pair(claims, *places):
+def match(claims, *places):
     """Return the rows of (disk, GiB) vdisks, as tuples."""
     return [
         (row.volume_id, row.claimed_disk, row.actual_disk, row.size_gb,
          row.status)
-        for row in match_claims.pair(claims, actual(places))
+        for row in match_claims.match(claims, actual(places))
     ]  # fmt: skip
 
 
 class PairTest(base.BaseTestCase):
     def test_nothing(self):
-        self.assertEqual([], pair({}))
-        self.assertEqual([], pair({'a': 0}))
+        self.assertEqual([], match({}))
+        self.assertEqual([], match({'a': 0}))
 
     def test_claimed_and_there(self):
         self.assertEqual(
-            [('volume-0', 'a', 'a', 10, 'ok')], pair({'a': 10}, ('a', 10))
+            [('volume-0', 'a', 'a', 10, 'ok')], match({'a': 10}, ('a', 10))
         )
 
     def test_claimed_and_not_bound(self):
-        self.assertEqual([(None, 'a', None, 10, 'pending')], pair({'a': 10}))
+        self.assertEqual([(None, 'a', None, 10, 'pending')], match({'a': 10}))
 
     def test_bound_without_a_claim(self):
         self.assertEqual(
-            [('volume-0', None, 'a', 10, 'unclaimed')], pair({}, ('a', 10))
+            [('volume-0', None, 'a', 10, 'unclaimed')], match({}, ('a', 10))
         )
 
     def test_claims_are_filled_one_by_one(self):
@@ -65,13 +65,13 @@ class PairTest(base.BaseTestCase):
                 ('volume-0', 'b', 'b', 10, 'ok'),
                 (None, 'b', None, 10, 'pending'),
             ],
-            pair({'a': 10, 'b': 20}, ('b', 10), ('a', 10)),
+            match({'a': 10, 'b': 20}, ('b', 10), ('a', 10)),
         )
 
     def test_elsewhere_than_claimed(self):
         self.assertEqual(
             [('volume-0', 'a', 'b', 10, 'mismatch')],
-            pair({'a': 10}, ('b', 10)),
+            match({'a': 10}, ('b', 10)),
         )
 
     def test_more_on_a_disk_than_claimed_while_another_claim_is_empty(self):
@@ -80,7 +80,7 @@ class PairTest(base.BaseTestCase):
                 ('volume-0', 'a', 'a', 10, 'ok'),
                 ('volume-1', 'b', 'a', 10, 'mismatch'),
             ],
-            pair({'a': 10, 'b': 10}, ('a', 10), ('a', 10)),
+            match({'a': 10, 'b': 10}, ('a', 10), ('a', 10)),
         )
 
     def test_a_claim_is_missed_by_one_vdisk_only(self):
@@ -89,7 +89,7 @@ class PairTest(base.BaseTestCase):
                 ('volume-0', 'a', 'b', 10, 'mismatch'),
                 ('volume-1', None, 'b', 10, 'unclaimed'),
             ],
-            pair({'a': 10}, ('b', 10), ('b', 10)),
+            match({'a': 10}, ('b', 10), ('b', 10)),
         )
 
     def test_hot_plugged_beside_what_fills_the_claim(self):
@@ -99,7 +99,7 @@ class PairTest(base.BaseTestCase):
                 ('volume-1', 'a', 'a', 10, 'ok'),
                 ('volume-0', None, 'a', 4, 'unclaimed'),
             ],
-            pair({'a': 10}, ('a', 4), ('a', 10)),
+            match({'a': 10}, ('a', 4), ('a', 10)),
         )
 
     def test_too_large_for_a_claim_that_is_yet_to_be_filled(self):
@@ -108,19 +108,19 @@ class PairTest(base.BaseTestCase):
                 ('volume-0', None, 'b', 30, 'unclaimed'),
                 (None, 'a', None, 10, 'pending'),
             ],
-            pair({'a': 10}, ('b', 30)),
+            match({'a': 10}, ('b', 30)),
         )
 
     def test_two_files_of_one_volume(self):
         # copied by hand: one of them is too much
         vdisk = match_claims.Actual('volume', 'server', 'a', 10)
-        rows = match_claims.pair({'a': 10}, [vdisk, vdisk])
+        rows = match_claims.match({'a': 10}, [vdisk, vdisk])
         self.assertEqual(['ok', 'unclaimed'], [row.status for row in rows])
 
     @given(CLAIMS, VDISKS)
     def test_conservation(self, claims, places):
         vdisks = actual(places)
-        rows = match_claims.pair(claims, vdisks)
+        rows = match_claims.match(claims, vdisks)
         # each vdisk is in one row, with its own place and size
         self.assertEqual(
             sorted((v.volume_id, v.disk, v.size_gb) for v in vdisks),
@@ -141,7 +141,7 @@ class PairTest(base.BaseTestCase):
 
     @given(CLAIMS, VDISKS)
     def test_status_says_what_the_row_shows(self, claims, places):
-        for row in match_claims.pair(claims, actual(places)):
+        for row in match_claims.match(claims, actual(places)):
             shown = {
                 (True, True): match_claims.PENDING,
                 (True, False): (
@@ -160,7 +160,7 @@ class PairTest(base.BaseTestCase):
             claims[disk] += gb
         statuses = [
             row.status
-            for row in match_claims.pair(claims, actual(bound + plugged))
+            for row in match_claims.match(claims, actual(bound + plugged))
         ]
         self.assertNotIn(match_claims.MISMATCH, statuses)
         self.assertNotIn(match_claims.PENDING, statuses)
@@ -169,7 +169,7 @@ class PairTest(base.BaseTestCase):
     def test_a_mismatch_could_have_been_where_it_is_claimed(
         self, claims, places
     ):
-        rows = match_claims.pair(claims, actual(places))
+        rows = match_claims.match(claims, actual(places))
         on_disk = collections.Counter()
         for row in rows:
             if row.status == match_claims.OK:

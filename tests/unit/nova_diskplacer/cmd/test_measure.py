@@ -77,7 +77,7 @@ class MeasureTestCase(testtools.TestCase):
         self.patch(discover, 'discover', side_effect=lambda _: self.disks)
         self.patch(fio, 'Fio', FakeFio)
         self.patch(tempspace, 'allocated', self.make_space)
-        self.patch(measure, '_alone', return_value=contextlib.nullcontext())
+        self.patch(measure, '_locked', return_value=contextlib.nullcontext())
         self.patch(measure, '_root_cgroup', return_value='/cgroup')
         self.patch(
             io_model,
@@ -175,7 +175,7 @@ class MeasureTestCase(testtools.TestCase):
 
     def test_it_takes_root(self):
         self.patch(os, 'geteuid', return_value=1000)
-        self.assertIn('takes root', self.refused(UUIDS[0]))
+        self.assertIn('needs root', self.refused(UUIDS[0]))
 
     def test_numbers(self):
         for bad in (
@@ -223,7 +223,7 @@ class MeasureTestCase(testtools.TestCase):
         status, output, said = self.run_measure(*UUIDS)
         self.assertEqual(130, status)
         self.assertEqual('', output)
-        self.assertIn('has its space back', said)
+        self.assertIn('the space of the disk is free again', said)
         self.assertEqual([], self.space)
         self.assertEqual({}, self.saved)
 

@@ -157,7 +157,7 @@ class UserDataTest(base.BaseTestCase):
 
     def test_fits(self):
         self.assertTrue(self.text.startswith('#cloud-config\n'))
-        self.assertLess(len(self.text), config.LARGEST / 2)
+        self.assertLess(len(self.text), config.MAX_BYTES / 2)
         self.assertEqual(1, self.text.count('def main('))
 
     def test_too_large(self):
@@ -166,7 +166,7 @@ class UserDataTest(base.BaseTestCase):
         error = self.assertRaises(
             exception.DiskPlacerError, config.user_data, wanted
         )
-        self.assertIn(str(config.LARGEST), str(error))
+        self.assertIn(str(config.MAX_BYTES), str(error))
 
     def launched(self, path, *arguments):
         """Return what the launcher's Python prints with a PATH."""

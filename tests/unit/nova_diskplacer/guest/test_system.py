@@ -55,7 +55,7 @@ class IdentityTest(base.BaseTestCase):
         # it is on disks
         self.assertEqual(
             '919c9f09-d839-5168-9df8-651b5c2a0d1e',
-            system.identity('53d1f9d2-0c4e-4a52-0'),
+            system.filesystem_uuid('53d1f9d2-0c4e-4a52-0'),
         )
 
 
