@@ -242,7 +242,7 @@ class Binder:
             raise BindingError(
                 f'volume {request.volume_id} of {request.size_gb} GiB does '
                 f'not fit the claims of server {request.server.uuid}: GiB by '
-                f'disk {claims}, of which not filled {unfilled}; the flavor '
+                f'disk {claims}, not filled {unfilled}; the flavor '
                 'has diskplacer:vdisks blank volumes of diskplacer:vdisk_gb '
                 'GiB each',
                 'the volume does not fit the flavor of its server, which has '
@@ -280,8 +280,8 @@ class Binder:
                     f'no disk for volume {request.volume_id} of '
                     f'{request.size_gb} GiB by {request.policy}: GiB not '
                     f'claimed by disk {free}, vdisks of server '
-                    f'{server and server.uuid} by disk {dict(counts)}, of '
-                    f'which round_robin puts {limit} on one disk',
+                    f'{server and server.uuid} by disk {dict(counts)}; '
+                    f'round_robin puts {limit} on one disk',
                     'no disk of the host has room for the volume, or '
                     'round_robin allows no more volumes of the server there',
                 )

@@ -110,8 +110,8 @@ def write_image(
         if needed > size:
             raise cinder_exc.ImageTooBig(
                 image_id=image_id,
-                reason=f'encrypted it takes {needed} bytes, of which '
-                f'the volume has {size}',
+                reason=f'encrypted it takes {needed} bytes, and the '
+                f'volume has {size}',
             )
         # -S 0: do not deallocate zeros
         _convert(header, device, device, '-S', '0', '-O', 'raw')

@@ -91,22 +91,22 @@ class Spec:
 
 SPECS = {
     'vdisks': Spec(
-        'How many vdisks a server of this flavor gets room for on local '
-        'disks of its host. Requires ``diskplacer:vdisk_gb``.',
+        'Number of vdisks for which a server of this flavor claims space on '
+        'local disks of its host. Requires ``diskplacer:vdisk_gb``.',
         maximum=64,
     ),
     'vdisk_gb': Spec(
         'Size of each vdisk in GiB. Requires ``diskplacer:vdisks``.',
     ),
     'mapping': Spec(
-        'How the vdisks of a server are mapped to the disks of its host: '
+        'Mapping of the vdisks of a server to the disks of its host: '
         '``round_robin`` (the default) spreads them over distinct disks, '
         '``consolidated`` puts them on as few disks as hold them. Others may '
         'be installed.',
         choices=mapping.names(),
     ),
     'media': Spec(
-        'Which disks may be used: rotational (``hdd``), solid state '
+        'Medium of the disks: rotational (``hdd``), solid state '
         '(``ssd``) or ``any`` (the default).',
         choices=MEDIA,
     ),
@@ -115,13 +115,13 @@ SPECS = {
         'for each vdisk. Unset: none is claimed.',
     ),
     'vdisks_per_disk': Spec(
-        'How many vdisks of one server ``round_robin`` may put on one disk '
-        '(default 1). Above 1 it spreads as evenly as possible. Ignored by '
-        '``consolidated``.',
+        'Maximum number of vdisks of a server that ``round_robin`` puts on '
+        'one disk (default 1). Above 1 it spreads as evenly as possible. '
+        'Ignored by ``consolidated``.',
         maximum=64,
     ),
     'numa': Spec(
-        'Whether the disks must be on the NUMA node of the vCPUs: '
+        'Placement of the disks on the NUMA node of the vCPUs: '
         '``required`` rejects a host that cannot align them, ``preferred`` '
         'weighs it down, ``none`` (the default) ignores NUMA.',
         choices=NUMA,

@@ -31,7 +31,7 @@ class Finding:
     """A disagreement of Cinder, the disks, Placement and Nova.
 
     ``repair`` is the repair by ``--repair``, '' without any. ``advice`` is
-    the way in which an operator solves it otherwise.
+    what an operator can do otherwise.
     """
 
     kind: str

@@ -30,7 +30,7 @@ def check(host: state.HostState, disk: discover.Disk) -> findings.Findings:
                 '',
                 '',
                 'Placement has no provider of the disk',
-                advice='see that diskplacer-agent runs on this host',
+                advice='check that diskplacer-agent runs on this host',
             )
         return
     if disk.health == discover.OK:
@@ -38,14 +38,14 @@ def check(host: state.HostState, disk: discover.Disk) -> findings.Findings:
     else:
         wanted = inventory.withdrawn(provider.inventories, provider.claims)
     if not inventory.same(provider.inventories, wanted):
-        said = provider.inventories.get(placement_client.GB, {})
+        published = provider.inventories.get(placement_client.GB, {})
         yield findings.Finding(
             'wrong-figures',
             disk.uuid,
             '',
             '',
-            f'Placement has {said.get("reserved", 0)} of '
-            f'{said.get("total", 0)} GiB reserved, the disk says '
+            f'Placement has {published.get("reserved", 0)} of '
+            f'{published.get("total", 0)} GiB reserved, the disk has '
             f'{min(wanted.reserved_gb, wanted.total_gb)} of '
             f'{wanted.total_gb}',
             findings.PUBLISH,
@@ -67,7 +67,7 @@ def check(host: state.HostState, disk: discover.Disk) -> findings.Findings:
             '',
             consumer,
             f'{provider.claims[consumer].get(placement_client.GB, 0)} GiB are '
-            'claimed by a consumer that is no server and no migration of Nova',
+            'claimed by a consumer that is neither a server nor a migration',
             advice=f'nova-manage placement audit --resource_provider '
             f'{disk.uuid}',
         )

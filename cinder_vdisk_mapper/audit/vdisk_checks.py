@@ -49,10 +49,10 @@ def _vdisk(
             disk.uuid,
             vdisk.name,
             living[0].id,
-            f'{kind} {living[0].id} lives ({living[0].status}), but Cinder '
-            'has it elsewhere than in this vdisk of this host',
-            advice='see whether the disk was moved here from another host; '
-            'if the volume was migrated away and is whole there, '
+            f'{kind} {living[0].id} exists ({living[0].status}), but Cinder '
+            'has it on another host or in another vdisk',
+            advice='check if the disk was moved here from another host; if '
+            'the volume was migrated away and is complete there, '
             + findings.removal_command(disk.uuid, vdisk.name),
         )
     elif named:
@@ -72,8 +72,8 @@ def _vdisk(
             disk.uuid,
             vdisk.name,
             owner,
-            f'{vdisk.size_gb} GiB of a {kind} that Cinder has never heard '
-            'of, or has purged from its database',
-            advice='if nobody needs it, '
+            f'{vdisk.size_gb} GiB of a {kind} that Cinder does not know, or '
+            'has purged from its database',
+            advice='if it is not needed, '
             + findings.removal_command(disk.uuid, vdisk.name),
         )

@@ -55,8 +55,8 @@ def _check_record(
             record.disk or '',
             record.vdisk,
             record.id,
-            f'{record.kind} {record.id} has been {record.status} for '
-            'long; its vdisk is not checked until that ends',
+            f'{record.kind} {record.id} has been {record.status} for too '
+            'long; its vdisk is not checked meanwhile',
             advice='if cinder-volume no longer works on it: openstack volume '
             + ('snapshot ' if record.kind == 'snapshot' else '')
             + f'set --state available {record.id}, and repeat the operation',
@@ -74,9 +74,9 @@ def _check_settled(
                 disk.uuid,
                 record.vdisk,
                 record.id,
-                f'the vdisk says that it belongs to {vdisk.volume_id!r}, not '
-                f'to {record.kind} {record.id}',
-                advice='see who copied or changed it; its owner is the '
+                f'the owner of the vdisk is {vdisk.volume_id!r}, not '
+                f'{record.kind} {record.id}',
+                advice='find out who copied or changed it; its owner is the '
                 'attribute user.diskplacer.volume of the file, or the tag '
                 'diskplacer.volume of the logical volume',
             )
@@ -91,11 +91,11 @@ def _check_settled(
             disk.uuid,
             record.vdisk,
             record.id,
-            f'the vdisk of {record.kind} {record.id} may hold bytes of '
-            'others, lacks some of its own or is half deleted: what made, '
-            'extended or deleted it was interrupted. It cannot be attached',
-            advice='repeat what was interrupted (an extension, to the same '
-            f'size), or delete the {record.kind}',
+            f'the vdisk of {record.kind} {record.id} cannot be attached: its '
+            'creation, extension or deletion was interrupted, so that it may '
+            'be incomplete or contain data of others',
+            advice='repeat the interrupted operation (an extension, to the '
+            f'same size), or delete the {record.kind}',
         )
     whole = alone and _is_complete(record, disk, vdisk)
     for other, second in copies.values():
@@ -110,7 +110,7 @@ def _check_settled(
             findings.DELETE if repair else '',
             ''
             if repair
-            else f'see first that the one on disk {disk.uuid} is whole, then '
+            else f'check that the copy on disk {disk.uuid} is complete, then '
             + findings.removal_command(other.uuid, record.vdisk),
         )
 
@@ -120,8 +120,8 @@ def _check_location(
 ) -> findings.Findings:
     """Report a vdisk that is not on the disk of its record."""
     health = {disk.uuid: disk.health for disk in host.disks}
-    said = record.disk and health.get(record.disk, discover.MISSING)
-    if record.disk and said in discover.UNSEEN:
+    recorded = record.disk and health.get(record.disk, discover.MISSING)
+    if record.disk and recorded in discover.UNSEEN:
         yield _missing_disk(host, record)
     elif record.disk and not copies:
         yield findings.Finding(
@@ -129,8 +129,8 @@ def _check_location(
             record.disk,
             record.vdisk,
             record.id,
-            f'disk {record.disk} has no vdisk of {record.kind} {record.id}, '
-            'nor has any other',
+            f'neither disk {record.disk} nor any other has the vdisk of '
+            f'{record.kind} {record.id}',
             advice=f'restore it from a backup, or delete the {record.kind}',
         )
     for disk, vdisk in copies.values():
@@ -138,7 +138,7 @@ def _check_location(
         repair = (
             alone
             and len(copies) == 1
-            and said not in discover.UNSEEN
+            and recorded not in discover.UNSEEN
             and _is_complete(record, disk, vdisk)
         )
         yield findings.Finding(
@@ -146,14 +146,14 @@ def _check_location(
             disk.uuid,
             record.vdisk,
             record.id,
-            f'the vdisk of {record.kind} {record.id} is here, but the '
-            f'database says {record.disk or "that it is unbound"}',
+            f'the vdisk of {record.kind} {record.id} is here, but its disk '
+            f'in the database is {record.disk or "none"}',
             findings.RECORD if repair else '',
             ''
             if repair
-            else 'several disks have one, or it is not whole, or the disk '
-            'that the database names may come back: see which is the right '
-            f'one before the {record.kind} is used',
+            else 'several disks have a copy, or it is incomplete, or the disk '
+            'in the database may come back: find out which copy is right '
+            f'before the {record.kind} is used',
         )
 
 
@@ -191,7 +191,7 @@ def _check_size(
         and record.kind == 'volume'
         and disk.health == discover.OK
     )
-    advice = 'see whether it is whole' if smaller and not extend else ''
+    advice = 'check if it is complete' if smaller and not extend else ''
     if not smaller:
         advice = (
             f'an extension was interrupted: repeat it to {vdisk.size_gb} GiB'

@@ -22,7 +22,7 @@ from nova_diskplacer import flavor
 
 LOG = logging.getLogger(__name__)
 
-OURS = 'DiskPlacementFilter'
+PLACEMENT_FILTER = 'DiskPlacementFilter'
 NUMA = 'NUMATopologyFilter'
 
 
@@ -30,14 +30,14 @@ NUMA = 'NUMATopologyFilter'
 def check() -> None:
     """Warn once if DiskPlacementFilter is missing or not last."""
     enabled = _enabled()
-    if OURS not in enabled:
+    if PLACEMENT_FILTER not in enabled:
         LOG.warning(
             '%s is not in [filter_scheduler] enabled_filters: servers claim '
             'no disks, whatever their flavors ask for.',
-            OURS,
+            PLACEMENT_FILTER,
         )
         return
-    behind = enabled[enabled.index(OURS) + 1 :]
+    behind = enabled[enabled.index(PLACEMENT_FILTER) + 1 :]
     if not behind:
         return
     consequence = 'the query to Placement right before a claim may be lost'
@@ -48,7 +48,7 @@ def check() -> None:
     LOG.warning(
         '%s is not the last one in [filter_scheduler] enabled_filters; behind '
         'it: %s. Move it to the end: otherwise %s.',
-        OURS,
+        PLACEMENT_FILTER,
         ', '.join(behind),
         consequence,
     )
@@ -69,7 +69,7 @@ def _check_numa() -> None:
             'and vCPUs cannot be pinned to the cells of the disks. Put it '
             'right before %s.',
             NUMA,
-            OURS,
+            PLACEMENT_FILTER,
         )
 
 

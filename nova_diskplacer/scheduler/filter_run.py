@@ -13,8 +13,8 @@
 """The choice of disks on each host that Nova tries, in one run of the filter.
 
 The filter chooses disks on all hosts from the agents' reports. When Nova is
-about to claim on one of them, its disks are chosen anew from what Placement
-reports at that moment.
+about to claim on a host, its disks are chosen again from Placement's current
+figures.
 """
 
 import collections
@@ -55,7 +55,7 @@ class FilterRun:
 
     Nova takes the candidates of one host after the other until it can claim
     one. If it takes more, the claims before have failed; if a claim was made,
-    it collects alternates. Each try on a host chooses anew.
+    it collects alternates. Each try on a host chooses again.
 
     :param server_id: the request's server.
     :param rows: the hosts' rows in the cache, (H,).

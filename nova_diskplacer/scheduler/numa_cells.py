@@ -12,12 +12,12 @@
 
 """The NUMA cells of a host on which Nova puts a server's vCPUs.
 
-The scheduler does not choose them: nova-compute does when it claims, by
-``nova.virt.hardware``, from figures that the scheduler has too. So the same
-function predicts the cells here. nova-compute takes the limits of the claim
-into account, and only one of them names cells: the physical networks that the
-server needs. A physical network that a compute node maps to one cell alone
-pins the claim to that cell, whether or not Neutron knows the network.
+nova-compute chooses them when it claims, by ``nova.virt.hardware``, from the
+figures that the scheduler has too. The same function predicts them here.
+nova-compute takes the limits of the claim into account, and only one of them
+names cells: the physical networks that the server needs. A physical network
+that a compute node maps to one cell alone pins the claim to that cell, whether
+or not Neutron knows the network.
 """
 
 import collections.abc
@@ -160,7 +160,7 @@ class VCPUPlacement:
         provider_mapping = None
         if requests:
             found = host.allocation_candidates
-            # taking an item of ours would choose disks
+            # an item of DiskCandidates would choose disks
             found = getattr(found, 'without_disks', found)
             provider_mapping = found[0]['mappings']
         return hardware.numa_fit_instance_to_host(

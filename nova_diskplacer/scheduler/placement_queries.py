@@ -12,7 +12,7 @@
 
 """The scheduler's queries to Placement, through Nova's own client.
 
-None of them raises: a query that fails is logged, and the filters go by the
+A failed query is logged and raises no error; the filters then rely on the
 agents' reports.
 """
 
@@ -52,7 +52,7 @@ def disks_in_tree(
 ) -> dict[str, placement_client.DiskCapacity]:
     """Return the capacities of the disks below a compute node's provider.
 
-    Empty if none has a GiB to give or the query fails.
+    It is empty if no disk has a free GiB, or if the query fails.
     """
     return _query(lambda: _PLACEMENT.disk_capacities(provider)) or {}
 

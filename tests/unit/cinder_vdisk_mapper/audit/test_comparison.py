@@ -489,7 +489,7 @@ class ServersTestCase(AuditTestCase):
         found = self.assertFound(
             [('without-vdisks', '', '')], self.server({'d1': []})
         )
-        self.assertIn('2 neither exist', found[0].message)
+        self.assertIn('2 of them neither exist', found[0].message)
         found = self.assertFound(
             [
                 ('unclaimed', 'd1', findings.CLAIM),

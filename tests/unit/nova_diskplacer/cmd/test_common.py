@@ -21,7 +21,7 @@ from nova_diskplacer.cmd import common
 from nova_diskplacer.host import jobs
 
 
-class ApartTestCase(testtools.TestCase):
+class RunInChildTestCase(testtools.TestCase):
     def test_result(self):
         self.assertNotEqual(os.getpid(), common.run_in_child(os.getpid))
 
@@ -29,7 +29,9 @@ class ApartTestCase(testtools.TestCase):
         def fail():
             raise exception.DiskError('no')
 
-        error = self.assertRaises(exception.DiskError, common.apart, fail)
+        error = self.assertRaises(
+            exception.DiskError, common.run_in_child, fail
+        )
         self.assertEqual('no', str(error))
 
     def test_what_hangs_there_is_not_waited_for(self):
