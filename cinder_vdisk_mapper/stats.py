@@ -149,7 +149,7 @@ class UnclaimedSpace:
                     self._root = provider.root
                     break
             if self._root:
-                self._unclaimed = placement.room(self._root)
+                self._unclaimed = placement.free_gb(self._root)
                 if not self._unclaimed:
                     # full, or the compute node has another provider now
                     self._root = None

@@ -59,7 +59,7 @@ class DiskReservation:
         :raises PlacementError: Placement does not answer.
         """
         claims = self.placement.provider_allocations(disk.uuid)
-        return inventory.figures(disk, claims).room_gb
+        return inventory.compute_figures(disk, claims).free_gb
 
     def reserve(self, disk: str) -> bool:
         """Reserve the vdisks of a disk in Placement; False if oversold.
@@ -69,7 +69,7 @@ class DiskReservation:
         figures = inventory.sync_disk(
             self.placement, disk, lambda: self.backend.disk(disk)
         )
-        return figures.room_gb >= 0
+        return figures.free_gb >= 0
 
     def try_reserve(self, disk: str) -> None:
         """Reserve the vdisks of a disk; the agent does it where this fails."""

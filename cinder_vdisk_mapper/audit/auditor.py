@@ -208,9 +208,9 @@ class Auditor:
             ),
         )
         claims = self.placement.provider_allocations(disk.uuid)
-        room_gb = inventory.figures(after, claims).room_gb
-        if room_gb < 0:
-            raise exception.DiskError(f'the disk lacks {-room_gb} GiB for it')
+        free_gb = inventory.compute_figures(after, claims).free_gb
+        if free_gb < 0:
+            raise exception.DiskError(f'the disk lacks {-free_gb} GiB for it')
         backend.extend(disk.uuid, finding.vdisk, size_gb)
         return True
 
@@ -219,7 +219,7 @@ class Auditor:
         had = host.providers[finding.disk].claims.get(finding.owner, {})
         for lack in host.lacks_of(finding.owner):
             if lack.disk == finding.disk:
-                inventory.claim_held(
+                inventory.ensure_claim(
                     self.placement,
                     finding.disk,
                     finding.owner,

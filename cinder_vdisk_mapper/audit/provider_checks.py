@@ -34,10 +34,12 @@ def check(host: state.HostState, disk: discover.Disk) -> findings.Findings:
             )
         return
     if disk.health == discover.OK:
-        wanted = inventory.figures(disk, provider.claims)
+        wanted = inventory.compute_figures(disk, provider.claims)
     else:
-        wanted = inventory.withdrawn(provider.inventories, provider.claims)
-    if not inventory.same(provider.inventories, wanted):
+        wanted = inventory.fully_reserved(
+            provider.inventories, provider.claims
+        )
+    if not inventory.is_current(provider.inventories, wanted):
         published = provider.inventories.get(placement_client.GB, {})
         yield findings.Finding(
             'wrong-figures',
@@ -50,7 +52,7 @@ def check(host: state.HostState, disk: discover.Disk) -> findings.Findings:
             f'{wanted.total_gb}',
             findings.PUBLISH,
         )
-    if disk.health == discover.OK and wanted.room_gb < 0:
+    if disk.health == discover.OK and wanted.free_gb < 0:
         yield findings.Finding(
             'oversold',
             disk.uuid,

@@ -46,7 +46,7 @@ def _check_server(
         refusal = f'make disk {lack.disk} healthy and known to Placement'
         if lack.disk in healthy:
             claims = host.providers[lack.disk].claims
-            after = inventory.figures(
+            after = inventory.compute_figures(
                 healthy[lack.disk],
                 {**claims, server: with_lack(claims.get(server, {}), lack)},
             )
@@ -87,11 +87,11 @@ def with_lack(
     return {**claim, **{name: units for name, units in total.items() if units}}
 
 
-def _refusal(after: inventory.Figures) -> str:
+def _refusal(after: inventory.DiskFigures) -> str:
     """Return the reason why claims do not fit on a disk, '' if they do."""
-    if after.room_gb < 0:
+    if after.free_gb < 0:
         return (
-            f'the disk lacks {-after.room_gb} GiB for its vdisks and claims: '
+            f'the disk lacks {-after.free_gb} GiB for its vdisks and claims: '
             'delete or migrate vdisks, or move servers away'
         )
     if after.used_mbps > after.total_mbps:

@@ -42,7 +42,7 @@ def lines(of: str) -> list[str]:
             labels = ', '.join(f'``{label}``' for label in metric.labels)
             unit = f', in {metric.unit.replace("_", " ")}'
             text += [
-                f'``{metric.exposed}``',
+                f'``{metric.full_name}``',
                 f'    :Type: {metric.kind}{unit if metric.unit else ""}',
                 f'    :Labels: {labels}',
                 '',

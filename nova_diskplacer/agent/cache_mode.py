@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""With which host cache mode vdisks are attached on this host.
+"""Determines the host cache mode of vdisks on this host.
 
-Nova has one for all volumes that are files and one for all that are block
-devices, in the configuration of nova-compute.
+nova-compute has a configured mode for all volumes that are files and one for
+all that are block devices.
 """
 
 import collections.abc
@@ -32,29 +32,29 @@ from nova_diskplacer.placement import traits
 
 LOG = logging.getLogger(__name__)
 
-# What Nova calls that by which vdisks are attached.
+# Nova's names of the source types of volumes.
 FILE = 'file'
 BLOCK = 'block'
 
-# How Nova attaches a volume for which nothing is configured.
-_UNSET = 'none'
+# Nova's mode for volumes without a configured one.
+_NOVA_DEFAULT = 'none'
 
-# What QEMU takes where it is left to choose.
+# QEMU's mode for "default".
 _QEMU_DEFAULT = 'writeback'
 
 Modes = dict[str, str | None]
 
 
 class CacheModes:
-    """Knows the cache mode of each disk.
+    """Determines the cache mode of each disk.
 
-    :param files: the configuration files of nova-compute; one that does not
-        exist counts for nothing.
+    :param files: the configuration files of nova-compute; missing ones are
+        ignored.
     """
 
     def __init__(self, files: collections.abc.Iterable[str]) -> None:
-        self._watched = nova_conf.ReloadingConfig(tuple(files), configured)
-        self._reading = log_once.RetryLogger(
+        self._config = nova_conf.ReloadingConfig(tuple(files), _read_modes)
+        self._read_log = log_once.RetryLogger(
             'The cache mode of vdisks cannot be read from [libvirt] '
             'disk_cachemodes of nova-compute',
             'The cache mode of vdisks can be read',
@@ -62,41 +62,41 @@ class CacheModes:
         self._configured: Modes = {}
         self._log = log_once.ChangeLogger(LOG)
 
-    def of(
+    def determine(
         self,
         disks: collections.abc.Sequence[discover.Disk],
         servers: collections.abc.Iterable[libvirt_servers.Server],
     ) -> Modes:
-        """Return the mode of each disk, by UUID; None where it is not known.
+        """Return the mode of each disk, by UUID; None if unknown.
 
-        It is the configured one, since that is what the next server gets.
-        Where there is no configuration it is what all vdisks of that type
-        have.
+        It is the configured mode, which the next attachment gets. Without a
+        configuration it is the common mode of all vdisks of that type.
         """
-        self._reading.run(self._read)
+        self._read_log.run(self._read)
         sources = {
             disk.uuid: BLOCK if naming.is_entry(disk.path) else FILE
             for disk in disks
         }
-        shown: dict[str, set[str]] = {FILE: set(), BLOCK: set()}
+        in_use: dict[str, set[str]] = {FILE: set(), BLOCK: set()}
         for server, path, disk in usage.vdisks_in_use(servers, disks):
             source, mode = sources[disk], server.caches.get(path)
             if mode is not None:
-                shown[source].add(mode)
-                self._compare(server.uuid, source, mode)
+                in_use[source].add(mode)
+                self._check_server(server.uuid, source, mode)
         modes = self._configured or {
-            source: known(found.pop()) if len(found) == 1 else None
-            for source, found in shown.items()
+            source: _effective(found.pop()) if len(found) == 1 else None
+            for source, found in in_use.items()
         }
         return {uuid: modes[source] for uuid, source in sources.items()}
 
-    def _compare(self, server: str, source: str, mode: str) -> None:
+    def _check_server(self, server: str, source: str, mode: str) -> None:
         configured = self._configured.get(source)
-        if configured and known(mode) != configured:
+        if configured and _effective(mode) != configured:
             self._log.log(
                 (server, mode),
                 'Server %s has vdisks with cache mode %s, nova-compute is '
-                'configured for %s=%s: either has not been restarted since.',
+                'configured for %s=%s: the server or nova-compute has not '
+                'been restarted since the change.',
                 server,
                 mode,
                 source,
@@ -105,18 +105,16 @@ class CacheModes:
 
     def _read(self) -> None:
         try:
-            self._configured = self._watched.read()
+            self._configured = self._config.read()
         except exception.DiskPlacerError:
             self._configured = {}
             raise
 
 
-def configured(files: collections.abc.Sequence[str]) -> Modes:
-    """Return the mode of each type of source that nova-compute is told.
+def _read_modes(files: collections.abc.Sequence[str]) -> Modes:
+    """Return nova-compute's mode of each source type; empty without files.
 
-    It is told nothing where there are no files.
-
-    :raises DiskPlacerError: the files are no configuration.
+    :raises DiskPlacerError: the files are invalid.
     """
     if not files:
         return {}
@@ -126,22 +124,22 @@ def configured(files: collections.abc.Sequence[str]) -> Modes:
         conf([], default_config_files=list(files), default_config_dirs=[])
     except cfg.Error as error:
         raise exception.DiskPlacerError(str(error)) from error
-    modes: Modes = dict.fromkeys((FILE, BLOCK), _UNSET)
+    modes: Modes = dict.fromkeys((FILE, BLOCK), _NOVA_DEFAULT)
     for pair in conf.libvirt.disk_cachemodes:
         source, _, mode = pair.partition('=')
-        # Nova ignores what it does not know
-        if source in modes and known(mode):
-            modes[source] = known(mode)
+        # Nova ignores unknown sources and modes
+        if source in modes and _effective(mode):
+            modes[source] = _effective(mode)
     return modes
 
 
-def known(mode: str) -> str | None:
-    """Return what a cache mode means, None if it is none."""
+def _effective(mode: str) -> str | None:
+    """Return the mode that QEMU applies, None for an unknown mode."""
     mode = _QEMU_DEFAULT if mode == 'default' else mode
     return mode if mode in traits.CACHE_MODES else None
 
 
 def common(modes: collections.abc.Iterable[str | None]) -> str | None:
-    """Return the mode that all disks have, None if they differ."""
+    """Return the common mode of all disks, None if they differ."""
     found = set(modes)
     return found.pop() if len(found) == 1 else None

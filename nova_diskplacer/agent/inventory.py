@@ -55,7 +55,7 @@ class ReportedDisk:
     """A disk as it is reported to the schedulers."""
 
     disk: discover.Disk
-    figures: inventory.Figures
+    figures: inventory.DiskFigures
 
     @property
     def used(self) -> tuple[int, int]:
@@ -122,7 +122,7 @@ class Reconciler:
     def _reconcile(self, disks: list[discover.Disk]) -> list[ReportedDisk]:
         providers = self._providers(disks)
         marked = providers.pop(self._root(), None) is not None
-        used = self._client.used(self._root()) if disks else {}
+        used = self._client.used_resources(self._root()) if disks else {}
         reported = []
         conflict = None
         for disk in disks:
@@ -209,7 +209,7 @@ class Reconciler:
             if not self._place_in_tree(disk):
                 return ReportedDisk(
                     dataclasses.replace(disk, health=FOREIGN),
-                    inventory.figures(disk, {}),
+                    inventory.compute_figures(disk, {}),
                 )
         if disk.medium:
             self._set_traits(disk)
@@ -333,7 +333,7 @@ class Reconciler:
 
 def _inspect_again(disk: discover.Disk) -> discover.Disk:
     root = os.path.dirname(disk.path)
-    seen = discover.inspect(root, disk.uuid, patience=jobs.LATE)
+    seen = discover.inspect(root, disk.uuid, patience=jobs.TIMEOUT)
     if seen.late:
         # Older values must not replace those of the provider.
         raise exception.Conflict(f'disk {disk.uuid} does not answer in time')

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Slow checks (SMART, libvirt, seek detection), outside the I/O loop."""
+"""Runs slow checks (SMART, libvirt, seek detection) outside the I/O loop."""
 
 import collections.abc
 import functools
@@ -31,7 +31,7 @@ _FIRST_SAMPLE_PAUSE = 0.2
 
 
 class BackgroundChecks:
-    """Runs each check in a thread of its own, on the last sample.
+    """Runs each check in a separate thread, on the last sample.
 
     ``health`` is the health of disks, ``guests`` the last statistics of
     guests, None before the first.

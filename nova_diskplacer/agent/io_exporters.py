@@ -34,8 +34,8 @@ def start_exporters(
 ) -> None:
     """Serve the status to ``diskplacer-manage top`` and Prometheus.
 
-    Threads of their own serve it. A failure is logged: the agent works
-    without exporters, too.
+    Background threads serve it. A failure is logged: the agent works without
+    exporters, too.
     """
     for start in (_start_socket, serve_metrics):
         try:
@@ -55,7 +55,7 @@ def serve_metrics(
 ) -> socketserver.BaseServer | None:
     """Serve metrics; returns the server, None if it is disabled.
 
-    :raises ContentionError: the address cannot be listened on.
+    :raises ContentionError: the server cannot listen on the address.
     """
     host = conf.diskplacer_monitor.metrics_host
     port = conf.diskplacer_monitor.metrics_port

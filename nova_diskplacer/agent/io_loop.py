@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Measures the I/O of servers and sets its weights in each interval."""
+"""Measures the I/O of servers and sets I/O weights in each interval."""
 
 import collections.abc
 import functools
@@ -72,7 +72,7 @@ class IOLoop:
         self._sampler: sampler.Sampler | None = None
         self._manager: manager.WeightManager | None = None
         self._backoff_intervals = 0
-        # weights of this agent, or of one before, may be in force
+        # weights of this or an earlier agent may be in force
         self._needs_restore = True
         self._measuring = log_once.RetryLogger(
             'The I/O of servers cannot be measured',
@@ -107,7 +107,7 @@ class IOLoop:
             if self._manager is None and self._needs_restore:
                 self._needs_restore = not self._restoring.run(self._restore)
             systemd.notify_watchdog()
-            # missed intervals are not made up for
+            # missed intervals are skipped
             due = max(due + interval, time.monotonic())
             stopped.wait(due - time.monotonic())
         self._restoring.run(self._restore)
@@ -150,7 +150,7 @@ class IOLoop:
         )
 
     def current_status(self) -> status.Status | None:
-        """Return the status after the last interval; any thread may ask.
+        """Return the status after the last interval; any thread may call it.
 
         :returns: None before the first interval.
         """

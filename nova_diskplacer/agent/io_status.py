@@ -10,10 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Builds the status that is shown from a sample and a decision.
+"""Builds the status of the I/O loop from a sample and a decision.
 
-Any thread may build it, long after the interval: what it is built from is
-never changed in place.
+Any thread may build it, long after the interval: its inputs never change.
 """
 
 import collections.abc

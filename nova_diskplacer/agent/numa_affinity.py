@@ -12,8 +12,8 @@
 
 """Keeps servers with shared CPUs on the NUMA node of their disks.
 
-Through libvirt, and on what runs only: when a server starts again, it is as
-Nova describes it, and is put right at the next look.
+The agent pins their threads through libvirt, for running domains only: a
+restarted server has Nova's definition again until the next interval.
 """
 
 import collections.abc
@@ -41,14 +41,14 @@ _PREFIX = 'diskplacer'
 class Affinity:
     """Pins the threads of this host's servers.
 
-    :raises ProfileError: a profile is not as it should be.
+    :raises ProfileError: a profile is invalid.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._uri: str = conf.diskplacer_agent.libvirt_uri
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
         self._config = nova_conf.ReloadingConfig(
-            conf.diskplacer_agent.nova_conf, cpus.configured
+            conf.diskplacer_agent.nova_conf, cpus.read_nova_sets
         )
         self._log = log_once.ChangeLogger(LOG)
 
@@ -57,38 +57,38 @@ class Affinity:
         servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
     ) -> None:
-        """Have the servers where their disks are, or where Nova had them.
+        """Pin servers to the NUMA node of their disks, or unpin them.
 
         :param disks: all prepared disks of the host.
-        :raises DiskPlacerError: nova-compute's CPU sets are not as they
-            should be; nothing is done.
-        :raises HypervisorError: libvirt cannot be asked or refuses; what it
-            did not refuse is done.
-        :raises OSError: the kernel does not tell the host's CPUs.
+        :raises DiskPlacerError: nova-compute's CPU sets are invalid; nothing
+            is changed.
+        :raises HypervisorError: libvirt cannot be reached, or refuses to pin
+            a server; the other servers are pinned.
+        :raises OSError: the host's CPUs cannot be read.
         """
         decisions = self._decide(servers, disks, self._config.read())
-        self._complain(decisions)
+        self._log_problems(decisions)
         decisions = [one for one in decisions if one[1].steps]
         if decisions:
-            self._carry_out(decisions)
+            self._pin_servers(decisions)
 
     def _decide(
         self,
         servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
-        config: cpus.Config,
+        config: cpus.NovaCpuSets,
     ) -> list[tuple[libvirt_servers.Server, numa_pinning.Decision]]:
         host = cpus.read()
         used: dict[str, list[discover.Disk]] = {}
         by_uuid = {disk.uuid: disk for disk in disks}
-        for uuid, there in usage.servers_by_disk(servers, disks).items():
-            for server in there:
+        for uuid, users in usage.servers_by_disk(servers, disks).items():
+            for server in users:
                 used.setdefault(server.uuid, []).append(by_uuid[uuid])
         found = []
         for server in servers:
             decision = numa_pinning.decide(
                 server,
-                numa_pinning.asks(server, self._profiles),
+                numa_pinning.requests_numa_node(server, self._profiles),
                 used.get(server.uuid, ()),
                 host,
                 config,
@@ -97,7 +97,7 @@ class Affinity:
                 found.append((server, decision))
         return found
 
-    def _complain(
+    def _log_problems(
         self,
         decisions: list[tuple[libvirt_servers.Server, numa_pinning.Decision]],
     ) -> None:
@@ -115,7 +115,7 @@ class Affinity:
             )
         self._log.clear_except(problems)
 
-    def _carry_out(
+    def _pin_servers(
         self,
         decisions: list[tuple[libvirt_servers.Server, numa_pinning.Decision]],
     ) -> None:
@@ -127,11 +127,11 @@ class Affinity:
             for server, decision in decisions:
                 try:
                     domain = connection.lookupByUUIDString(server.uuid)
-                    if domain.ID() == decision.run:
+                    if domain.ID() == decision.domain_id:
                         _apply(libvirt, domain, decision.steps)
-                        _tell(server, decision)
+                        _log_pinning(server, decision)
                 except libvirt.libvirtError as error:
-                    if _runs(libvirt, connection, decision.run):
+                    if _may_run(libvirt, connection, decision.domain_id):
                         refused.append(f'{server.uuid}: {error}')
         if refused:
             raise exception.HypervisorError(
@@ -139,10 +139,10 @@ class Affinity:
             )
 
 
-def _runs(libvirt: Any, connection: Any, run: int) -> bool:
-    """Return whether a run of a server goes on, or at least may."""
+def _may_run(libvirt: Any, connection: Any, domain_id: int) -> bool:
+    """Return False if the domain with this ID has ended."""
     try:
-        connection.lookupByID(run)
+        connection.lookupByID(domain_id)
     except libvirt.libvirtError as error:
         return bool(error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN)
     return True
@@ -155,8 +155,8 @@ def _apply(
 ) -> None:
     live = libvirt.VIR_DOMAIN_AFFECT_LIVE
     for step in steps:
-        if isinstance(step, numa_pinning.Mark):
-            _mark(libvirt, domain, step.node)
+        if isinstance(step, numa_pinning.SetMetadata):
+            _set_metadata(libvirt, domain, step.node)
             continue
         allowed = tuple(cpu in step.cpus for cpu in range(1 + max(step.cpus)))
         kind, number = step.thread
@@ -168,7 +168,7 @@ def _apply(
             domain.pinIOThread(number, allowed, live)
 
 
-def _mark(libvirt: Any, domain: Any, node: int | None) -> None:
+def _set_metadata(libvirt: Any, domain: Any, node: int | None) -> None:
     domain.setMetadata(
         libvirt.VIR_DOMAIN_METADATA_ELEMENT,
         None if node is None else f'<affinity node="{node}"/>',
@@ -178,19 +178,19 @@ def _mark(libvirt: Any, domain: Any, node: int | None) -> None:
     )
 
 
-def _tell(
+def _log_pinning(
     server: libvirt_servers.Server, decision: numa_pinning.Decision
 ) -> None:
     if decision.node is None:
         LOG.info(
-            'Server %s may use CPUs %s again, as Nova had it.',
+            'Server %s may use CPUs %s again, as configured by Nova.',
             server.uuid,
             cpus.render(decision.cpus),
         )
     else:
         LOG.info(
-            'Server %s is kept on CPUs %s of NUMA node %d, where its disks '
-            'are.',
+            'Server %s is pinned to CPUs %s of NUMA node %d, the node of its '
+            'disks.',
             server.uuid,
             cpus.render(decision.cpus),
             decision.node,

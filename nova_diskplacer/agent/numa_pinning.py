@@ -12,9 +12,9 @@
 
 """Decides which host CPUs the threads of servers with local disks may use.
 
-Nothing here does I/O: ``decide`` makes of libvirt's description of a server
-the steps that put it right. They are such that a server is put right in the
-end wherever they are interrupted.
+This module does no I/O: ``decide`` computes the steps to pin a server from
+libvirt's description of it. After an interruption at any step, later calls
+complete the change.
 """
 
 import collections.abc
@@ -28,7 +28,7 @@ from nova_diskplacer.host import cpus
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.profiles import catalogue
 
-#: XML namespace of the mark that a server has which the agent has pinned.
+#: XML namespace of the metadata of servers that the agent has pinned.
 NAMESPACE = 'urn:nova-diskplacer:affinity'
 
 VCPU = 'vcpu'
@@ -41,7 +41,7 @@ _POLICY = 'hw:cpu_policy'
 
 
 class Thread(typing.NamedTuple):
-    """A thread that libvirt pins; ``number`` of the emulator's is 0."""
+    """A thread that libvirt pins; the emulator has the ``number`` 0."""
 
     kind: str
     number: int
@@ -49,58 +49,59 @@ class Thread(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Threads:
-    """The threads of a running server, as its XML tells.
+    """The threads of a running server in its XML.
 
-    ``run`` tells this run of the server from others. ``node`` is that of the
-    agent's mark, None without one. ``confined`` are the CPUs that Nova lets
-    it use, None if all. ``pins`` are those of threads that are pinned.
+    ``domain_id`` is libvirt's ID, which is new after each start. ``node`` is
+    the node in the agent's metadata, None without metadata. ``cpuset`` are
+    the CPUs that Nova allows, None for all. ``pins`` are the CPUs of pinned
+    threads.
     """
 
-    run: int
+    domain_id: int
     node: int | None
-    confined: cpus.Cpus | None
+    cpuset: cpus.Cpus | None
     all: tuple[Thread, ...]
     pins: collections.abc.Mapping[Thread, cpus.Cpus]
 
 
 @dataclasses.dataclass(frozen=True)
-class Mark:
-    """A step: mark the server as pinned to a node; None: as not pinned."""
+class SetMetadata:
+    """A step: record the node in the server's metadata; None removes it."""
 
     node: int | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Pin:
-    """A step: have a thread use these CPUs only."""
+    """A step: restrict a thread to CPUs."""
 
     thread: Thread
     cpus: cpus.Cpus
 
 
-Step = Mark | Pin
+Step = SetMetadata | Pin
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What is to be done for a server, in order.
+    """The steps for a server, in order.
 
-    ``node`` is where it is kept, None if nowhere. ``problem`` says why a
-    server that asks for it cannot be, '' if it is or does not ask.
+    ``node`` is the node to pin the server to, None for no node. ``problem``
+    is the reason why a server that requests pinning is not pinned, or ''.
     """
 
-    run: int
+    domain_id: int
     node: int | None
     problem: str
     cpus: cpus.Cpus
     steps: tuple[Step, ...]
 
 
-def asks(
+def requests_numa_node(
     server: libvirt_servers.Server,
     profiles: collections.abc.Mapping[str, catalogue.Profile],
 ) -> bool:
-    """Return whether the server's flavor, or its profile, asks for a node."""
+    """Return whether the flavor or its profile requests the disks' node."""
     specs = server.extra_specs
     profile = profiles.get(specs.get(_PROFILE, ''))
     default = profile.specs.get(_NUMA) if profile else None
@@ -109,48 +110,49 @@ def asks(
 
 def decide(
     server: libvirt_servers.Server,
-    asking: bool,
+    requested: bool,
     disks: collections.abc.Collection[discover.Disk],
-    host: cpus.Host,
-    config: cpus.Config,
+    host: cpus.HostCpus,
+    config: cpus.NovaCpuSets,
 ) -> Decision | None:
-    """Return what to do for a server, None if it is none of the agent's.
+    """Decide on a server, None if the agent does not pin or unpin it.
 
-    :param asking: whether its vCPUs are to be on its disks' node.
-    :param disks: those that its vdisks are on.
+    :param requested: the result of ``requests_numa_node``.
+    :param disks: the disks of its vdisks.
     """
     if not server.running:
         return None
     root = xml.etree.ElementTree.fromstring(server.xml)  # noqa: S314
-    if _is_nova_s(server, root):
+    if _pinned_by_nova(server, root):
         return None
-    threads = _threads(root)
-    ours = threads.node is not None
-    # where there is one node all is on it
-    asking = asking and bool(disks) and sum(map(bool, host.nodes.values())) > 1
-    if not ours and not asking:
+    threads = _parse_threads(root)
+    pinned = threads.node is not None
+    # a host with one node needs no pinning
+    several_nodes = sum(map(bool, host.nodes.values())) > 1
+    requested = requested and bool(disks) and several_nodes
+    if not pinned and not requested:
         return None
-    if ours and any(disk.health in discover.UNSEEN for disk in disks):
-        # of what cannot be seen it is not said that it is elsewhere
+    if pinned and any(disk.health in discover.UNSEEN for disk in disks):
+        # the node of an unreadable disk is not known to have changed
         return None
-    whole = host.online if threads.confined is None else threads.confined
-    free = whole & host.online
-    if not free:
+    cpuset = host.online if threads.cpuset is None else threads.cpuset
+    allowed = cpuset & host.online
+    if not allowed:
         return None
     pins = {
-        thread: threads.pins.get(thread, whole) & host.online
+        thread: threads.pins.get(thread, cpuset) & host.online
         for thread in threads.all
     }
-    if not ours and any(not free <= pin for pin in pins.values()):
+    if not pinned and any(not allowed <= pin for pin in pins.values()):
         return Decision(
-            threads.run, None, 'somebody else has pinned it', free, ()
+            threads.domain_id, None, 'another tool has pinned it', allowed, ()
         )
     node, problem = None, ''
-    if asking:
-        node, problem = _node(disks)
-    target = free
+    if requested:
+        node, problem = _find_node(disks)
+    target = allowed
     if node is not None:
-        target = host.nodes.get(node, frozenset()) & free
+        target = host.nodes.get(node, frozenset()) & allowed
         target &= config.available(host.online)
         vcpus = sum(thread.kind == VCPU for thread in threads.all)
         if len(target) < max(1, vcpus):
@@ -158,23 +160,23 @@ def decide(
                 f'NUMA node {node} has {len(target)} CPUs that it may use, '
                 f'which is too few for its {vcpus} vCPUs'
             )
-            node, target = None, free
+            node, target = None, allowed
     steps: list[Step] = [
         Pin(thread, target) for thread in threads.all if pins[thread] != target
     ]
     if node != threads.node:
-        # the mark is there as long as any pin may be
-        steps.insert(len(steps) if node is None else 0, Mark(node))
-    return Decision(threads.run, node, problem, target, tuple(steps))
+        # a server with any pin of the agent always has the metadata
+        steps.insert(len(steps) if node is None else 0, SetMetadata(node))
+    return Decision(threads.domain_id, node, problem, target, tuple(steps))
 
 
-def _is_nova_s(
+def _pinned_by_nova(
     server: libvirt_servers.Server, root: xml.etree.ElementTree.Element
 ) -> bool:
-    """Return whether Nova has chosen the CPUs of each vCPU.
+    """Return whether Nova pins the vCPUs.
 
-    It then gives the guest a NUMA topology, which is what tells; the others
-    are there lest a server with dedicated CPUs is ever touched.
+    Nova then defines a NUMA topology, which suffices; the other conditions
+    additionally protect servers with dedicated CPUs.
     """
     return (
         server.pinned_by_nova
@@ -183,40 +185,40 @@ def _is_nova_s(
     )
 
 
-def _node(
+def _find_node(
     disks: collections.abc.Collection[discover.Disk],
 ) -> tuple[int | None, str]:
     nodes = {disk.numa_node for disk in disks}
     if None in nodes:
-        return None, 'the NUMA node of its disks is not known'
+        return None, 'the NUMA node of its disks is unknown'
     if len(nodes) > 1:
         return None, 'its disks are on several NUMA nodes'
     return nodes.pop(), ''
 
 
-def _threads(root: xml.etree.ElementTree.Element) -> Threads:
-    mark = root.find(f'metadata/{{{NAMESPACE}}}affinity')
+def _parse_threads(root: xml.etree.ElementTree.Element) -> Threads:
+    metadata = root.find(f'metadata/{{{NAMESPACE}}}affinity')
     vcpu = root.find('vcpu')
-    confined, vcpus = None, 0
+    cpuset, vcpus = None, 0
     if vcpu is not None:
         vcpus = int(vcpu.text or 0)
         if vcpu.get('cpuset'):
-            confined = cpus.parse(vcpu.get('cpuset', ''))
+            cpuset = cpus.parse(vcpu.get('cpuset', ''))
     numbers = [
         int(one.get('id', 0)) for one in root.iterfind('iothreadids/iothread')
     ] or range(1, 1 + int(root.findtext('iothreads') or 0))
-    everything = [Thread(VCPU, number) for number in range(vcpus)]
-    everything.append(Thread(EMULATOR, 0))
-    everything += [Thread(IOTHREAD, number) for number in sorted(numbers)]
+    threads = [Thread(VCPU, number) for number in range(vcpus)]
+    threads.append(Thread(EMULATOR, 0))
+    threads += [Thread(IOTHREAD, number) for number in sorted(numbers)]
     pins = {}
     for kind in (VCPU, EMULATOR, IOTHREAD):
         for pin in root.iterfind(f'cputune/{kind}pin'):
             thread = Thread(kind, int(pin.get(kind, 0)))
             pins[thread] = cpus.parse(pin.get('cpuset', ''))
     return Threads(
-        run=int(root.get('id', -1)),
-        node=None if mark is None else int(mark.get('node', -1)),
-        confined=confined,
-        all=tuple(everything),
+        domain_id=int(root.get('id', -1)),
+        node=None if metadata is None else int(metadata.get('node', -1)),
+        cpuset=cpuset,
+        all=tuple(threads),
         pins=pins,
     )

@@ -10,20 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How the request queue of a disk should be set, for the servers on it.
+"""Computes the settings of a disk's request queue for the servers on it.
 
-The rule, for the profiles of all servers that run and have vdisks there:
+The profiles of all running servers with vdisks on the disk are merged:
 
 - Profiles are ranked by priority, the highest first, then by name.
 - Scheduler, queue depth and writeback throttling depend on each other and
-  were measured together: all three are those of the first profile that
-  states any of them.
-- Every other setting is that of the first profile that states it.
-- What nobody states has the value that it had before there were servers. But
-  another scheduler than that of before comes with the depth and the throttling
-  that the kernel gives it.
+  were measured together: the first profile that states any of them determines
+  all three.
+- The first profile that states another setting determines that one.
+- Settings without a profile keep their original values. But a new scheduler
+  comes with the kernel's defaults of depth and throttling.
 
-How many servers have a profile, and in which order they came, does not matter.
+The number of servers with a profile and the order of their arrival do not
+matter.
 """
 
 import collections.abc
@@ -36,18 +36,18 @@ _TOGETHER = ('schedulers', block_queue.REQUESTS, block_queue.WBT)
 
 NONE = 'none'
 
-# It throttles by itself; the kernel turns the other off.
+# This scheduler throttles writeback itself: the kernel disables its own.
 _NO_WBT = 'bfq'
 
-# Schedulers get twice the requests that the device has room for, or twice this
-# if that is less: with fewer there would be nothing to sort.
-_DEPTH = 128
+# The kernel gives a scheduler twice the device's queue depth, at most twice
+# this number, so that it has requests to sort.
+_MAX_DEPTH = 128
 
 
-def merge(
+def merge_profiles(
     profiles: collections.abc.Iterable[catalogue.Profile], medium: str
 ) -> catalogue.Queue:
-    """Return what the profiles together want of a disk's queue."""
+    """Return the queue settings that profiles state for a medium."""
     ranked = sorted(profiles, key=lambda one: (-one.priority, one.name))
     queues = [one.queue[medium] for one in ranked if medium in one.queue]
     wanted: dict[str, Any] = {}
@@ -60,18 +60,17 @@ def merge(
     return catalogue.Queue(**wanted)
 
 
-def target(
+def target_settings(
     wanted: catalogue.Queue,
     originals: block_queue.Values,
     schedulers: collections.abc.Container[str],
     depth: int | None,
 ) -> dict[str, str]:
-    """Return the values that a queue should have.
+    """Return the settings that a queue should have.
 
-    :param originals: what it had before there were servers. Only these
-        settings can be changed; the kernel lacks others.
-    :param schedulers: what the kernel has.
-    :param depth: how many requests the device itself has room for, if known.
+    :param originals: the original settings; the kernel lacks all others.
+    :param schedulers: the schedulers that the kernel offers.
+    :param depth: number of requests that the device can queue, if known.
     """
     values = dict(originals)
     for scheduler in wanted.schedulers:
@@ -87,12 +86,12 @@ def target(
         ):
             values[block_queue.WBT] = '0'
         if block_queue.REQUESTS in values and depth is not None:
-            given = (
+            requests = (
                 depth
                 if values[block_queue.SCHEDULER] == NONE
-                else 2 * min(depth, _DEPTH)
+                else 2 * min(depth, _MAX_DEPTH)
             )
-            values[block_queue.REQUESTS] = str(given)
+            values[block_queue.REQUESTS] = str(requests)
     for name in block_queue.SETTINGS[1:]:
         value = getattr(wanted, name)
         if value is not None and name in originals:
@@ -100,13 +99,13 @@ def target(
     return values
 
 
-def unlisted(
+def unloaded_schedulers(
     wanted: catalogue.Queue,
     schedulers: collections.abc.Container[str],
 ) -> list[str]:
-    """Return schedulers that are preferred to the first that is listed.
+    """Return the wanted schedulers before the first that the kernel offers.
 
-    The kernel may have them as modules, which it loads when they are chosen.
+    They may be modules, which the kernel loads when they are selected.
     """
     found = []
     for scheduler in wanted.schedulers:

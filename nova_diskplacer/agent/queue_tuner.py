@@ -38,7 +38,7 @@ ON = 'on'
 DRY_RUN = 'dry_run'
 OFF = 'off'
 
-# One setting may change others when it is written.
+# Passes over all settings: writing one may change others.
 _PASSES = 3
 
 
@@ -79,7 +79,7 @@ class QueueTuner:
         running = [server for server in servers if server.running]
         by_disk = usage.servers_by_disk(running, disks)
         tasks: dict[str, collections.abc.Callable[[], None]] = {
-            # of disks that were forgotten, too
+            # including forgotten disks
             uuid: functools.partial(self._saved.restore, uuid)
             for uuid in self._saved.uuids()
         }
@@ -104,16 +104,16 @@ class QueueTuner:
         self, disk: discover.Disk, servers: list[libvirt_servers.Server]
     ) -> None:
         if disk.health == discover.HUNG:
-            # a change of its queue would wait for it
+            # a change of its queue would hang
             return
         if not servers or self._mode == OFF:
             self._saved.restore(disk.uuid)
             return
         if disk.health == discover.MISSING:
-            # it may come back as it was, for the servers on it
+            # it may return unchanged
             return
         profiles = self._profiles_of(servers)
-        wanted = queue_policy.merge(profiles, disk.medium)
+        wanted = queue_policy.merge_profiles(profiles, disk.medium)
         if wanted == catalogue.Queue():
             self._saved.restore(disk.uuid)
         else:
@@ -147,11 +147,13 @@ class QueueTuner:
         try:
             device = block_queue.exclusive_device(disk.device)
         except exception.DiskError:
-            # others may have come to share it
+            # another device may share the queue now
             self._saved.restore(disk.uuid)
             raise
         queue = block_queue.read(device)
-        originals = self._saved.of(disk.uuid, device, queue.sequence)
+        originals = self._saved.get_originals(
+            disk.uuid, device, queue.sequence
+        )
         if originals is None:
             originals = dict(queue.values)
             if self._mode != DRY_RUN:
@@ -163,7 +165,7 @@ class QueueTuner:
                 )
         if self._mode != DRY_RUN:
             queue = self._load_modules(queue, wanted)
-        values = queue_policy.target(
+        values = queue_policy.target_settings(
             wanted, originals, queue.schedulers, queue.depth
         )
         self._change(queue, values, reason)
@@ -180,10 +182,10 @@ class QueueTuner:
     def _load_modules(
         self, queue: block_queue.Queue, wanted: catalogue.Queue
     ) -> block_queue.Queue:
-        """Try schedulers that the kernel may have as modules, once each."""
+        """Try each scheduler that may be a module once."""
         if block_queue.SCHEDULER not in queue.values:
             return queue
-        for name in queue_policy.unlisted(wanted, queue.schedulers):
+        for name in queue_policy.unloaded_schedulers(wanted, queue.schedulers):
             if name not in self._tried_modules:
                 self._tried_modules.add(name)
                 try:
@@ -246,10 +248,10 @@ class QueueTuner:
         try:
             block_queue.write(queue.device, name, value)
         except TimeoutError:
-            # the write goes on: it has no result yet
+            # the write continues and has no result yet
             raise
         except OSError as error:
-            # such as more requests than the device has room for
+            # for example, more requests than the device can queue
             expected = error.errno == errno.EINVAL
             LOG.log(
                 logging.INFO if expected else logging.WARNING,

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Restores what the agent changed in the kernel for I/O weights."""
+"""Restores the kernel settings that the agent changed for I/O weights."""
 
 from oslo_config import cfg
 
@@ -24,7 +24,7 @@ from nova_diskplacer.monitor import seek_detector
 def restore_kernel_state(conf: cfg.ConfigOpts) -> None:
     """Restore weights and io.cost, and remove trace instances; repeatable.
 
-    :raises DiskPlacerError: something could not be restored; all else is.
+    :raises DiskPlacerError: a part could not be restored; the others are.
     """
     failed = []
     for restore in (seek_detector.clean, _restore_weights, _restore_io_cost):

@@ -171,7 +171,9 @@ class Agent:
             # Nothing is reported of disks that cannot be read.
             with self._state:
                 self._disks = disks
-        modes = self._cache_modes.of(disks, self._server_tasks.servers or [])
+        modes = self._cache_modes.determine(
+            disks, self._server_tasks.servers or []
+        )
         with self._state:
             self._modes = modes
         if (disks, modes) != (before, modes_before):

@@ -234,7 +234,7 @@ def _model(disk_root: str, uuid: str) -> io_model.Model | None:
     """Return the model of a disk, None if it is not known."""
     job = jobs.Job(lambda: io_model.load(disk_root, uuid))
     try:
-        return job.result() if job.wait(jobs.LATE) else None
+        return job.result() if job.wait(jobs.TIMEOUT) else None
     except exception.DiskError:
         return None
 

@@ -112,7 +112,7 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
     """Return the disks in ``disk_root``, sorted by UUID.
 
     A disk that cannot be read is missing. A disk that does not answer within
-    ``jobs.LATE`` seconds has its last known state. After
+    ``jobs.TIMEOUT`` seconds has its last known state. After
     ``probes.HUNG_AFTER`` seconds, or if it was never read, it is hung.
 
     :param kind: FILESYSTEM or LVM, for disks of this kind only.
@@ -127,7 +127,7 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
         if identity.is_uuid(name) and kind in (None, kind_of(disk_root, name))
         for probe in [_probe(disk_root, name)]
     ]
-    deadline = time.monotonic() + jobs.LATE
+    deadline = time.monotonic() + jobs.TIMEOUT
     return [
         _latest(probe)
         if probe.wait(number, max(0.0, deadline - time.monotonic()))
@@ -147,14 +147,14 @@ def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
 
     The disk is read after the call, unless it is hung or late.
 
-    :param patience: seconds to wait, at most ``jobs.LATE``, before the disk is
-        late; by default, until it is hung.
+    :param patience: seconds to wait, at most ``jobs.TIMEOUT``, before the disk
+        is late; by default, until it is hung.
     :raises DiskError: ``uuid`` is no UUID in its canonical form.
     """
     probe = _probe(disk_root, uuid)
     number = probe.request()
-    while not probe.wait(number, min(jobs.LATE, patience)):
-        if patience <= jobs.LATE or probe.waiting >= probes.HUNG_AFTER:
+    while not probe.wait(number, min(jobs.TIMEOUT, patience)):
+        if patience <= jobs.TIMEOUT or probe.waiting >= probes.HUNG_AFTER:
             return _unanswered(disk_root, uuid, probe)
     return _latest(probe)
 
@@ -298,7 +298,7 @@ def _read_filesystem(known: identity.Identity, path: str) -> Disk:
         status = os.fstatvfs(directory)
         vdisks = vdisks_.scan(path)
         total_gb = space.total_gb(directory, status)
-    block = sysfs.of_filesystem(path)
+    block = sysfs.find_filesystem_device(path)
     return Disk(
         uuid=known.uuid,
         path=path,
@@ -320,7 +320,7 @@ def _read_group(uuid: str, path: str) -> Disk:
     known = group.identity
     if known.uuid != uuid:
         raise exception.DiskError(f'its identity is {known.uuid}')
-    block = sysfs.of_device(group.devices[0])
+    block = sysfs.find_device(group.devices[0])
     read_only = group.read_only or block.read_only
     return Disk(
         uuid=known.uuid,

@@ -188,7 +188,7 @@ def _identify(
         medium = (
             known.medium
             if known
-            else identity.medium(sysfs.of_filesystem(path))
+            else identity.medium(sysfs.find_filesystem_device(path))
         )
     if medium is None:
         raise exception.DiskError(

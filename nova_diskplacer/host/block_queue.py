@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The request queue of a disk, in sysfs: found, read and written."""
+"""Finds, reads and writes the request queue of a disk in sysfs."""
 
 import collections.abc
 import contextlib
@@ -24,10 +24,10 @@ from nova_diskplacer.host import sysfs
 SCHEDULER = 'scheduler'
 REQUESTS = 'nr_requests'
 WBT = 'wbt_lat_usec'
-#: settings that depend on no other
+#: Settings that depend on no other.
 INDEPENDENT = ('max_sectors_kb', 'read_ahead_kb', 'nomerges', 'rq_affinity')
 
-# Attributes of a queue in sysfs, in the order to write them: a new scheduler
+# Attributes of a queue in sysfs, in the order of writing: a new scheduler
 # resets those after it, and a new max_sectors_kb resets read_ahead_kb.
 SETTINGS = (SCHEDULER, REQUESTS, WBT, *INDEPENDENT)
 
@@ -36,13 +36,13 @@ Values = collections.abc.Mapping[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Queue:
-    """What the kernel says of the queue of a whole block device.
+    """The request queue of a whole block device.
 
-    ``device`` is the device's name. ``sequence`` tells it from all others
-    that have or had that name since the machine was booted; '' where the
-    kernel (before 5.15) does not count them. ``depth`` is how many requests
-    the device itself has room for, None if the kernel does not say.
-    ``values`` lacks settings that the queue does not have.
+    ``device`` is the device's name. ``sequence`` is its disk sequence number,
+    which no other device has had since boot; '' with kernels before 5.15.
+    ``schedulers`` are those that the kernel offers. ``depth`` is the number
+    of requests that the device can queue, None if unknown. ``values`` lacks
+    settings that the queue does not have.
     """
 
     device: str
@@ -55,13 +55,13 @@ class Queue:
 def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
     """Return the name of the device whose queue serves ``device`` alone.
 
-    I/O of a partition passes the queue of its disk; that of a device made of
-    another one (dm-crypt, LVM) the queue of that one.
+    I/O of a partition passes the queue of its disk; I/O of a device on
+    another one (dm-crypt, LVM) passes the queue of the lower one.
 
     :param device: path of the device node of a prepared disk, or of the
         physical volume below it.
-    :raises DiskError: there is no such queue, or it serves others as well;
-        says whom.
+    :raises DiskError: there is no such queue, or it also serves other
+        devices, which the message names.
     """
     if not device:
         raise exception.DiskError('its block device is not known')
@@ -69,7 +69,7 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
     part = None
     while True:
         if not os.path.isdir(path):
-            raise exception.DiskError(f'{path} is not there')
+            raise exception.DiskError(f'{path} does not exist')
         if os.path.exists(f'{path}/partition'):
             part, path = path, os.path.dirname(path)
             _require_exclusive(device, path, 'holders', _list(path, 'holders'))
@@ -79,7 +79,7 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
             break
         if len(below) > 1:
             raise exception.DiskError(
-                f'{device} is made of several devices: {", ".join(below)}'
+                f'{device} is built on several devices: {", ".join(below)}'
             )
         upper, path = path, _sysfs_path(below[0], sys)
         others = set(_list(path, 'holders')) - {os.path.basename(upper)}
@@ -101,10 +101,10 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
 
 
 def read(device: str, sys: str = sysfs.SYS) -> Queue:
-    """Return what the kernel says of a device's queue.
+    """Return a device's queue.
 
     :param device: the device's name.
-    :raises OSError: there is no such device.
+    :raises OSError: the device does not exist.
     """
     path = _sysfs_path(device, sys)
     os.stat(f'{path}/queue')
@@ -127,11 +127,10 @@ def read(device: str, sys: str = sysfs.SYS) -> Queue:
 
 
 def diskseq(device: str, sys: str = sysfs.SYS) -> str:
-    """Return what tells a device from those that had its name before.
+    """Return the disk sequence number of a device, '' with old kernels.
 
     :param device: the device's name.
-    :returns: '' where the kernel does not count them.
-    :raises OSError: there is no such device.
+    :raises OSError: the device does not exist.
     """
     path = _sysfs_path(device, sys)
     os.stat(f'{path}/dev')
@@ -142,7 +141,7 @@ def device_number(device: str, sys: str = sysfs.SYS) -> str:
     """Return the number of a device, as ``major:minor``.
 
     :param device: the device's name.
-    :raises OSError: there is no such device.
+    :raises OSError: the device does not exist.
     """
     return sysfs.read(f'{_sysfs_path(device, sys)}/dev')
 
@@ -151,9 +150,11 @@ def write(device: str, setting: str, value: str, sys: str = sysfs.SYS) -> None:
     """Change a setting of a device's queue.
 
     :param device: the device's name.
-    :raises OSError: there is no such device, or the kernel refuses.
+    :raises OSError: the device does not exist, or the kernel refuses.
     """
-    sysfs.change(device, f'{_sysfs_path(device, sys)}/queue/{setting}', value)
+    sysfs.write_to_device(
+        device, f'{_sysfs_path(device, sys)}/queue/{setting}', value
+    )
 
 
 def _sysfs_path(name: str, sys: str) -> str:
@@ -173,12 +174,12 @@ def _require_exclusive(
     if others:
         raise exception.DiskError(
             f'{device} shares the queue of {os.path.basename(path)} with '
-            f'other {what} of it: {", ".join(others)}'
+            f'other {what}: {", ".join(others)}'
         )
 
 
 def _below_root(sys: str) -> set[str]:
-    """Return the paths in sysfs of all devices that ``/`` is made of."""
+    """Return the paths in sysfs of all devices below ``/``."""
     number = os.stat('/').st_dev
     link = f'{sys}/dev/block/{os.major(number)}:{os.minor(number)}'
     found: set[str] = set()

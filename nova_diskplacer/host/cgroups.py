@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Where the kernel accounts for the I/O of cgroups."""
+"""Finds the cgroup hierarchy that accounts for block I/O."""
 
 import dataclasses
 import os
@@ -22,27 +22,30 @@ from nova_diskplacer.host import sysfs
 
 @dataclasses.dataclass(frozen=True)
 class Hierarchy:
-    """The mounted hierarchy of cgroups that has accounts of block I/O.
+    """A mounted cgroup hierarchy that accounts for block I/O.
 
-    ``version`` is that of cgroups, 1 (the ``blkio`` controller) or 2
-    (``io``); ``root`` is where it is mounted.
+    ``version`` is the cgroup version, 1 (the ``blkio`` controller) or 2
+    (``io``); ``root`` is the mount point.
     """
 
     version: int
     root: str
 
     def path(self, cgroup: str, file: str = '') -> str:
-        """Return the path of a cgroup, given below the root, or of a file."""
+        """Return the path of a cgroup or of a file in it.
+
+        :param cgroup: its path below the root.
+        """
         return os.path.join(self.root, cgroup, file).rstrip('/')
 
 
 def hierarchy(mounts_file: str = mounts.PATH) -> Hierarchy:
     """Return the hierarchy of this host.
 
-    A controller is in one hierarchy only, so there cannot be two.
+    There is at most one: a controller belongs to a single hierarchy.
 
     :param mounts_file: the list of mounted filesystems.
-    :raises ContentionError: there is none.
+    :raises ContentionError: no hierarchy accounts for block I/O.
     """
     for mount in mounts.read(mounts_file):
         if mount.type == 'cgroup' and 'blkio' in mount.options:

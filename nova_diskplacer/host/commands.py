@@ -19,7 +19,7 @@ from oslo_concurrency import processutils
 
 from nova_diskplacer import exception
 
-# Seconds for which udev may have a device open that a command needs alone.
+# Seconds for which udev may keep open a device that a command needs alone.
 _UDEV_GRACE = 5
 
 
@@ -31,8 +31,8 @@ def run(
 
     :param environment: the variables of the command, by default those of this
         process.
-    :raises DiskError: the command cannot be run or fails; the message has its
-        error output.
+    :raises DiskError: the command cannot be run or fails; the message
+        includes its error output.
     """
     variables = None if environment is None else dict(environment)
     try:

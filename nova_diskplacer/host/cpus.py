@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Sets of host CPUs: as text, and as this host has them."""
+"""Parses sets of CPUs, and reads those of this host and of Nova."""
 
 import collections.abc
 import dataclasses
@@ -31,16 +31,16 @@ _OPTS = [cfg.StrOpt('cpu_shared_set'), cfg.StrOpt('cpu_dedicated_set')]
 
 
 @dataclasses.dataclass(frozen=True)
-class Host:
-    """The CPUs of a host that are online, all and by NUMA node."""
+class HostCpus:
+    """The online CPUs of a host, all and by NUMA node."""
 
     online: Cpus
     nodes: collections.abc.Mapping[int, Cpus]
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
-    """Nova's ``[compute]`` options of this host; None: not set."""
+class NovaCpuSets:
+    """Nova's CPU sets in ``[compute]``; None: not set."""
 
     shared: Cpus | None = None
     dedicated: Cpus | None = None
@@ -48,8 +48,8 @@ class Config:
     def available(self, online: Cpus) -> Cpus:
         """Return the CPUs that servers with shared CPUs may use.
 
-        All but the dedicated ones unless Nova was told which. Nova itself
-        takes no such servers where only dedicated ones are set.
+        Without a shared set they are all but the dedicated ones. Nova runs no
+        such servers if only the dedicated set is configured.
         """
         if self.shared is not None:
             return self.shared & online
@@ -57,9 +57,9 @@ class Config:
 
 
 def parse(text: str) -> Cpus:
-    """Return the CPUs that Nova, libvirt or the kernel write as ``text``.
+    """Parse a set of CPUs in the syntax of Nova, libvirt and the kernel.
 
-    :raises ValueError: it is not as they write it.
+    :raises ValueError: the text is malformed.
     """
     included: set[int] = set()
     excluded: set[int] = set()
@@ -76,7 +76,7 @@ def parse(text: str) -> Cpus:
 
 
 def render(cpus: collections.abc.Iterable[int]) -> str:
-    """Return the text for CPUs, with ranges."""
+    """Return the text of a set of CPUs, with ranges."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and ranges[-1][1] == cpu - 1:
@@ -89,14 +89,14 @@ def render(cpus: collections.abc.Iterable[int]) -> str:
     )
 
 
-def read(sys: str = sysfs.SYS) -> Host:
+def read(sys: str = sysfs.SYS) -> HostCpus:
     """Return the CPUs of this host.
 
-    :raises OSError: the kernel does not tell.
+    :raises OSError: the kernel's files cannot be read.
     """
     devices = os.path.join(sys, 'devices', 'system')
     online = parse(sysfs.read(os.path.join(devices, 'cpu', 'online')))
-    return Host(
+    return HostCpus(
         online,
         {
             int(os.path.basename(node).removeprefix('node')): online
@@ -106,11 +106,10 @@ def read(sys: str = sysfs.SYS) -> Host:
     )
 
 
-def configured(files: collections.abc.Iterable[str]) -> Config:
-    """Return what nova-compute is told in its configuration files.
+def read_nova_sets(files: collections.abc.Iterable[str]) -> NovaCpuSets:
+    """Return the CPU sets of nova-compute's configuration files.
 
-    :raises DiskPlacerError: a file cannot be read, or an option is not as
-        Nova takes it.
+    :raises DiskPlacerError: a file cannot be read, or an option is invalid.
     """
     conf = cfg.ConfigOpts()
     conf.register_opts(_OPTS, 'compute')
@@ -120,7 +119,7 @@ def configured(files: collections.abc.Iterable[str]) -> Config:
         raise exception.DiskPlacerError(
             f'[diskplacer_agent] nova_conf cannot be read: {error}'
         ) from error
-    return Config(*(_option(conf, option.name) for option in _OPTS))
+    return NovaCpuSets(*(_option(conf, option.name) for option in _OPTS))
 
 
 def _option(conf: cfg.ConfigOpts, name: str) -> Cpus | None:

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The devices through which a disk is used: those made of it."""
+"""Finds the devices through which a disk is used."""
 
 import os
 
@@ -25,12 +25,12 @@ def submission_devices(
 ) -> dict[str, bool]:
     """Return the devices that requests for a disk are submitted to.
 
-    These are the disk's device, its partition, or what is made of them and of
-    which nothing else is made. A request passes one of these only, before it
-    goes down. Told is of each, by ``major:minor``, whether it is a logical
-    volume.
+    They are the tops of the stack of devices on the disk: its device, its
+    partitions and the devices on them, unless they have holders. A request is
+    submitted to only one of them.
 
-    :raises OSError: the device is not there.
+    :returns: whether each device is a logical volume, by ``major:minor``.
+    :raises OSError: the device does not exist.
     """
     return _submission_devices(
         os.path.realpath(f'{sys}/class/block/{device.name}'), sys
@@ -45,7 +45,7 @@ def _submission_devices(path: str, sys: str) -> dict[str, bool]:
             above = _submission_devices(part, sys)
             found.update(above)
             if sysfs.read(f'{part}/dev') in above:
-                # Linux before 5.12 has a partition's requests there
+                # Linux before 5.12 traces a partition's requests there
                 found[sysfs.read(f'{path}/dev')] = False
     for name in os.listdir(f'{path}/holders'):
         found.update(

@@ -19,9 +19,9 @@ import dataclasses
 class Device:
     """The block device whose queue serves a prepared disk alone.
 
-    ``uuid`` is the disk's, ``name`` the device's (``sda``), ``number`` is
-    ``major:minor``. ``mbps`` is what the disk is known to give, in MB/s
-    (10^6 bytes), 0 if that is not known.
+    ``uuid`` is the disk's UUID, ``name`` the device's name (``sda``),
+    ``number`` is ``major:minor``. ``mbps`` is the known throughput of the
+    disk in MB/s (10^6 bytes), 0 if unknown.
     """
 
     uuid: str

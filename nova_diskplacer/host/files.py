@@ -10,17 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Small files that are whole, or as they were."""
+"""Replaces small files atomically."""
 
 import os
 
 
 def replace(path: str, text: str, *, durable: bool) -> None:
-    """Have a file contain a text, or stay as it was.
+    """Replace the content of a file; an error leaves the file unchanged.
 
-    :param durable: whether that outlasts a crash of the machine too, which
-        takes a flush of its disk. Where it does not, the file may be empty
-        after a crash.
+    :param durable: flush the file and its directory to the disk. Otherwise
+        the file may be empty after a crash of the machine.
     :raises OSError: the file cannot be written.
     """
     with open(path + '.new', 'w', encoding='utf-8') as stream:

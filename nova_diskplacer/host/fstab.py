@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The entries of prepared devices in /etc/fstab."""
+"""Adds and removes the entries of prepared devices in /etc/fstab."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _OPTIONS = 'nofail,noatime'
 
 
 def add(fstab: str, uuid: str, path: str) -> None:
-    """Have the filesystem ``uuid`` mounted at ``path`` at every boot.
+    """Mount the filesystem ``uuid`` at ``path`` at every boot; repeatable.
 
     :raises OSError: the file cannot be read or written.
     """
@@ -67,7 +67,7 @@ def _read(fstab: str) -> list[str]:
 
 
 def _write(fstab: str, lines: list[str]) -> None:
-    # whole or not at all: a machine with half an fstab does not boot
+    # atomic: a machine with a partial fstab does not boot
     new = fstab + '.diskplacer'
     with open(new, 'w', encoding='utf-8') as stream:
         stream.writelines(lines)

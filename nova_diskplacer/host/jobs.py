@@ -10,36 +10,36 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Work that may hang, each piece in a thread of its own."""
+"""Runs work that may hang in threads."""
 
 import collections.abc
 import threading
 from typing import Generic
 from typing import TypeVar
 
-#: Seconds after which nobody waits any longer who looks at other disks too.
-LATE = 1.0
+#: Seconds that a caller with other disks to serve waits for one disk.
+TIMEOUT = 1.0
 
 _Result = TypeVar('_Result')
 
 
 class Job(Generic[_Result]):
-    """Does something in a thread of its own, which is begun at once."""
+    """Runs a function in a new thread, which starts at once."""
 
     def __init__(self, work: collections.abc.Callable[[], _Result]) -> None:
         self._work = work
         self._done = threading.Event()
         self._result: _Result
         self._error: BaseException | None = None
-        # one that hangs must not keep the process from ending
+        # a hanging thread must not keep the process from ending
         threading.Thread(target=self._run, daemon=True).start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is done; False if it is not by then."""
+        """Wait for the function to end; return False if it takes longer."""
         return self._done.wait(seconds)
 
     def result(self) -> _Result:
-        """Return the result of what is done, or raise what it raised."""
+        """Return the result of the ended function, or raise its exception."""
         if self._error is not None:
             raise self._error
         return self._result

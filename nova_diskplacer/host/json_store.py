@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Small JSON files that survive a restart of the agent."""
+"""Stores small JSON files that survive a restart of the agent."""
 
 import json
 import os
@@ -25,10 +25,10 @@ LOG = logging.getLogger(__name__)
 
 
 class JsonStore:
-    """One file for each name in a directory, which is made when needed.
+    """A directory with a JSON file for each name, created when needed.
 
-    The files hold history that nothing depends on: errors are logged, a file
-    that cannot be read counts as missing.
+    The files hold history that nothing depends on: errors are logged, and an
+    unreadable file counts as missing.
     """
 
     def __init__(self, directory: str) -> None:
@@ -36,7 +36,7 @@ class JsonStore:
         self._log = log_once.ChangeLogger(LOG)
 
     def load(self, name: str) -> Any:
-        """Return what was saved under a name, None if nothing usable was."""
+        """Return the content of a file, None if it cannot be used."""
         path = self._path(name)
         try:
             with open(path, encoding='utf-8') as stream:
@@ -48,7 +48,7 @@ class JsonStore:
             return None
 
     def save(self, name: str, fields: Any) -> None:
-        """Save something, whole or not at all."""
+        """Replace the content of a file atomically."""
         path = self._path(name)
         try:
             os.makedirs(self._directory, mode=0o755, exist_ok=True)

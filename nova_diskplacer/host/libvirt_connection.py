@@ -49,9 +49,9 @@ def connect(
 ) -> collections.abc.Iterator[Any]:
     """Yield a connection to libvirt, which must be installed.
 
-    :param purpose: what the caller wants from libvirt, for the error: a verb
-        in the infinitive and its object.
-    :raises HypervisorError: in place of any error of libvirt.
+    :param purpose: the purpose for error messages: a verb in the infinitive
+        and its object.
+    :raises HypervisorError: libvirt raised an error.
     """
     libvirt = import_libvirt()
     try:
@@ -68,4 +68,4 @@ def connect(
 
 
 def _ignore(context: Any, error: Any) -> None:
-    """Do not print an error, which is raised as well."""
+    """Ignore an error; libvirt also raises it."""

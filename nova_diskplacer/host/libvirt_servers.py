@@ -38,8 +38,7 @@ class Server:
     """A server of Nova.
 
     ``domain_id`` is libvirt's ID of the running domain, None if it is not
-    running. ``project`` is the ID of the server's project, '' if Nova does not
-    say.
+    running. ``project`` is the ID of the server's project, '' if unknown.
 
     ``vdisks`` are the paths of all files and block devices that are attached
     as disks; ``usage.vdisks_in_use`` selects those on prepared disks.
@@ -47,7 +46,7 @@ class Server:
     ignore Nova's configured mode.
 
     ``running`` is also True for a paused server, which still has its process.
-    ``pinned_by_nova`` tells that Nova pins all threads of the server. ``xml``
+    ``pinned_by_nova`` is True if Nova pins all threads of the server. ``xml``
     is libvirt's description, the live one if the server is running.
     """
 
@@ -66,9 +65,9 @@ class Server:
 def list_servers(uri: str) -> list[Server]:
     """Return Nova's servers on this host, sorted by UUID.
 
-    A host without libvirt-python has none.
+    The list is empty without libvirt-python.
 
-    :param uri: the libvirt to ask.
+    :param uri: connection URI of libvirt.
     :raises HypervisorError: libvirt does not answer; there may be servers.
     """
     libvirt = libvirt_connection.import_libvirt()
@@ -95,7 +94,7 @@ def list_servers(uri: str) -> list[Server]:
 def parse(text: str, running: bool) -> Server | None:
     """Return the server that libvirt's XML describes, None if not Nova's.
 
-    The cache serves the servers that are the same in every interval.
+    The cache saves parsing unchanged servers in every interval.
     """
     root = xml.etree.ElementTree.fromstring(text)  # noqa: S314
     flavor = root.find(_FLAVOR)
@@ -123,8 +122,8 @@ def parse(text: str, running: bool) -> Server | None:
         vdisks=tuple(paths),
         caches=caches,
         running=running,
-        # Nova gives a guest a NUMA topology if and only if it pins it;
-        # others may add pins later, but no topology
+        # Nova defines a NUMA topology if and only if it pins the guest;
+        # other tools may add pins, but no topology
         pinned_by_nova=root.find('cpu/numa') is not None,
         xml=text,
         domain_id=int(domain_id) if domain_id else None,

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Locks of disks, against other processes of the host."""
+"""Locks disks against other processes of the host."""
 
 import collections.abc
 import contextlib
@@ -22,14 +22,14 @@ DIRECTORY = '/run/diskplacer'
 
 @contextlib.contextmanager
 def hold(name: str, *, wait: bool) -> collections.abc.Iterator[None]:
-    """Hold a lock, which the kernel releases where the process is killed.
+    """Hold a lock; the kernel releases it if the process is killed.
 
     :param wait: whether to wait for another process that holds it.
     :raises BlockingIOError: another process holds it.
     """
     os.makedirs(DIRECTORY, mode=0o700, exist_ok=True)
     path = os.path.join(DIRECTORY, name)
-    # whoever may open it could hold it
+    # a user who can open the file can hold the lock
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

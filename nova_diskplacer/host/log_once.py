@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Logging of lasting conditions: when they begin, change and end."""
+"""Logs lasting conditions when they begin, change and end."""
 
 import collections.abc
 
@@ -30,7 +30,7 @@ _EXPECTED = (
 
 
 class ChangeLogger:
-    """Logs a message about a subject unless it is the subject's last one.
+    """Logs a message about a subject unless it repeats the last one.
 
     A caller that handles an exception should log after the handler:
     oslo.log appends the exception that is being handled.

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The configuration files of this host's nova-compute."""
+"""Reads the configuration files of this host's nova-compute."""
 
 import collections.abc
 import contextlib
@@ -22,15 +22,16 @@ from oslo_config import cfg
 
 from nova_diskplacer import exception
 
-Sources = list[tuple[str, tuple[int, ...]]]
+# Path and version of each file.
+_Files = list[tuple[str, tuple[int, ...]]]
 _T = typing.TypeVar('_T')
 
 
 class ReloadingConfig(typing.Generic[_T]):
-    """What the configuration says, read again when a file has changed.
+    """A parsed configuration that is parsed again when a file changes.
 
-    :param files: as of ``sources``.
-    :param parse: reads it from the files that there are.
+    :param files: the files given to nova-compute; they may be missing.
+    :param parse: returns the result from the existing files.
     """
 
     def __init__(
@@ -40,30 +41,30 @@ class ReloadingConfig(typing.Generic[_T]):
     ) -> None:
         self._files = files
         self._parse = parse
-        self._read: tuple[Sources, _T] | None = None
+        self._read: tuple[_Files, _T] | None = None
 
     def read(self) -> _T:
-        """Return what it says now.
+        """Return the result for the present files.
 
-        What ``parse`` raises is raised each time until it succeeds.
+        An exception of ``parse`` is raised at each call until it succeeds.
 
-        :raises OSError: it is not known whether a file exists.
+        :raises OSError: a file cannot be accessed.
         """
-        now = sources(self._files)
+        now = _find_files(self._files)
         if self._read is None or self._read[0] != now:
             self._read = now, self._parse([path for path, _ in now])
         return self._read[1]
 
 
-def sources(files: collections.abc.Sequence[str]) -> Sources:
-    """Return what nova-compute reads, and what tells it from what it was.
+def _find_files(files: collections.abc.Sequence[str]) -> _Files:
+    """Return the files that nova-compute reads, with their versions.
 
-    As oslo.config does: the files that exist, in this order, then those of
-    the directory of each that is named like it, as ``nova.conf.d``.
+    Like oslo.config, it reads the existing files in order, then the files of
+    each one's directory, such as ``nova.conf.d``.
 
-    :raises OSError: it is not known whether a file exists.
+    :raises OSError: a file cannot be accessed.
     """
-    found: Sources = []
+    found: _Files = []
     for path in (
         *files,
         *(
@@ -74,7 +75,7 @@ def sources(files: collections.abc.Sequence[str]) -> Sources:
     ):
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(path)
-            # the clock of files may stand still for 10 ms
+            # timestamps of files have a resolution of up to 10 ms
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
             found.append((path, version))
     return found
@@ -83,11 +84,11 @@ def sources(files: collections.abc.Sequence[str]) -> Sources:
 def association_refresh(files: collections.abc.Sequence[str]) -> int | None:
     """Return ``[compute] resource_provider_association_refresh`` in seconds.
 
-    nova-compute keeps the resource providers of its tree for so long before
-    it asks Placement for them again; with 0, until it is restarted.
+    nova-compute caches the resource providers of its tree for this time; with
+    0, until it is restarted.
 
-    :returns: None where there are no files.
-    :raises DiskPlacerError: the files are no configuration.
+    :returns: None without files.
+    :raises DiskPlacerError: the files are invalid.
     """
     if not files:
         return None

@@ -10,12 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Reads that may hang, repeated in background threads.
+"""Repeats reads that may hang, in background threads.
 
-A read from a hung disk blocks its thread in the kernel for minutes, and
-nothing ends it. So whoever reads from a disk waits for a thread, with a
-deadline. While a read hangs no second one begins: one thread per disk is
-blocked, however often the disk is asked for.
+A read from a hung disk blocks its thread in the kernel for minutes and cannot
+be ended. So callers wait for a thread, with a deadline. While a read hangs, no
+second one starts: at most one thread per disk is blocked.
 """
 
 import collections.abc
@@ -31,15 +30,15 @@ from typing import TypeVar
 from nova_diskplacer import exception
 from nova_diskplacer.host import jobs
 
-#: Seconds without an answer after which a disk counts as hung. A server disk
-#: gives up repeating a failed read in less time.
+#: Seconds without an answer after which a disk counts as hung. Disks made for
+#: servers stop repeating a failed read in less time.
 HUNG_AFTER = 10.0
 
 _Result = TypeVar('_Result')
 
 
 class Probe(Generic[_Result]):
-    """Reads the state of one thing on request, in one thread at a time.
+    """Reads a state on request, in one thread at a time.
 
     :param read: returns the state; it may hang.
     """
@@ -54,14 +53,14 @@ class Probe(Generic[_Result]):
 
     @property
     def latest(self) -> _Result | None:
-        """The result of the last read that succeeded, None before it."""
+        """The result of the last successful read, None before the first."""
         return self._latest
 
     @property
     def waiting(self) -> float:
-        """Seconds since the read under way began, 0 if there is none.
+        """Seconds since the current read began, 0 without a current read.
 
-        Further requests do not start a hung read again.
+        Further requests do not restart this time.
         """
         with self._changed:
             if self._begun == self._ended:
@@ -69,12 +68,12 @@ class Probe(Generic[_Result]):
             return time.monotonic() - self._since
 
     def report_progress(self) -> None:
-        """Restart the time of the read under way, which is not hung."""
+        """Restart the time of the current read, which is not hung."""
         with self._changed:
             self._since = time.monotonic()
 
     def request(self) -> int:
-        """Request a read that begins from now on; return its number."""
+        """Request a read that begins after this call; return its number."""
         with self._changed:
             number = self._begun + 1
             if self._begun == self._ended:
@@ -123,18 +122,18 @@ def run_unless_hung(
 ) -> _Result:
     """Run work that uses a disk, and give up when the disk hangs.
 
-    Nothing begins on a disk that is hung already. Work that has begun goes on
-    in its thread when the disk answers again.
+    The work does not begin while the disk hangs. Work in progress continues in
+    its thread when the disk answers again.
 
     :param probe: reads from the disk.
-    :param name: of the disk, for the error.
+    :param name: the disk's name, for the error.
     :raises DiskHung: the disk is hung.
     """
     number = probe.request()
-    while not probe.wait(number, jobs.LATE):
+    while not probe.wait(number, jobs.TIMEOUT):
         _refuse_hung(probe, name)
     job = jobs.Job(work)
-    while not job.wait(jobs.LATE):
+    while not job.wait(jobs.TIMEOUT):
         probe.request()
         _refuse_hung(probe, name)
     return job.result()
@@ -146,12 +145,12 @@ def _refuse_hung(probe: Probe[Any], name: str) -> None:
 
 
 def read_direct(path: str, offset: int, size: int) -> bytes:
-    """Read from a file or device, not from the page cache.
+    """Read from a file or device with direct I/O.
 
-    A filesystem without direct I/O is read through the cache.
+    A filesystem without direct I/O is read through the page cache.
 
-    :param offset: a multiple of 4096, as ``size`` is.
-    :raises OSError: it cannot be read.
+    :param offset: a multiple of 4096, like ``size``.
+    :raises OSError: the file cannot be read.
     """
     try:
         return _read(path, offset, size, os.O_DIRECT)
@@ -164,7 +163,7 @@ def read_direct(path: str, offset: int, size: int) -> bytes:
 def _read(path: str, offset: int, size: int, flag: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flag)
     try:
-        # the buffer of a direct read must be aligned, as memory maps are
+        # direct I/O needs an aligned buffer; memory maps are aligned
         with mmap.mmap(-1, size) as buffer:
             return buffer[: os.preadv(descriptor, [buffer], offset)]
     finally:

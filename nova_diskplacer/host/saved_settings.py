@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Original kernel settings of disks, saved before they are changed.
+"""Saves original kernel settings of disks before they are changed.
 
 A disk's file is written before its first setting is changed, and removed after
-the last one is restored: a killed process leaves what a restore needs. The
-kernel forgets changes at a boot, which makes the files void.
+the last one is restored: a killed process leaves the file for a later restore.
+A reboot resets the settings and invalidates the files.
 """
 
 import collections.abc
@@ -37,9 +37,9 @@ _SUFFIX = '.json'
 class DeviceSettings:
     """Original settings of a block device, by their names.
 
-    ``device`` is the kernel's name of the device, '' for settings that apply
-    to all devices. ``sequence`` is its disk sequence number, which no other
-    device of that name has had since boot.
+    ``device`` is the kernel's name of the device, '' for settings of all
+    devices. ``sequence`` is its disk sequence number, which no other device of
+    that name has had since boot.
     """
 
     device: str
@@ -50,7 +50,7 @@ class DeviceSettings:
 class SavedSettings:
     """The original settings of disks, by the disks' UUIDs.
 
-    :param directory: created when first needed; has a file for each disk.
+    :param directory: contains a file for each disk; created when needed.
     :param write_back: writes original values to their device; returns whether
         the device has all of them. It may raise ``DiskPlacerError`` or
         ``OSError``, and is called again later if it fails.
@@ -85,13 +85,13 @@ class SavedSettings:
             if name.endswith(_SUFFIX)
         )
 
-    def of(
+    def get_originals(
         self, uuid: str, device: str, sequence: str
     ) -> dict[str, str] | None:
-        """Return the original values of a disk, None if it has not changed.
+        """Return the original values of a disk, None if nothing was changed.
 
-        A disk in another slot, or plugged in again, is another device with
-        settings of its own. Those of its former device are restored.
+        A disk that is plugged in again or moved to another slot becomes a new
+        device with new settings. Those of its former device are restored.
 
         :param device: the kernel's name of the disk's device now.
         :param sequence: the disk sequence number of the device.
@@ -110,7 +110,7 @@ class SavedSettings:
     def save(self, uuid: str, settings: DeviceSettings) -> None:
         """Save original settings durably; without values, remove the file.
 
-        :raises DiskError: they cannot be saved, and must not be changed.
+        :raises DiskError: they cannot be saved; do not change the settings.
         """
         if not settings.values:
             self._remove(uuid)
@@ -130,7 +130,7 @@ class SavedSettings:
     def restore(self, uuid: str) -> None:
         """Write back a disk's original settings and remove the file.
 
-        Nothing is written if the device is gone or replaced by another one.
+        Nothing is written if the device is gone or was replaced.
 
         :raises DiskPlacerError: the settings cannot be read or restored.
         :raises OSError: the kernel refuses.
@@ -160,7 +160,7 @@ class SavedSettings:
             )
 
     def _load(self, uuid: str) -> DeviceSettings | None:
-        """Return what was saved for a disk since boot."""
+        """Return the settings saved for a disk since boot."""
         if uuid not in self._cache:
             path = self._path(uuid)
             with _explained(path):
@@ -216,13 +216,13 @@ def boot_id() -> str:
 
 @contextlib.contextmanager
 def _explained(path: str) -> collections.abc.Iterator[None]:
-    """Raise errors as DiskError with the path of the file."""
+    """Raise any error as a DiskError with the path of the file."""
     try:
         yield
     except OSError as error:
         raise exception.DiskError(f'{path}: {error.strerror}') from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise exception.DiskError(
-            f'{path} does not hold the original settings of a disk '
+            f'{path} does not contain the original settings of a disk '
             f'({error!r}): check the current settings and remove the file'
         ) from error

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the kernel says of the block device below a filesystem."""
+"""Reads and writes files of sysfs, and finds block devices in it."""
 
 import dataclasses
 import errno
@@ -20,13 +20,13 @@ from nova_diskplacer.host import jobs
 
 SYS = '/sys'
 
-# Writes that have not ended, by what they are about.
+# Writes that have not ended, by device.
 _pending: dict[str, jobs.Job[None]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A whole block device; ``device`` is its node, '' if not known."""
+    """A block device; ``device`` is the path of its node, '' if unknown."""
 
     device: str = ''
     model: str = ''
@@ -35,21 +35,21 @@ class Block:
     read_only: bool = False
 
 
-def of_filesystem(path: str, sys: str = SYS) -> Block:
-    """Return the device that holds the filesystem of ``path``."""
-    return of_number(os.stat(path).st_dev, sys)
+def find_filesystem_device(path: str, sys: str = SYS) -> Block:
+    """Return the block device below the filesystem of ``path``."""
+    return find_by_number(os.stat(path).st_dev, sys)
 
 
-def of_device(path: str, sys: str = SYS) -> Block:
-    """Return what is known of the block device with the node ``path``."""
-    return of_number(os.stat(path).st_rdev, sys)
+def find_device(path: str, sys: str = SYS) -> Block:
+    """Return the block device with the node ``path``."""
+    return find_by_number(os.stat(path).st_rdev, sys)
 
 
-def of_number(number: int, sys: str = SYS) -> Block:
-    """Return what is known of the block device of this number.
+def find_by_number(number: int, sys: str = SYS) -> Block:
+    """Return the block device with a device number.
 
-    Of a partition the disk's properties are returned, with the partition's
-    node. A filesystem without a block device of its own yields ``Block()``.
+    A partition is returned with its own node and the properties of its disk.
+    The number of a filesystem without a block device yields ``Block()``.
     """
     link = f'{sys}/dev/block/{os.major(number)}:{os.minor(number)}'
     if not os.path.exists(link):
@@ -69,7 +69,7 @@ def of_number(number: int, sys: str = SYS) -> Block:
 
 
 def _numa_node(disk: str, sys: str) -> int | None:
-    """Return the node of the nearest ancestor that states one."""
+    """Return the NUMA node of the nearest ancestor that states one."""
     while len(disk) > len(os.path.realpath(sys)):
         node = read_optional(os.path.join(disk, 'numa_node'))
         if node:
@@ -79,7 +79,7 @@ def _numa_node(disk: str, sys: str) -> int | None:
 
 
 def read(path: str) -> str:
-    """Return the text of a file of the kernel, without white space around it.
+    """Return the text of a kernel file, without surrounding white space.
 
     :raises OSError: the file does not exist or cannot be read.
     """
@@ -88,40 +88,40 @@ def read(path: str) -> str:
 
 
 def read_optional(path: str) -> str:
-    """Return the text of a file of the kernel, '' if it cannot be read."""
+    """Return the text of a kernel file, '' if it cannot be read."""
     try:
         return read(path)
     except OSError:
         return ''
 
 
-def change(device: str, path: str, text: str) -> None:
-    """Write a file of the kernel's that changes how it treats a device.
+def write_to_device(device: str, path: str, text: str) -> None:
+    """Write a kernel file that concerns a device, with a timeout.
 
-    The kernel may wait for requests that are under way, for as long as the
-    device hangs. The write then goes on in a thread of its own, and nothing
-    else is written about the device until it has ended.
+    The kernel may wait for requests in flight for as long as the device
+    hangs. The write then continues in a thread, and further writes for the
+    device are refused until it ends.
 
-    :param device: what tells the device from others.
-    :raises TimeoutError: this write, or one before it, hangs.
-    :raises OSError: it is not there, or the kernel refuses.
+    :param device: a unique name or number of the device.
+    :raises TimeoutError: this write or an earlier one hangs.
+    :raises OSError: the file does not exist, or the kernel refuses.
     """
     pending = _pending.get(device)
     if pending is not None and not pending.wait(0):
         raise TimeoutError(
-            errno.ETIMEDOUT, f'the device hangs, and {path} is left alone'
+            errno.ETIMEDOUT, f'the device hangs, and {path} is not written'
         )
     _pending[device] = job = jobs.Job(lambda: write(path, text))
-    if not job.wait(jobs.LATE):
+    if not job.wait(jobs.TIMEOUT):
         raise TimeoutError(errno.ETIMEDOUT, f'{path}: the device hangs')
     _pending.pop(device, None)
     job.result()
 
 
 def write(path: str, text: str) -> None:
-    """Write a file of the kernel's at once; one that has gone is not made.
+    """Write an existing kernel file.
 
-    :raises OSError: it is not there, or the kernel refuses.
+    :raises OSError: the file does not exist, or the kernel refuses.
     """
     descriptor = os.open(path, os.O_WRONLY)
     try:

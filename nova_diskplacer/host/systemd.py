@@ -10,10 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Tells systemd that the agent is alive, if systemd wants to know.
+"""Notifies the systemd watchdog by the protocol of sd_notify(3).
 
-The agent's unit has it killed and started again when it says so no more. The
-protocol is that of sd_notify(3).
+systemd kills and restarts the agent when the notifications stop.
 """
 
 import contextlib
@@ -21,41 +20,41 @@ import os
 import socket
 
 _SOCKET = 'NOTIFY_SOCKET'
-_PATIENCE = 'WATCHDOG_USEC'
-_WATCHED = 'WATCHDOG_PID'
+_TIMEOUT = 'WATCHDOG_USEC'
+_PID = 'WATCHDOG_PID'
 
-# How many beats may be missed before it is held to be dead.
-_BEATS = 3
+# The minimal timeout of the watchdog, in intervals between notifications.
+_MIN_INTERVALS = 3
 
 
 def notify_ready(interval: float) -> None:
-    """Say that the agent has started.
+    """Notify systemd that the agent has started.
 
-    systemd waits longer than the unit says where beats are farther apart.
+    This raises the watchdog's timeout if it is too short for the interval.
 
-    :param interval: seconds between two beats.
+    :param interval: seconds between two notifications of the watchdog.
     """
     lines = ['READY=1']
-    patience = _patience()
-    least = int(_BEATS * interval * 1_000_000)
-    if patience is not None and patience < least:
-        lines.append(f'{_PATIENCE}={least}')
+    timeout = _timeout_us()
+    minimum = int(_MIN_INTERVALS * interval * 1_000_000)
+    if timeout is not None and timeout < minimum:
+        lines.append(f'{_TIMEOUT}={minimum}')
     _notify('\n'.join(lines))
 
 
 def notify_watchdog() -> None:
-    """Say that the agent is alive."""
-    if _patience() is not None:
+    """Notify the watchdog that the agent is alive."""
+    if _timeout_us() is not None:
         _notify('WATCHDOG=1')
 
 
-def _patience() -> int | None:
-    """Return how many microseconds systemd waits; None: it does not."""
-    watched = os.environ.get(_WATCHED)
-    patience = os.environ.get(_PATIENCE)
-    if not patience or watched not in (None, str(os.getpid())):
+def _timeout_us() -> int | None:
+    """Return the watchdog's timeout in microseconds, None without one."""
+    pid = os.environ.get(_PID)
+    timeout = os.environ.get(_TIMEOUT)
+    if not timeout or pid not in (None, str(os.getpid())):
         return None
-    return int(patience)
+    return int(timeout)
 
 
 def _notify(message: str) -> None:
@@ -63,11 +62,11 @@ def _notify(message: str) -> None:
     if not address:
         return
     if address.startswith('@'):
-        # an abstract one
+        # an abstract socket
         address = '\0' + address[1:]
     with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifying,
-        # whoever is not there to be told does not wait for it
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+        # the agent works without systemd, too
         contextlib.suppress(OSError),
     ):
-        notifying.sendto(message.encode(), address)
+        sender.sendto(message.encode(), address)

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Requests on block devices, as the kernel traces them.
+"""Traces requests to block devices with the kernel's tracefs.
 
-The agent has a trace of its own, an instance of tracefs, with buffers, events
-and options of its own: whoever else traces notices nothing of it.
+The agent uses an instance of tracefs, which has separate buffers, events and
+options: it does not affect other users of tracing.
 """
 
 import collections.abc
@@ -27,12 +27,12 @@ from nova_diskplacer import exception
 from nova_diskplacer.host import mounts
 from nova_diskplacer.host import sysfs
 
-# Each bio when it is submitted, by whoever submits it, and before it waits
-# for anything. Later events may be those of a kernel thread.
+# The event of a bio's submission: it comes from the submitting thread, before
+# the bio waits. Later events may come from a kernel thread.
 _EVENT = 'block_bio_queue'
 
-# With these, lines are as _LINE has them: an instance begins with what was
-# set for all.
+# The options for lines in the format of _LINE: an instance begins with the
+# global options.
 _OPTIONS = {
     'bin': '0',
     'fields': '0',
@@ -50,14 +50,14 @@ _LINE = re.compile(
     rf'{_EVENT}: (\d+),(\d+) (\w+) (\d+) \+ (\d+) '
 )
 
-# KiB for each CPU: about 2,000 requests, which are read as they come.
+# KiB for each CPU: about 2,000 requests, which are read continuously.
 _BUFFER = '128'
 
 # Seconds between two reads.
 _PAUSE = 0.1
 
-# The most devices to name in a filter, which has to fit in a page.
-_NAMED = 100
+# The maximum of devices listed in a filter, which must fit in a page.
+_MAX_LISTED = 100
 
 _MINOR_BITS = 20
 _SECTOR = 512
@@ -67,8 +67,8 @@ _SECTOR = 512
 class Request:
     """A read or write of ``length`` bytes at the byte ``start`` of a device.
 
-    ``device`` is ``major:minor``. ``process`` is that of the thread that
-    submitted it, even if the thread has gone since; the thread itself if the
+    ``device`` is ``major:minor``. ``process`` is the process of the thread
+    that submitted it, even if the thread is gone, or the thread's ID if the
     kernel does not know the process.
     """
 
@@ -79,9 +79,9 @@ class Request:
 
 
 class Tracer:
-    """Traces requests, a short time each.
+    """Traces requests for short times.
 
-    :param name: that of the instance; each agent of a machine has its own.
+    :param name: the name of the instance, unique for each agent of a machine.
     """
 
     def __init__(self, name: str, mounts_file: str = mounts.PATH) -> None:
@@ -89,9 +89,9 @@ class Tracer:
         self._mounts_file = mounts_file
 
     def clean(self) -> None:
-        """Remove what was left by an agent that was killed while it traced.
+        """Remove the instance of an agent that was killed while it traced.
 
-        :raises ContentionError: it cannot be removed.
+        :raises ContentionError: the instance cannot be removed.
         """
         tracefs = _tracefs(self._mounts_file)
         if tracefs is not None:
@@ -102,17 +102,17 @@ class Tracer:
     def sample(
         self, devices: collections.abc.Collection[str], seconds: float
     ) -> collections.abc.Generator[list[Request], None, None]:
-        """Yield what is submitted to devices, in portions, as it comes.
+        """Yield the requests to devices in portions while they are submitted.
 
-        Of the trace nothing is left afterwards.
+        The instance is removed afterwards.
 
         :param devices: as ``major:minor``.
-        :raises ContentionError: the kernel does not trace.
+        :raises ContentionError: the kernel cannot trace.
         """
         tracefs = _tracefs(self._mounts_file)
         if tracefs is None:
             raise exception.ContentionError(
-                'Servers are not inspected for seeks, tracefs is not mounted: '
+                'Seeks of servers are not detected, tracefs is not mounted: '
                 'mount -t tracefs tracefs /sys/kernel/tracing'
             )
         instance = self._instance(tracefs)
@@ -132,12 +132,12 @@ class Tracer:
 
 
 def parse(line: str) -> Request | None:
-    """Return the read or write of a line of a trace, None if it is neither."""
+    """Return the read or write in a line of a trace, None without one."""
     match = _LINE.search(line)
     if match is None:
         return None
     thread, process, major, minor, kind, start, sectors = match.groups()
-    # F: after a flush, or the flush itself, which has no data; D: a discard
+    # F is a flush before the request, or a flush without data; D is a discard
     if sectors == '0' or kind.removeprefix('F')[:1] not in ('R', 'W'):
         return None
     return Request(
@@ -148,27 +148,27 @@ def parse(line: str) -> Request | None:
     )
 
 
-def condition(devices: collections.abc.Collection[str]) -> str:
-    """Return a filter that the requests of devices pass.
+def device_filter(devices: collections.abc.Collection[str]) -> str:
+    """Return a trace filter that selects requests to devices.
 
-    If they are too many to be named, those of some others pass as well.
+    With too many devices to list, it also selects some other devices.
 
     :param devices: as ``major:minor``.
     """
-    numbers = sorted(map(_number, devices))
-    if len(numbers) > _NAMED:
+    numbers = sorted(map(_kernel_number, devices))
+    if len(numbers) > _MAX_LISTED:
         return f'dev >= {numbers[0]} && dev <= {numbers[-1]}'
     return ' || '.join(f'dev == {number}' for number in numbers)
 
 
-def _number(device: str) -> int:
-    """Return what the kernel itself has for ``major:minor``."""
+def _kernel_number(device: str) -> int:
+    """Return the kernel's internal device number for ``major:minor``."""
     major, minor = map(int, device.split(':'))
     return major << _MINOR_BITS | minor
 
 
 def _tracefs(mounts_file: str) -> str | None:
-    """Return where tracefs is mounted."""
+    """Return the mount point of tracefs, None without one."""
     found = (one for one in mounts.read(mounts_file) if one.type == 'tracefs')
     return next((mount.target for mount in found), None)
 
@@ -176,11 +176,11 @@ def _tracefs(mounts_file: str) -> str | None:
 def _set_up(instance: str, devices: collections.abc.Collection[str]) -> None:
     sysfs.write(f'{instance}/buffer_size_kb', _BUFFER)
     for name, value in _OPTIONS.items():
-        # old kernels lack some
+        # old kernels lack some options
         with contextlib.suppress(FileNotFoundError):
             sysfs.write(f'{instance}/options/{name}', value)
     event = f'{instance}/events/block/{_EVENT}'
-    sysfs.write(f'{event}/filter', condition(devices))
+    sysfs.write(f'{event}/filter', device_filter(devices))
     sysfs.write(f'{event}/enable', '1')
 
 
@@ -201,7 +201,7 @@ def _lines(
 
 
 def _drain(pipe: int, ends: float) -> str:
-    """Return what there is, but do not wait for more."""
+    """Return the available text without waiting for more."""
     parts = []
     with contextlib.suppress(BlockingIOError):
         while part := os.read(pipe, 65536):
@@ -223,5 +223,5 @@ def _explained(instance: str) -> collections.abc.Iterator[None]:
     except OSError as error:
         path = error.filename or instance
         raise exception.ContentionError(
-            f'Servers are not inspected for seeks: {path}: {error.strerror}'
+            f'Seeks of servers are not detected: {path}: {error.strerror}'
         ) from error

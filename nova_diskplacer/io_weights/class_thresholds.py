@@ -16,8 +16,8 @@ import collections.abc
 
 from nova_diskplacer import exception
 
-#: The largest threshold, in scales; an idle server needs more than half an
-#: hour to recover from there.
+#: The largest threshold, in scales; recovery from it takes an idle server
+#: more than half an hour.
 MAX_SCALES = 1024.0
 
 
@@ -44,8 +44,8 @@ CURVES: dict[str, collections.abc.Callable[[int], list[float]]] = {
 def thresholds(curve: str, classes: int, lowest: int) -> tuple[float, ...]:
     """Return the use in scales at which each class is lost.
 
-    A consumer's class is ``classes`` less the number of thresholds up to its
-    use. Thresholds above ``MAX_SCALES`` are left out.
+    A consumer's class is ``classes`` minus the number of thresholds that its
+    use reaches. Thresholds above ``MAX_SCALES`` are left out.
 
     :param curve: ``[diskplacer_weights] curve``.
     :param classes: the number of classes, which is the highest class.

@@ -152,7 +152,7 @@ def _lacks(device: Device, scheduler: str) -> str:
 
 def _scheduler(name: str, sys: str) -> str:
     listed = _read(name, _SCHEDULER, sys)
-    # without brackets there is a single one, none
+    # a single scheduler (none) is listed without brackets
     return listed.partition('[')[2].partition(']')[0] or listed.strip()
 
 

@@ -42,7 +42,7 @@ _SUBTREE = 'cgroup.subtree_control'
 # io.cost's period is twice the larger latency target, even though it does not
 # adjust its rate by latencies here. With the default of half a second, cgroups
 # of low weight get far too much; with little more than the time of a request,
-# too little is issued. The target is the time of some requests or seeks.
+# it issues too little. The target is the time of some requests or seeks.
 _REQUESTS = 8
 _REQUEST_BYTES = 128 << 10
 _MIN_LATENCY_US = 1000
@@ -83,7 +83,7 @@ class IOCost:
         if model is None or model.measured != measured:
             model = io_cost_model.AdaptiveModel(measured)
             self._models[device.uuid] = model
-        # the model first: io.cost must not run with its own
+        # the model first: io.cost must not run with its default model
         wanted = {
             _MODEL: {
                 'ctrl': 'user', 'model': 'linear', **model.coefficients(),
@@ -98,7 +98,7 @@ class IOCost:
         if changes:
             self._save(root, device)
         if 'io' not in _read(root, _SUBTREE).split():
-            # not undone: it is harmless
+            # never reverted: it is harmless
             _write(root, _SUBTREE, '+io')
         for file, fields in changes:
             text = ' '.join(f'{key}={value}' for key, value in fields.items())
@@ -173,14 +173,17 @@ class IOCost:
         return self._hierarchy.root
 
     def _save(self, root: str, device: Device) -> None:
-        """Save the present configuration unless it is the agent's."""
+        """Save the configuration before the agent's first change."""
         try:
             sequence = block_queue.diskseq(device.name)
         except OSError as error:
             raise exception.ContentionError(
                 f'{device.name} is gone: {error.strerror}'
             ) from error
-        if self._saved.of(device.uuid, device.name, sequence) is None:
+        if (
+            self._saved.get_originals(device.uuid, device.name, sequence)
+            is None
+        ):
             values = {
                 'number': device.number,
                 _MODEL: _restorable(_line(root, _MODEL, device.number)),
@@ -194,7 +197,7 @@ class IOCost:
     def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
         root, values = self._root(), saved.values
         number = values['number']
-        # disabled first: it must not run with a half restored model
+        # disabled first: io.cost must not run with a partly restored model
         _write(root, _QOS, f'{number} enable=0')
         _write(root, _MODEL, f'{number} {values[_MODEL]}')
         _write(root, _QOS, f'{number} {values[_QOS]}')
@@ -279,8 +282,8 @@ def _line(root: str, file: str, number: str) -> str:
 def _restorable(line: str) -> str:
     """Return the fields to write to restore a line.
 
-    Figures that the kernel chose itself are left out: written back, they would
-    count as the user's.
+    The kernel's own values are left out: written back, they would become the
+    user's.
     """
     fields = _fields(line)
     if fields.get('ctrl') == 'user':
@@ -326,7 +329,7 @@ def _read(root: str, file: str) -> str:
 def _write(root: str, file: str, text: str) -> None:
     path = os.path.join(root, file)
     try:
-        sysfs.change(text.partition(' ')[0], path, text)
+        sysfs.write_to_device(text.partition(' ')[0], path, text)
     except OSError as error:
         raise exception.ContentionError(
             f'{path}: {text!r} is refused: {error.strerror}'

@@ -22,14 +22,14 @@ import dataclasses
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.monitor import types
 
-# Consecutive intervals with the same finding before the model is changed.
+# Consecutive intervals with the same finding before a change of the model.
 INTERVALS = 3
 
-# A disk that achieves less than this of its model is slower than the model.
+# A disk that achieves a smaller share of its model is slower than the model.
 _KEEPS_UP = 0.95
 
-# A disk that keeps up but has filled up in a stall stays full, and weights
-# have no effect in it. The model's rate is throttled to _DRAIN for about a
+# A disk that keeps up but filled up in a stall stays full, and weights have
+# no effect on it. The model's rate is throttled to _DRAIN for about a
 # second, at most _MAX_DRAINS intervals in a row while the disk stays busy. A
 # disk that is full again within _SOON intervals gets a slightly slower model.
 _DRAIN = 0.85
@@ -55,7 +55,7 @@ _CGROUP_SHARE = 0.95
 _MIN_SCALE = 0.02
 _MAX_SCALE = 1.1
 
-# Probing above the measured speed: the step, and seconds between steps. Each
+# Probing above the measured speed: the step, and seconds between steps. A
 # step too far makes weights ineffective for some intervals.
 _PROBE_COOLDOWN_S = 60.0
 _PROBE_STEP = 0.01
@@ -67,7 +67,7 @@ _MAX_STEP = 1.4
 _RETRY_DELAY_S = 15.0
 _MAX_RETRY_DELAY_S = 120.0
 
-# The components of a model; each can be wrong by itself.
+# The components of a model; each has its own scale.
 BYTES = 'bytes'
 REQUESTS = 'requests'
 
@@ -91,7 +91,7 @@ class _Component:
         self.scale = max(_MIN_SCALE, self.scale * achieved)
         self.step = _STEP
         self.cooldown_s = self.retry_delay_s
-        # do not soon repeat a raise that failed
+        # delay the next increase after one that failed
         self.retry_delay_s = min(_MAX_RETRY_DELAY_S, self.retry_delay_s * 2)
 
     def increase(self) -> None:
@@ -141,7 +141,7 @@ class AdaptiveModel:
     def update(
         self, state: types.DiskState, cgroup_share: float | None = None
     ) -> bool:
-        """Take an interval into account; returns whether the model changed.
+        """Add an interval; returns whether the model changed.
 
         :param cgroup_share: the share of bytes caused by cgroups other than
             the root, None if unknown.
@@ -200,12 +200,12 @@ class AdaptiveModel:
     def _judge(
         self, state: types.DiskState, usage: float
     ) -> tuple[str, str] | None:
-        """Return a finding and the component that it is about."""
+        """Return a finding and its component, None without a finding."""
         requests = state.reads + state.writes
         if usage <= 0 or state.busy <= 0 or requests <= 0:
             return None
-        # requests of this kind in flight that keep the disk busy: the one in
-        # service, and those in the latency of each
+        # the requests in flight that keep the disk busy: the one in service,
+        # and those that arrive during its latency
         needed = 1 + self.measured.latency / 1e6 * requests / usage
         full = state.queue / state.busy >= _FULL_QUEUE * needed
         name = self._dominant_component(state, usage)

@@ -39,8 +39,8 @@ LOG = logging.getLogger(__name__)
 ON = 'on'
 OFF = 'off'
 
-# Controllers are detected, and measured models loaded, once in so many
-# intervals.
+# Intervals between two detections of controllers, and between two readings of
+# measured models.
 _CONTROLLER_INTERVALS = 5
 _MODEL_INTERVALS = 30
 
@@ -203,7 +203,7 @@ class WeightManager:
                     )
                 ),
             )
-            # a disk that hangs keeps the model that was loaded before
-            if probe.wait(probe.request(), jobs.LATE):
+            # a hung disk keeps the model loaded before
+            if probe.wait(probe.request(), jobs.TIMEOUT):
                 self._models[uuid] = probe.latest
         return self._models.get(uuid)

@@ -34,8 +34,8 @@ MB = 10**6
 #: Share of class 1; the members of a group in class 1 divide it further.
 MIN_SHARE = 0.05
 
-#: A share is divided by the highest number of members that used the disk in
-#: one of so many intervals: taking turns gains nothing.
+#: Intervals; a share is divided by the highest number of members that used
+#: the disk in one of them: taking turns gains nothing.
 ACTIVITY_WINDOW = 10
 
 _EXEMPT = ('', '')

@@ -36,4 +36,4 @@ def write(path: str, number: str, value: str) -> None:
 
     :raises OSError: the kernel refuses.
     """
-    sysfs.change(number, path, f'{number} {value}')
+    sysfs.write_to_device(number, path, f'{number} {value}')

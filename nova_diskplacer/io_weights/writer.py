@@ -37,10 +37,10 @@ from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
-# Each weight is compared with the one in force once in so many intervals.
+# Intervals between two comparisons of a weight with the one in force.
 _CHECK_INTERVALS = 30
 
-# The cgroup, the device or its controller is gone, and its weights with it.
+# Errors if the cgroup, the device or its controller is gone with its weights.
 _GONE = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP)
 
 _Errors = dict[types.ConsumerDisk, str]
@@ -150,7 +150,9 @@ class WeightWriter:
         :returns: errors that concern single pairs.
         """
         sequence = block_queue.diskseq(device.name, self._sys)
-        originals = self._saved.of(device.uuid, device.name, sequence)
+        originals = self._saved.get_originals(
+            device.uuid, device.name, sequence
+        )
         if originals is None:
             self._written.pop(device.uuid, None)
             originals = {}
@@ -186,7 +188,7 @@ class WeightWriter:
         targets: _Targets,
         known: collections.abc.Container[str],
     ) -> tuple[dict[str, str], _Errors]:
-        """Return the weights in files that are to be changed first."""
+        """Return the weights in files before their first change."""
         found: dict[str, str] = {}
         missing: dict[str, str] = {}
         errors: _Errors = {}
@@ -215,7 +217,7 @@ class WeightWriter:
         target: _Target,
         written: dict[str, int],
     ) -> str | None:
-        """Write a weight unless it is in force; returns why it is not."""
+        """Write a weight unless it is in force; returns an error, if any."""
         if written.get(path) == target.weight and not self._overwritten(
             device, path, target
         ):

@@ -19,7 +19,7 @@ import numpy
 
 from nova_diskplacer.monitor import types
 
-# Bytes between two requests for which no disk seeks.
+# The maximal gap in bytes between two requests without a seek.
 _NEAR = 16 << 10
 
 # In the time of a seek the disks of P4 (Table I, A to C) read 0.33 to 0.83 MB
@@ -27,8 +27,8 @@ _NEAR = 16 << 10
 # half of the time is lost.
 _SHORT_EXTENT = 256 << 10
 
-# Fewer offsets in a trace are not excessive, and still fewer are too few to
-# classify.
+# The minimal offsets in a trace of an excessive seeker, and of any consumer
+# that can be classified.
 _MIN_EXCESSIVE = 16
 _MIN_CLASSIFIED = 4
 
@@ -74,9 +74,9 @@ def classify(
 ) -> dict[str, bool]:
     """Return whether each consumer of a disk seeks excessively.
 
-    A consumer does if most of its offsets begin an extent, if its extents are
-    short, and if it does not seek far less than the mean of the consumers. A
-    consumer with too few offsets is left out.
+    An excessive seeker has an extent for most of its offsets, short extents
+    and at least half the mean number of extents. A consumer with too few
+    offsets is left out.
     """
     mean = sum(one.extents for one in patterns.values()) / max(
         1, len(patterns)

@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How well a disk performs, against its own history.
+"""Compares the throughput of a disk with the disk's own history.
 
-What a disk gives depends on what is asked of it. So a look is only compared
-with earlier ones of the same kind: mostly reads or mostly writes, of about
-the same size, with about as many requests in flight.
+The throughput depends on the requests. So an interval is only compared with
+earlier ones of the same kind: mostly reads or mostly writes, with a similar
+request size and a similar number of requests in flight.
 """
 
 import bisect
@@ -24,36 +24,36 @@ from typing import Any
 
 from nova_diskplacer.monitor import diskstats
 
-# What parts kinds: bytes of a request, and requests in flight.
+# The limits between kinds: bytes of a request, and requests in flight.
 _SIZES = (16 << 10, 64 << 10, 256 << 10)
 _DEPTHS = (2, 8, 32)
 _KINDS = 2 * (len(_SIZES) + 1) * (len(_DEPTHS) + 1)
 
-# A disk that was busy for less of a look tells little of itself.
-_LEAST_BUSY = 0.1
+# Intervals with a smaller share of busy time are ignored.
+_MIN_BUSY = 0.1
 
-# In seconds of work: how much what is known beforehand counts, what the
-# average looks back on, and what the history of a kind looks back on.
+# Seconds of busy time: the weight of the throughput known beforehand, and the
+# windows of the average and of the history of a kind.
 _PRIOR = 60
-_AVERAGE = 3600
-_HISTORY = 7 * 86400
+_AVERAGE_WINDOW = 3600
+_HISTORY_WINDOW = 7 * 86400
 
-# In seconds: what is recent, and how much work of it, and of the kind's
-# history, it takes to say anything.
-_RECENT = 3600
-_RECENT_LEAST = 60
-_HISTORY_LEAST = 600
+# Seconds: the time constant of recent performance, and the minimal busy time
+# in it and in the history of a kind for a comparison.
+_RECENT_WINDOW = 3600
+_MIN_RECENT = 60
+_MIN_HISTORY = 600
 
 
 @dataclasses.dataclass
 class Baseline:
-    """What is known of a disk.
+    """The history of a disk's throughput in its busy time.
 
-    ``average`` is its throughput while it is busy, in bytes/s, over
-    ``counted`` bytes. It is weighted by bytes: a time of seeks, in which few
-    are moved, hardly lowers it. ``means`` has the throughput while busy of
-    each kind, over ``works`` seconds; ``gain`` is the sum of what each second
-    of the last hour's ``work`` was worth compared to that.
+    ``average`` is the throughput in bytes/s over ``counted`` bytes. It is
+    weighted by bytes: a time of seeks, which moves few, hardly lowers it.
+    ``means`` has the throughput of each kind over ``works`` seconds. ``work``
+    are the busy seconds of about the last hour, ``gain`` is their sum with
+    each second weighted by its throughput relative to the mean of its kind.
     """
 
     average: float = 0.0
@@ -68,57 +68,60 @@ class Baseline:
     work: float = 0.0
 
     @property
-    def recent(self) -> float | None:
-        """The last hour's performance as a share of the disk's own before.
+    def recent_ratio(self) -> float | None:
+        """The throughput of the last hour relative to the history.
 
-        None if the disk did too little for that.
+        It is None if the disk was hardly busy.
         """
-        return self.gain / self.work if self.work >= _RECENT_LEAST else None
+        return self.gain / self.work if self.work >= _MIN_RECENT else None
 
     def update(self, done: diskstats.Counters, seconds: float) -> None:
-        """Take in what the disk did in so many seconds."""
-        kept = math.exp(-seconds / _RECENT)
+        """Add an interval of the disk.
+
+        :param seconds: the length of the interval.
+        """
+        kept = math.exp(-seconds / _RECENT_WINDOW)
         self.gain *= kept
         self.work *= kept
         moved = done.read_bytes + done.write_bytes
-        if not moved or done.busy < _LEAST_BUSY * seconds:
+        if not moved or done.busy < _MIN_BUSY * seconds:
             return
-        # of a coarse clock
+        # the kernel's clock is coarse
         busy = min(done.busy, seconds)
         speed = moved / busy
         self.counted = min(
-            self.counted + moved, _AVERAGE * max(self.average, speed)
+            self.counted + moved, _AVERAGE_WINDOW * max(self.average, speed)
         )
         self.average += (speed - self.average) * min(1, moved / self.counted)
         kind = _kind(done, moved, busy)
-        if self.works[kind] >= _HISTORY_LEAST:
+        if self.works[kind] >= _MIN_HISTORY:
             self.gain += busy * speed / self.means[kind]
             self.work += busy
-        self.works[kind] = min(self.works[kind] + busy, _HISTORY)
+        self.works[kind] = min(self.works[kind] + busy, _HISTORY_WINDOW)
         self.means[kind] += (
             (speed - self.means[kind]) * busy / self.works[kind]
         )
 
 
 def initial(mbps: int) -> Baseline:
-    """Return what to think of a disk without history.
+    """Return the baseline of a disk without history.
 
-    :param mbps: what it is known to give, in MB/s; 0 if not known.
+    :param mbps: its known throughput in MB/s, 0 if unknown.
     """
     average = mbps * 1e6
     return Baseline(average=average, counted=_PRIOR * average)
 
 
 def to_fields(baseline: Baseline) -> dict[str, Any]:
-    """Return what can be kept as JSON."""
+    """Return the baseline as fields for JSON."""
     return dataclasses.asdict(baseline)
 
 
 def from_fields(fields: Any) -> Baseline:
-    """Return what was kept.
+    """Return the baseline from the fields of ``to_fields``.
 
-    :raises TypeError: that was something else.
-    :raises ValueError: so it was.
+    :raises TypeError: the fields are not those of a baseline.
+    :raises ValueError: a value is invalid.
     """
     baseline = Baseline(**fields)
     numbers = (
@@ -130,7 +133,7 @@ def from_fields(fields: Any) -> Baseline:
         *baseline.works,
     )
     if not all(math.isfinite(number) and number >= 0 for number in numbers):
-        raise ValueError('a figure is not one')
+        raise ValueError('a number is negative or not finite')
     if {len(baseline.means), len(baseline.works)} != {_KINDS}:
         raise ValueError(f'it does not have {_KINDS} kinds')
     return baseline

@@ -40,7 +40,7 @@ class Accounting:
     def enable(self, devices: collections.abc.Iterable[Device]) -> None:
         """Enable accounting for devices; repeatable.
 
-        A failure is logged, and leaves the other devices alone.
+        A failure is logged and affects no other device.
         """
         if not self._needed:
             return
@@ -58,7 +58,7 @@ class Accounting:
                 )
 
     def _set_limit(self, device: Device) -> None:
-        """Set the root's limit to 0, which means none, unless it has one."""
+        """Set the root's limit to 0 (unlimited) unless it has a limit."""
         with open(self._path, encoding='ascii') as stream:
             limited = {line.split()[0] for line in stream}
         if device.number not in limited:

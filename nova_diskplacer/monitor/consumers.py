@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Who is given shares of disks: servers, and cgroups that are configured."""
+"""Finds the consumers of disks: servers and configured cgroups."""
 
 import collections.abc
 import glob
@@ -21,15 +21,16 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import types
 
-# libvirt's names of a domain's cgroup: with systemd-machined, and without
-_NAMES = re.compile(
+# libvirt's names of a domain's cgroup, with and without systemd-machined.
+_CGROUP_NAMES = re.compile(
     r'machine-qemu\\x2d(\d+)\\x2d(.*)\.scope|qemu-(\d+)-(.*)\.libvirt-qemu'
 )
 _PARTITION = re.compile(r'<partition>(.*?)</partition>')
-_DEFAULT = '/machine'
-# to which libvirt adds no suffix
-_TOP = ('machine', 'user', 'system')
+_DEFAULT_PARTITION = '/machine'
+# Top-level partitions; libvirt adds no suffix to their names.
+_TOP_PARTITIONS = ('machine', 'user', 'system')
 
+# Names and cgroups of domains, by libvirt's ID.
 _Cgroups = dict[int, list[tuple[str, str]]]
 
 
@@ -38,10 +39,9 @@ def find(
     patterns: collections.abc.Iterable[str],
     hierarchy: cgroups.Hierarchy,
 ) -> list[types.Consumer]:
-    """Return all servers, and the cgroups that match, sorted by key.
+    """Return all servers and the matching cgroups, sorted by key.
 
-    A cgroup that is a server's is not taken twice. Each partition is listed
-    once, however many servers are in it.
+    A server's cgroup is not returned again as a matching cgroup.
 
     :param patterns: shell patterns of paths below the hierarchy's root.
     """
@@ -51,10 +51,12 @@ def find(
         cgroup = ''
         if server.domain_id is not None:
             match = _PARTITION.search(server.xml)
-            partition = match[1] if match else _DEFAULT
+            partition = match[1] if match else _DEFAULT_PARTITION
             if partition not in listed:
-                listed[partition] = _list(partition, hierarchy)
-            cgroup = _of(server.domain_id, server.name, listed[partition])
+                listed[partition] = _list_domains(partition, hierarchy)
+            cgroup = _cgroup_of(
+                server.domain_id, server.name, listed[partition]
+            )
         found[server.uuid] = types.Consumer(
             key=server.uuid,
             cgroup=cgroup,
@@ -70,10 +72,10 @@ def find(
     return [found[key] for key in sorted(found)]
 
 
-def homes(partition: str) -> list[str]:
-    """Return the cgroups in which libvirt has the domains of a partition.
+def parent_cgroups(partition: str) -> list[str]:
+    """Return the possible parent cgroups of the domains in a partition.
 
-    First that with systemd-machined, then that without.
+    The first applies with systemd-machined, the second without.
 
     :param partition: as in a domain's XML, such as ``/machine``.
     """
@@ -84,45 +86,47 @@ def homes(partition: str) -> list[str]:
     ]
     plain = [
         part
-        if '.' in part or (not count and part in _TOP)
+        if '.' in part or (not count and part in _TOP_PARTITIONS)
         else f'{part}.partition'
         for count, part in enumerate(parts)
     ]
     return ['/'.join(slices), '/'.join(plain)]
 
 
-def _list(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
-    """Return name and cgroup of domains in a partition, by libvirt's ID."""
+def _list_domains(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
     found: _Cgroups = {}
-    for home in homes(partition):
+    for parent in parent_cgroups(partition):
         try:
-            entries = os.listdir(hierarchy.path(home))
+            entries = os.listdir(hierarchy.path(parent))
         except OSError:
-            # not how this host has it
+            # this host uses the other layout
             continue
         for entry in entries:
-            match = _NAMES.fullmatch(entry)
+            match = _CGROUP_NAMES.fullmatch(entry)
             if match:
                 number, name = match[1] or match[3], match[2] or match[4]
                 found.setdefault(int(number), []).append(
-                    (_letters(_unescaped(name or '')), f'{home}/{entry}')
+                    (
+                        _alphanumerics(_unescaped(name or '')),
+                        f'{parent}/{entry}',
+                    )
                 )
     return found
 
 
-def _of(number: int, name: str, listed: '_Cgroups') -> str:
+def _cgroup_of(domain_id: int, name: str, listed: '_Cgroups') -> str:
     """Return the cgroup of a domain, '' if it has none.
 
-    Another libvirt on the machine may have given the same ID.
+    Another libvirt on the machine may use the same ID.
     """
-    for begin, cgroup in listed.get(number, ()):
-        if _letters(name).startswith(begin):
+    for prefix, cgroup in listed.get(domain_id, ()):
+        if _alphanumerics(name).startswith(prefix):
             return cgroup
     return ''
 
 
-def _letters(name: str) -> str:
-    """Return what libvirt leaves of any name of a domain, unless it cuts."""
+def _alphanumerics(name: str) -> str:
+    """Return the characters that libvirt always keeps in a cgroup's name."""
     return re.sub(r'[^A-Za-z0-9]', '', name)
 
 
@@ -133,7 +137,7 @@ def _unescaped(name: str) -> str:
 
 
 def _escaped(name: str) -> str:
-    """Return a part of a slice's name, as libvirt writes it."""
+    """Return a part of a slice's name in libvirt's notation."""
     return re.sub(
         r'[^A-Za-z0-9_.:]|^\.',
         lambda match: f'\\x{ord(match[0]):02x}',

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The block devices below prepared disks, as the kernel accounts for them."""
+"""Finds the block devices below prepared disks."""
 
 import collections.abc
 import os
@@ -25,7 +25,7 @@ from nova_diskplacer.host.devices import Device
 def find(
     disks: collections.abc.Iterable[discover.Disk], sys: str = sysfs.SYS
 ) -> tuple[dict[str, Device], dict[str, str]]:
-    """Return the device of each disk that has one, and why others have none.
+    """Return the devices of disks, and the reasons why disks have none.
 
     Both are by the disk's UUID.
     """
@@ -45,5 +45,5 @@ def _device(disk: discover.Disk, sys: str) -> Device:
     name = block_queue.exclusive_device(disk.device, sys)
     number = block_queue.device_number(name, sys)
     major, minor = number.split(':')
-    block = sysfs.of_number(os.makedev(int(major), int(minor)), sys)
+    block = sysfs.find_by_number(os.makedev(int(major), int(minor)), sys)
     return Device(disk.uuid, name, number, block.rotational, disk.mbps)

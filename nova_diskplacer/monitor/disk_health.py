@@ -46,8 +46,8 @@ class HealthMonitor:
     """The health of disks by SMART.
 
     Error counters are compared to the previous ones, which are stored in
-    ``[diskplacer_agent] state_dir``: only growth matters. The kernel's own
-    counter is taken for disks without SMART. One thread polls, any may read.
+    ``[diskplacer_agent] state_dir``: only growth matters. Disks without SMART
+    have the kernel's counter. One thread polls, any thread may read.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -148,16 +148,16 @@ def _read(name: str) -> _Answer:
 def track_error_growth(
     before: Any, report: smart.Report, now: float
 ) -> dict[str, Any]:
-    """Return the state of a disk's error counters that is to be stored.
+    """Return the state of a disk's error counters for the store.
 
     ``errors`` are the counters, ``grown`` those that have grown in the last
-    day: from which value, and the time of the last growth.
+    day, each with its first value and the time of the last growth.
 
     :param before: the stored state, if any.
     :param now: seconds since the epoch.
     """
     grown: dict[str, dict[str, float]] = {}
-    # the counters of another disk with the same content are its own
+    # a replacement disk with the same UUID has other counters
     if isinstance(before, dict) and before.get('serial') == report.serial:
         for name, count in report.errors.items():
             last = before['errors'].get(name, count)

@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The state of each disk: throughput, utilization, score and pressure.
+"""Measures the throughput, utilization, score and pressure of each disk.
 
-Warns of a long queue, and of a disk that is slower than it was.
+It warns of a long queue, and of a disk that is slower than before.
 """
 
 import collections.abc
@@ -33,8 +33,8 @@ from nova_diskplacer.monitor import io_cost_usage
 from nova_diskplacer.monitor import load
 from nova_diskplacer.monitor import types
 
-# On a disk that is busy for a smaller share of the time no request waits
-# long, and the throughput score is meaningless.
+# With a smaller share of busy time, requests do not wait long and the
+# throughput score is meaningless.
 _MIN_BUSY = 0.5
 
 # Seconds between two writes of a disk's baseline.
@@ -47,7 +47,7 @@ _HYSTERESIS = 0.9
 
 @dataclasses.dataclass
 class _Disk:
-    """A disk at its last update; ``iocost_seconds`` is what was charged."""
+    """A disk at its last update; ``iocost_seconds`` is the charged time."""
 
     device: Device
     depth: int | None
@@ -61,7 +61,7 @@ class _Disk:
 
 
 class DiskMonitor:
-    """The disks of this host; the state of each begins with its second update.
+    """Monitors the disks of this host; a state needs two updates of a disk.
 
     Baselines are stored in ``[diskplacer_agent] state_dir``.
 
@@ -126,7 +126,7 @@ class DiskMonitor:
             if iocost_seconds is not None and disk.iocost_seconds is not None:
                 more = max(0.0, iocost_seconds - disk.iocost_seconds)
                 usage = more / seconds
-            # its throughput may have been measured since
+            # its known throughput may have changed
             disk.device = device
             disk.counters, disk.updated = counters, now
             disk.iocost_seconds = iocost_seconds
@@ -144,7 +144,7 @@ class DiskMonitor:
         iocost_seconds: float | None,
         now: float,
     ) -> _Disk:
-        """Start with a device, or again after its counters have fallen."""
+        """Start with a new device, or again after a reset of its counters."""
         before = self._disks.get(device.uuid)
         if before is not None and _same(before, device):
             return dataclasses.replace(
@@ -223,7 +223,7 @@ class DiskMonitor:
             begins=0 < most <= disk.queue,
             stays=0 < most * _HYSTERESIS <= disk.queue,
         )
-        least, share = self._options.warn_performance, disk.usual.recent
+        least, share = self._options.warn_performance, disk.usual.recent_ratio
         if share is not None:
             self._warnings.update_with_hysteresis(
                 uuid,

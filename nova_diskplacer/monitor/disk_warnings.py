@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Warnings of disks, each logged once."""
+"""Keeps the warnings of disks and logs each once."""
 
 from oslo_log import log as logging
 

@@ -10,23 +10,23 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What block devices have done since they appeared, from /proc/diskstats."""
+"""Reads the I/O counters of block devices from /proc/diskstats."""
 
 import collections.abc
 import dataclasses
 
 DISKSTATS = '/proc/diskstats'
 
-# bytes; whatever the device's own sectors are
+# The unit of /proc/diskstats in bytes, for all devices.
 _SECTOR = 512
 
 
 @dataclasses.dataclass(frozen=True)
 class Counters:
-    """All that a device has done: requests, bytes, and seconds.
+    """Counters of a device since it appeared: requests, bytes and seconds.
 
-    ``busy`` counts the time in which requests were in flight, ``waited`` that
-    of all requests together, from when they were made until they were done.
+    ``busy`` is the time with requests in flight, ``waited`` the sum of the
+    times of all requests from submission to completion.
     """
 
     reads: int
@@ -37,9 +37,9 @@ class Counters:
     waited: float
 
     def since(self, before: 'Counters') -> 'Counters | None':
-        """Return what was done since; None if it is another device now.
+        """Return the increase; None if a counter fell.
 
-        Counters only grow while a device is there.
+        Counters only grow: a lower one belongs to a new device.
         """
         now, then = dataclasses.astuple(self), dataclasses.astuple(before)
         grown = [a - b for a, b in zip(now, then, strict=True)]
@@ -49,10 +49,10 @@ class Counters:
 def read(
     numbers: collections.abc.Container[str], path: str = DISKSTATS
 ) -> dict[str, Counters]:
-    """Return the counters of devices; one that is not there is left out.
+    """Return the counters of devices; a missing device is left out.
 
     :param numbers: the devices, as ``major:minor``.
-    :raises OSError: the kernel does not say.
+    :raises OSError: the file cannot be read.
     """
     found = {}
     with open(path, encoding='ascii', errors='replace') as stream:
@@ -70,7 +70,7 @@ def _counters(fields: list[int]) -> Counters:
         fields[:8]
     )
     busy_ms = fields[9]
-    # discards and flushes are told apart by newer kernels only
+    # only newer kernels count discards and flushes
     return Counters(
         reads=reads,
         writes=writes,

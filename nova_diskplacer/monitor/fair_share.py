@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The use of each disk by its consumers, compared to a fair share."""
+"""Compares the use of each disk by its consumers to a fair share."""
 
 import math
 

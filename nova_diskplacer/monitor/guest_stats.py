@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The I/O of guests on their disks, from libvirt's bulk statistics.
+"""Reads the I/O of guests on their disks from libvirt's bulk statistics.
 
-They have what the kernel's counters lack: the latency that a guest sees, and
+Unlike the kernel's counters, they include the latency that a guest sees, and
 I/O that is not charged to the cgroup of its server. libvirt queries each QEMU,
 which takes much longer than reading the kernel's counters.
 """
@@ -45,9 +45,9 @@ class GuestDiskUse:
     """The I/O of a guest on one of its disks since the last poll.
 
     ``path`` is the file or block device on the host, ``disk`` the UUID of its
-    prepared disk (empty: it is on none). The other figures are bytes and
-    requests per second, and mean latencies in seconds, including the host's
-    queues (None without requests).
+    prepared disk (empty: none). The other fields are bytes and requests per
+    second, and mean latencies in seconds, including the host's queues (None
+    without requests).
     """
 
     path: str
@@ -91,8 +91,8 @@ class GuestPoller:
     def poll(self, now: float, sample: types.Sample) -> GuestStats:
         """Return the I/O of guests since the last poll.
 
-        A server that did not run then, or has a new QEMU process, is left
-        out.
+        A server that did not run at the last poll, or has a new QEMU process,
+        is left out.
 
         :param now: seconds of a monotonic clock.
         :raises HypervisorError: libvirt cannot be queried.
@@ -140,7 +140,7 @@ def read(uri: str) -> dict[tuple[str, str], Counters]:
         | libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
     )
     found = {}
-    purpose = 'tell the I/O of its domains'
+    purpose = 'report the I/O of its domains'
     with libvirt_connection.connect(uri, purpose) as connection:
         for domain, stats in connection.getAllDomainStats(
             libvirt.VIR_DOMAIN_STATS_BLOCK, flags
@@ -175,7 +175,7 @@ def unaccounted(
 ) -> dict[types.ConsumerDisk, float]:
     """Return the bytes/s of guests that the kernel's counters lack.
 
-    :param accounted: bytes/s of the kernel's counters in the same time.
+    :param accounted: bytes/s of the kernel's counters in the same interval.
     """
     moved: dict[types.ConsumerDisk, float] = {}
     for server, listed in uses.items():
@@ -186,7 +186,7 @@ def unaccounted(
                     use.read_bytes + use.write_bytes
                 )
     left = {
-        # counters that fell have begun anew
+        # counters that fell were reset
         pair: rate - max(0.0, accounted.get(pair, 0.0))
         for pair, rate in moved.items()
     }
@@ -195,7 +195,7 @@ def unaccounted(
 
 
 def _increase(new: Counters, old: Counters) -> Counters | None:
-    """Return the increase; None if the counters have begun anew."""
+    """Return the increase; None if the counters were reset."""
     done = tuple(now - then for now, then in zip(new, old, strict=True))
     return None if min(done) < 0 else done
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The I/O of consumers in an interval, and in all intervals before."""
+"""Computes the I/O of consumers in an interval and over all intervals."""
 
 import numpy
 
@@ -19,9 +19,9 @@ from nova_diskplacer.monitor import types
 
 
 class History:
-    """Keeps a few numbers of each consumer on a disk.
+    """Keeps statistics of each consumer on a disk.
 
-    A pair that is not among the counters any more is forgotten.
+    Pairs that disappear from the counters are dropped.
     """
 
     def __init__(self) -> None:
@@ -44,8 +44,8 @@ class History:
     ) -> types.Integers:
         """Return the increase of counters in an interval, (R, 4).
 
-        Counters that fell have begun anew. The first reading of a cgroup or
-        disk is no increase.
+        Counters that fell were reset. The first reading of a cgroup or disk
+        is no increase.
         """
         before = self._table.aligned(counters.pairs)
         done: types.Integers = counters.values - before['counters']
@@ -76,7 +76,7 @@ class History:
         return done
 
     def summary(self) -> types.Summary:
-        """Return the rates of all pairs; any thread may ask."""
+        """Return the rates of all pairs; any thread may call it."""
         table = self._table
         active = table['active']
         return types.Summary(

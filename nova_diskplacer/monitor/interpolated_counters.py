@@ -10,13 +10,13 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Counters of cgroup v1 that are too costly to read in each interval."""
+"""Interpolates counters of cgroup v1, which are costly to read."""
 
 import numpy
 
 from nova_diskplacer.monitor import types
 
-#: The counters are read once in so many intervals.
+#: Intervals between two readings of the counters.
 INTERVALS = 10
 
 
@@ -44,7 +44,7 @@ class InterpolatedCounters:
         if pairs.generation != self._pairs.generation:
             self._older = values
         else:
-            # a counter that fell has begun anew
+            # a counter that fell was reset
             self._older = numpy.minimum(self._newer, values)
         self._pairs, self._newer, self._steps = pairs, values, 0
 

@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How much of each device io.cost has given away.
+"""Reads the device time that io.cost has charged cgroups for.
 
-io.cost holds a request back before it is made, so that no statistics of the
-device know of it. Its own do: the root's io.stat has in ``cost.usage`` the
-device time, in microseconds, that it has charged cgroups for.
+io.cost holds requests back before they reach the device, so that the device's
+statistics lack them. ``cost.usage`` in the root's io.stat is the charged
+device time in microseconds.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ _KEY = 'cost.usage='
 
 
 def read(hierarchy: cgroups.Hierarchy | None) -> dict[str, float]:
-    """Return the seconds given away of each device, by ``major:minor``.
+    """Return the charged seconds of each device, by ``major:minor``.
 
     Devices without io.cost are left out.
     """
     if hierarchy is None or hierarchy.version != 2:
         return {}
     text = ''
-    # the root had no statistics of I/O before Linux 5.9
+    # the root has no io.stat before Linux 5.9
     with (
         contextlib.suppress(OSError),
         open(hierarchy.path('', 'io.stat'), encoding='ascii') as stream,
@@ -42,7 +42,7 @@ def read(hierarchy: cgroups.Hierarchy | None) -> dict[str, float]:
 
 
 def parse(text: str) -> dict[str, float]:
-    """Return the same of the content of io.stat."""
+    """Return the charged seconds of each device in the text of io.stat."""
     found = {}
     for line in text.splitlines():
         number, *fields = line.split()

@@ -31,8 +31,8 @@ from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
-#: By the version of cgroups, the files that together have a cgroup's bytes
-#: read and written and its reads and writes.
+#: The files with a cgroup's bytes read and written, reads and writes, by the
+#: cgroup version.
 FILES = {
     1: (
         'blkio.throttle.io_service_bytes_recursive',
@@ -41,27 +41,27 @@ FILES = {
     2: ('io.stat',),
 }
 
-# A pattern that begins with a constant is found much faster.
+# Patterns that begin with a constant are much faster.
 _V1 = re.compile(rb' Read (\d+)\n(\d+:\d+) Write (\d+)')
 _V2 = re.compile(rb'(\d+:\d+) rbytes=(\d+) wbytes=(\d+) rios=(\d+) wios=(\d+)')
 
-# File descriptors that are left for the rest of the process.
+# File descriptors for the rest of the process.
 _OTHER_FILES = 512
 
-# Bytes that are read of a file at first.
+# The initial size of a read in bytes.
 _READ_SIZE = 512
 
-# Readings after which cgroups that could not be read are tried again.
+# Readings between two attempts to open unreadable cgroups.
 _REOPEN_READINGS = 10
 
 _Rows = dict[types.ConsumerDisk, list[int]]
 
 
 class CgroupReader:
-    """Reads the counters of cgroups, whose files it keeps open.
+    """Reads the counters of cgroups and keeps their files open.
 
-    The files are closed when the object is deleted. ``errors`` is the reason
-    why a cgroup cannot be read, by the consumer's key.
+    The files are closed when the object is deleted. ``errors`` are the reasons
+    why cgroups cannot be read, by the consumer's key.
     """
 
     def __init__(self, hierarchy: cgroups.Hierarchy) -> None:
@@ -80,14 +80,14 @@ class CgroupReader:
         self._log = log_once.ChangeLogger(LOG)
         self._devices: collections.abc.Mapping[str, Device] = {}
         self._uuids: dict[bytes, str] = {}
-        # keys and UUIDs that have not been read yet
+        # keys and UUIDs that were not read yet
         self._new: set[str] = set()
         self._pairs = types.Pairs()
 
     def set_consumers(
         self, consumers: collections.abc.Iterable[types.Consumer]
     ) -> None:
-        """Read these consumers' cgroups from now on, and no others."""
+        """Set the consumers that ``read`` reads."""
         self._wanted = {
             (consumer.key, consumer.cgroup)
             for consumer in consumers
@@ -145,7 +145,7 @@ class CgroupReader:
                 self.errors[key] = f'{cgroup}: {error.strerror}'
                 continue
             if len(text) == size:
-                # there may be more
+                # the file may be longer
                 self._read_size *= 2
                 return self._parse_files(index)
             for number, *counters in parse(text):
@@ -193,7 +193,7 @@ class CgroupReader:
 
 
 def _parse_v1(text: bytes) -> list[tuple[bytes, bytes, bytes]]:
-    """Return number and counters of each device."""
+    """Return the number and the counters of each device."""
     found = _V1.findall(text)
     return [(number, read, write) for read, number, write in found]
 
@@ -206,7 +206,7 @@ def _array(pairs: types.Pairs, rows: _Rows, width: int) -> types.Integers:
 
 
 def _raise_file_limit(count: int) -> None:
-    """Allow this process to have ``count`` more open files, if possible."""
+    """Raise the limit of open files by ``count``, if possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

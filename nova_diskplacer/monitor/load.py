@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Utilization of a disk, and Fennel's throughput score."""
+"""Computes the utilization of a disk and Fennel's throughput score."""
 
 import math
 
@@ -44,12 +44,12 @@ def utilization(
 
     A rotational disk serves one request at a time: its utilization is the
     share of the time with requests in flight. Any other disk is busy with a
-    single request and far from full. Its utilization is limited by the larger
-    of two shares: its throughput of its known throughput, and its queue of
-    its queue depth.
+    single request and far from full. Its utilization is at most the larger of
+    two ratios: its throughput to its known throughput, and its queue to its
+    queue depth.
 
-    Requests that io.cost holds back are in no queue of the disk, so that
-    utilization is at least io.cost's own.
+    Requests that io.cost holds back are not in the disk's queue. So the
+    utilization is at least io.cost's usage.
 
     :param depth: queue depth of the device, None if unknown.
     :param iocost_usage: share of io.cost's model that was charged, None

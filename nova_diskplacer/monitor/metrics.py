@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the agent tells Prometheus.
+"""The agent's metrics for Prometheus.
 
-Every metric is in ``METRICS``, which the documentation is made from too. The
-figures are those of the last round, made when Prometheus asks.
+``METRICS`` lists every metric; the documentation is generated from it. The
+values are those of the last interval, collected when Prometheus scrapes.
 """
 
 import collections.abc
@@ -38,10 +38,10 @@ Samples = collections.abc.Iterable[tuple[tuple[str, ...], float]]
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A metric; a sample is the values of ``labels``, and the figure.
+    """A metric; its samples are the values of ``labels`` and a number.
 
-    The figure of an ``INFO`` is 1 always. ``name`` is what follows
-    ``diskplacer_``, without ``_total`` or ``_info``.
+    The number of an ``INFO`` is always 1. ``name`` lacks the prefix
+    ``diskplacer_`` and the suffix ``_total`` or ``_info``.
     """
 
     kind: str
@@ -52,8 +52,8 @@ class Metric:
     samples: collections.abc.Callable[[status.Status], Samples]
 
     @property
-    def exposed(self) -> str:
-        """The name that Prometheus has for it."""
+    def full_name(self) -> str:
+        """The name in Prometheus."""
         suffix = {COUNTER: '_total', INFO: '_info'}.get(self.kind, '')
         return f'diskplacer_{self.name}{suffix}'
 
@@ -63,10 +63,10 @@ def _agent(
     name: str,
     unit: str,
     text: str,
-    figure: collections.abc.Callable[[status.Status], float],
+    value: collections.abc.Callable[[status.Status], float],
 ) -> Metric:
     def samples(state: status.Status) -> Samples:
-        yield (state.host,), figure(state)
+        yield (state.host,), value(state)
 
     return Metric(kind, name, unit, text, AGENT, samples)
 
@@ -127,14 +127,14 @@ def _hung(state: status.Status) -> Samples:
         yield (state.host, uuid), uuid in state.hung
 
 
-def _where(
+def _flag(
     column: collections.abc.Callable[
         [status.ConsumerDiskColumns], collections.abc.Iterable[object]
     ],
 ) -> collections.abc.Callable[
     [status.ConsumerDiskColumns], collections.abc.Iterable[float | None]
 ]:
-    """Return 1 where the column holds, and no sample elsewhere."""
+    """Return 1 where the column is true, and no sample elsewhere."""
     return lambda pairs: (1 if holds else None for holds in column(pairs))
 
 
@@ -143,7 +143,7 @@ def _unwatched(state: status.Status) -> Samples:
         yield (state.host, uuid), 1
 
 
-#: Every metric, in the order in which they are told.
+#: Every metric, in the order of exposition.
 METRICS = (
     Metric(
         INFO,
@@ -153,19 +153,19 @@ METRICS = (
         (*AGENT, 'version', 'mode'),
         _agent_info,
     ),
-    _agent(COUNTER, 'rounds', '', 'Rounds done.', lambda s: s.rounds),
+    _agent(COUNTER, 'rounds', '', 'Completed rounds.', lambda s: s.rounds),
     _agent(
         COUNTER,
         'round_cpu_seconds',
         'seconds',
-        'CPU time that rounds took.',
+        'CPU time of rounds.',
         lambda s: s.total_cpu_seconds,
     ),
     _agent(
         GAUGE,
         'last_round_timestamp_seconds',
         'seconds',
-        'When the last round ended, since the epoch.',
+        'End of the last round, since the epoch.',
         lambda s: s.time,
     ),
     _agent(
@@ -187,8 +187,8 @@ METRICS = (
         INFO,
         'disk',
         '',
-        'A disk that is watched: its device, whether it is rotational, and '
-        'the controller that honours weights there (empty: none).',
+        'A monitored disk: its device, 1 if it is rotational, and the '
+        'controller that honours weights on it (empty: none).',
         (*DISK, 'device', 'rotational', 'controller'),
         _disk_info,
     ),
@@ -196,7 +196,7 @@ METRICS = (
         GAUGE,
         'disk_unwatched',
         '',
-        '1 for each disk that cannot be watched.',
+        '1 for each disk that cannot be monitored.',
         DISK,
         _unwatched,
     ),
@@ -204,14 +204,14 @@ METRICS = (
         COUNTER,
         'disk_read_bytes',
         'bytes',
-        'Bytes read from the disk by anybody.',
+        'All bytes read from the disk.',
         lambda d: d.totals.read_bytes,
     ),
     _disk(
         COUNTER,
         'disk_written_bytes',
         'bytes',
-        'Bytes written to the disk by anybody.',
+        'All bytes written to the disk.',
         lambda d: d.totals.write_bytes,
     ),
     _disk(
@@ -232,44 +232,44 @@ METRICS = (
         COUNTER,
         'disk_busy_seconds',
         'seconds',
-        'Time in which requests were in flight. Its rate is the utilisation.',
+        'Time with requests in flight. Its rate is the utilisation.',
         lambda d: d.totals.busy_seconds,
     ),
     _disk(
         COUNTER,
         'disk_request_seconds',
         'seconds',
-        'Time that all requests took together. Its rate is the mean number '
-        'in flight; over that of reads and writes, the mean latency.',
+        'Sum of the times of all requests. Its rate is the mean number in '
+        'flight; divided by the rate of reads and writes, the mean latency.',
         lambda d: d.totals.request_seconds,
     ),
     _disk(
         GAUGE,
         'disk_score_bytes_per_second',
         'bytes_per_second',
-        "Fennel's throughput score: throughput over the busy share and the "
-        'number of consumers. Absent while nobody uses the disk.',
+        "Fennel's throughput score: throughput divided by the busy share and "
+        'the number of consumers. Absent while no consumer uses the disk.',
         lambda d: d.score,
     ),
     _disk(
         GAUGE,
         'disk_flagged',
         '',
-        '1 while servers on the disk are to be inspected for seeks.',
+        '1 while servers on the disk are to be checked for seeks.',
         lambda d: d.flagged,
     ),
     _disk(
         GAUGE,
         'disk_pressure_ratio',
         'ratio',
-        'Sustained pressure on the disk, 0 to 1, as the schedulers hear it.',
+        'Sustained pressure on the disk, 0 to 1, as reported to schedulers.',
         lambda d: d.pressure,
     ),
     _disk(
         GAUGE,
         'disk_temperature_celsius',
         'celsius',
-        'Temperature of the disk, where smartctl tells it.',
+        'Temperature of the disk, if smartctl reports it.',
         lambda d: d.temperature,
     ),
     Metric(
@@ -291,7 +291,7 @@ METRICS = (
         GAUGE,
         'disk_weights_error',
         '',
-        '1 while weights would do nothing on the disk, and none are set.',
+        '1 while no controller honours weights on the disk; none are set.',
         lambda d: bool(d.error),
     ),
     _server(
@@ -326,15 +326,15 @@ METRICS = (
         GAUGE,
         'server_class',
         '',
-        'Class of the server on the disk; absent while nothing is decided.',
+        'Class of the server on the disk; absent while none is decided.',
         lambda p: p.classes,
     ),
     _server(
         GAUGE,
         'server_used_bytes',
         'bytes',
-        'Use of the disk that the class follows from: what was read and '
-        'written, less what was forgiven.',
+        'Use of the disk that determines the class: bytes read and written, '
+        'less the recovery of idle intervals.',
         lambda p: p.used_bytes,
     ),
     _server(
@@ -349,27 +349,27 @@ METRICS = (
         'server_weight_error',
         '',
         '1 for each weight that could not be set.',
-        _where(lambda p: p.errors),
+        _flag(lambda p: p.errors),
     ),
     _server(
         GAUGE,
         'server_seeker',
         '',
-        '1 for each server that is held to seek excessively on the disk.',
-        _where(lambda p: p.seekers),
+        '1 for each server that seeks excessively on the disk.',
+        _flag(lambda p: p.seekers),
     ),
     _server(
         GAUGE,
         'server_exempt',
         '',
-        '1 for each server whose weight is never touched.',
-        _where(lambda p: p.exempt),
+        '1 for each server whose weight is never changed.',
+        _flag(lambda p: p.exempt),
     ),
     _server(
         GAUGE,
         'server_budget_ratio',
         'ratio',
-        'What the server used of the disk over its fair share, in '
+        'Use of the disk by the server divided by its fair share, over '
         '[diskplacer_monitor] budget_window.',
         lambda p: p.budgets,
     ),
@@ -377,20 +377,17 @@ METRICS = (
 
 
 class Collector(registry.Collector):
-    """Gives prometheus_client the metrics of the last round."""
+    """Collects the metrics of the last interval for prometheus_client."""
 
-    def __init__(
-        self,
-        provider: status.StatusProvider,
-    ) -> None:
+    def __init__(self, provider: status.StatusProvider) -> None:
         self._provider = provider
 
     def describe(self) -> collections.abc.Iterable[core.Metric]:
-        """Return the families without samples."""
+        """Return the metric families without samples."""
         return [_family(metric) for metric in METRICS]
 
     def collect(self) -> collections.abc.Iterator[core.Metric]:
-        """Yield the families with theirs."""
+        """Yield the metric families with samples."""
         state = self._provider()
         if state is None:
             return
@@ -398,7 +395,7 @@ class Collector(registry.Collector):
             family = _family(metric)
             for labels, value in metric.samples(state):
                 family.add_sample(
-                    metric.exposed,
+                    metric.full_name,
                     dict(zip(metric.labels, labels, strict=True)),
                     value,
                 )

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Columns of figures that are carried from one interval to the next."""
+"""A table of figures for consumers on disks, kept across intervals."""
 
 from typing import Any
 
@@ -25,8 +25,7 @@ Column = numpy.typing.NDArray[Any]
 class PairTable:
     """Columns with a row for each of ``pairs``.
 
-    Neither a table nor its columns are changed in place, so that any thread
-    may keep them.
+    Tables and their columns never change: any thread may keep them.
     """
 
     def __init__(self, pairs: types.Pairs, **columns: Column) -> None:
@@ -38,7 +37,7 @@ class PairTable:
         return self.columns[name]
 
     def aligned(self, pairs: types.Pairs) -> 'PairTable':
-        """Return the table with these rows; rows that are new are zeros."""
+        """Return the table with rows for ``pairs``; new rows are zeros."""
         if pairs.generation == self.pairs.generation:
             return self
         before = {pair: row for row, pair in enumerate(self.pairs)}

@@ -29,7 +29,7 @@ from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import types
 
-# Intervals after which devices are looked up though the disks are the same.
+# Intervals between two searches for the devices of unchanged disks.
 _DEVICE_INTERVALS = 10
 
 
@@ -56,7 +56,7 @@ class Sampler:
         )
         self._then = now
         self._intervals = 0
-        # identity, device and health of each disk: all that devices go by
+        # UUID, device and health of each disk, which determine the devices
         self._disks: list[tuple[str, str, str]] = []
         self._devices: dict[str, Device] = {}
         self._unwatched: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Sampler:
     ) -> types.Sample:
         """Return the I/O since the last sample.
 
-        :param now: later than at the last sample.
+        :param now: seconds of a monotonic clock, later than the last sample.
         :raises OSError: the kernel's statistics cannot be read.
         """
         self._update_devices(disks)

@@ -13,7 +13,7 @@
 """Detects consumers that make a rotational disk seek excessively.
 
 Fennel attaches strace to processes to find seeks (P4 §IV-D). The kernel's
-block traces have the same of a server, without touching it.
+block traces show the same without affecting the server.
 """
 
 import collections
@@ -37,25 +37,24 @@ from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
-# Seconds of a trace, and of one that confirms it: in a second, each of many
-# sequential streams may have made no more than one request.
+# Seconds of a trace, and of one that confirms a seeker: in a second, each of
+# many sequential streams may submit only one request.
 _TRACE_SECONDS = 1.0
 _CONFIRM_SECONDS = 4.0
 
-# Seconds between two traces of a disk that is flagged, and of one that has
-# seekers.
+# Seconds between two traces of a flagged disk, and of a disk with seekers.
 _FLAGGED_PAUSE = 5.0
 _SEEKERS_PAUSE = 30.0
 
-# Seconds without any request after which a consumer is no seeker any more.
+# Seconds without requests after which a consumer is no longer a seeker.
 _EXPIRY = 60.0
 
 
 class SeekDetector:
     """Traces disks, and keeps the consumers that seek until they stop.
 
-    One thread runs it, any may read ``seekers``: the consumers that seek
-    excessively, and on which disks.
+    One thread runs it, any thread may read ``seekers``: the pairs that seek
+    excessively.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class SeekDetector:
         # the last time that each disk was traced
         self._traced: dict[Device, float] = {}
         with contextlib.suppress(exception.ContentionError):
-            # the tracer raises it again when it traces
+            # a later trace raises it again
             self._tracer.clean()
 
     def run(self, sample: types.Sample) -> None:
@@ -105,7 +104,7 @@ class SeekDetector:
         flagged: collections.abc.Collection[Device],
         now: float,
     ) -> list[Device]:
-        """Return the disks that are due, and forget those of no interest."""
+        """Return the disks that are due, and drop those that need no trace."""
         with_seekers = {uuid for _, uuid in self._seen}
         self._traced = {
             device: at
@@ -175,7 +174,7 @@ class SeekDetector:
 
 
 def instance(conf: cfg.ConfigOpts) -> str:
-    """Return the name of the agent's own instance of tracefs."""
+    """Return the name of this agent's tracefs instance."""
     state_dir: str = conf.diskplacer_agent.state_dir
     return 'diskplacer' + state_dir.rstrip('/').replace('/', '-')
 
@@ -207,7 +206,7 @@ class _CgroupLookup:
     def consumer_of(self, process: int) -> str | None:
         """Return the key of a process's consumer, None if it has none.
 
-        A process is looked up when it is first seen: it may end any time.
+        The result is cached at the first call: the process may end any time.
         """
         if process not in self._known:
             self._known[process] = self._find(process)
@@ -237,7 +236,7 @@ class _Trace:
         self._lookup = lookup
         self._devices: dict[str, dict[str, bool]] = {}
         for disk in disks:
-            # a disk that has gone has no requests
+            # a disk that is gone has no requests
             with contextlib.suppress(OSError):
                 self._devices[disk.uuid] = device_stack.submission_devices(
                     disk
@@ -254,7 +253,7 @@ class _Trace:
         )
 
     def add(self, requests: list[tracefs.Request]) -> None:
-        """Add requests that were made just now."""
+        """Add new requests; their processes are looked up at once."""
         for request in requests:
             key = self._lookup.consumer_of(request.process)
             offsets, lengths = self._requests[request.device][key]

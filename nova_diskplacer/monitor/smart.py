@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a disk says of its own health (SMART), by smartctl."""
+"""Reads the health of disks (SMART) with smartctl."""
 
 import dataclasses
 import json
@@ -30,24 +30,24 @@ _COMMAND = (
     '--nocheck=standby',
 )
 
-# A disk that is failing may take its time.
+# Seconds; a failing disk may answer slowly.
 TIMEOUT = 60
 
-# ATA attributes that count errors. They have the same meaning with most
-# makers; others, such as the rate of raw read errors, do not.
+# ATA attributes that count errors and have the same meaning for most vendors;
+# others, such as the rate of raw read errors, differ.
 _ATTRIBUTES = (5, 187, 188, 197, 198, 199)
 
-# Bits of smartctl's exit status: bad arguments, and a device that cannot be
-# opened or that sleeps.
+# Bits of smartctl's exit status: invalid arguments, and a device that cannot
+# be opened or is in standby.
 _UNREAD = 0b11
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What a disk says: ``errors`` are counters that should not grow.
+    """The health of a disk: ``errors`` are counters that should not grow.
 
-    ``temperature`` is in degrees Celsius, None if it does not say;
-    ``passed`` is false if it says that it is failing.
+    ``temperature`` is in degrees Celsius, None if unknown; ``passed`` is false
+    if the disk reports that it is failing.
     """
 
     serial: str
@@ -57,11 +57,11 @@ class Report:
 
 
 def read(device: str) -> Report | None:
-    """Return what a disk says; None if it sleeps, which is not disturbed.
+    """Return a disk's report; None for a disk in standby, which stays in it.
 
     :param device: the name of the device.
-    :raises DiskError: it says nothing, as virtual disks and those behind most
-        RAID controllers do, or smartctl may not ask it.
+    :raises DiskError: the disk has no SMART, like virtual disks and disks
+        behind most RAID controllers, or smartctl lacks the right to query it.
     """
     try:
         done = subprocess.run(  # noqa: S603
@@ -72,16 +72,15 @@ def read(device: str) -> Report | None:
         )
         fields = json.loads(done.stdout)
         if done.returncode & _UNREAD:
-            _unread(device, fields)
+            _raise_unread(device, fields)
             return None
         report = parse(fields)
         if not {'smart_status', 'temperature'} & fields.keys():
-            # which is all that there is of a SATA disk behind a SCSI layer
-            # that keeps requests of ATA from those without the right
+            # the SCSI layer refuses ATA requests without CAP_SYS_RAWIO
             raise exception.DiskError(
-                f'SMART of {device}: it says nothing of its health; either '
-                'it has no SMART, or smartctl may not ask it, which takes '
-                'CAP_SYS_RAWIO with SATA disks'
+                f'SMART of {device}: the disk does not report its health; '
+                'either it has no SMART, or smartctl lacks the right to query '
+                'it, for SATA disks CAP_SYS_RAWIO'
             )
         return report
     except subprocess.TimeoutExpired as error:
@@ -99,9 +98,9 @@ def read(device: str) -> Report | None:
 
 
 def read_kernel_counter(device: str, sys: str = sysfs.SYS) -> Report:
-    """Return what the kernel itself has counted of a SCSI or SATA disk.
+    """Return the kernel's error counter of a SCSI or SATA disk.
 
-    It also counts what smartctl asks in vain.
+    It includes failed requests of smartctl.
     """
     path = f'{sys}/class/block/{device}/device/ioerr_cnt'
     try:
@@ -113,13 +112,13 @@ def read_kernel_counter(device: str, sys: str = sysfs.SYS) -> Report:
 
 
 def parse(fields: dict[str, Any]) -> Report:
-    """Return what smartctl has printed as JSON."""
+    """Return the report from smartctl's JSON."""
     nvme = fields.get('nvme_smart_health_information_log', {})
     table = fields.get('ata_smart_attributes', {}).get('table', [])
     errors = {
         f'{row["name"]} (SMART {row["id"]})': row['raw']['value']
         for row in table
-        # makers keep other figures in the upper bytes
+        # some vendors store other values in the upper bytes
         if row['id'] in _ATTRIBUTES
     }
     errors = {name: value & 0xFFFFFFFF for name, value in errors.items()}
@@ -140,9 +139,11 @@ def parse(fields: dict[str, Any]) -> Report:
     )
 
 
-def _unread(device: str, fields: dict[str, Any]) -> None:
-    """Raise why a device was not read; one that sleeps has no reason."""
+def _raise_unread(device: str, fields: dict[str, Any]) -> None:
+    """Raise the reason why a disk was not read; standby is no error."""
     messages = fields['smartctl'].get('messages', [])
     if messages:
-        said = '; '.join(message['string'] for message in messages)
-        raise exception.DiskError(f'SMART of {device} cannot be read: {said}')
+        reason = '; '.join(message['string'] for message in messages)
+        raise exception.DiskError(
+            f'SMART of {device} cannot be read: {reason}'
+        )

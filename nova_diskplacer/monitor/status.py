@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The status of the I/O loop after an interval, as it is shown.
+"""The status of the I/O loop after an interval.
 
 Metrics, ``diskplacer-manage top`` and scripts read it.
 """
@@ -29,7 +29,7 @@ VERSION = 2
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """A disk that is monitored.
+    """A monitored disk.
 
     The figures up to ``temperature`` are those of ``types.DiskState``.
     ``controller`` is the name of the controller that applies I/O weights
@@ -62,8 +62,8 @@ class ConsumerDiskColumns:
 
     ``servers`` are UUIDs of servers or paths of other cgroups, ``domains``
     libvirt's names of servers (empty for other cgroups). Rates are bytes and
-    requests per second of the interval. ``used_bytes`` is the use that the
-    class follows from. ``weights`` are those that should be in force (None:
+    requests per second of the interval. ``used_bytes`` is the use that
+    determines the class. ``weights`` are those that should be in force (None:
     none is set), ``errors`` the reasons why they are not. ``budgets`` are
     ratios of use to fair share. ``history`` has the columns of
     ``types.Summary``. ``unseen_bytes`` are the bytes per second of a guest
@@ -136,7 +136,7 @@ def to_json(status: Status | None) -> str:
 def from_json(text: str) -> Status | None:
     """Return the status from the JSON of ``to_json``.
 
-    :raises ContentionError: the format is another one.
+    :raises ContentionError: the format is unknown.
     """
     try:
         fields: Any = json.loads(text)

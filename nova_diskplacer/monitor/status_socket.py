@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The Unix socket at which the agent serves its status.
+"""Serves the agent's status at a Unix socket.
 
-Only root can connect. A client is sent the status as JSON and the connection
-is closed; nothing is read.
+Only root can connect. The agent sends the status as JSON and closes the
+connection; it reads nothing.
 """
 
 import contextlib
@@ -67,7 +67,7 @@ def serve(
 ) -> socketserver.BaseServer:
     """Serve the status in threads.
 
-    The socket of an agent before is replaced.
+    This replaces the socket of an earlier agent.
 
     :raises ContentionError: the socket cannot be created.
     """
@@ -79,7 +79,7 @@ def serve(
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
         server.server_bind()
-        # nobody can connect before the server listens
+        # clients cannot connect before the server listens
         os.chmod(new, 0o600)
         server.server_activate()
         os.rename(new, final)

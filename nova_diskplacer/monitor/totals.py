@@ -10,10 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Totals since the agent was started.
+"""Sums the I/O of all intervals since the start of the agent.
 
-A sample is of one interval only, and most readers see few of them; totals
-miss none.
+Most readers see only some of the samples; totals include every interval.
 """
 
 import collections.abc
@@ -70,7 +69,7 @@ class Totals:
     """The sums of all intervals.
 
     ``pairs`` has the bytes and requests of consumers on disks, ``disks`` the
-    totals of disks by UUID. Consumers and disks that have gone are dropped.
+    totals of disks by UUID. Consumers and disks that are gone are dropped.
     ``cpu_seconds`` is the CPU time of the I/O loop, ``weight_changes`` the
     number of weights that it has written.
     """

@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the monitor measures.
+"""The measurements of the monitor.
 
-A consumer is whatever is given a share of a disk: a server, or another cgroup
-that the configuration names. Figures of consumers are arrays with a row for
-each consumer on each disk that it uses.
+A consumer is a server or another configured cgroup; it has shares of disks.
+Figures of consumers are arrays with a row for each consumer on each disk that
+it uses.
 """
 
 import collections.abc
@@ -43,8 +43,8 @@ _GENERATIONS = itertools.count()
 class Pairs(tuple[ConsumerDisk, ...]):
     """Consumers on disks, in the order of the rows of arrays.
 
-    Each object has a ``generation`` of its own: figures of the same
-    generation have the same rows.
+    Each object has a unique ``generation``: figures of the same generation
+    have the same rows.
     """
 
     generation: int
@@ -90,10 +90,10 @@ class Consumer:
 
 @dataclasses.dataclass(frozen=True)
 class Counters:
-    """The kernel's counters of cgroups, since each cgroup was made.
+    """The kernel's counters of cgroups since their creation.
 
     ``values`` has the shape (R, 4): bytes read, bytes written, reads, writes.
-    ``first`` (R,) is true in the first reading of a cgroup or disk, whose
+    ``first`` (R,) is true in the first reading of a cgroup or disk: its
     counters may have grown at any time before.
     """
 
@@ -165,7 +165,7 @@ class Sample:
     ``unwatched`` is the reason why a disk has no device, ``hung`` are the
     disks that do not answer. ``consumers`` are by key. ``counters`` and
     ``summary`` are cumulative. ``servers`` and ``prepared_disks`` are those
-    that the agent has found last.
+    that the agent found last.
     """
 
     seconds: float

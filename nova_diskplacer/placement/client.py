@@ -26,7 +26,7 @@ from nova_diskplacer.placement import traits
 GB = 'CUSTOM_VDISK_GB'
 MBPS = 'CUSTOM_VDISK_MBPS'
 
-#: Trait of every disk's provider, by which all of them are listed.
+#: Trait of every disk's provider; a query by it lists all of them.
 DISK_TRAIT = 'CUSTOM_DISKPLACER'
 
 # 1.37 moves providers between trees, 1.39 asks for any of several traits.
@@ -51,10 +51,9 @@ class Provider:
 
 
 class DiskCapacity(typing.NamedTuple):
-    """The capacity of a disk's provider, of which some is used.
+    """The capacity and the usage of a disk's provider.
 
-    The capacity is what may be claimed in all: the total less the reserved
-    part.
+    The capacity is the total less the reserved part.
     """
 
     capacity_gb: int
@@ -67,7 +66,7 @@ class DiskCapacity(typing.NamedTuple):
 class Allocations:
     """A consumer's allocations, by provider.
 
-    ``project_id`` is None where there are none. ``generation`` is the
+    ``project_id`` is None without allocations. ``generation`` is the
     consumer's.
     """
 
@@ -78,13 +77,13 @@ class Allocations:
 
 
 class PlacementClient:
-    """The requests of the agent, the driver and the scheduler to Placement.
+    """Sends the requests of the agent, driver and scheduler to Placement.
 
     Every method raises ``PlacementError`` if Placement does not answer or
     refuses, ``Conflict`` on a 409.
 
-    :param adapter: a ``keystoneauth1.adapter.Adapter``, of which ``get``,
-        ``put``, ``post`` and ``delete`` are used.
+    :param adapter: a ``keystoneauth1.adapter.Adapter``; the client calls its
+        methods ``get``, ``put``, ``post`` and ``delete``.
     """
 
     def __init__(self, adapter: typing.Any) -> None:
@@ -92,9 +91,9 @@ class PlacementClient:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> 'PlacementClient':
-        """Return a client by the options of the group ``[placement]``.
+        """Return a client configured by the options of ``[placement]``.
 
-        :raises DiskPlacerError: the options are not valid.
+        :raises DiskPlacerError: the options are invalid.
         """
         group = 'placement'
         loading.register_auth_conf_options(conf, group)
@@ -104,8 +103,8 @@ class PlacementClient:
             auth = loading.load_auth_from_conf_options(conf, group)
             if auth is None:
                 raise exception.DiskPlacerError(
-                    f"[{group}] auth_type is not set: the service user's "
-                    'credentials for Placement are needed, as in nova.conf'
+                    f'[{group}] auth_type is not set: set the credentials of '
+                    'the service user for Placement, as in nova.conf'
                 )
             session = loading.load_session_from_conf_options(
                 conf, group, auth=auth
@@ -115,7 +114,7 @@ class PlacementClient:
             )
         except (ks_exc.ClientException, cfg.Error) as error:
             raise exception.DiskPlacerError(
-                f'[{group}] is not valid: {error}'
+                f'[{group}] is invalid: {error}'
             ) from error
         adapter.service_type = adapter.service_type or 'placement'
         session.timeout = session.timeout or _TIMEOUT
@@ -142,7 +141,7 @@ class PlacementClient:
             response = getattr(self._adapter, method)(url, **arguments)
         except ks_exc.ClientException as error:
             raise exception.PlacementAway(
-                f'Placement cannot be asked: {error}'
+                f'Placement cannot be reached: {error}'
             ) from error
         status = response.status_code
         if status == 404 and missing:
@@ -189,21 +188,21 @@ class PlacementClient:
         try:
             return self._list(**query)
         except exception.PlacementError:
-            # Placement refuses an unknown trait too: no agent has made it
-            named = self._call('get', f'/traits?name=in:{DISK_TRAIT}')
-            if named['traits']:
+            # Placement refuses a trait that no agent has created yet.
+            known = self._call('get', f'/traits?name=in:{DISK_TRAIT}')
+            if known['traits']:
                 raise
             return []
 
     def tree(self, root: str) -> list[Provider]:
         """Return the providers of a tree that have a trait of this project.
 
-        Those are its disks, disks that are about to leave the tree, and the
-        compute node itself if it has ``traits.HOST``. The traits must exist,
-        see ``ensure_names``.
+        They are the disks, the disks that are about to leave the tree, and
+        the compute node if it has ``traits.HOST``. The traits must exist, see
+        ``ensure_names``.
         """
-        ours = ','.join((DISK_TRAIT, traits.FORGOTTEN, traits.HOST))
-        return self._list(required=f'in:{ours}', in_tree=root)
+        names = ','.join((DISK_TRAIT, traits.FORGOTTEN, traits.HOST))
+        return self._list(required=f'in:{names}', in_tree=root)
 
     def forgotten(self) -> list[Provider]:
         """Return the providers of forgotten disks, of all hosts."""
@@ -212,9 +211,9 @@ class PlacementClient:
     def disks_with_room(
         self, resources: Resources, *required: str
     ) -> list[Provider]:
-        """Return the disks that can still give all of the resources.
+        """Return the disks that have all of the resources free.
 
-        :param required: traits that the disks have too.
+        :param required: further traits of the disks.
         """
         return self._list(
             resources=','.join(
@@ -226,7 +225,7 @@ class PlacementClient:
     def disk_capacities(self, root: str) -> dict[str, DiskCapacity]:
         """Return the capacity of each disk in a tree, in one request.
 
-        Empty if none of them has a GiB to give.
+        It is empty if no disk has a GiB free.
         """
         query = urllib.parse.urlencode(
             {'resources': f'{GB}:1', 'in_tree': root, 'limit': '1'}
@@ -243,15 +242,15 @@ class PlacementClient:
                 )
         return capacities
 
-    def used(self, root: str) -> dict[str, Resources]:
-        """Return what is used of each disk, as ``disk_capacities``."""
+    def used_resources(self, root: str) -> dict[str, Resources]:
+        """Return the usage of the disks of ``disk_capacities``."""
         return {
             uuid: {GB: disk.used_gb, MBPS: disk.used_mbps}
             for uuid, disk in self.disk_capacities(root).items()
         }
 
-    def room(self, root: str) -> dict[str, int]:
-        """Return the free GiB of each disk, as ``disk_capacities``."""
+    def free_gb(self, root: str) -> dict[str, int]:
+        """Return the free GiB of the disks of ``disk_capacities``."""
         return {
             uuid: disk.capacity_gb - disk.used_gb
             for uuid, disk in self.disk_capacities(root).items()
@@ -278,10 +277,9 @@ class PlacementClient:
         )
 
     def move_provider(self, uuid: str, name: str, parent: str | None) -> None:
-        """Move a provider below another parent, or make it a root.
+        """Rename a provider and move it below another parent.
 
-        :param name: its new name.
-        :param parent: None makes it the root of a tree of its own.
+        :param parent: None makes it the root of a new tree.
         """
         self._call(
             'put',
@@ -330,7 +328,7 @@ class PlacementClient:
     def provider_allocations(self, uuid: str) -> dict[str, Resources]:
         """Return each consumer's allocation of a provider.
 
-        Empty if the provider does not exist.
+        It is empty if the provider does not exist.
         """
         found = self._call(
             'get', f'/resource_providers/{uuid}/allocations', missing=True
@@ -365,9 +363,9 @@ class PlacementClient:
     ) -> None:
         """Replace a provider's inventories and a server's allocations at once.
 
-        :param generation: the provider's.
+        :param generation: the provider's generation.
         :param allocations: all allocations of the server, of any provider,
-            with the generation that they were read with.
+            and the generation of the consumer as read.
         """
         self._call(
             'post',

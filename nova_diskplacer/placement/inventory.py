@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Updates the inventories of a disk's provider in Placement.
+"""Computes the inventories of a disk's provider and sets them in Placement.
 
-The agent updates those of all disks, the Cinder driver that of a disk that it
-has just changed. Both compute the same from the disk itself, so they may do it
-at the same time and in any order.
+The agent sets those of all disks, the Cinder driver those of a disk that it
+has just changed. Both compute them from the disk itself, so they may do it at
+the same time and in any order.
 """
 
 import collections.abc
@@ -34,10 +34,10 @@ _ATTEMPTS = 10
 
 
 @dataclasses.dataclass(frozen=True)
-class Figures:
-    """What a disk's provider offers and what is claimed of it.
+class DiskFigures:
+    """The inventories and the usage of a disk's provider.
 
-    ``gb`` in GiB, ``mbps`` in MB/s.
+    ``gb`` is in GiB, ``mbps`` in MB/s.
     """
 
     total_gb: int
@@ -47,24 +47,24 @@ class Figures:
     used_mbps: int
 
     @property
-    def room_gb(self) -> int:
-        """GiB that nobody claims and no vdisk takes; below 0 if oversold."""
+    def free_gb(self) -> int:
+        """GiB that no claim and no vdisk takes; negative if oversold."""
         return self.total_gb - self.reserved_gb - self.used_gb
 
 
-def figures(
+def compute_figures(
     disk: discover.Disk, claims: collections.abc.Mapping[str, Resources]
-) -> Figures:
-    """Return what a disk's provider should say.
+) -> DiskFigures:
+    """Return the figures for a healthy disk.
 
-    :param claims: what each server has claimed of the disk.
+    :param claims: the claims of servers on the disk.
     """
     total = max(disk.total_gb, 1)
     reserved = ledger.reserved_gb(
         disk.vdisks,
         {server: claim.get(GB, 0) for server, claim in claims.items()},
     )
-    return Figures(
+    return DiskFigures(
         total_gb=total,
         reserved_gb=reserved if disk.total_gb else total,
         used_gb=sum(claim.get(GB, 0) for claim in claims.values()),
@@ -73,16 +73,16 @@ def figures(
     )
 
 
-def withdrawn(
+def fully_reserved(
     inventories: Inventories,
     claims: collections.abc.Mapping[str, Resources],
-) -> Figures:
-    """Return what the provider of a disk that is not offered should say.
+) -> DiskFigures:
+    """Return the figures for a disk that is not offered.
 
-    :param inventories: what it has said so far.
+    :param inventories: the present inventories of its provider.
     """
     total = inventories.get(GB, {}).get('total', 1)
-    return Figures(
+    return DiskFigures(
         total_gb=total,
         reserved_gb=total,
         used_gb=sum(claim.get(GB, 0) for claim in claims.values()),
@@ -94,85 +94,85 @@ def withdrawn(
 def sync_disk(
     client: PlacementClient,
     uuid: str,
-    look: collections.abc.Callable[[], discover.Disk],
-) -> Figures:
-    """Have a disk's provider say what is true; repeatable.
+    read_disk: collections.abc.Callable[[], discover.Disk],
+) -> DiskFigures:
+    """Set the inventories of a disk's provider; repeatable.
 
-    When it returns, no allocation has been made between the reading of the
-    claims and the writing of the inventories. A disk that is missing or
-    read-only is not offered: all of it is reserved.
+    When it returns, no allocation was made between the reading of the claims
+    and the writing of the inventories. A disk that is missing or read-only is
+    not offered: all of it is reserved.
 
-    :param look: returns the disk as it is now. It is called after the
-        provider has been read, so that what somebody else has written about
-        a newer state of the disk is never undone.
-    :raises Conflict: others kept changing the provider.
+    :param read_disk: returns the present state of the disk. It is called
+        after the provider is read, so that figures that another process wrote
+        for a newer state of the disk are never overwritten.
+    :raises Conflict: other processes kept changing the provider.
     :raises PlacementError: Placement does not answer, or has no such
         provider.
     """
     for _ in range(_ATTEMPTS):
         generation, present = client.inventories(uuid)
-        disk = look()
+        disk = read_disk()
         claims = client.provider_allocations(uuid)
         if disk.health == discover.OK:
-            wanted = figures(disk, claims)
+            wanted = compute_figures(disk, claims)
         else:
-            wanted = withdrawn(present, claims)
-        inventories = _inventories(wanted)
+            wanted = fully_reserved(present, claims)
         try:
-            if not _same(present, inventories):
-                client.set_inventories(uuid, generation, inventories)
+            if not is_current(present, wanted):
+                client.set_inventories(uuid, generation, _inventories(wanted))
             elif client.inventories(uuid)[0] != generation:
                 continue
         except exception.Conflict:
             continue
         return wanted
     raise exception.Conflict(
-        f'the provider of disk {uuid} changed {_ATTEMPTS} times while it was '
-        'brought up to date'
+        f'the provider of disk {uuid} changed during each of {_ATTEMPTS} '
+        'attempts to update it'
     )
 
 
-def claim_held(
+def ensure_claim(
     client: PlacementClient,
     uuid: str,
     server: str,
     claim: Resources,
-    look: collections.abc.Callable[[], discover.Disk],
+    read_disk: collections.abc.Callable[[], discover.Disk],
 ) -> None:
-    """Have a server claim what its vdisks take on a disk; repeatable.
+    """Raise a server's claim on a disk to what its vdisks take; repeatable.
 
-    One request changes what the server claims of the disk and what is
-    reserved of it, so that nothing counts twice or is anybody else's between
-    the two. What else the server has claimed stays.
+    One request changes the claim and the reserved part of the disk, so that
+    the space never counts twice and never seems free. The server's other
+    allocations stay.
 
-    :param claim: what the server should claim of the disk at least.
-    :param look: see :func:`sync_disk`.
-    :raises DiskError: the disk lacks the room.
-    :raises Conflict: others kept changing the provider or the server.
+    :param claim: the minimum of the server's claim on the disk.
+    :param read_disk: see :func:`sync_disk`.
+    :raises DiskError: the claim does not fit on the disk.
+    :raises Conflict: other processes kept changing the provider or the
+        server's allocations.
     :raises PlacementError: Placement does not answer or refuses, or the
-        server has no allocations any more.
+        server has no allocations.
     """
     refusal = ''
     for _ in range(_ATTEMPTS):
         generation, _present = client.inventories(uuid)
-        disk = look()
+        disk = read_disk()
         claims = client.provider_allocations(uuid)
         allocations = client.allocations(server)
         if not allocations.resources:
             raise exception.PlacementError(
-                f'server {server} has no allocations in Placement any more'
+                f'server {server} has no allocations in Placement'
             )
         before = claims.get(server, {})
-        mine = {
+        claimed = {
             name: max(before.get(name, 0), claim.get(name, 0))
             for name in before.keys() | claim.keys()
         }
-        wanted = figures(disk, {**claims, server: mine})
-        if wanted.room_gb < 0 or wanted.used_mbps > wanted.total_mbps:
+        wanted = compute_figures(disk, {**claims, server: claimed})
+        if wanted.free_gb < 0 or wanted.used_mbps > wanted.total_mbps:
             raise exception.DiskError(
-                f'disk {uuid} lacks the room: {wanted.used_gb} GiB would be '
-                f'claimed and {wanted.reserved_gb} reserved of '
-                f'{wanted.total_gb}, and {wanted.used_mbps} of '
+                f'the claim does not fit on disk {uuid}: {wanted.used_gb} GiB '
+                f'claimed and {wanted.reserved_gb} GiB reserved of '
+                f'{wanted.total_gb}, {wanted.used_mbps} of '
                 f'{wanted.total_mbps} MB/s claimed'
             )
         try:
@@ -183,7 +183,7 @@ def claim_held(
                 server,
                 dataclasses.replace(
                     allocations,
-                    resources={**allocations.resources, uuid: mine},
+                    resources={**allocations.resources, uuid: claimed},
                 ),
             )
         except exception.Conflict as error:
@@ -191,17 +191,22 @@ def claim_held(
             continue
         return
     raise exception.Conflict(
-        f'Placement refused {_ATTEMPTS} times to have server {server} claim '
-        f'what it has on disk {uuid}: {refusal}'
+        f'Placement refused {_ATTEMPTS} times to change the claim of server '
+        f'{server} on disk {uuid}: {refusal}'
     )
 
 
-def same(present: Inventories, wanted: Figures) -> bool:
-    """Tell whether a disk's provider says what it should."""
-    return _same(present, _inventories(wanted))
+def is_current(present: Inventories, wanted: DiskFigures) -> bool:
+    """Return whether a provider's inventories match the figures."""
+    inventories = _inventories(wanted)
+    return present.keys() == inventories.keys() and all(
+        present[name][key] == value
+        for name, inventory in inventories.items()
+        for key, value in inventory.items()
+    )
 
 
-def _inventories(wanted: Figures) -> Inventories:
+def _inventories(wanted: DiskFigures) -> Inventories:
     return {
         GB: _inventory(
             wanted.total_gb, min(wanted.reserved_gb, wanted.total_gb)
@@ -219,11 +224,3 @@ def _inventory(total: int, reserved: int) -> dict[str, typing.Any]:
         'step_size': 1,
         'allocation_ratio': 1.0,
     }
-
-
-def _same(present: Inventories, wanted: Inventories) -> bool:
-    return present.keys() == wanted.keys() and all(
-        present[name][key] == value
-        for name, inventory in wanted.items()
-        for key, value in inventory.items()
-    )

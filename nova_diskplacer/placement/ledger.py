@@ -33,7 +33,7 @@ VDisks = collections.abc.Iterable[VDisk]
 
 
 def reserved_gb(vdisks: VDisks, claims: Figures) -> int:
-    """Return the GiB of a disk that vdisks take outside of any claim.
+    """Return the GiB of a disk that vdisks take outside any claim.
 
     :param vdisks: the vdisks on the disk.
     :param claims: the claim on the disk of each server, in GiB.
@@ -89,11 +89,11 @@ def policy_disk(
 ) -> str | None:
     """Choose the disk of a vdisk that has no claim, by mapping policy.
 
-    A policy that spreads gets the disks with the fewest of the server's
-    vdisks to choose from, any other those with some, or else all.
+    A policy that spreads chooses among the disks with the fewest of the
+    server's vdisks, any other policy among the disks with some, or else all.
 
-    :param room: GiB on each disk that nobody claims and no vdisk takes; a
-        disk that is not in it is not considered.
+    :param room: GiB on each disk that no claim and no vdisk takes; a disk
+        that is not in it is not considered.
     :param held: number of the server's vdisks on each disk, including those
         that will fill its claims.
     :param policy: name of a mapping.

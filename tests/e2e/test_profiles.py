@@ -92,11 +92,11 @@ class ProfilesTest(base.TestCase):
 
     def tuned(self, before, device, *profiles):
         """Return whether a device is as the profiles want, and what it is."""
-        wanted = queue_policy.merge(
+        wanted = queue_policy.merge_profiles(
             [self.profiles[profile] for profile in profiles], 'ssd'
         )
         now = block_queue.read(device)
-        target = queue_policy.target(
+        target = queue_policy.target_settings(
             wanted, before[device], now.schedulers, now.depth
         )
         return target == dict(now.values)

@@ -191,7 +191,7 @@ def _add_to_devices_file(device: str) -> None:
 
 def _create(device: str, medium: str | None, mbps: int | None) -> str:
     if medium is None:
-        medium = identity.medium(sysfs.of_device(device))
+        medium = identity.medium(sysfs.find_device(device))
     if medium is None:
         raise exception.DiskError(
             f'the medium of {device} is unknown: set --medium'

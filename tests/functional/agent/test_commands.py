@@ -157,4 +157,4 @@ class CommandsTest(base.BaseTestCase):
     def test_the_map_while_placement_is_away(self):
         path = self.write(bus=self.closed, placement=self.closed)
         said = self.refused('diskplacer-manage', '--config-file', path, 'map')
-        self.assertIn('Placement cannot be asked', said)
+        self.assertIn('Placement cannot be reached', said)

@@ -86,7 +86,7 @@ class RaceTest(base.TestCase):
         vdisk = self.vdisk(None)
         self.alter(disk, [vdisk])
         try:
-            if self.sync(disk).room_gb >= 0:
+            if self.sync(disk).free_gb >= 0:
                 return True
         except exception.Conflict:
             self.alter(disk, removed=vdisk)

@@ -482,7 +482,7 @@ class Cloud:
         offered = self.client.inventories(uuid)[1][placement_client.GB]
         claims = self.client.provider_allocations(uuid)
         (disk,) = (disk for disk in self.disks() if disk.uuid == uuid)
-        figures = inventory.figures(disk, claims)
+        figures = inventory.compute_figures(disk, claims)
         return (
             offered['total'] - offered['reserved'],
             figures.total_gb - figures.reserved_gb,

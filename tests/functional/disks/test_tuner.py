@@ -207,7 +207,7 @@ class TunerTest(testtools.TestCase):
         for name, profile in catalogue.load().items():
             self.apply([disk], self.server(disk, name))
             wanted = profile.queue.get(disk.medium, catalogue.Queue())
-            target = queue_policy.target(
+            target = queue_policy.target_settings(
                 wanted, before, own.schedulers, own.depth
             )
             actual = settings_of(device)

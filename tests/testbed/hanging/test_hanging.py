@@ -229,7 +229,9 @@ class HangingTestCase(base.LVMTestCase):
         def work():
             disks = service.discover_disks(self.root)
             seen = inventory.comparable(
-                discover.inspect(self.root, self.healthy, patience=jobs.LATE)
+                discover.inspect(
+                    self.root, self.healthy, patience=jobs.TIMEOUT
+                )
             )
             agent = io_loop.IOLoop(self.conf, lambda: [], lambda: disks)
             agent.run_once()

@@ -121,10 +121,10 @@ class SmartTest(testtools.TestCase):
     def test_rights(self):
         said = self.ask()
         self.assertIn('Permission denied', said[self.nvme.name])
-        self.assertIn('takes CAP_SYS_RAWIO', said[self.sata.name])
+        self.assertIn('for SATA disks CAP_SYS_RAWIO', said[self.sata.name])
         said = self.ask('CAP_SYS_RAWIO')
         self.assertIn('Permission denied', said[self.nvme.name])
         self.assertEqual(31, said[self.sata.name])
         said = self.ask('CAP_SYS_ADMIN')
         self.assertEqual(50, said[self.nvme.name])
-        self.assertIn('takes CAP_SYS_RAWIO', said[self.sata.name])
+        self.assertIn('for SATA disks CAP_SYS_RAWIO', said[self.sata.name])

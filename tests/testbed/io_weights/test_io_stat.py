@@ -230,7 +230,7 @@ class ServersTest(CgroupReaderTestCase):
 
     def test_a_partition(self):
         partition = '/machine/gold-class'
-        path = self.hierarchy.path(consumers.homes(partition)[1])
+        path = self.hierarchy.path(consumers.parent_cgroups(partition)[1])
         os.makedirs(path)
         self.addCleanup(os.rmdir, path)
         # libvirt has controllers in the partition that it makes alone

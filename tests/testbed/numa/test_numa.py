@@ -292,7 +292,7 @@ class NUMATest(testtools.TestCase):
         before = [server.XMLDesc() for server in servers]
         self.apply()
         self.assertEqual(before, [server.XMLDesc() for server in servers])
-        self.assertIn('somebody else has pinned it', self.log.output)
+        self.assertIn('another tool has pinned it', self.log.output)
 
     def test_io_threads_of_disks(self):
         """Why vdisks get none: see the limitations."""

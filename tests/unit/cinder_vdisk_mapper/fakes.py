@@ -194,7 +194,7 @@ class Placement:
         self.generation += 1
         return True
 
-    def room(self, root):
+    def free_gb(self, root):
         """Return the GiB of each disk that are offered and not claimed."""
         self._answer()
         return {disk: self.room_of(disk) for disk in self.offered}

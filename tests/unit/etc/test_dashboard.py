@@ -31,7 +31,7 @@ DASHBOARD = TOP / 'etc/grafana/nova-diskplacer.json'
 
 DOCUMENTATION = TOP / 'doc/source/admin/metrics.rst'
 
-METRICS = {metric.exposed: metric for metric in metrics.METRICS}
+METRICS = {metric.full_name: metric for metric in metrics.METRICS}
 
 # Those that say nothing which a panel could show over time.
 UNSEEN = {'diskplacer_rounds_total', 'diskplacer_server_exempt'}

@@ -278,7 +278,7 @@ class LockTestCase(AuditorTestCase):
         self.nova = state.Nova(((SERVER, request),))
         found = host.audit()
         self.assertEqual(['unclaimed'], [one.kind for one in found])
-        with mock.patch.object(inventory, 'claim_held') as claim:
+        with mock.patch.object(inventory, 'ensure_claim') as claim:
             self.assertEqual(found, host.repair(found))
         self.assertEqual(
             ('d1', SERVER, {placement_client.GB: 2}), claim.call_args.args[1:4]

@@ -68,7 +68,7 @@ def offer(disk, claims=None, mbps=None):
         }
         for one in claims.keys() | mbps.keys()
     }
-    figures = inventory.figures(disk, claims)
+    figures = inventory.compute_figures(disk, claims)
     return state.ProviderState(inventories(figures), claims)
 
 
@@ -157,7 +157,7 @@ class CompareTestCase(AuditTestCase):
         disk = fake_disks.make_disk(
             'd1', health=discover.READ_ONLY, held=[vdisk()]
         )
-        figures = inventory.withdrawn(offer(disk).inventories, {})
+        figures = inventory.fully_reserved(offer(disk).inventories, {})
         self.assertFound(
             [('orphan', 'd1', '')],
             make_state(
@@ -594,9 +594,9 @@ def repaired(state, finding):
     if disk.uuid in offers:
         before = offers[disk.uuid]
         figures = (
-            inventory.figures(disk, before.claims)
+            inventory.compute_figures(disk, before.claims)
             if disk.health == discover.OK
-            else inventory.withdrawn(before.inventories, before.claims)
+            else inventory.fully_reserved(before.inventories, before.claims)
         )
         offers[disk.uuid] = dataclasses.replace(
             before, inventories=inventories(figures)

@@ -75,7 +75,7 @@ class Guest:
 
     def apply(self, steps):
         for step in steps:
-            if isinstance(step, numa_pinning.Mark):
+            if isinstance(step, numa_pinning.SetMetadata):
                 self.mark = step.node
             else:
                 self.pins[step.thread] = step.cpus

@@ -65,7 +65,7 @@ class CacheModesTest(base.BaseTestCase):
         )
 
     def of(self, *servers):
-        found = self.modes.of(self.disks, servers)
+        found = self.modes.determine(self.disks, servers)
         return found[FILES], found[GROUP]
 
     def test_nothing_is_known(self):

@@ -25,7 +25,7 @@ from tests.fakes import disks as fake_disks
 from tests.fakes import libvirt as fake_libvirt
 from tests.unit.nova_diskplacer.agent import guests
 
-HOST = cpus.Host(
+HOST = cpus.HostCpus(
     frozenset(range(4)), {0: frozenset({0, 1}), 1: frozenset({2, 3})}
 )
 OTHER = '7a2b1c36-8b8e-4f7e-8d54-0a1a4c3d2e11'
@@ -87,7 +87,7 @@ class AffinityTest(base.BaseTestCase):
         self.assertEqual({HOST.nodes[1]}, self.allowed())
         self.assertEqual(1, self.guest.mark)
         self.assertIn(
-            f'Server {guests.UUID} is kept on CPUs 2-3 of NUMA node 1',
+            f'Server {guests.UUID} is pinned to CPUs 2-3 of NUMA node 1',
             self.log.output,
         )
         # nothing to do: libvirt is not told anything

@@ -27,11 +27,11 @@ from nova_diskplacer.host import libvirt_servers
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.agent import guests
 
-HOST = cpus.Host(
+HOST = cpus.HostCpus(
     frozenset(range(8)),
     {0: frozenset({0, 1, 4, 5}), 1: frozenset({2, 3, 6, 7})},
 )
-ALL = cpus.Config()
+ALL = cpus.NovaCpuSets()
 OWNED = (
     '<cpu><numa><cell id="0" cpus="0" memory="9"/></numa></cpu>',
     '<numatune><memory mode="strict" nodeset="0"/></numatune>',
@@ -59,7 +59,7 @@ class AsksTest(base.BaseTestCase):
         guest = guests.Guest(
             specs={f'diskplacer:{key}': specs[key] for key in specs}
         )
-        return numa_pinning.asks(guest.seen(), profiles)
+        return numa_pinning.requests_numa_node(guest.seen(), profiles)
 
     def test_flavor(self):
         self.assertTrue(self.asks(numa='required'))
@@ -82,17 +82,17 @@ class DecideTest(base.BaseTestCase):
         there = frozenset({2, 3, 6, 7})
         self.assertEqual(
             (
-                numa_pinning.Mark(1),
+                numa_pinning.SetMetadata(1),
                 *(numa_pinning.Pin(thread, there) for thread in guest.threads),
             ),
             decision.steps,
         )
         self.assertEqual((1, ''), (decision.node, decision.problem))
-        self.assertEqual(guest.run, decision.run)
+        self.assertEqual(guest.run, decision.domain_id)
 
     def test_within_what_nova_allows(self):
         guest = guests.Guest(vcpus=1, confined=frozenset({1, 2, 6}))
-        config = cpus.Config(shared=frozenset({2, 3}))
+        config = cpus.NovaCpuSets(shared=frozenset({2, 3}))
         decision = decide(guest, 1, config=config)
         self.assertEqual({2}, decision.cpus)
 
@@ -126,7 +126,7 @@ class DecideTest(base.BaseTestCase):
     def test_undone(self):
         for nodes, asking, problem in (
             ((0, 1), True, 'its disks are on several NUMA nodes'),
-            ((0, None), True, 'the NUMA node of its disks is not known'),
+            ((0, None), True, 'the NUMA node of its disks is unknown'),
             (
                 (2,),
                 True,
@@ -142,7 +142,9 @@ class DecideTest(base.BaseTestCase):
             self.assertEqual(problem, decision.problem)
             self.assertIsNone(decision.node)
             # until all is undone it stays marked
-            self.assertEqual(numa_pinning.Mark(None), decision.steps[-1])
+            self.assertEqual(
+                numa_pinning.SetMetadata(None), decision.steps[-1]
+            )
             guest.apply(decision.steps)
             self.assertEqual({HOST.online}, set(guest.pins.values()))
             self.assertIsNone(guest.mark)
@@ -191,11 +193,11 @@ class DecideTest(base.BaseTestCase):
         guest.pins[guest.threads[0]] = frozenset({0})
         decision = decide(guest, 0)
         self.assertEqual((), decision.steps)
-        self.assertEqual('somebody else has pinned it', decision.problem)
+        self.assertEqual('another tool has pinned it', decision.problem)
 
     def test_a_host_with_one_node(self):
         guest = guests.Guest()
-        host = cpus.Host(HOST.online, {0: HOST.online, 1: frozenset()})
+        host = cpus.HostCpus(HOST.online, {0: HOST.online, 1: frozenset()})
         self.assertIsNone(decide(guest, 0, host=host))
         self.assertIsNone(decide(guest, None, host=host))
         guest.apply(decide(guest, 0).steps)
@@ -236,7 +238,11 @@ class NovaTest(base.BaseTestCase):
 
     def decide(self, server):
         return numa_pinning.decide(
-            server, numa_pinning.asks(server, {}), [make_disk(1)], HOST, ALL
+            server,
+            numa_pinning.requests_numa_node(server, {}),
+            [make_disk(1)],
+            HOST,
+            ALL,
         )
 
     def test_floating(self):
@@ -289,13 +295,13 @@ def situations(draw):
             guest.pins[thread] = pinned
     online, first = draw(SOME), draw(SOME)
     # the CPUs of node 2, if any, are offline
-    host = cpus.Host(
+    host = cpus.HostCpus(
         online, {0: online & first, 1: online - first, 2: frozenset()}
     )
     one = make_disk(draw(NODES))
     other = make_disk(draw(st.none() | NODES))
     disks = draw(st.sampled_from([[], [one], [one, one], [one, other]]))
-    config = cpus.Config(draw(st.none() | SOME), draw(st.none() | SOME))
+    config = cpus.NovaCpuSets(draw(st.none() | SOME), draw(st.none() | SOME))
     return guest, (draw(st.booleans()), disks, host, config)
 
 

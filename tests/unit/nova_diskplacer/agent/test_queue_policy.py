@@ -64,19 +64,21 @@ def rank(profile):
 
 class MergeTest(base.BaseTestCase):
     def test_nobody_wants_anything(self):
-        self.assertEqual(catalogue.Queue(), queue_policy.merge([], 'hdd'))
+        self.assertEqual(
+            catalogue.Queue(), queue_policy.merge_profiles([], 'hdd')
+        )
         neutral = catalogue.Profile('neutral', '', '')
         self.assertEqual(
-            catalogue.Queue(), queue_policy.merge([neutral], 'hdd')
+            catalogue.Queue(), queue_policy.merge_profiles([neutral], 'hdd')
         )
 
     def test_priority_then_name(self):
         low = make_profile('a', 1, read_ahead_kb=1)
         high = make_profile('z', 2, read_ahead_kb=2)
         equal = make_profile('b', 2, read_ahead_kb=3)
-        merged = queue_policy.merge([low, high], 'hdd')
+        merged = queue_policy.merge_profiles([low, high], 'hdd')
         self.assertEqual(2, merged.read_ahead_kb)
-        merged = queue_policy.merge([low, high, equal], 'hdd')
+        merged = queue_policy.merge_profiles([low, high, equal], 'hdd')
         self.assertEqual(3, merged.read_ahead_kb)
 
     def test_what_the_first_leaves_open_is_the_next_one_s(self):
@@ -88,7 +90,7 @@ class MergeTest(base.BaseTestCase):
         self.assertEqual(
             # a depth that was meant for another scheduler is not taken
             catalogue.Queue(schedulers=('bfq',), read_ahead_kb=4, nomerges=0),
-            queue_policy.merge([second, first], 'hdd'),
+            queue_policy.merge_profiles([second, first], 'hdd'),
         )
 
     def test_a_depth_alone_keeps_others_schedulers_off(self):
@@ -96,13 +98,13 @@ class MergeTest(base.BaseTestCase):
         second = make_profile('b', 1, schedulers=('bfq',), wbt_lat_usec=0)
         self.assertEqual(
             catalogue.Queue(nr_requests=9),
-            queue_policy.merge([first, second], 'hdd'),
+            queue_policy.merge_profiles([first, second], 'hdd'),
         )
 
     def test_what_is_said_of_another_medium(self):
         profile = make_profile('a', medium='ssd', nomerges=1)
         self.assertEqual(
-            catalogue.Queue(), queue_policy.merge([profile], 'hdd')
+            catalogue.Queue(), queue_policy.merge_profiles([profile], 'hdd')
         )
 
     @hypothesis.given(profiles, st.randoms(use_true_random=False))
@@ -110,12 +112,13 @@ class MergeTest(base.BaseTestCase):
         again = found + found[: len(found) // 2]
         random.shuffle(again)
         self.assertEqual(
-            queue_policy.merge(found, 'hdd'), queue_policy.merge(again, 'hdd')
+            queue_policy.merge_profiles(found, 'hdd'),
+            queue_policy.merge_profiles(again, 'hdd'),
         )
 
     @hypothesis.given(profiles)
     def test_every_value_is_that_of_the_first_that_states_it(self, found):
-        merged = queue_policy.merge(found, 'hdd')
+        merged = queue_policy.merge_profiles(found, 'hdd')
         ranked = [
             profile.queue['hdd']
             for profile in sorted(found, key=rank)
@@ -141,8 +144,8 @@ class MergeTest(base.BaseTestCase):
     def test_the_last_in_rank_changes_nothing_that_others_state(self, found):
         hypothesis.assume(found)
         *others, _ = sorted(found, key=rank)
-        before = queue_policy.merge(others, 'hdd')
-        after = queue_policy.merge(found, 'hdd')
+        before = queue_policy.merge_profiles(others, 'hdd')
+        after = queue_policy.merge_profiles(found, 'hdd')
         for name in (*TOGETHER, *ALONE):
             value = getattr(before, name)
             if value not in (None, ()):
@@ -154,7 +157,9 @@ class TargetTest(base.BaseTestCase):
         self, wanted, originals=ORIGINALS, schedulers=SCHEDULERS, depth=None
     ):
         """Return what is to be changed."""
-        values = queue_policy.target(wanted, originals, schedulers, depth)
+        values = queue_policy.target_settings(
+            wanted, originals, schedulers, depth
+        )
         self.assertEqual(originals.keys(), values.keys())
         return {
             name: value
@@ -171,7 +176,9 @@ class TargetTest(base.BaseTestCase):
         self.assertEqual(
             {'scheduler': 'kyber'}, self.target(wanted, schedulers=some)
         )
-        self.assertEqual(['bfq'], queue_policy.unlisted(wanted, some))
+        self.assertEqual(
+            ['bfq'], queue_policy.unloaded_schedulers(wanted, some)
+        )
         self.assertEqual({}, self.target(wanted, schedulers=('none',)))
 
     def test_numbers(self):
@@ -215,7 +222,9 @@ class TargetTest(base.BaseTestCase):
 
     @hypothesis.given(queues, st.sets(st.sampled_from(SCHEDULERS)))
     def test_what_is_not_stated_is_as_it_was(self, wanted, schedulers):
-        values = queue_policy.target(wanted, ORIGINALS, schedulers, None)
+        values = queue_policy.target_settings(
+            wanted, ORIGINALS, schedulers, None
+        )
         self.assertEqual(ORIGINALS.keys(), values.keys())
         self.assertIn(values['scheduler'], {*schedulers, 'none'})
         for name in ALONE:

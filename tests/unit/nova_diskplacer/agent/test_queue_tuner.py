@@ -321,7 +321,7 @@ class TunerTest(base.BaseTestCase):
             self.apply('plain')
             self.apply()
         self.assertEqual(before, self.kernel.writes)
-        self.assertEqual(1, self.log.output.count('does not hold'))
+        self.assertEqual(1, self.log.output.count('does not contain'))
 
     def test_a_disk_is_forgotten(self):
         self.apply('deep')
@@ -508,10 +508,10 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
     @stateful.rule()
     def look(self):
         self.apply()
-        wanted = queue_policy.merge(
+        wanted = queue_policy.merge_profiles(
             [make_profiles()[name] for name in self.profiles], 'hdd'
         )
-        expected = queue_policy.target(
+        expected = queue_policy.target_settings(
             wanted, DEFAULTS, self.kernel.schedulers, self.kernel.depth
         )
         # as the kernel takes it

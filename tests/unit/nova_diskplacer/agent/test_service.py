@@ -23,7 +23,7 @@ from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import inventory
 from tests.fakes import disks as fake_disks
 
-FIGURES = inventory.Figures(100, 10, 20, 150, 30)
+FIGURES = inventory.DiskFigures(100, 10, 20, 150, 30)
 
 
 class AsSeenTest(base.BaseTestCase):

@@ -40,7 +40,9 @@ class TestCase(testtools.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         block = sysfs.Block('/dev/sdx', 'Paper', True, 1)
-        patch = mock.patch.object(sysfs, 'of_filesystem', return_value=block)
+        patch = mock.patch.object(
+            sysfs, 'find_filesystem_device', return_value=block
+        )
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -186,7 +188,7 @@ class HungTestCase(TestCase):
         )
 
     def patience(self, **seconds):
-        names = {'late': 'jobs.LATE', 'hung': 'probes.HUNG_AFTER'}
+        names = {'late': 'jobs.TIMEOUT', 'hung': 'probes.HUNG_AFTER'}
         for name, value in seconds.items():
             self.useFixture(
                 fixtures.MonkeyPatch(

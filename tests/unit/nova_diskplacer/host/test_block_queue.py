@@ -163,7 +163,7 @@ class ServingTest(base.BaseTestCase):
         self.refuse('/dev/sda1', 'root filesystem')
 
     def test_no_device(self):
-        self.refuse('/dev/sdx', 'is not there')
+        self.refuse('/dev/sdx', 'does not exist')
         self.refuse('', 'not known')
 
     def test_no_queue(self):

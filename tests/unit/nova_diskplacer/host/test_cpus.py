@@ -83,7 +83,7 @@ class HostTest(base.BaseTestCase):
         self.write('node/node2/cpulist', '')
         self.write('node/possible', '0-2')
         self.assertEqual(
-            cpus.Host(
+            cpus.HostCpus(
                 frozenset({0, 1, 2, 5}),
                 {0: frozenset({0, 1}), 1: frozenset({2, 5}), 2: frozenset()},
             ),
@@ -93,7 +93,7 @@ class HostTest(base.BaseTestCase):
     def test_a_kernel_without_nodes(self):
         self.write('cpu/online', '0')
         self.assertEqual(
-            cpus.Host(frozenset({0}), {}), cpus.read(str(self.sys))
+            cpus.HostCpus(frozenset({0}), {}), cpus.read(str(self.sys))
         )
 
 
@@ -109,7 +109,7 @@ class ConfigTest(base.BaseTestCase):
 
     def available(self, *lines):
         path = self.write('\n'.join(['[compute]', *lines]))
-        return cpus.configured([path]).available(frozenset(range(4)))
+        return cpus.read_nova_sets([path]).available(frozenset(range(4)))
 
     def test_available(self):
         self.assertEqual({0, 1, 2, 3}, self.available())
@@ -123,14 +123,17 @@ class ConfigTest(base.BaseTestCase):
     def test_files(self):
         one = self.write('[compute]\ncpu_shared_set=1\n[other]\nx=y')
         two = self.write('[compute]\ncpu_shared_set=2', 'nova-compute.conf')
-        self.assertEqual(cpus.Config(), cpus.configured([]))
+        self.assertEqual(cpus.NovaCpuSets(), cpus.read_nova_sets([]))
         self.assertEqual(
-            cpus.Config(frozenset({2}), None), cpus.configured([one, two])
+            cpus.NovaCpuSets(frozenset({2}), None),
+            cpus.read_nova_sets([one, two]),
         )
 
     def test_no_configuration(self):
         error = self.assertRaises(
-            exception.DiskPlacerError, cpus.configured, [self.write('what?')]
+            exception.DiskPlacerError,
+            cpus.read_nova_sets,
+            [self.write('what?')],
         )
         self.assertIn('[diskplacer_agent] nova_conf', str(error))
 

@@ -79,7 +79,7 @@ class SavedSettingsTest(base.BaseTestCase):
 
     def test_nothing_saved(self):
         self.assertEqual([], self.saved.uuids())
-        self.assertIsNone(self.saved.of(UUID, 'sda', '7'))
+        self.assertIsNone(self.saved.get_originals(UUID, 'sda', '7'))
         self.saved.restore(UUID)
         self.assertEqual([], self.restored)
 
@@ -89,17 +89,19 @@ class SavedSettingsTest(base.BaseTestCase):
             self.assertEqual(FILE, json.load(stream))
         for saved in (self.saved, self.start()):
             self.assertEqual([UUID], saved.uuids())
-            self.assertEqual({'scheduler': 'none'}, saved.of(UUID, 'sda', '7'))
+            self.assertEqual(
+                {'scheduler': 'none'}, saved.get_originals(UUID, 'sda', '7')
+            )
         again = self.start()
         again.restore(UUID)
         self.assertEqual([SETTINGS], self.restored)
         self.assertEqual([], again.uuids())
-        self.assertIsNone(again.of(UUID, 'sda', '7'))
+        self.assertIsNone(again.get_originals(UUID, 'sda', '7'))
 
     def test_file_of_an_earlier_release(self):
         self.write(json.dumps(FILE))
         self.assertEqual(
-            {'scheduler': 'none'}, self.saved.of(UUID, 'sda', '7')
+            {'scheduler': 'none'}, self.saved.get_originals(UUID, 'sda', '7')
         )
         self.saved.restore(UUID)
         self.assertEqual([SETTINGS], self.restored)
@@ -109,7 +111,7 @@ class SavedSettingsTest(base.BaseTestCase):
         empty = saved_settings.DeviceSettings('sda', '7', {})
         self.saved.save(UUID, empty)
         self.assertEqual([], self.saved.uuids())
-        self.assertIsNone(self.saved.of(UUID, 'sda', '7'))
+        self.assertIsNone(self.saved.get_originals(UUID, 'sda', '7'))
 
     def test_restored_later(self):
         self.saved.save(UUID, SETTINGS)
@@ -129,7 +131,7 @@ class SavedSettingsTest(base.BaseTestCase):
         self.boot('another')
         later = self.start()
         self.assertEqual([UUID], later.uuids())
-        self.assertIsNone(later.of(UUID, 'sda', '7'))
+        self.assertIsNone(later.get_originals(UUID, 'sda', '7'))
         later.restore(UUID)
         self.assertEqual([], self.restored)
         self.assertEqual([], later.uuids())
@@ -148,7 +150,7 @@ class SavedSettingsTest(base.BaseTestCase):
     def test_disk_has_another_device(self):
         self.saved.save(UUID, SETTINGS)
         self.plug('sdb', '8')
-        self.assertIsNone(self.saved.of(UUID, 'sdb', '8'))
+        self.assertIsNone(self.saved.get_originals(UUID, 'sdb', '8'))
         # the former one is still there
         self.assertEqual([SETTINGS], self.restored)
         self.assertEqual([], self.saved.uuids())
@@ -189,13 +191,13 @@ class SavedSettingsTest(base.BaseTestCase):
         ):
             self.write(text)
             for function, arguments in (
-                (self.saved.of, (UUID, 'sda', '7')),
+                (self.saved.get_originals, (UUID, 'sda', '7')),
                 (self.saved.restore, (UUID,)),
             ):
                 error = self.assertRaises(
                     exception.DiskError, function, *arguments
                 )
-                self.assertIn(f'{self.path} does not hold', str(error))
+                self.assertIn(f'{self.path} does not contain', str(error))
         self.assertEqual([], self.restored)
         self.assertEqual([UUID], self.saved.uuids())
 

@@ -44,7 +44,9 @@ class SysfsTestCase(testtools.TestCase):
 
     def look(self, number):
         major, minor = number.split(':')
-        return sysfs.of_number(os.makedev(int(major), int(minor)), self.sys)
+        return sysfs.find_by_number(
+            os.makedev(int(major), int(minor)), self.sys
+        )
 
     def test_scsi_partition(self):
         pci = 'pci0000:00/0000:00:1f.2'
@@ -93,7 +95,7 @@ class ChangeTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.LATE', 0.01)
+            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.TIMEOUT', 0.01)
         )
         self.written = []
         self.answers = threading.Event()
@@ -112,10 +114,12 @@ class ChangeTestCase(testtools.TestCase):
     def test_others_are_changed(self):
         for _ in range(3):
             self.assertRaises(
-                TimeoutError, sysfs.change, 'sda', 'hanging', '1'
+                TimeoutError, sysfs.write_to_device, 'sda', 'hanging', '1'
             )
         # one write waits, and no other about that device is begun
-        self.assertRaises(TimeoutError, sysfs.change, 'sda', 'other', '1')
+        self.assertRaises(
+            TimeoutError, sysfs.write_to_device, 'sda', 'other', '1'
+        )
         self.assertEqual([], self.written)
         self.until('sdb', 'other', '2')
         self.answers.set()
@@ -127,11 +131,11 @@ class ChangeTestCase(testtools.TestCase):
     def until(self, device, path, text):
         """Change it as soon as that takes no longer than it may."""
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.LATE', 60)
+            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.TIMEOUT', 60)
         )
         for _ in range(1000):
             try:
-                sysfs.change(device, path, text)
+                sysfs.write_to_device(device, path, text)
             except TimeoutError:
                 sysfs._pending[device].wait(60)
             else:
@@ -140,7 +144,7 @@ class ChangeTestCase(testtools.TestCase):
 
     def test_errors(self):
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.LATE', 60)
+            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.TIMEOUT', 60)
         )
 
         def refuse(path, text):
@@ -151,5 +155,5 @@ class ChangeTestCase(testtools.TestCase):
         )
         for _ in range(2):
             self.assertRaises(
-                PermissionError, sysfs.change, 'sda', 'path', '1'
+                PermissionError, sysfs.write_to_device, 'sda', 'path', '1'
             )

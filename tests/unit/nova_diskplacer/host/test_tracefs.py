@@ -80,18 +80,18 @@ class ConditionTest(testtools.TestCase):
     def test_named(self):
         self.assertEqual(
             'dev == 7340032 || dev == 266338320',
-            tracefs.condition({'254:16', '7:0'}),
+            tracefs.device_filter({'254:16', '7:0'}),
         )
 
     def test_too_many(self):
         numbers = [f'253:{minor}' for minor in range(300)]
         self.assertEqual(
             f'dev >= {253 << 20} && dev <= {(253 << 20) + 299}',
-            tracefs.condition(numbers),
+            tracefs.device_filter(numbers),
         )
         # a page is 4096 bytes
         numbers = [f'4095:{(1 << 20) - 1 - minor}' for minor in range(100)]
-        self.assertLess(len(tracefs.condition(numbers)), 4096)
+        self.assertLess(len(tracefs.device_filter(numbers)), 4096)
 
 
 class TracerTest(testtools.TestCase):

@@ -71,28 +71,30 @@ class RecentTest(testtools.TestCase):
         learned(self.known, work(100), 4000)
 
     def test_as_ever(self):
-        self.assertAlmostEqual(1.0, self.known.recent)
+        self.assertAlmostEqual(1.0, self.known.recent_ratio)
 
     def test_slower(self):
         learned(self.known, work(30), 3600)
         # an hour ago it was well
-        self.assertTrue(0.3 < self.known.recent < 0.6, self.known.recent)
+        self.assertTrue(
+            0.3 < self.known.recent_ratio < 0.6, self.known.recent_ratio
+        )
 
     def test_something_else_is_asked(self):
         """Small requests, or one at a time, say nothing of large ones."""
         learned(self.known, work(1, size=4096), 3600)
-        self.assertGreater(self.known.recent, 0.9)
+        self.assertGreater(self.known.recent_ratio, 0.9)
         learned(self.known, work(30, depth=16), 500)
-        self.assertGreater(self.known.recent, 0.9)
+        self.assertGreater(self.known.recent_ratio, 0.9)
 
     def test_too_little_to_tell(self):
-        self.assertIsNone(baseline.initial(100).recent)
+        self.assertIsNone(baseline.initial(100).recent_ratio)
         self.assertIsNone(
-            learned(baseline.initial(100), work(100), 601).recent
+            learned(baseline.initial(100), work(100), 601).recent_ratio
         )
         # the hour before is forgotten while nothing is done
         learned(self.known, work(0, busy=0.0), 5 * 3600)
-        self.assertIsNone(self.known.recent)
+        self.assertIsNone(self.known.recent_ratio)
 
 
 class KeptTest(testtools.TestCase):

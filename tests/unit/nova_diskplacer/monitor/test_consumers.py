@@ -124,7 +124,9 @@ class ConsumersTest(base.BaseTestCase):
                 'gold.partition/user.partition',
             ),
         ):
-            self.assertEqual([systemd, plain], consumers.homes(partition))
+            self.assertEqual(
+                [systemd, plain], consumers.parent_cgroups(partition)
+            )
 
     def test_cgroups_by_pattern(self):
         self.make('backup.slice/a.service', 'backup.slice/b.scope', 'x/y')

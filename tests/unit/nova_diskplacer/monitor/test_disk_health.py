@@ -135,7 +135,7 @@ class SmartTest(testtools.TestCase):
         device = {'name': '/dev/sda', 'type': 'scsi', 'protocol': 'SCSI'}
         self.smartctl.says({'smartctl': {'exit_status': 0}, 'device': device})
         error = self.assertRaises(exception.DiskError, smart.read, 'sda')
-        self.assertIn('takes CAP_SYS_RAWIO', str(error))
+        self.assertIn('for SATA disks CAP_SYS_RAWIO', str(error))
 
     def test_asleep(self):
         self.smartctl.says({'smartctl': {'exit_status': 2}}, 2)

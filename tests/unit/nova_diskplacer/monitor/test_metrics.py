@@ -92,7 +92,7 @@ class MetricsTest(ServedTest):
         self.serve(example.status_provider())
         families = self.families()
         for metric in metrics.METRICS:
-            exposed = metric.exposed
+            exposed = metric.full_name
             name = exposed.removesuffix('_total')
             self.assertEqual(metric.text, families[name].documentation)
             self.assertEqual(
@@ -191,7 +191,7 @@ class MetricsTest(ServedTest):
 class NamesTest(base.BaseTestCase):
     def test_names_follow_the_conventions(self):
         for metric in metrics.METRICS:
-            name = metric.exposed
+            name = metric.full_name
             self.assertTrue(re.fullmatch('[a-z]+(_[a-z]+)+', name), name)
             self.assertIn(metric.unit, UNITS)
             self.assertTrue(metric.name.endswith(metric.unit), name)
@@ -200,7 +200,7 @@ class NamesTest(base.BaseTestCase):
             )
 
     def test_names_are_unique(self):
-        names = [metric.exposed for metric in metrics.METRICS]
+        names = [metric.full_name for metric in metrics.METRICS]
         self.assertEqual(len(names), len(set(names)))
 
     def test_series_are_bounded(self):

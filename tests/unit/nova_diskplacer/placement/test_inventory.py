@@ -42,18 +42,19 @@ def total(owned, server):
 class FiguresTest(base.BaseTestCase):
     def test_an_empty_disk(self):
         self.assertEqual(
-            inventory.Figures(100, 0, 0, 150, 0), inventory.figures(disk(), {})
+            inventory.DiskFigures(100, 0, 0, 150, 0),
+            inventory.compute_figures(disk(), {}),
         )
 
     def test_claims_are_not_reserved(self):
-        found = inventory.figures(
+        found = inventory.compute_figures(
             disk(('server-1', 30)), {'server-1': {GB: 30, MBPS: 50}}
         )
-        self.assertEqual(inventory.Figures(100, 0, 30, 150, 50), found)
-        self.assertEqual(70, found.room_gb)
+        self.assertEqual(inventory.DiskFigures(100, 0, 30, 150, 50), found)
+        self.assertEqual(70, found.free_gb)
 
     def test_what_no_claim_covers_is_reserved(self):
-        found = inventory.figures(
+        found = inventory.compute_figures(
             disk(
                 ('server-1', 30), ('server-1', 5), ('server-2', 7), (None, 2)
             ),
@@ -61,16 +62,18 @@ class FiguresTest(base.BaseTestCase):
         )
         self.assertEqual(5 + 7 + 2, found.reserved_gb)
         self.assertEqual(50, found.used_gb)
-        self.assertEqual(36, found.room_gb)
+        self.assertEqual(36, found.free_gb)
 
     def test_a_disk_without_a_whole_gib_offers_nothing(self):
         # an inventory of 0 is not possible
-        found = inventory.figures(disk(total_gb=0), {})
+        found = inventory.compute_figures(disk(total_gb=0), {})
         self.assertEqual((1, 1), (found.total_gb, found.reserved_gb))
 
     def test_oversold(self):
-        found = inventory.figures(disk((None, 60)), {'server-1': {GB: 60}})
-        self.assertEqual(-20, found.room_gb)
+        found = inventory.compute_figures(
+            disk((None, 60)), {'server-1': {GB: 60}}
+        )
+        self.assertEqual(-20, found.free_gb)
 
     @given(
         st.lists(
@@ -83,7 +86,7 @@ class FiguresTest(base.BaseTestCase):
         st.dictionaries(st.sampled_from(SERVERS), st.integers(0, 60)),
     )
     def test_room_is_what_neither_claim_nor_vdisk_takes(self, owned, claims):
-        found = inventory.figures(
+        found = inventory.compute_figures(
             disk(*owned), {server: {GB: gb} for server, gb in claims.items()}
         )
         # each server takes what it claims, or what it has if that is more
@@ -91,7 +94,7 @@ class FiguresTest(base.BaseTestCase):
             max(total(owned, server), claims.get(server, 0))
             for server in [*SERVERS, 'stranger']
         )
-        self.assertEqual(100 - taken, found.room_gb)
+        self.assertEqual(100 - taken, found.free_gb)
         self.assertEqual(sum(claims.values()), found.used_gb)
         self.assertGreaterEqual(found.reserved_gb, 0)
         self.assertLessEqual(found.reserved_gb, sum(gb for _, gb in owned))
@@ -100,8 +103,8 @@ class FiguresTest(base.BaseTestCase):
 class WithdrawnTest(base.BaseTestCase):
     def test_all_is_reserved(self):
         self.assertEqual(
-            inventory.Figures(100, 100, 30, 150, 20),
-            inventory.withdrawn(
+            inventory.DiskFigures(100, 100, 30, 150, 20),
+            inventory.fully_reserved(
                 {GB: {'total': 100, 'reserved': 5}, MBPS: {'total': 150}},
                 {'server-1': {GB: 30, MBPS: 20}},
             ),
@@ -109,7 +112,8 @@ class WithdrawnTest(base.BaseTestCase):
 
     def test_never_published(self):
         self.assertEqual(
-            inventory.Figures(1, 1, 0, 1, 0), inventory.withdrawn({}, {})
+            inventory.DiskFigures(1, 1, 0, 1, 0),
+            inventory.fully_reserved({}, {}),
         )
 
 
@@ -157,7 +161,7 @@ class SyncDiskTest(base.BaseTestCase):
     def test_publishes(self):
         provider = Provider()
         found = self.sync(provider, disk((None, 10)))
-        self.assertEqual(inventory.Figures(100, 10, 0, 150, 0), found)
+        self.assertEqual(inventory.DiskFigures(100, 10, 0, 150, 0), found)
         self.assertEqual(
             {
                 GB: {
@@ -250,7 +254,7 @@ class SyncDiskTest(base.BaseTestCase):
         provider = Provider()
         found = self.sync(provider, disk((None, 90), total_gb=80))
         self.assertEqual((80, 80), provider.gb)
-        self.assertEqual(-10, found.room_gb)
+        self.assertEqual(-10, found.free_gb)
 
     def test_unhealthy_disks_are_not_offered_but_keep_their_size(self):
         provider = Provider()

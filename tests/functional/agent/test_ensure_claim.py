@@ -53,7 +53,7 @@ class ClaimHeldTestCase(testtools.TestCase):
         return inventory.sync_disk(self.client, DISK, lambda: self.disk)
 
     def claim(self, gb=6, mbps=50):
-        inventory.claim_held(
+        inventory.ensure_claim(
             self.client,
             DISK,
             SERVER,
@@ -75,13 +75,13 @@ class ClaimHeldTestCase(testtools.TestCase):
             )
         self.assertEqual('project', self.client.allocations(SERVER).project_id)
         # agent and driver have nothing to add
-        self.assertEqual(4, self.sync().room_gb)
+        self.assertEqual(4, self.sync().free_gb)
         self.assertEqual((10, 0), self.placement.inventory(DISK))
 
     def test_on_a_full_disk(self):
         self.placement.claim(OTHER, {DISK: {GB: 4}})
         self.claim()
-        self.assertEqual(0, self.sync().room_gb)
+        self.assertEqual(0, self.sync().free_gb)
 
     def test_what_is_claimed_in_part(self):
         self.placement.unclaim(SERVER)
