@@ -130,7 +130,7 @@ def decide(
     asking = asking and bool(disks) and sum(map(bool, host.nodes.values())) > 1
     if not ours and not asking:
         return None
-    if ours and any(disk.health in discover.UNSEEN for disk in disks):
+    if ours and any(disk.health in discover.UNAVAILABLE for disk in disks):
         # of what cannot be seen it is not said that it is elsewhere
         return None
     whole = host.online if threads.confined is None else threads.confined

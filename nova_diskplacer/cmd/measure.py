@@ -213,7 +213,7 @@ def measure(
     :param say: gets messages of the progress.
     :raises DiskError: it is being measured, fio fails or the disk refuses.
     """
-    loads = fio.loads(disk.medium)
+    loads = fio.loads_for(disk.medium)
     found = {}
     with (
         _alone(disk.uuid),
