@@ -99,9 +99,7 @@ def choose(
     medium: str | None,
     mbps: int | None,
     known: Identity | None = None,
-    find_block: collections.abc.Callable[[str], sysfs.Block] = (
-        sysfs.of_filesystem
-    ),
+    find: collections.abc.Callable[[str], sysfs.Block] = sysfs.of_filesystem,
 ) -> Identity:
     """Return the identity with which to prepare a disk.
 
@@ -109,11 +107,11 @@ def choose(
         the block device.
     :param mbps: throughput in MB/s; None keeps the known one of the same
         medium, by default that of the medium.
-    :param find_block: returns the block device of ``path``.
+    :param find: returns the block device of ``path``.
     :raises DiskError: the medium is unknown.
     """
     if medium is None:
-        medium = known.medium if known else medium_of(find_block(path))
+        medium = known.medium if known else medium_of(find(path))
     if medium is None:
         raise exception.DiskError(
             f'the medium of {path} is unknown: set --medium'

@@ -24,7 +24,7 @@ import time
 from nova_diskplacer import exception
 
 # Bytes per call: XFS demands as many free, even if they are allocated already.
-_ALLOCATION_STEP = 32 << 20
+_STEP = 32 << 20
 
 SERVER_XATTR = 'user.diskplacer.server'
 VOLUME_XATTR = 'user.diskplacer.volume'
@@ -146,10 +146,8 @@ def allocate(descriptor: int, size_bytes: int) -> None:
     :raises OSError: the disk lacks the space or refuses.
     """
     os.ftruncate(descriptor, os.fstat(descriptor).st_size)
-    for start in range(0, size_bytes, _ALLOCATION_STEP):
-        os.posix_fallocate(
-            descriptor, start, min(_ALLOCATION_STEP, size_bytes - start)
-        )
+    for start in range(0, size_bytes, _STEP):
+        os.posix_fallocate(descriptor, start, min(_STEP, size_bytes - start))
 
 
 def truncate_unlinked(descriptor: int) -> None:

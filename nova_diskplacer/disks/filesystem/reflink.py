@@ -112,7 +112,7 @@ def _share_blocks(directory: int, source: int, new: int) -> None:
     """Make a new file share all blocks of another.
 
     The time depends on the number of extents. Other processes may read the
-    directory meanwhile, and may change it just before and just after.
+    directory meanwhile, and may change it just before and after.
     """
     space.record_foreign_bytes(directory)
     fcntl.flock(directory, fcntl.LOCK_SH)

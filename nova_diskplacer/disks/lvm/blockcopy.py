@@ -49,7 +49,7 @@ def copy(source: str, target: str, size: int, compare: bool = False) -> None:
         do not grow needlessly. Otherwise only zeros are not written again.
     :raises DiskError: a device cannot be read or written, or is in use.
     """
-    with _disk_errors(target), _open(source, _FLAGS | os.O_RDONLY) as reader:
+    with _disk_errors(target), _open(source, _FLAGS) as reader:
         _rewrite(reader, target, 0, size, compare)
 
 
@@ -84,9 +84,8 @@ def flush(path: str) -> None:
 
     :raises DiskError: the device fails.
     """
-    with _disk_errors(path):
-        with _open(path, os.O_RDONLY | os.O_CLOEXEC) as descriptor:
-            os.fsync(descriptor)
+    with _disk_errors(path), _open(path, os.O_CLOEXEC) as descriptor:
+        os.fsync(descriptor)
 
 
 def write_counters(path: str) -> tuple[str, str]:
@@ -145,7 +144,7 @@ def _read(descriptor: int, buffer: mmap.mmap, size: int, offset: int) -> None:
 
 @contextlib.contextmanager
 def _open(path: str, flags: int) -> collections.abc.Iterator[int]:
-    descriptor = os.open(path, flags)
+    descriptor = os.open(path, flags | os.O_RDONLY)
     try:
         yield descriptor
     finally:
@@ -154,7 +153,7 @@ def _open(path: str, flags: int) -> collections.abc.Iterator[int]:
 
 @contextlib.contextmanager
 def _open_exclusively(path: str) -> collections.abc.Iterator[int]:
-    """Open a device exclusively; wait while others have it so."""
+    """Open a device exclusively; wait until others have closed it."""
     give_up = time.monotonic() + _OPEN_TIMEOUT
     while True:
         try:

@@ -107,11 +107,8 @@ def flush(group: report.Group) -> None:
 def _finish(uuid: str, before: report.Group) -> None:
     """Renew the tag ZEROED after changes of this program, and flush."""
     now = groups.require(uuid)
-    if (
-        now.seqno != before.seqno
-        and before.zeroed
-        and now.zeroed_tag == before.zeroed_tag
-    ):
+    changed = now.seqno != before.seqno
+    if changed and before.zeroed and now.zeroed_tag == before.zeroed_tag:
         present = {volume.uuid for volume in now.volumes}
         removed = [one for one in before.volumes if one.uuid not in present]
         if all(naming.DELETED in volume.tags for volume in removed):

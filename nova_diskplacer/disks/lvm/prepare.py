@@ -191,9 +191,7 @@ def _add_to_devices_file(device: str) -> None:
 
 def _create(device: str, medium: str | None, mbps: int | None) -> str:
     uuid = str(uuidlib.uuid4())
-    wanted = identity.choose(
-        device, uuid, medium, mbps, find_block=sysfs.of_device
-    )
+    wanted = identity.choose(device, uuid, medium, mbps, find=sysfs.of_device)
     # without --yes LVM refuses a device with any signature
     commands.run(
         'vgcreate',

@@ -44,9 +44,7 @@ class VDisksTestCase(testtools.TestCase):
 
     def limit_file_size(self):
         """Make writes and allocations beyond 32 MiB of a file fail."""
-        self.useFixture(
-            fixtures.MonkeyPatch(f'{files.__name__}._ALLOCATION_STEP', MIB)
-        )
+        self.useFixture(fixtures.MonkeyPatch(f'{files.__name__}._STEP', MIB))
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         limit = resource.setrlimit
         limit(resource.RLIMIT_FSIZE, (32 * MIB, hard))
