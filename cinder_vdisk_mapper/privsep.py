@@ -183,7 +183,7 @@ def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:
         return discover.run_unless_hung(
             root,
             uuid,
-            lambda: function(discover.locate(root, uuid), *arguments),
+            lambda: function(discover.require_mounted(root, uuid), *arguments),
         )
 
     return operation

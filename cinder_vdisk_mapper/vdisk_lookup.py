@@ -80,7 +80,7 @@ def usable_vdisk(
         vdisk is not complete.
     """
     current, vdisk = find_vdisk(backend, disk, name)
-    if not vdisk.whole:
+    if not vdisk.usable:
         raise exception.DiskError(
             f'vdisk {name} on disk {disk} is not complete: repeat the '
             'extension that was interrupted, or delete it'

@@ -23,7 +23,7 @@ def check(host: state.HostState, disk: discover.Disk) -> findings.Findings:
     """Compare a disk with its resource provider."""
     provider = host.providers.get(disk.uuid)
     if provider is None:
-        if disk.health not in discover.UNSEEN:
+        if disk.health not in discover.UNAVAILABLE:
             yield findings.Finding(
                 'no-provider',
                 disk.uuid,

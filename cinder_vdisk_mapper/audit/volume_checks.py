@@ -85,7 +85,7 @@ def _check_settled(
         return
     disk, vdisk = copies.pop(record.disk)
     yield from _check_size(record, disk, vdisk, only=not copies)
-    if not vdisk.whole:
+    if not vdisk.usable:
         yield findings.Finding(
             'not-whole',
             disk.uuid,
@@ -121,7 +121,7 @@ def _check_location(
     """Report a vdisk that is not on the disk of its record."""
     health = {disk.uuid: disk.health for disk in host.disks}
     recorded = record.disk and health.get(record.disk, discover.MISSING)
-    if record.disk and recorded in discover.UNSEEN:
+    if record.disk and recorded in discover.UNAVAILABLE:
         yield _missing_disk(host, record)
     elif record.disk and not copies:
         yield findings.Finding(
@@ -138,7 +138,7 @@ def _check_location(
         repair = (
             alone
             and len(copies) == 1
-            and recorded not in discover.UNSEEN
+            and recorded not in discover.UNAVAILABLE
             and _is_complete(record, disk, vdisk)
         )
         yield findings.Finding(
@@ -187,7 +187,7 @@ def _check_size(
     extend = (
         smaller
         and only
-        and vdisk.whole
+        and vdisk.usable
         and record.kind == 'volume'
         and disk.health == discover.OK
     )
@@ -213,7 +213,7 @@ def _is_complete(
 ) -> bool:
     return (
         disk.health == discover.OK
-        and vdisk.whole
+        and vdisk.usable
         and vdisk.volume_id in record.ids
         and vdisk.size_bytes >= record.size_gb * GIB
     )

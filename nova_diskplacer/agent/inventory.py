@@ -204,7 +204,7 @@ class Reconciler:
         self, disk: discover.Disk, provider: placement_client.Provider | None
     ) -> ReportedDisk | None:
         if provider is None:
-            if disk.health in discover.UNSEEN:
+            if disk.health in discover.UNAVAILABLE:
                 return None
             if not self._place_in_tree(disk):
                 return ReportedDisk(

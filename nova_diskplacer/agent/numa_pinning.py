@@ -132,7 +132,7 @@ def decide(
     requested = requested and bool(disks) and several_nodes
     if not pinned and not requested:
         return None
-    if pinned and any(disk.health in discover.UNSEEN for disk in disks):
+    if pinned and any(disk.health in discover.UNAVAILABLE for disk in disks):
         # the node of an unreadable disk is not known to have changed
         return None
     cpuset = host.online if threads.cpuset is None else threads.cpuset

@@ -213,7 +213,7 @@ def measure(
     :param say: called with messages of the progress.
     :raises DiskError: it is being measured already, or fio or the disk fails.
     """
-    loads = fio.loads(disk.medium)
+    loads = fio.loads_for(disk.medium)
     found = {}
     with (
         _locked(disk.uuid),

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is on a block device, whether it may be taken, and taking it."""
+"""Inspects block devices and makes filesystems on them."""
 
 import collections.abc
 import dataclasses
@@ -21,7 +21,7 @@ from typing import Any
 from nova_diskplacer import exception
 from nova_diskplacer.host import commands
 
-# Label of the filesystems that are made here; XFS allows 12 characters.
+# Label of prepared filesystems; XFS allows 12 characters.
 LABEL = 'diskplacer'
 
 Node = dict[str, Any]
@@ -29,10 +29,11 @@ Node = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A block device and everything that stands on it.
+    """A block device, its partitions and its holders.
 
-    ``mountpoints`` are its own, ``mounted_below`` those of its partitions
-    and holders, ``holders`` the devices made of it (RAID, LVM, dm-crypt...).
+    ``holders`` are the devices made of it (RAID, LVM, dm-crypt...).
+    ``mountpoints`` are its own, ``mounted_below`` those of its partitions and
+    holders. ``busy``: a process or the kernel has it open exclusively.
     ``signatures`` are (type, label, uuid) as wipefs reports them.
     """
 
@@ -48,19 +49,20 @@ class Device:
 
 
 def inspect(path: str) -> Device:
-    """Return what is known of the device node ``path``.
+    """Return the block device at ``path``.
 
-    :raises DiskError: it is no block device that lsblk knows.
+    A device on the root disk is not probed for signatures.
+
+    :raises DiskError: lsblk does not list the device, or a command fails.
     """
     columns = 'PATH,TYPE,RO,MOUNTPOINTS'
-    # without NAME among the columns lsblk prints no tree unless it is told to
+    # without --tree lsblk prints a tree only with the column NAME
     listed = commands.run(
         'lsblk', '--json', '--all', '--tree', '--output', columns
     )
     forest = json.loads(listed)['blockdevices']
-    device = from_lsblk(path, forest)
+    device = parse_lsblk(path, forest)
     if device.on_root_disk:
-        # refused whatever else is on it, and not even to be probed
         return device
     listed = commands.run('wipefs', '--json', path).strip()
     signatures = json.loads(listed)['signatures'] if listed else []
@@ -74,8 +76,8 @@ def inspect(path: str) -> Device:
     )
 
 
-def from_lsblk(path: str, forest: list[Node]) -> Device:
-    """Return what lsblk's trees of block devices say of ``path``.
+def parse_lsblk(path: str, forest: list[Node]) -> Device:
+    """Return the block device at ``path`` in the trees of lsblk.
 
     :raises DiskError: they do not contain it.
     """
@@ -83,7 +85,7 @@ def from_lsblk(path: str, forest: list[Node]) -> Device:
         (root, node)
         for root in forest
         for node in _walk(root)
-        # mapped devices are listed by a link
+        # lsblk lists mapped devices by a link
         if path in (node['path'], os.path.realpath(node['path']))
     ]
     if not found:
@@ -111,11 +113,11 @@ def from_lsblk(path: str, forest: list[Node]) -> Device:
     )
 
 
-def refusal(device: Device, wipe: bool) -> str | None:
-    """Say why a device may not be taken, None if it may.
+def refusal_reason(device: Device, wipe: bool) -> str | None:
+    """Return the reason not to prepare a device, None without any.
 
-    What is in use is refused always, what merely carries something unless
-    it is to be wiped or was made here.
+    A device in use is always refused. A device with partitions or signatures
+    is refused unless ``wipe`` is set or it was prepared before.
     """
     in_use = device.mountpoints + device.mounted_below
     if device.on_root_disk:
@@ -125,30 +127,30 @@ def refusal(device: Device, wipe: bool) -> str | None:
     if device.holders:
         return f'is in use: by {", ".join(device.holders)}'
     if device.busy:
-        return 'is in use: something holds it open exclusively'
+        return 'is in use: it is open exclusively'
     if device.read_only:
         return 'is read-only'
     if wipe or prepared_uuid(device):
         return None
     if device.partitions:
         parts = ', '.join(device.partitions)
-        return f'is partitioned ({parts}); --wipe destroys what is on it'
+        return f'is partitioned ({parts}); --wipe destroys its data'
     if device.signatures:
         types = ', '.join(signature[0] for signature in device.signatures)
-        return f'carries a signature ({types}); --wipe destroys what is on it'
+        return f'carries a signature ({types}); --wipe destroys its data'
     return None
 
 
 def prepared_uuid(device: Device) -> str | None:
-    """Return the identity of a device that a filesystem was made on here."""
+    """Return the disk's UUID of a prepared device, None for others."""
     if len(device.signatures) != 1 or device.partitions:
         return None
     type_, label, uuid = device.signatures[0]
     return uuid if (type_, label) == ('xfs', LABEL) else None
 
 
-def half_made(path: str) -> bool:
-    """Tell whether mkfs.xfs was killed before its work was done."""
+def mkfs_interrupted(path: str) -> bool:
+    """Tell whether mkfs.xfs was killed on a device."""
     with open(path, 'rb') as stream:
         superblock = stream.read(512)
     # sb_magicnum and sb_inprogress, which mkfs clears last
@@ -158,7 +160,7 @@ def half_made(path: str) -> bool:
 def wipe(device: Device) -> None:
     """Erase the signatures of a device and of its partitions.
 
-    :raises DiskError: a device refuses.
+    :raises DiskError: a command fails.
     """
     for path in (*device.partitions, device.path):
         commands.run('wipefs', '--all', path)
@@ -167,9 +169,9 @@ def wipe(device: Device) -> None:
 
 
 def make_filesystem(path: str, uuid: str) -> None:
-    """Make an XFS with reflinks that carries the identity ``uuid``.
+    """Make an XFS with reflinks and the UUID ``uuid``.
 
-    mkfs.xfs itself refuses a device on which it finds anything.
+    mkfs.xfs refuses a device with any signature.
 
     :raises DiskError: mkfs.xfs refuses or fails.
     """

@@ -50,10 +50,10 @@ MISSING = constants.MISSING
 HUNG = constants.HUNG
 READ_ONLY = constants.READ_ONLY
 
-#: the health of disks of which nothing is known now
-UNSEEN = (MISSING, HUNG)
+#: health of disks whose present state is unknown
+UNAVAILABLE = (MISSING, HUNG)
 
-# The backends that keep vdisks.
+# Kinds of disks.
 FILESYSTEM = 'filesystem'
 LVM = 'lvm'
 
@@ -64,7 +64,7 @@ _FORGOTTEN = '.forgotten'
 
 _log = log_once.ChangeLogger(LOG)
 
-# By the path of the disk, one for the lifetime of the process.
+# Probes by the path of the disk, kept until the process ends.
 _probes: dict[str, probes.Probe['Disk']] = {}
 
 _Result = TypeVar('_Result')
@@ -72,19 +72,19 @@ _Result = TypeVar('_Result')
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """An entry of the disk root: a prepared disk, or the place of one.
+    """An entry of the disk root: a prepared disk, which may be missing.
 
     A missing disk has only ``uuid`` and ``path``; ``medium`` and ``model`` are
-    empty, numbers are 0. A hung disk is as it was read last; if this process
-    has never read it, it is like a missing one.
+    empty, numbers are 0. A hung disk has its last known state; if this process
+    has never read it, it has the fields of a missing one.
 
-    ``late`` marks the last known state of a disk that has not answered yet
-    and does not count as hung yet.
+    ``late`` marks the last known state of a disk that does not answer, but
+    does not count as hung yet.
 
-    ``total_gb`` is what vdisks may fill, in GiB: the size of the filesystem or
-    volume group without foreign data. ``free_bytes`` may be allocated now, but
-    some of it may be needed by vdisks that are not fully allocated. ``mbps``
-    is in MB/s. ``numa_node`` is None on machines and disks without one.
+    ``total_gb`` is the size of the filesystem or volume group in GiB, without
+    foreign data. ``free_bytes`` may be allocated now, but vdisks that are not
+    fully allocated may need some of them. ``mbps`` is in MB/s. ``numa_node``
+    is None on machines and disks without one.
     """
 
     uuid: str
@@ -131,7 +131,7 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
     return [
         _latest(probe)
         if probe.wait(number, max(0.0, deadline - time.monotonic()))
-        else _unanswered(disk_root, name, probe)
+        else _late_or_hung(disk_root, name, probe)
         for name, probe, number in requested
     ]
 
@@ -155,7 +155,7 @@ def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
     number = probe.request()
     while not probe.wait(number, min(jobs.TIMEOUT, patience)):
         if patience <= jobs.TIMEOUT or probe.waiting >= probes.HUNG_AFTER:
-            return _unanswered(disk_root, uuid, probe)
+            return _late_or_hung(disk_root, uuid, probe)
     return _latest(probe)
 
 
@@ -172,7 +172,7 @@ def run_unless_hung(
     )
 
 
-def locate(disk_root: str, uuid: str) -> str:
+def require_mounted(disk_root: str, uuid: str) -> str:
     """Return the path of a mounted disk with the right identity.
 
     :raises DiskError: the disk is not mounted, or has another identity.
@@ -198,10 +198,10 @@ def disk_path(disk_root: str, uuid: str) -> str:
 
 
 def is_forgotten(disk_root: str, uuid: str) -> bool:
-    """Tell whether a disk was taken out of the disk root for good.
+    """Tell whether a disk was removed from the disk root for good.
 
-    ``diskplacer-manage disk forget`` leaves a mark. A missing entry alone is
-    no proof: its mount, or all of the disk root, may be invisible.
+    ``diskplacer-manage disk forget`` marks it. A missing entry alone is no
+    proof: its mount, or all of the disk root, may be invisible.
 
     :raises DiskError: ``uuid`` is no UUID in its canonical form.
     """
@@ -259,7 +259,9 @@ def _latest(probe: probes.Probe[Disk]) -> Disk:
     return probe.latest
 
 
-def _unanswered(disk_root: str, uuid: str, probe: probes.Probe[Disk]) -> Disk:
+def _late_or_hung(
+    disk_root: str, uuid: str, probe: probes.Probe[Disk]
+) -> Disk:
     """Return a disk that does not answer, late or hung."""
     path, known = disk_path(disk_root, uuid), probe.latest
     if known is not None and probe.waiting < probes.HUNG_AFTER:
@@ -290,7 +292,7 @@ def _read_identity(path: str, uuid: str) -> identity.Identity:
 def _read_filesystem(known: identity.Identity, path: str) -> Disk:
 
     def waiting() -> None:
-        # another process holds the lock; the disk itself must still answer
+        # another process has the lock; the disk itself must still answer
         _read_direct(path)
         _probes[path].report_progress()
 

@@ -12,9 +12,10 @@
 
 """The identity file of a prepared disk.
 
-The UUID in it is also that of the disk's resource provider in Placement.
+Its UUID is also that of the disk's resource provider in Placement.
 """
 
+import collections.abc
 import dataclasses
 import json
 import os
@@ -69,7 +70,7 @@ def parse(text: str) -> Identity:
         raise ValueError(f'medium {medium!r} is not one of: hdd, ssd')
     if type(mbps) is not int or mbps < 1:
         raise ValueError(f'mbps {mbps!r} is not a positive integer')
-    # the canonical form: other spellings would not match the provider's
+    # only the canonical form matches the UUID of the resource provider
     uuid = str(uuidlib.UUID(str(fields.get('uuid'))))
     return Identity(uuid, medium, mbps)
 
@@ -92,7 +93,38 @@ def write(disk: str, identity: Identity) -> None:
     files.replace(path, json.dumps(fields) + '\n', durable=True)
 
 
-def medium(block: sysfs.Block) -> str | None:
+def choose(
+    path: str,
+    uuid: str,
+    medium: str | None,
+    mbps: int | None,
+    known: Identity | None = None,
+    find: collections.abc.Callable[
+        [str], sysfs.Block
+    ] = sysfs.find_filesystem_device,
+) -> Identity:
+    """Return the identity with which to prepare a disk.
+
+    :param medium: hdd or ssd; None keeps the known one, by default that of
+        the block device.
+    :param mbps: throughput in MB/s; None keeps the known one of the same
+        medium, by default that of the medium.
+    :param find: returns the block device of ``path``.
+    :raises DiskError: the medium is unknown.
+    """
+    if medium is None:
+        medium = known.medium if known else medium_of(find(path))
+    if medium is None:
+        raise exception.DiskError(
+            f'the medium of {path} is unknown: set --medium'
+        )
+    if mbps is None:
+        kept = known if known and known.medium == medium else None
+        mbps = kept.mbps if kept else DEFAULT_MBPS[medium]
+    return Identity(uuid, medium, mbps)
+
+
+def medium_of(block: sysfs.Block) -> str | None:
     """Return the medium of a device, hdd or ssd; None if it is unknown."""
     if not block.device:
         return None

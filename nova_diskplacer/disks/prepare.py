@@ -10,11 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Makes a device or a directory a disk of this host, and undoes it.
+"""Prepares a device or directory as a disk of this host, and forgets it.
 
-Every step looks before it acts, so that a run that was killed anywhere is
-completed by the next one. What ties a device to its identity from the first
-moment on is its filesystem: labelled as ours, its UUID is the identity.
+The next run completes what a killed one has left out. The filesystem of a
+device has the label of prepared disks and the disk's UUID from its creation.
 """
 
 import collections.abc
@@ -32,7 +31,6 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.host import commands
 from nova_diskplacer.host import fstab as fstab_
-from nova_diskplacer.host import sysfs
 
 
 def prepare(
@@ -47,16 +45,15 @@ def prepare(
     """Prepare a device or directory; complete or confirm a prepared one.
 
     :param target: a block device, or the mount point of a filesystem.
-    :param medium: hdd or ssd; None: what the disk has, or the kernel says.
-    :param mbps: throughput in MB/s; None: what the disk has, or the default
-        of its medium.
-    :param wipe: destroy what is on the device. A device in use is refused
-        all the same.
-    :param lvm_options: how to make a device a volume group; None: it is
-        made a filesystem.
-    :raises DiskError: the target is refused, or a step failed; says why.
+    :param medium: hdd or ssd; None keeps the disk's, by default the kernel's.
+    :param mbps: throughput in MB/s; None keeps the disk's, by default that of
+        its medium.
+    :param wipe: destroy the data on the device. A device in use is refused
+        nevertheless.
+    :param lvm_options: options of a volume group; None makes a filesystem.
+    :raises DiskError: the target is refused, or a step failed.
     """
-    with _explained(target):
+    with _disk_errors(target):
         disk_root = os.path.realpath(disk_root)
         target = os.path.realpath(target)
         mode = os.stat(target).st_mode
@@ -69,11 +66,11 @@ def prepare(
             )
         elif lvm_options:
             raise exception.DiskError(
-                f'{target} is no block device: LVM takes one'
+                f'{target} is no block device: LVM needs one'
             )
         elif stat.S_ISBLK(mode):
-            uuid = _device(disk_root, target, wipe, fstab)
-            _identify(os.path.join(disk_root, uuid), uuid, medium, mbps)
+            uuid = _prepare_device(disk_root, target, wipe, fstab)
+            _write_identity(os.path.join(disk_root, uuid), uuid, medium, mbps)
         elif not stat.S_ISDIR(mode):
             raise exception.DiskError(
                 f'{target} is neither a block device nor a directory'
@@ -84,29 +81,27 @@ def prepare(
             )
         else:
             uuid = _check_directory(disk_root, target)
-            _identify(target, uuid, medium, mbps)
-            _link(disk_root, uuid, target)
+            _write_identity(target, uuid, medium, mbps)
+            _link_entry(disk_root, uuid, target)
         discover.set_forgotten(disk_root, uuid, False)
     return discover.inspect(disk_root, uuid)
 
 
 def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
-    """Take a disk out of the disk root for good; what is on it stays.
+    """Remove a disk from the disk root for good, but not its data.
 
-    A mark is left that it was forgotten, also of a disk that is not in the
-    disk root any more. When it is prepared again it has the identity that it
-    had, and the mark goes.
+    The disk is marked as forgotten, even if it is not in the disk root any
+    more. Preparing it again restores its identity and removes the mark.
 
-    :raises DiskError: vdisks are on it, or it is in use otherwise.
+    :raises DiskError: the disk holds vdisks, hangs, or is in use otherwise.
     """
     disk_root = os.path.realpath(disk_root)
     path = discover.disk_path(disk_root, uuid)
-    with _explained(path):
+    with _disk_errors(path):
         disk = discover.inspect(disk_root, uuid)
         if disk.health == discover.HUNG:
             raise exception.DiskError(
-                f'disk {uuid} is {disk.health}: it is not known whether it '
-                'holds vdisks'
+                f'disk {uuid} is {disk.health} and may hold vdisks'
             )
         held = len(disk.vdisks)
         if held:
@@ -114,7 +109,7 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
                 f'disk {uuid} holds {held} vdisks: delete their volumes and '
                 'snapshots or move them away first'
             )
-        # it does not count while the entry is there
+        # the mark has no effect while the entry exists
         discover.set_forgotten(disk_root, uuid, True)
         if not os.path.lexists(path):
             return
@@ -129,7 +124,9 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
         os.rmdir(path)
 
 
-def _device(disk_root: str, device: str, wipe: bool, fstab: str) -> str:
+def _prepare_device(
+    disk_root: str, device: str, wipe: bool, fstab: str
+) -> str:
     known = block.inspect(device)
     uuid = block.prepared_uuid(known)
     if (
@@ -137,10 +134,10 @@ def _device(disk_root: str, device: str, wipe: bool, fstab: str) -> str:
         or uuid is None
         or known.mountpoints != (os.path.join(disk_root, uuid),)
     ):
-        refusal = block.refusal(known, wipe)
+        refusal = block.refusal_reason(known, wipe)
         if refusal:
             raise exception.DiskError(f'{device} {refusal}')
-        if wipe or block.half_made(device):
+        if wipe or block.mkfs_interrupted(device):
             block.wipe(known)
             uuid = None
         if uuid is None:
@@ -180,31 +177,17 @@ def _check_directory(disk_root: str, directory: str) -> str:
     return known.uuid if known else str(uuidlib.uuid4())
 
 
-def _identify(
+def _write_identity(
     path: str, uuid: str, medium: str | None, mbps: int | None
 ) -> None:
     known = identity.read(path)
-    if medium is None:
-        medium = (
-            known.medium
-            if known
-            else identity.medium(sysfs.find_filesystem_device(path))
-        )
-    if medium is None:
-        raise exception.DiskError(
-            f'{path} has no block device of its own that tells its medium: '
-            'give --medium'
-        )
-    if mbps is None:
-        kept = known if known and known.medium == medium else None
-        mbps = kept.mbps if kept else identity.DEFAULT_MBPS[medium]
+    wanted = identity.choose(path, uuid, medium, mbps, known)
     vdisks.make_directory(path)
-    wanted = identity.Identity(uuid, medium, mbps)
     if known != wanted:
         identity.write(path, wanted)
 
 
-def _link(disk_root: str, uuid: str, directory: str) -> None:
+def _link_entry(disk_root: str, uuid: str, directory: str) -> None:
     path = os.path.join(disk_root, uuid)
     if not os.path.lexists(path):
         os.symlink(directory, path)
@@ -216,7 +199,7 @@ def _link(disk_root: str, uuid: str, directory: str) -> None:
 
 
 @contextlib.contextmanager
-def _explained(target: str) -> collections.abc.Iterator[None]:
+def _disk_errors(target: str) -> collections.abc.Iterator[None]:
     try:
         yield
     except OSError as error:

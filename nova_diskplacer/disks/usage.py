@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The vdisks on prepared disks that servers of this host have."""
+"""Finds the vdisks that servers of this host use."""
 
 import collections.abc
 import os
@@ -25,25 +25,25 @@ def vdisks_in_use(
     servers: collections.abc.Iterable[Server],
     disks: collections.abc.Iterable[discover.Disk],
 ) -> collections.abc.Iterator[tuple[Server, str, str]]:
-    """Yield each vdisk that a server has: server, path, UUID of its disk."""
-    homes = {}
+    """Yield each vdisk in use as (server, path, UUID of its disk)."""
+    by_directory = {}
     for disk in disks:
-        # the entry of a disk with LVM links to where udev lists its volumes
+        # the entry of an LVM disk is a link to the directory of its volumes
         inside = '' if naming.is_entry(disk.path) else vdisks.DIRECTORY
-        home = os.path.join(os.path.realpath(disk.path), inside)
-        homes[os.path.normpath(home)] = disk.uuid
+        directory = os.path.join(os.path.realpath(disk.path), inside)
+        by_directory[os.path.normpath(directory)] = disk.uuid
     for server in servers:
         for path in server.vdisks:
-            home = _home(path)
-            if home in homes:
-                yield server, path, homes[home]
+            directory = _directory(path)
+            if directory in by_directory:
+                yield server, path, by_directory[directory]
 
 
-def _home(path: str) -> str:
+def _directory(path: str) -> str:
     """Return the real path of the directory of a vdisk.
 
-    The directory itself is not looked at: it is on a disk, which may hang,
-    and what leads to it is not.
+    The directory itself is not read, because its disk may hang; its parent is
+    not on that disk.
     """
     parent, name = os.path.split(os.path.dirname(path))
     return os.path.join(os.path.realpath(parent), name)
@@ -53,10 +53,9 @@ def servers_by_disk(
     servers: collections.abc.Iterable[Server],
     disks: collections.abc.Iterable[discover.Disk],
 ) -> dict[str, list[Server]]:
-    """Return the servers that have vdisks on each disk, by its UUID.
+    """Return the servers that use vdisks on each disk, by the disk's UUID.
 
-    A disk without any is left out. A server is there once for a disk,
-    however many vdisks it has on it.
+    A disk without any is left out. Each server is listed once per disk.
     """
     found: dict[str, dict[str, Server]] = {}
     for server, _, disk in vdisks_in_use(servers, disks):

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A vdisk, whatever a disk keeps it in."""
+"""A vdisk of either kind of disk."""
 
 import dataclasses
 
@@ -21,15 +21,15 @@ GIB = 1 << 30
 class VDisk:
     """A vdisk; ``server_id`` is the server that it was bound for.
 
-    ``whole`` is False while it may hold bytes of others, lacks some of its
-    own, or is being deleted: nobody may use it then.
+    A vdisk is not ``usable`` while it may hold data of a deleted one, is an
+    incomplete clone, or is being deleted.
     """
 
     name: str
     volume_id: str
     server_id: str | None
     size_bytes: int
-    whole: bool = True
+    usable: bool = True
 
     @property
     def size_gb(self) -> int:
@@ -38,7 +38,7 @@ class VDisk:
 
     @property
     def is_snapshot(self) -> bool:
-        """Whether it is a Cinder snapshot; ``volume_id`` is then its id."""
+        """True for a Cinder snapshot, whose id ``volume_id`` then is."""
         return is_snapshot(self.name)
 
 

@@ -31,7 +31,7 @@ def find(
     """
     found, missing = {}, {}
     for disk in disks:
-        if disk.health in discover.UNSEEN and not disk.device:
+        if disk.health in discover.UNAVAILABLE and not disk.device:
             missing[disk.uuid] = f'the disk is {disk.health}'
             continue
         try:

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Copies a vdisk's content from one disk to another."""
+"""Copies the content of a vdisk from one disk to another."""
 
 import collections.abc
 import contextlib
@@ -20,84 +20,84 @@ import os
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import vdisks
 
-# What one call copies, and what is in memory at most that is on no disk yet.
+# Bytes per call; no more of them are only in memory at any time.
 _STEP = 64 << 20
 
 _ZEROS = bytes(1 << 20)
 
 
 def copy(disk: str, name: str, target: str, start: int) -> int | None:
-    """Copy some of a vdisk to the vdisk of that name on another disk.
+    """Copy a part of an unused vdisk to its namesake on another disk.
 
-    That one must be of the same volume and at least as large, and neither in
-    use. It keeps all of its blocks and reads as zeros where the source has
-    none. What has been copied is on the disk when this returns.
+    The target must belong to the same volume, be unused and at least as large.
+    It keeps its blocks and reads as zeros where the source has no data. The
+    copied part is durable on return.
 
     :param disk: path of the disk with the vdisk.
     :param target: path of the other disk.
-    :param start: the byte to go on at, 0 at first.
-    :returns: the byte to go on at in the next call, None if all is copied.
-    :raises DiskError: either vdisk is missing or in use, they do not match,
-        ``start`` is beyond their end, or a disk refuses; says which.
+    :param start: offset at which to continue, 0 in the first call.
+    :returns: ``start`` of the next call, None if all is copied.
+    :raises DiskError: a vdisk is missing or in use, they do not match,
+        ``start`` is not within the vdisk, or a disk refuses.
     """
     with (
-        _opened(disk, name, os.O_RDONLY) as source,
-        _opened(target, name, os.O_RDWR) as copied,
+        _open(disk, name, os.O_RDONLY) as source,
+        _open(target, name, os.O_RDWR) as copied,
     ):
         try:
-            files.take(source)
-            files.take(copied)
-            _check(source, copied)
+            files.take_lease(source)
+            files.take_lease(copied)
+            _check_pair(source, copied)
             size = os.fstat(copied).st_size
             if not 0 <= start < size:
                 raise OSError(
                     errno.EINVAL,
-                    f'it has {size} bytes, none is number {start}',
+                    f'offset {start} is not within its {size} bytes',
                 )
-            return _copy(source, copied, start)
+            return _copy_step(source, copied, start)
         except OSError as error:
-            raise vdisks.explained(
+            raise vdisks.disk_error(
                 f'{target} as copy from {disk}', name, error
             ) from error
 
 
 @contextlib.contextmanager
-def _opened(disk: str, name: str, flags: int) -> collections.abc.Iterator[int]:
+def _open(disk: str, name: str, flags: int) -> collections.abc.Iterator[int]:
     path = vdisks.path(disk, name)
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise vdisks.explained(disk, name, error) from error
+        raise vdisks.disk_error(disk, name, error) from error
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _check(source: int, target: int) -> None:
-    volume_id, _ = files.owners(source)
-    other, _ = files.owners(target)
+def _check_pair(source: int, target: int) -> None:
+    volume_id, _ = files.get_owners(source)
+    other, _ = files.get_owners(target)
     if volume_id != other:
         raise FileExistsError(errno.EEXIST, f'it belongs to volume {other!r}')
     size, room = os.fstat(source).st_size, os.fstat(target).st_size
     if size > room:
         raise OSError(
-            errno.EFBIG, f'it has {room} bytes, {size} are to be copied'
+            errno.EFBIG, f'its {room} bytes are fewer than {size} to copy'
         )
 
 
-def _copy(source: int, target: int, start: int) -> int | None:
+def _copy_step(source: int, target: int, start: int) -> int | None:
     end = os.fstat(target).st_size
     done, left = start, _STEP
-    for first, last in data(source, start, os.fstat(source).st_size):
-        _clear(target, done, first)
+    for first, last in data_ranges(source, start, os.fstat(source).st_size):
+        _zero(target, done, first)
         done = min(last, first + left)
         _transfer(source, target, first, done)
         left -= done - first
         if not left:
             break
     else:
-        _clear(target, done, end)
+        _zero(target, done, end)
         done = end
     os.fsync(target)
     for descriptor in (source, target):
@@ -107,10 +107,10 @@ def _copy(source: int, target: int, start: int) -> int | None:
     return done if done < end else None
 
 
-def data(
+def data_ranges(
     descriptor: int, start: int, stop: int
 ) -> collections.abc.Iterator[tuple[int, int]]:
-    """Yield where a file has data between two offsets, as (start, stop).
+    """Yield the ranges with data between two offsets as (start, stop).
 
     :raises OSError: the disk cannot be read.
     """
@@ -136,9 +136,9 @@ def _transfer(source: int, target: int, start: int, stop: int) -> None:
         start += sent
 
 
-def _clear(target: int, start: int, stop: int) -> None:
-    """Write zeros where a run that did not finish has left data."""
-    for first, last in list(data(target, start, stop)):
+def _zero(target: int, start: int, stop: int) -> None:
+    """Write zeros over data that an unfinished copy has left."""
+    for first, last in list(data_ranges(target, start, stop)):
         for offset in range(first, last, len(_ZEROS)):
             left = min(len(_ZEROS), last - offset)
             if os.pwrite(target, _ZEROS[:left], offset) < left:

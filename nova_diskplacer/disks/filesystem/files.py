@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The file of a vdisk: opened, made, allocated, and told whose it is."""
+"""Files of vdisks: open, create, allocate, and record their owners."""
 
 import collections.abc
 import contextlib
@@ -23,39 +23,39 @@ import time
 
 from nova_diskplacer import exception
 
-# XFS wants as much free as a call asks for, allocated already or not.
+# Bytes per call: XFS demands as many free, even if they are allocated already.
 _STEP = 32 << 20
 
-SERVER = 'user.diskplacer.server'
-VOLUME = 'user.diskplacer.volume'
+SERVER_XATTR = 'user.diskplacer.server'
+VOLUME_XATTR = 'user.diskplacer.volume'
 
-# Seconds to wait for somebody who has a file open for a look.
-_PATIENCE = 2
+# Seconds to wait for a process that has a file open for a moment.
+_LEASE_TIMEOUT = 2
 
 _NAME = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}')
 
 
 def check_name(name: str) -> str:
-    """Return the name of a vdisk if it is one that may become a path.
+    """Return the name of a vdisk if it can be a file name.
 
-    :raises DiskError: it is not.
+    :raises DiskError: it cannot.
     """
     if not _NAME.fullmatch(name):
         raise exception.DiskError(
             f'{name!r} cannot be the name of a vdisk: at most 200 letters, '
-            'digits, "_", "." and "-", of which the last two not at first'
+            'digits, "_", "." and "-" are allowed, not "." or "-" at first'
         )
     return name
 
 
 @contextlib.contextmanager
-def opened(
+def open_vdisk(
     directory: int, name: str, flags: int
 ) -> collections.abc.Iterator[int]:
-    """Hold the file of a vdisk open.
+    """Open the file of a vdisk and yield its descriptor.
 
-    :raises DiskError: there can be no vdisk of that name.
-    :raises OSError: there is none, or it cannot be opened.
+    :raises DiskError: no vdisk can have this name.
+    :raises OSError: there is no such vdisk, or it cannot be opened.
     """
     check_name(name)
     try:
@@ -73,29 +73,30 @@ def opened(
 
 
 @contextlib.contextmanager
-def unused(
+def open_unused_vdisk(
     directory: int, name: str, flags: int
 ) -> collections.abc.Iterator[int]:
-    """Hold the file of a vdisk open that nobody else has open.
+    """Open the file of an unused vdisk and yield its descriptor.
 
-    Whoever opens it meanwhile waits for the end.
+    A process that opens it meanwhile waits until it is closed.
 
-    :raises DiskError: there can be no vdisk of that name.
-    :raises OSError: there is none, it cannot be opened, or is in use.
+    :raises DiskError: no vdisk can have this name.
+    :raises OSError: there is no such vdisk, it cannot be opened, or is in use.
     """
-    with opened(directory, name, flags) as descriptor:
-        take(descriptor)
+    with open_vdisk(directory, name, flags) as descriptor:
+        take_lease(descriptor)
         yield descriptor
 
 
-def take(descriptor: int) -> None:
-    """Hold an open file against others until it is closed.
+def take_lease(descriptor: int) -> None:
+    """Take a write lease: others cannot open the file until it is closed.
 
-    :raises OSError: somebody else has it open.
+    :raises OSError: another process has it open.
     """
-    # the kernel tells by a signal if somebody opens it: SIGIO would kill
+    # the kernel signals that another process opens it; SIGIO, the default,
+    # would kill this one
     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
-    give_up = time.monotonic() + _PATIENCE
+    give_up = time.monotonic() + _LEASE_TIMEOUT
     while True:
         try:
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
@@ -112,8 +113,10 @@ def take(descriptor: int) -> None:
 
 
 @contextlib.contextmanager
-def unnamed(directory: int, mode: int) -> collections.abc.Iterator[int]:
-    """Hold a new file open that vanishes unless it is made to appear.
+def open_tmpfile(directory: int, mode: int) -> collections.abc.Iterator[int]:
+    """Create a file without a name and yield its descriptor.
+
+    It vanishes when it is closed, unless ``link_tmpfile`` names it.
 
     :raises OSError: the disk refuses.
     """
@@ -125,8 +128,8 @@ def unnamed(directory: int, mode: int) -> collections.abc.Iterator[int]:
         os.close(descriptor)
 
 
-def link(directory: int, descriptor: int, name: str) -> None:
-    """Give a complete unnamed file its name.
+def link_tmpfile(directory: int, descriptor: int, name: str) -> None:
+    """Give a file without a name its name.
 
     :raises OSError: the disk refuses.
     """
@@ -135,10 +138,10 @@ def link(directory: int, descriptor: int, name: str) -> None:
 
 
 def allocate(descriptor: int, size_bytes: int) -> None:
-    """Allocate every block of a file that has none, up to a size.
+    """Allocate all missing blocks of a file, up to a size.
 
-    Blocks beyond its end are freed: XFS adds some to a file that grows as it
-    is written, and keeps them where blocks had been allocated in advance.
+    Blocks beyond the end of the file are freed: XFS adds some to a file that
+    grows by writes, and keeps them where blocks were preallocated.
 
     :raises OSError: the disk lacks the space or refuses.
     """
@@ -147,11 +150,10 @@ def allocate(descriptor: int, size_bytes: int) -> None:
         os.posix_fallocate(descriptor, start, min(_STEP, size_bytes - start))
 
 
-def release(descriptor: int) -> None:
-    """Free the blocks of a file that has lost its name.
+def truncate_unlinked(descriptor: int) -> None:
+    """Free the blocks of a file that has no name any more.
 
-    XFS would do so later, and till then it would count as something else
-    than vdisks that takes space.
+    XFS frees them later, and until then they count as foreign data.
 
     :raises OSError: the disk refuses.
     """
@@ -159,28 +161,31 @@ def release(descriptor: int) -> None:
         os.ftruncate(descriptor, 0)
 
 
-def give(descriptor: int, volume_id: str, server_id: str | None) -> None:
-    """Say on a vdisk's file whose it is.
+def set_owners(descriptor: int, volume_id: str, server_id: str | None) -> None:
+    """Record the ids of volume and server in a vdisk's file.
 
     :raises OSError: the disk refuses.
     """
-    os.setxattr(descriptor, SERVER, (server_id or '').encode())
-    os.setxattr(descriptor, VOLUME, volume_id.encode())
+    os.setxattr(descriptor, SERVER_XATTR, (server_id or '').encode())
+    os.setxattr(descriptor, VOLUME_XATTR, volume_id.encode())
 
 
-def owners(file: str | int) -> tuple[str, str | None]:
-    """Return the ids of volume and server that a vdisk's file states.
+def get_owners(file: str | int) -> tuple[str, str | None]:
+    """Return the ids of volume and server recorded in a vdisk's file.
+
+    Both are empty for a file that is no vdisk but takes space all the same.
 
     :raises OSError: the disk cannot be read.
     """
-    return _attribute(file, VOLUME), _attribute(file, SERVER) or None
+    return _attribute(file, VOLUME_XATTR), _attribute(
+        file, SERVER_XATTR
+    ) or None
 
 
 def _attribute(file: str | int, attribute: str) -> str:
     try:
         return os.getxattr(file, attribute).decode('utf-8', 'replace')
     except OSError as error:
-        # a file that somebody else put there: it takes space all the same
         if error.errno == errno.ENODATA:
             return ''
         raise

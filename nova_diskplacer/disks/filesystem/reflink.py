@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Vdisks that share blocks: snapshots, clones and what is reverted.
+"""Snapshots, clones and reverts of vdisks, by shared blocks.
 
-Nothing is ever visible half made. A new vdisk is an unnamed file until it is
-complete; one that takes the place of another is given a name that no vdisk
-can have and is then renamed over it. What a crash leaves under such a name is
-removed by the next change on the disk.
+No vdisk is visible before it is complete. A new vdisk is a file without a
+name until then. A file that replaces a vdisk first gets a name that no vdisk
+can have, and is then renamed over it. The next change on the disk removes
+what a crash leaves under such a name.
 """
 
 import errno
@@ -32,43 +32,43 @@ _FICLONE = 0x40049409
 
 
 def snapshot(disk: str, name: str, snapshot: str, snapshot_id: str) -> None:
-    """Freeze vdisk ``name`` of the disk at path ``disk`` as ``snapshot``.
+    """Make a snapshot of a vdisk on the disk at path ``disk``.
 
-    Nothing is done if the disk has that one of the Cinder snapshot already.
+    Does nothing if the Cinder snapshot's vdisk exists.
 
-    :raises DiskError: there is no vdisk ``name``, the disk refuses, or has a
-        vdisk ``snapshot`` of somebody else.
+    :raises DiskError: there is no vdisk ``name``, the disk refuses, or the
+        vdisk ``snapshot`` has another owner.
     """
     with vdisks.changing(disk, snapshot) as directory:
-        if not vdisks.present(disk, snapshot, snapshot_id):
+        if not vdisks.has_vdisk(disk, snapshot, snapshot_id):
             with (
-                files.opened(directory, name, os.O_RDONLY) as source,
-                files.unnamed(directory, vdisks.SNAPSHOT_MODE) as new,
+                files.open_vdisk(directory, name, os.O_RDONLY) as source,
+                files.open_tmpfile(directory, vdisks.SNAPSHOT_MODE) as new,
             ):
-                files.give(new, snapshot_id, None)
-                _share(directory, source, new)
-                # somebody else may have made it meanwhile
-                if not vdisks.present(disk, snapshot, snapshot_id):
-                    files.link(directory, new, snapshot)
+                files.set_owners(new, snapshot_id, None)
+                _share_blocks(directory, source, new)
+                # another process may have made it meanwhile
+                if not vdisks.has_vdisk(disk, snapshot, snapshot_id):
+                    files.link_tmpfile(directory, new, snapshot)
         os.fsync(directory)
 
 
 def clone(
     disk: str, source: str, name: str, volume_id: str, size_bytes: int
 ) -> None:
-    """Make vdisk ``name`` of the content of another one on the disk.
+    """Clone a vdisk on its disk.
 
-    Nothing is done if the disk has one of that name and volume already.
+    Does nothing if the volume's vdisk exists.
 
-    :param size_bytes: as large as ``source`` or larger.
-    :raises DiskError: there is no such source or it is larger, the disk lacks
-        the space or refuses, or has a vdisk ``name`` of another volume.
+    :raises DiskError: there is no vdisk ``source``, it is larger than
+        ``size_bytes``, the disk lacks the space or refuses, or the vdisk
+        ``name`` belongs to another volume.
     """
     with vdisks.changing(disk, name) as directory:
-        if not vdisks.present(disk, name, volume_id):
+        if not vdisks.has_vdisk(disk, name, volume_id):
             with (
-                files.opened(directory, source, os.O_RDONLY) as original,
-                files.unnamed(directory, vdisks.MODE) as new,
+                files.open_vdisk(directory, source, os.O_RDONLY) as original,
+                files.open_tmpfile(directory, vdisks.MODE) as new,
             ):
                 least = os.fstat(original).st_size
                 if size_bytes < least:
@@ -76,43 +76,45 @@ def clone(
                         f'vdisk {name} on {disk}: {size_bytes} bytes are not '
                         f'enough for a copy of {source}, which has {least}'
                     )
-                files.give(new, volume_id, None)
-                _share(directory, original, new)
-                # somebody else may have made it meanwhile
-                if not vdisks.present(disk, name, volume_id):
+                files.set_owners(new, volume_id, None)
+                _share_blocks(directory, original, new)
+                # another process may have made it meanwhile
+                if not vdisks.has_vdisk(disk, name, volume_id):
                     files.allocate(new, size_bytes)
-                    files.link(directory, new, name)
+                    files.link_tmpfile(directory, new, name)
         os.fsync(directory)
 
 
 def revert(disk: str, name: str, snapshot: str) -> None:
-    """Give vdisk ``name`` the content of a snapshot.
+    """Revert an unused vdisk to its snapshot.
 
-    :raises DiskError: the disk lacks either or refuses, or it is in use.
+    :raises DiskError: there is no such vdisk or snapshot, the vdisk is in use,
+        or the disk refuses.
     """
     with (
         vdisks.changing(disk, name) as directory,
-        files.opened(directory, snapshot, os.O_RDONLY) as source,
+        files.open_vdisk(directory, snapshot, os.O_RDONLY) as source,
     ):
-        _replace(directory, name, source)
+        _replace_content(directory, name, source)
 
 
 def clear(disk: str, name: str) -> None:
-    """Have vdisk ``name`` read as zeros.
+    """Zero an unused vdisk.
 
-    :raises DiskError: the disk has none or refuses, or it is in use.
+    :raises DiskError: there is no such vdisk, it is in use, or the disk
+        refuses.
     """
     with vdisks.changing(disk, name) as directory:
-        _replace(directory, name, None)
+        _replace_content(directory, name, None)
 
 
-def _share(directory: int, source: int, new: int) -> None:
-    """Have a new file share all blocks of another one.
+def _share_blocks(directory: int, source: int, new: int) -> None:
+    """Make a new file share all blocks of another.
 
-    It takes the longer the more extents there are. Others may look at the
-    directory meanwhile, and may change it before and after.
+    The time depends on the number of extents. Other processes may read the
+    directory meanwhile, and may change it just before and after.
     """
-    space.before_sharing(directory)
+    space.record_foreign_bytes(directory)
     fcntl.flock(directory, fcntl.LOCK_SH)
     try:
         fcntl.ioctl(new, _FICLONE, source)
@@ -127,24 +129,24 @@ def _share(directory: int, source: int, new: int) -> None:
     fcntl.flock(directory, fcntl.LOCK_EX)
 
 
-def _replace(directory: int, name: str, source: int | None) -> None:
-    with files.unused(directory, name, os.O_RDWR) as old:
+def _replace_content(directory: int, name: str, source: int | None) -> None:
+    with files.open_unused_vdisk(directory, name, os.O_RDWR) as old:
         status = os.fstat(old)
-        with files.unnamed(directory, status.st_mode & 0o7777) as new:
+        with files.open_tmpfile(directory, status.st_mode & 0o7777) as new:
             if source is not None:
-                _share(directory, source, new)
+                _share_blocks(directory, source, new)
             os.ftruncate(new, status.st_size)
-            files.give(new, *files.owners(old))
+            files.set_owners(new, *files.get_owners(old))
             if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
                 os.fchown(new, status.st_uid, status.st_gid)
-            files.link(directory, new, vdisks.UNFINISHED + name)
+            files.link_tmpfile(directory, new, vdisks.UNFINISHED + name)
             os.rename(
                 vdisks.UNFINISHED + name,
                 name,
                 src_dir_fd=directory,
                 dst_dir_fd=directory,
             )
-            # only now: beside the old blocks there may be no room for more
-            files.release(old)
+            # the disk may lack the space for both old and new blocks
+            files.truncate_unlinked(old)
             files.allocate(new, status.st_size)
             os.fsync(new)

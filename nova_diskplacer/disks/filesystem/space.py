@@ -10,15 +10,15 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How much of a disk vdisks may fill, also where they share blocks.
+"""Computes how much of a filesystem vdisks may fill.
 
-Every vdisk counts with its full size, written or not, shared or not: that is
-what it comes to take when its guest writes all of it. What is left after
-everything else on the filesystem, the *others*, is what vdisks may fill.
+Every vdisk counts with its full size, whether or not blocks are written or
+shared, because its guest may write all of it. Vdisks may fill all space but
+that of foreign data, which is everything else on the filesystem.
 
-While no blocks are shared, the others are what is neither free nor allocated
-to vdisks. Blocks that several vdisks share hide some of the others, so what
-they take is recorded on the disk before blocks are first shared.
+While no blocks are shared, foreign data is what is neither free nor allocated
+to vdisks. Blocks that several vdisks share hide some of it, so its size is
+recorded on the disk before blocks are first shared.
 """
 
 import errno
@@ -27,42 +27,43 @@ import stat
 
 from nova_diskplacer.disks.vdisk import GIB
 
-# What the filesystem may need for itself while vdisks are allocated.
+# Bytes that the filesystem may need for itself while vdisks are allocated.
 _SLACK = 64 << 20
 
-# Overwriting shared blocks splits extents. At worst each block of 4096 bytes
-# gets an extent of its own, 16 bytes in nodes that are half full.
-_EXTENTS = 4096 // (16 * 2)
+# Bytes of data per byte of extent map. Overwriting shared blocks splits
+# extents: at worst each block of 4096 bytes has an extent of its own, and that
+# takes 16 bytes in nodes that are half full.
+_DATA_PER_MAP_BYTE = 4096 // (16 * 2)
 
-_OTHERS = 'user.diskplacer.others'
+_FOREIGN_XATTR = 'user.diskplacer.others'
 
 
 def capacity_gb(
-    size_bytes: int, free_bytes: int, allocated_bytes: int, others_bytes: int
+    size_bytes: int, free_bytes: int, allocated_bytes: int, foreign_bytes: int
 ) -> int:
     """Return the GiB that vdisks may fill on a disk.
 
-    :param allocated_bytes: what the vdisks on it occupy, each block counted
-        once for every vdisk that has it.
-    :param others_bytes: what else is known to take space, 0 if nothing is.
+    :param allocated_bytes: occupied by vdisks; each block counts once for
+        every vdisk that has it.
+    :param foreign_bytes: recorded size of foreign data, 0 without a record.
     """
     seen = size_bytes - free_bytes - allocated_bytes
-    others = max(0, seen, others_bytes)
-    return max(0, size_bytes - others - _SLACK) // GIB
+    foreign = max(0, seen, foreign_bytes)
+    return max(0, size_bytes - foreign - _SLACK) // GIB
 
 
 def total_gb(directory: int, status: os.statvfs_result) -> int:
     """Return the GiB that vdisks may fill on a disk.
 
-    :param directory: descriptor of its directory of vdisks, locked.
-    :param status: of its filesystem, read before what the vdisks occupy.
+    :param directory: descriptor of its locked directory of vdisks.
+    :param status: of its filesystem, read before the sizes of the vdisks.
     :raises OSError: the disk cannot be read.
     """
     return capacity_gb(
         status.f_blocks * status.f_frsize,
         status.f_bavail * status.f_frsize,
         allocated_bytes(directory),
-        others_bytes(directory),
+        foreign_bytes(directory),
     )
 
 
@@ -72,7 +73,7 @@ def free_bytes(status: os.statvfs_result) -> int:
 
 
 def allocated_bytes(directory: int) -> int:
-    """Return what the files in a directory occupy, none beyond its size.
+    """Return the bytes that files in a directory occupy below their ends.
 
     :raises OSError: the disk cannot be read.
     """
@@ -88,45 +89,45 @@ def allocated_bytes(directory: int) -> int:
     return total
 
 
-def others_bytes(directory: int | str) -> int:
-    """Return what is recorded to take space beside the vdisks.
+def foreign_bytes(directory: int | str) -> int:
+    """Return the recorded size of foreign data, 0 without a record.
 
-    :param directory: the disk's directory of vdisks, open or by its path.
+    :param directory: descriptor or path of the disk's directory of vdisks.
     :raises OSError: the disk cannot be read.
     """
     try:
-        return int(os.getxattr(directory, _OTHERS))
+        return int(os.getxattr(directory, _FOREIGN_XATTR))
     except OSError as error:
         if error.errno == errno.ENODATA:
             return 0
         raise
 
 
-def to_record(
+def foreign_bytes_to_record(
     size_bytes: int, free_bytes: int, allocated_bytes: int, recorded_bytes: int
 ) -> int:
-    """Return what to record of the others before blocks are shared.
+    """Return the size of foreign data to record before blocks are shared.
 
-    That includes what the maps of shared extents may come to take. Parameters
-    are those of :func:`capacity_gb`.
+    It includes the largest size of the maps of shared extents. Parameters are
+    those of :func:`capacity_gb`.
     """
     seen = max(0, size_bytes - free_bytes - allocated_bytes)
-    return max(recorded_bytes, seen + size_bytes // _EXTENTS)
+    return max(recorded_bytes, seen + size_bytes // _DATA_PER_MAP_BYTE)
 
 
-def before_sharing(directory: int) -> None:
-    """Record on a disk what else takes space, if that has grown.
+def record_foreign_bytes(directory: int) -> None:
+    """Record the size of foreign data on a disk, if it has grown.
 
-    :param directory: descriptor of its directory of vdisks, locked.
+    :param directory: descriptor of its locked directory of vdisks.
     :raises OSError: the disk refuses.
     """
     status = os.fstatvfs(directory)
-    recorded = others_bytes(directory)
-    wanted = to_record(
+    recorded = foreign_bytes(directory)
+    wanted = foreign_bytes_to_record(
         status.f_blocks * status.f_frsize,
         status.f_bavail * status.f_frsize,
         allocated_bytes(directory),
         recorded,
     )
     if wanted > recorded:
-        os.setxattr(directory, _OTHERS, str(wanted).encode())
+        os.setxattr(directory, _FOREIGN_XATTR, str(wanted).encode())

@@ -10,15 +10,15 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The vdisks on a disk: preallocated raw files that know their owner.
+"""The vdisks on a filesystem: preallocated raw files with their owners.
 
-A vdisk is linked into ``<disk>/vdisks`` only when it is complete, so it never
-exists half made. Its blocks are allocated but unwritten: they read as zeros
-whatever the disk held before.
+A vdisk is linked into ``<disk>/vdisks`` only when it is complete. Its blocks
+are allocated but unwritten, so they read as zeros whatever the disk held
+before.
 
-The filesystem's journal keeps the order of all that is done here, so an
-operation survives a power failure by one fsync after its last step. It is
-done, too, where the last step was that of a run that was killed.
+The filesystem's journal keeps the order of changes, so one fsync after the
+last step makes an operation survive a power failure. It is also called where
+a killed run did that step.
 """
 
 import collections.abc
@@ -35,30 +35,30 @@ from nova_diskplacer.disks.vdisk import is_snapshot
 
 DIRECTORY = 'vdisks'
 
-# What becomes a vdisk's file: only root and whom libvirt gives it to use it.
+# Mode of a vdisk's file: only its owner uses it, root or libvirt's user.
 MODE = 0o600
-# Nobody ever writes to a snapshot.
+# Snapshots are never written to.
 SNAPSHOT_MODE = 0o400
 
-# Prefix of what is no vdisk yet; no vdisk's name begins so.
+# Prefix of files that are no vdisks yet, or no more; no vdisk's name has it.
 UNFINISHED = '.unfinished.'
 
-# Seconds between two attempts to take a directory that somebody else holds.
-_PAUSE = 0.02
+# Seconds between two attempts to lock a directory.
+_LOCK_RETRY = 0.02
 
 
 def path(disk: str, name: str) -> str:
     """Return the path of a vdisk's file on the disk at path ``disk``.
 
-    :raises DiskError: there can be no vdisk of that name.
+    :raises DiskError: no vdisk can have this name.
     """
     return os.path.join(disk, DIRECTORY, files.check_name(name))
 
 
 def make_directory(disk: str) -> None:
-    """Make the directory of vdisks, and see whether it can hold them.
+    """Make the directory of vdisks, and check that it can hold them.
 
-    :raises DiskError: the filesystem lacks what a vdisk is made with.
+    :raises DiskError: the filesystem lacks a feature that vdisks need.
     """
     directory = os.path.join(disk, DIRECTORY)
     os.makedirs(directory, mode=0o711, exist_ok=True)
@@ -66,7 +66,7 @@ def make_directory(disk: str) -> None:
         descriptor = os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, 4096)
-            os.setxattr(descriptor, files.SERVER, b'')
+            os.setxattr(descriptor, files.SERVER_XATTR, b'')
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -82,29 +82,29 @@ def locked(
     mode: int,
     waiting: collections.abc.Callable[[], None] | None = None,
 ) -> collections.abc.Iterator[int]:
-    """Hold the directory of a disk's vdisks against other processes.
+    """Lock the directory of a disk's vdisks and yield its descriptor.
 
-    Meant for moments: it makes what the filesystem says is used agree with
-    the vdisks that are listed. Yields a descriptor of the directory.
+    While it is locked, the used space of the filesystem agrees with the listed
+    vdisks. Hold the lock for moments only.
 
-    :param mode: ``fcntl.LOCK_SH`` to look, ``fcntl.LOCK_EX`` to change.
-    :param waiting: called again and again while somebody else holds it.
+    :param mode: ``fcntl.LOCK_SH`` to read, ``fcntl.LOCK_EX`` to change.
+    :param waiting: called repeatedly while another process has the lock.
     :raises OSError: the directory cannot be opened.
     """
     directory = os.open(
         os.path.join(disk, DIRECTORY), os.O_RDONLY | os.O_DIRECTORY
     )
     try:
-        while waiting and not _taken_at_once(directory, mode):
+        while waiting and not _try_lock(directory, mode):
             waiting()
-            time.sleep(_PAUSE)
+            time.sleep(_LOCK_RETRY)
         fcntl.flock(directory, mode)
         yield directory
     finally:
         os.close(directory)
 
 
-def _taken_at_once(directory: int, mode: int) -> bool:
+def _try_lock(directory: int, mode: int) -> bool:
     try:
         fcntl.flock(directory, mode | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -114,12 +114,12 @@ def _taken_at_once(directory: int, mode: int) -> bool:
 
 @contextlib.contextmanager
 def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
-    """Hold the directory of vdisks to change vdisk ``name``.
+    """Lock the directory of vdisks for a change of vdisk ``name``.
 
-    What a change that was killed has left there is removed first. Yields a
-    descriptor of the directory.
+    Leftovers of killed changes are removed first. Yields a descriptor of the
+    directory.
 
-    :raises DiskError: in place of any OSError inside of it.
+    :raises DiskError: replaces any OSError.
     """
     files.check_name(name)
     try:
@@ -127,11 +127,11 @@ def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
             _remove_leftovers(directory)
             yield directory
     except OSError as error:
-        raise explained(disk, name, error) from error
+        raise disk_error(disk, name, error) from error
 
 
 def sweep(disk: str) -> None:
-    """Remove what changes that were killed have left on a disk.
+    """Remove the leftovers of killed changes from a disk.
 
     :raises DiskError: the disk refuses.
     """
@@ -149,15 +149,15 @@ def _remove_leftovers(directory: int) -> None:
 
 
 def _remove_leftover(directory: int, name: str) -> None:
-    """Remove what is unfinished, unless somebody is at work on it."""
-    # who holds a lease of it is not waited for
+    """Remove an unfinished file, unless another process works on it."""
+    # O_NONBLOCK: a lease of another process makes open fail, not wait
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         file = os.open(name, flags, dir_fd=directory)
     except BlockingIOError:
         return
     try:
-        if _taken_at_once(file, fcntl.LOCK_EX):
+        if _try_lock(file, fcntl.LOCK_EX):
             os.unlink(name, dir_fd=directory)
     finally:
         os.close(file)
@@ -171,7 +171,7 @@ def scan(disk: str) -> tuple[VDisk, ...]:
     found = []
     with os.scandir(os.path.join(disk, DIRECTORY)) as entries:
         for entry in entries:
-            # one deleted since it was listed is none
+            # the file may be deleted since it was listed
             with contextlib.suppress(FileNotFoundError):
                 if not entry.name.startswith(UNFINISHED) and entry.is_file(
                     follow_symlinks=False
@@ -189,34 +189,34 @@ def create(
 ) -> None:
     """Allocate a vdisk of ``size_bytes`` on the disk at path ``disk``.
 
-    Nothing is done if the disk has one of that name and volume already.
+    Does nothing if the volume's vdisk exists.
 
-    :param server_id: the server that it is bound for, None if none.
-    :raises DiskError: the disk lacks the space, refuses, or has a vdisk of
-        that name of another volume; the size is not positive.
+    :param server_id: the server that the vdisk is bound for, if any.
+    :raises DiskError: the disk lacks the space or refuses, the name belongs to
+        another volume, or the size is not positive.
     """
     check_size(name, size_bytes)
     with changing(disk, name) as directory:
-        if not present(disk, name, volume_id):
-            with files.unnamed(directory, MODE) as new:
+        if not has_vdisk(disk, name, volume_id):
+            with files.open_tmpfile(directory, MODE) as new:
                 os.posix_fallocate(new, 0, size_bytes)
-                files.give(new, volume_id, server_id)
-                files.link(directory, new, name)
+                files.set_owners(new, volume_id, server_id)
+                files.link_tmpfile(directory, new, name)
         os.fsync(directory)
 
 
 def extend(disk: str, name: str, size_bytes: int) -> None:
-    """Make a vdisk ``size_bytes`` long, every block of it allocated.
+    """Extend a vdisk to ``size_bytes`` and allocate all of its blocks.
 
-    Content is kept. A vdisk that is as long or longer stays as it is.
+    A longer vdisk keeps its size.
 
-    :raises DiskError: there is no such vdisk, or the disk lacks the space;
-        the size is not positive.
+    :raises DiskError: there is no such vdisk, the disk lacks the space, or the
+        size is not positive.
     """
     check_size(name, size_bytes)
     with (
         changing(disk, name) as directory,
-        files.opened(directory, name, os.O_RDWR) as descriptor,
+        files.open_vdisk(directory, name, os.O_RDWR) as descriptor,
     ):
         before = os.fstat(descriptor).st_size
         try:
@@ -228,7 +228,7 @@ def extend(disk: str, name: str, size_bytes: int) -> None:
 
 
 def shrink(disk: str, name: str, size_bytes: int) -> None:
-    """Undo an extension that the disk's ledger has no room for.
+    """Undo an extension.
 
     :raises DiskError: there is no such vdisk, it is in use or shorter than
         ``size_bytes``, or the disk refuses.
@@ -236,7 +236,7 @@ def shrink(disk: str, name: str, size_bytes: int) -> None:
     check_size(name, size_bytes)
     with (
         changing(disk, name) as directory,
-        files.unused(directory, name, os.O_RDWR) as descriptor,
+        files.open_unused_vdisk(directory, name, os.O_RDWR) as descriptor,
     ):
         before = os.fstat(descriptor).st_size
         if size_bytes > before:
@@ -249,23 +249,23 @@ def shrink(disk: str, name: str, size_bytes: int) -> None:
 
 
 def delete(disk: str, name: str) -> None:
-    """Delete a vdisk; nothing is done if there is none.
+    """Delete a vdisk, if it exists.
 
     :raises DiskError: it is in use, or the disk refuses.
     """
     with changing(disk, name) as directory:
         with (
             contextlib.suppress(FileNotFoundError),
-            files.unused(directory, name, os.O_RDWR) as descriptor,
+            files.open_unused_vdisk(directory, name, os.O_RDWR) as descriptor,
         ):
-            # it counts until its blocks are free, and nobody sees it
+            # the name is gone, but the blocks count until they are free
             doomed = UNFINISHED + name
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.rename(name, doomed, src_dir_fd=directory, dst_dir_fd=directory)
             fcntl.flock(directory, fcntl.LOCK_UN)
             os.ftruncate(descriptor, 0)
             fcntl.flock(directory, fcntl.LOCK_EX)
-            # another one of its name may have come and gone meanwhile
+            # another vdisk of this name may be created and deleted meanwhile
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(
                     os.fstat(descriptor), os.stat(doomed, dir_fd=directory)
@@ -275,33 +275,33 @@ def delete(disk: str, name: str) -> None:
 
 
 def written(disk: str, name: str) -> bool:
-    """Tell whether a vdisk may have been written to since it was allocated.
+    """Tell whether a vdisk may have been written to.
 
-    What is allocated in advance has no data until it is written to.
+    Preallocated blocks have no data until they are written.
 
     :raises DiskError: there is no such vdisk, or it cannot be read.
     """
     try:
         with (
             locked(disk, fcntl.LOCK_SH) as directory,
-            files.opened(directory, name, os.O_RDONLY) as descriptor,
+            files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
         ):
             os.lseek(descriptor, 0, os.SEEK_DATA)
     except OSError as error:
         if error.errno == errno.ENXIO:
             return False
-        raise explained(disk, name, error) from error
+        raise disk_error(disk, name, error) from error
     return True
 
 
 def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
-    """Rename a vdisk that nobody uses and give it to a volume.
+    """Rename an unused vdisk and change its owner; it is bound for no server.
 
-    Nothing is done if that has been done. It is no server's afterwards.
+    Does nothing if that was done before.
 
-    :param volume_id: id of the volume or snapshot, '' for nobody.
-    :raises DiskError: the disk has no such vdisk, has another of the new
-        name, or refuses.
+    :param volume_id: id of the volume or snapshot that owns it, '' for none.
+    :raises DiskError: there is no such vdisk, the new name is taken, or the
+        disk refuses.
     """
     files.check_name(new_name)
     with changing(disk, name) as directory:
@@ -309,25 +309,25 @@ def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
         if taken and name != new_name:
             if os.path.lexists(path(disk, name)):
                 raise FileExistsError(errno.EEXIST, f'{new_name} exists')
-            present(disk, new_name, volume_id)
+            has_vdisk(disk, new_name, volume_id)
             os.fsync(directory)
             return
-        with files.opened(directory, name, os.O_RDONLY) as descriptor:
-            # the name last: it tells that all is done
+        with files.open_vdisk(directory, name, os.O_RDONLY) as descriptor:
+            # the name changes last: it proves that all else is done
             os.fchown(descriptor, os.geteuid(), os.getegid())
             mode = SNAPSHOT_MODE if is_snapshot(new_name) else MODE
             os.fchmod(descriptor, mode)
-            files.give(descriptor, volume_id, None)
+            files.set_owners(descriptor, volume_id, None)
             os.rename(
                 name, new_name, src_dir_fd=directory, dst_dir_fd=directory
             )
             os.fsync(descriptor)
 
 
-def present(disk: str, name: str, volume_id: str) -> bool:
-    """Tell whether a disk has the vdisk of this name and volume.
+def has_vdisk(disk: str, name: str, volume_id: str) -> bool:
+    """Tell whether a disk has the vdisk of a Cinder volume.
 
-    :raises OSError: it has one of another volume, or cannot be read.
+    :raises OSError: the vdisk belongs to another volume, or cannot be read.
     """
     try:
         vdisk = _read(path(disk, name), name)
@@ -341,7 +341,7 @@ def present(disk: str, name: str, volume_id: str) -> bool:
 
 
 def check_size(name: str, size_bytes: int) -> None:
-    """See that a vdisk can be of a size.
+    """Check the size of a vdisk.
 
     :raises DiskError: it is not positive.
     """
@@ -352,10 +352,10 @@ def check_size(name: str, size_bytes: int) -> None:
 
 
 def _read(file: str, name: str) -> VDisk:
-    volume_id, server_id = files.owners(file)
+    volume_id, server_id = files.get_owners(file)
     return VDisk(name, volume_id, server_id, os.stat(file).st_size)
 
 
-def explained(disk: str, name: str, error: OSError) -> exception.DiskError:
-    """Return what to raise where a disk refuses."""
+def disk_error(disk: str, name: str, error: OSError) -> exception.DiskError:
+    """Return the DiskError for an OSError at a vdisk."""
     return exception.DiskError(f'vdisk {name} on {disk}: {error.strerror}')

@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Copies and clears what is on block devices.
+"""Copies and zeros the content of block devices.
 
-Every function may be repeated: what is right already is left as it is.
+Every function may be repeated.
 """
 
 import array
@@ -28,51 +28,51 @@ from concurrent.futures import thread as thread_pool
 from nova_diskplacer import exception
 from nova_diskplacer.host import sysfs
 
-# Read and written at once.
+# Bytes of a read or write.
 _STEP = 4 << 20
 
 _FLAGS = os.O_DIRECT | os.O_CLOEXEC
 
-# From linux/fs.h; takes a start and a length in bytes.
+# From linux/fs.h; the arguments are a start and a length in bytes.
 _BLKZEROOUT = 0x127F
 _ZERO_STEP = 1 << 30
 
-# Seconds to wait for somebody who still has a device that is to be changed:
-# udev, or a process of a killed service that has not ended yet.
-_PATIENCE = 60
+# Seconds to wait until a device is closed by udev, or by a process of a killed
+# service that has not ended yet.
+_OPEN_TIMEOUT = 60
 
 
 def copy(source: str, target: str, size: int, compare: bool = False) -> None:
-    """Have the first ``size`` bytes of a device be those of another.
+    """Copy the first ``size`` bytes of a device to another.
 
-    :param compare: write only what differs, lest the target's snapshots grow
-        for nothing. Otherwise only zeros are looked for on the target.
+    :param compare: write only differing blocks, so that the target's snapshots
+        do not grow needlessly. Otherwise only zeros are not written again.
     :raises DiskError: a device cannot be read or written, or is in use.
     """
-    with _explained(target), _opened(source) as reader:
+    with _disk_errors(target), _open(source, _FLAGS) as reader:
         _rewrite(reader, target, 0, size, compare)
 
 
 def clear(target: str, start: int, end: int) -> None:
-    """Have a range of a device read as zeros; write only what does not.
+    """Zero a range of a device; write only where it does not read as zeros.
 
     :raises DiskError: the device cannot be read or written, or is in use.
     """
-    with _explained(target):
+    with _disk_errors(target):
         _rewrite(None, target, start, end, True)
 
 
 def zero(target: str, start: int = 0, end: int | None = None) -> None:
-    """Have the device write zeros, in its own way if it has one.
+    """Zero a range of a device, by its WRITE ZEROES if it has that.
 
-    :param end: where to end, None for the end of the device.
+    :param end: offset of the end, None for the end of the device.
     :raises DiskError: the device cannot be written, or is in use.
     """
-    with _explained(target), _taken(target) as descriptor:
+    with _disk_errors(target), _open_exclusively(target) as descriptor:
         if end is None:
             end = os.lseek(descriptor, 0, os.SEEK_END)
         for offset in range(start, end, _ZERO_STEP):
-            _check_wanted()
+            _check_service_runs()
             step = min(_ZERO_STEP, end - offset)
             span = array.array('Q', [offset, step])
             fcntl.ioctl(descriptor, _BLKZEROOUT, span)
@@ -80,27 +80,23 @@ def zero(target: str, start: int = 0, end: int | None = None) -> None:
 
 
 def flush(path: str) -> None:
-    """Have a device keep what was written to it when its power fails.
+    """Flush the cache of a device, so that its writes survive a power failure.
 
-    :raises DiskError: the device cannot do that.
+    :raises DiskError: the device fails.
     """
-    with _explained(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with _disk_errors(path), _open(path, os.O_CLOEXEC) as descriptor:
+        os.fsync(descriptor)
 
 
-def writes(path: str) -> tuple[str, str]:
-    """Return what tells whether a device was written to meanwhile.
+def write_counters(path: str) -> tuple[str, str]:
+    """Return the numbers of writes done and under way on a device.
 
-    They are the writes done and the writes under way.
+    They change if the device is written to.
 
-    :raises DiskError: the device is not known.
+    :raises DiskError: there is no such device.
     """
     directory = '/sys/class/block/' + os.path.basename(os.path.realpath(path))
-    with _explained(path):
+    with _disk_errors(path):
         done = sysfs.read(directory + '/stat').split()[4]
         return done, sysfs.read(directory + '/inflight').split()[1]
 
@@ -108,10 +104,14 @@ def writes(path: str) -> tuple[str, str]:
 def _rewrite(
     reader: int | None, target: str, start: int, end: int, compare: bool
 ) -> None:
-    with _taken(target) as writer, _buffer() as wanted, _buffer() as present:
+    with (
+        _open_exclusively(target) as writer,
+        _buffer() as wanted,
+        _buffer() as present,
+    ):
         zeros = bytes(_STEP)
         for offset in range(start, end, _STEP):
-            _check_wanted()
+            _check_service_runs()
             size = min(_STEP, end - offset)
             if reader is not None:
                 _read(reader, wanted, size, offset)
@@ -126,13 +126,14 @@ def _rewrite(
         os.fsync(writer)
 
 
-def _check_wanted() -> None:
-    """Stop in a helper process that waits for its threads in order to end.
+def _check_service_runs() -> None:
+    """Stop the work if the service that requested it has ended.
 
-    Who asked for the work is gone, and may ask another one again.
+    Its helper process waits for its threads then, and a new service may
+    request the same work of another helper.
     """
     if thread_pool._shutdown:
-        raise OSError(errno.ECANCELED, 'the service that asked for it ended')
+        raise OSError(errno.ECANCELED, 'the service that requested it ended')
 
 
 def _read(descriptor: int, buffer: mmap.mmap, size: int, offset: int) -> None:
@@ -142,8 +143,8 @@ def _read(descriptor: int, buffer: mmap.mmap, size: int, offset: int) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> collections.abc.Iterator[int]:
-    descriptor = os.open(path, _FLAGS | os.O_RDONLY)
+def _open(path: str, flags: int) -> collections.abc.Iterator[int]:
+    descriptor = os.open(path, flags | os.O_RDONLY)
     try:
         yield descriptor
     finally:
@@ -151,9 +152,9 @@ def _opened(path: str) -> collections.abc.Iterator[int]:
 
 
 @contextlib.contextmanager
-def _taken(path: str) -> collections.abc.Iterator[int]:
-    """Hold a device so that nobody else who asks for it alone gets it."""
-    give_up = time.monotonic() + _PATIENCE
+def _open_exclusively(path: str) -> collections.abc.Iterator[int]:
+    """Open a device exclusively; wait until others have closed it."""
+    give_up = time.monotonic() + _OPEN_TIMEOUT
     while True:
         try:
             descriptor = os.open(path, _FLAGS | os.O_RDWR | os.O_EXCL)
@@ -171,13 +172,13 @@ def _taken(path: str) -> collections.abc.Iterator[int]:
 
 @contextlib.contextmanager
 def _buffer() -> collections.abc.Iterator[mmap.mmap]:
-    # aligned to pages, as direct I/O wants it
+    # direct I/O needs memory aligned to pages
     with mmap.mmap(-1, _STEP) as buffer:
         yield buffer
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> collections.abc.Iterator[None]:
+def _disk_errors(path: str) -> collections.abc.Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -41,7 +41,7 @@ _launcher: tuple[str, ...] = ()
 def set_launcher(*command: str) -> None:
     """Start all commands of this process by a command, such as setpriv.
 
-    :param command: the command and its options, nothing to start them
+    :param command: the command and its options, none to start them
         directly.
     """
     global _launcher
@@ -58,7 +58,7 @@ def run(*command: str) -> str:
         error output.
     """
     groups = set(filter(None, map(naming.group_of_argument, command)))
-    known = devices.KNOWN.of(groups.pop()) if len(groups) == 1 else ()
+    known = devices.KNOWN.get(groups.pop()) if len(groups) == 1 else ()
     return commands.run(
         *_launcher,
         *command,
@@ -73,7 +73,7 @@ def run(*command: str) -> str:
 
 
 def run_retry_udev(*command: str) -> str:
-    """Run a command on volumes that nobody may have open.
+    """Run a command on volumes that no process may have open.
 
     udev opens a volume for a moment after a write. LVM waits for that, but not
     long enough.
@@ -91,7 +91,7 @@ def run_retry_udev(*command: str) -> str:
 
 
 def attempts_until_udev_settles() -> collections.abc.Iterator[bool]:
-    """Yield False while udev may have a device open, and True at last.
+    """Yield False while udev may have a device open, and finally True.
 
     Waits for udev in between, but not for long: udev does not settle while it
     handles another disk that hangs.

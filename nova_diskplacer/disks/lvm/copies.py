@@ -90,10 +90,10 @@ def clone(
     volume_commands.zero_dirty(uuid, name)
     path = volume_commands.activate(group, original)
     target = volume_commands.activate(group, volume)
-    before = blockcopy.writes(path)
+    before = blockcopy.write_counters(path)
     blockcopy.copy(path, target, original.size_bytes)
-    if before != blockcopy.writes(path) or before[1] != '0':
-        _copy_frozen(uuid, original, volume)
+    if before != blockcopy.write_counters(path) or before[1] != '0':
+        _copy_from_snapshot(uuid, original, volume)
     blockcopy.clear(target, original.size_bytes, volume.size_bytes)
     with group_changes.changing(uuid) as group:
         volume_commands.remove_tags(group, volume, naming.INCOMPLETE)
@@ -163,7 +163,7 @@ def _snapshot(
 ) -> None:
     if volume.origin:
         raise exception.DiskError(
-            f'{volume.name} is a snapshot: LVM makes none of it'
+            f'{volume.name} is a snapshot: LVM cannot snapshot it'
         )
     group.check_free(volume.size_bytes)
     kind = (
@@ -173,11 +173,11 @@ def _snapshot(
     )
     commands.run(
         'lvcreate', '--yes', '--snapshot', '--name', naming.volume_name(name),
-        *kind, *naming.add_options(tags), group.path_of(volume),
+        *kind, *naming.add_options(tags), group.full_name(volume),
     )  # fmt: skip
 
 
-def _copy_frozen(
+def _copy_from_snapshot(
     uuid: str, original: report.Volume, volume: report.Volume
 ) -> None:
     """Copy a volume that is in use from a temporary snapshot."""

@@ -36,7 +36,7 @@ class KnownDevices:
         self._lock = threading.Lock()
         self._devices: dict[str, tuple[str, ...]] | None = None
 
-    def of(self, group: str) -> tuple[str, ...]:
+    def get(self, group: str) -> tuple[str, ...]:
         """Return the devices of a group, none if it was never found."""
         with self._lock:
             if self._devices is None:
@@ -51,7 +51,7 @@ class KnownDevices:
                 _save(devices)
 
 
-#: those of this process
+#: known devices of this process
 KNOWN = KnownDevices()
 
 

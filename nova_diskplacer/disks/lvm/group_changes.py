@@ -33,12 +33,12 @@ def changing(uuid: str) -> collections.abc.Iterator[report.Group]:
     """Hold the lock of a group for short changes, and yield the group.
 
     The changes survive a power failure afterwards. The tag ZEROED stays valid
-    unless somebody else has changed the group.
+    unless another program has changed the group.
     """
     with locks.hold(naming.group_name(uuid), wait=True):
         group = groups.require(uuid)
-        if group.mark and not group.zeroed:
-            # a change of ours that was killed looks the same
+        if group.zeroed_tag and not group.zeroed:
+            # a killed change of this program looks the same
             LOG.warning(
                 'Volume group %s was changed by another program, or by a '
                 'command that was killed: from now on new vdisks in it are '
@@ -79,7 +79,7 @@ def mark_zeroed(uuid: str, changes: int = 0) -> None:
     group = groups.require(uuid)
     # this command is a change, too
     mark = naming.zeroed_tag(group.seqno + 1 + changes)
-    old = naming.remove_options([group.mark] if group.mark else [])
+    old = naming.remove_options([group.zeroed_tag] if group.zeroed_tag else [])
     commands.run('vgchange', *old, *naming.add_options([mark]), group.name)
 
 
@@ -89,8 +89,8 @@ def unmark_zeroed(uuid: str) -> report.Group:
     :raises DiskError: LVM fails.
     """
     group = groups.require(uuid)
-    if group.mark:
-        removed = naming.remove_options([group.mark])
+    if group.zeroed_tag:
+        removed = naming.remove_options([group.zeroed_tag])
         commands.run('vgchange', *removed, group.name)
     return groups.require(uuid)
 
@@ -105,9 +105,10 @@ def flush(group: report.Group) -> None:
 
 
 def _finish(uuid: str, before: report.Group) -> None:
-    """Renew the tag ZEROED after our own changes, and flush."""
+    """Renew the tag ZEROED after changes of this program, and flush."""
     now = groups.require(uuid)
-    if now.seqno != before.seqno and before.zeroed and now.mark == before.mark:
+    changed = now.seqno != before.seqno
+    if changed and before.zeroed and now.zeroed_tag == before.zeroed_tag:
         present = {volume.uuid for volume in now.volumes}
         removed = [one for one in before.volumes if one.uuid not in present]
         if all(naming.DELETED in volume.tags for volume in removed):

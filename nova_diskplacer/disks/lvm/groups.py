@@ -100,7 +100,7 @@ class GroupCache:
         with lock:
             group = self._groups.get(name)
             if group is None or not self._is_current(group):
-                group = self._read(name, self._known.of(name))
+                group = self._read(name, self._known.get(name))
             return group
 
     def probe(self, name: str) -> probes.Probe[report.Group | None]:

@@ -19,7 +19,7 @@ import re
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 
-# Tags of a group: of all disks, then the disk's identity.
+# Tags of a group: common to all disks, then the disk's identity.
 TAG = 'diskplacer'
 UUID = 'diskplacer.uuid'
 MEDIUM = 'diskplacer.medium'
@@ -30,7 +30,7 @@ ZEROED = 'diskplacer.zeroed'
 # Tags of a volume: its owners.
 VOLUME = 'diskplacer.volume'
 SERVER = 'diskplacer.server'
-# From this byte on the volume may hold data of a deleted one.
+# The volume may hold data of a deleted one from this byte on.
 DIRTY_FROM = 'diskplacer.dirty_from'
 # A clone that is being made, and a volume that is being deleted.
 INCOMPLETE = 'diskplacer.incomplete'
@@ -42,7 +42,7 @@ POOL = 'pool'
 PREFIX = 'diskplacer-'
 
 _VDISK = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}')
-# LVM reserves names that begin so.
+# LVM reserves names with this prefix.
 _RESERVED = 'snapshot'
 
 
@@ -57,12 +57,12 @@ def group_name(uuid: str) -> str:
 
 
 def group_of_argument(argument: str) -> str | None:
-    """Return the disk's volume group that an argument of LVM begins with."""
+    """Return the disk's volume group in an argument of LVM, if any."""
     name = argument.partition('/')[0]
-    is_ours = name.startswith(PREFIX) and identity.is_uuid(
+    is_group = name.startswith(PREFIX) and identity.is_uuid(
         name.removeprefix(PREFIX)
     )
-    return name if is_ours else None
+    return name if is_group else None
 
 
 def volume_name(vdisk: str) -> str:

@@ -34,8 +34,8 @@ from nova_diskplacer.host import sysfs
 # A volume that takes all free space in order to zero it.
 _ZEROING = 'zeroing'
 
-# Bytes of a pool's metadata for a chunk: twice LVM's estimate, so that there
-# is room for snapshots of all chunks.
+# Bytes of a pool's metadata for a chunk: twice LVM's estimate, so that
+# snapshots of all chunks fit.
 _MAP_BYTES = 128
 _MIN_CHUNK = 64 << 10
 _MIN_METADATA = 16 << 20
@@ -70,7 +70,7 @@ def prepare(
     known = block.inspect(device)
     uuid = None if wipe else _prepared_uuid(known)
     if uuid is None:
-        refusal = block.refusal(_ignore_empty_pv(known), wipe)
+        refusal = block.refusal_reason(_ignore_empty_pv(known), wipe)
         if refusal:
             raise exception.DiskError(f'{device} {refusal}')
         if not wipe and block.prepared_uuid(known):
@@ -131,7 +131,7 @@ def export(uuid: str) -> None:
 def pool_geometry(size_bytes: int) -> tuple[int, int]:
     """Return the bytes of a chunk and of the metadata of a pool.
 
-    :param size_bytes: of the pool, including metadata.
+    :param size_bytes: size of the pool, including metadata.
     """
     chunk = _MIN_CHUNK
     while size_bytes // chunk * _MAP_BYTES > _MAX_METADATA:
@@ -190,15 +190,9 @@ def _add_to_devices_file(device: str) -> None:
 
 
 def _create(device: str, medium: str | None, mbps: int | None) -> str:
-    if medium is None:
-        medium = identity.medium(sysfs.find_device(device))
-    if medium is None:
-        raise exception.DiskError(
-            f'the medium of {device} is unknown: set --medium'
-        )
     uuid = str(uuidlib.uuid4())
-    wanted = identity.Identity(
-        uuid, medium, mbps or identity.DEFAULT_MBPS[medium]
+    wanted = identity.choose(
+        device, uuid, medium, mbps, find=sysfs.find_device
     )
     # without --yes LVM refuses a device with any signature
     commands.run(
@@ -227,12 +221,9 @@ def _import(uuid: str, device: str) -> None:
 
 
 def _update_identity(uuid: str, medium: str | None, mbps: int | None) -> None:
-    known = groups.require(uuid).identity
-    medium = medium or known.medium
-    if mbps is None:
-        kept = medium == known.medium
-        mbps = known.mbps if kept else identity.DEFAULT_MBPS[medium]
-    wanted = identity.Identity(uuid, medium, mbps)
+    group = groups.require(uuid)
+    known = group.identity
+    wanted = identity.choose(group.name, uuid, medium, mbps, known)
     old, new = (set(naming.identity_tags(one)) for one in (known, wanted))
     if old != new:
         group_changes.replace_tags(uuid, old, new)

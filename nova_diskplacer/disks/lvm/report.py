@@ -24,7 +24,7 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 
-#: bytes of a group that vdisks may not fill: the maps of snapshots need them
+#: bytes of a group that the maps of snapshots need, not vdisks
 SLACK = 64 << 20
 
 _COMMAND = (
@@ -99,8 +99,8 @@ class Group:
 
     ``size_bytes`` and ``free_bytes`` are those of the group or of its thin
     pool. ``free_bytes`` lacks the full size of each thin volume. ``seqno``
-    counts the changes of the group's metadata. ``mark`` is the tag ZEROED, ''
-    without it.
+    counts the changes of the group's metadata. ``zeroed_tag`` is the tag
+    ZEROED, '' without it.
     """
 
     name: str
@@ -114,19 +114,19 @@ class Group:
     thin: bool
     volumes: tuple[Volume, ...]
     seqno: int = dataclasses.field(compare=False)
-    mark: str = dataclasses.field(compare=False)
+    zeroed_tag: str = dataclasses.field(compare=False)
 
     @property
     def zeroed(self) -> bool:
-        """Whether the free space reads as zeros.
+        """True if the free space reads as zeros.
 
-        A change by anybody else moves ``seqno`` on and so makes the tag void.
+        A change by another program increments ``seqno``, which voids the tag.
         """
-        return self.mark == naming.zeroed_tag(self.seqno)
+        return self.zeroed_tag == naming.zeroed_tag(self.seqno)
 
     @property
     def needs_zeroing(self) -> bool:
-        """Whether new volumes may hold old data."""
+        """True if new volumes may hold old data."""
         return not self.thin and not self.zeroed
 
     @property
@@ -212,7 +212,7 @@ class Group:
     ) -> bool:
         """Tell whether the group has the vdisk of a Cinder volume.
 
-        :param complete: whether an incomplete clone is an error.
+        :param complete: refuse an incomplete clone.
         :raises DiskError: the vdisk belongs to another volume, is being
             deleted, or is not complete.
         """
@@ -249,15 +249,15 @@ class Group:
                 f'{size_bytes} are needed'
             )
 
-    def path_of(self, volume: Volume) -> str:
-        """Return the name by which LVM's commands take a volume."""
+    def full_name(self, volume: Volume) -> str:
+        """Return the name of a volume in LVM's commands."""
         return f'{self.name}/{volume.name}'
 
 
 def read(devices: tuple[str, ...]) -> str:
     """Return LVM's report of the disks' groups, as JSON.
 
-    :param devices: where to search for them; everywhere if there are none.
+    :param devices: the devices to search; none means all.
     :raises DiskError: LVM fails.
     """
     return commands.run(
@@ -298,7 +298,7 @@ def _group(one: dict[str, Any]) -> Group:
         thin=bool(pools),
         volumes=tuple(sorted(held, key=lambda volume: volume.name)),
         seqno=int(fields['vg_seqno']),
-        mark=min(marks, default=''),
+        zeroed_tag=min(marks, default=''),
     )
 
 

@@ -55,7 +55,7 @@ def resize(
 
     :raises DiskError: LVM fails.
     """
-    name = group.path_of(volume)
+    name = group.full_name(volume)
     if size_bytes > volume.size_bytes:
         # LVM extends a volume with thick snapshots only while it is inactive
         has_snapshots = bool(group.snapshots_of(volume))
@@ -93,7 +93,7 @@ def activate(group: report.Group, volume: report.Volume) -> str:
     if not os.path.exists(path):
         commands.run(
             'lvchange', '--activate', 'y', '--ignoreactivationskip',
-            group.path_of(volume),
+            group.full_name(volume),
         )  # fmt: skip
     return path
 
@@ -106,7 +106,7 @@ def check_unused(group: report.Group, volume: report.Volume) -> None:
     for last in commands.attempts_until_udev_settles():
         found = commands.run(
             'lvs', '--noheadings', '--options', 'lv_device_open',
-            group.path_of(volume),
+            group.full_name(volume),
         )  # fmt: skip
         if found.strip() != 'open':
             return
@@ -122,7 +122,7 @@ def add_tag(group: report.Group, volume: report.Volume, tag: str) -> None:
 
     :raises DiskError: LVM fails.
     """
-    commands.run('lvchange', '--addtag', tag, group.path_of(volume))
+    commands.run('lvchange', '--addtag', tag, group.full_name(volume))
 
 
 def remove_tags(
@@ -133,5 +133,5 @@ def remove_tags(
     :raises DiskError: LVM fails.
     """
     commands.run(
-        'lvchange', *naming.remove_options(tags), group.path_of(volume)
+        'lvchange', *naming.remove_options(tags), group.full_name(volume)
     )

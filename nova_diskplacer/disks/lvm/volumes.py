@@ -111,7 +111,7 @@ def shrink(uuid: str, name: str, size_bytes: int) -> None:
 def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
     """Rename a vdisk and change its owner; it is bound for no server then.
 
-    :param volume_id: of the new owner, '' for none.
+    :param volume_id: id of the volume or snapshot that owns it, '' for none.
     :raises DiskError: there is no such vdisk, or the new name is taken.
     """
     with group_changes.changing(uuid) as group:
@@ -134,7 +134,7 @@ def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
             changes = naming.remove_options(sorted(old - {tag}))
             if volume_id and tag not in old:
                 changes += naming.add_options([tag])
-            commands.run('lvchange', *changes, group.path_of(volume))
+            commands.run('lvchange', *changes, group.full_name(volume))
         wanted = naming.volume_name(new_name)
         if volume.name != wanted:
             commands.run('lvrename', group.name, volume.name, wanted)
@@ -160,7 +160,7 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
                 f'vdisk {name} on disk {uuid} has snapshots: '
                 + ', '.join(snapshots)
             )
-        path = group.path_of(volume)
+        path = group.full_name(volume)
         if not volume.origin:
             # fails while the volume is in use
             commands.run_retry_udev('lvchange', '--activate', 'n', path)
@@ -193,7 +193,7 @@ def zero(uuid: str, name: str) -> None:
 def remove(uuid: str, name: str, wiped: bool) -> None:
     """Remove a vdisk that is marked as deleted.
 
-    :param wiped: whether all of it reads as zeros.
+    :param wiped: all of the vdisk reads as zeros.
     :raises DiskError: the vdisk is in use.
     """
     with group_changes.changing(uuid) as group:
@@ -205,7 +205,7 @@ def remove(uuid: str, name: str, wiped: bool) -> None:
         # the zeros must be durable before the next volume gets the space
         group_changes.flush(group)
         commands.run_retry_udev(
-            'lvremove', '--force', '--yes', group.path_of(volume)
+            'lvremove', '--force', '--yes', group.full_name(volume)
         )
 
 

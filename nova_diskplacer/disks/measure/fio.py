@@ -9,7 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""Loads a disk with fio, as the figures of its model are defined."""
+"""Measures a disk with fio."""
 
 import contextlib
 import dataclasses
@@ -21,19 +21,18 @@ from typing import Any
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 
-# Seconds of a load that are not measured: caches and limits let more through
-# at first.
-_RAMP = 2
+# Unmeasured seconds of a load: caches and limits admit more at first.
+_RAMP_SECONDS = 2
 
 _BLOCK = 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """What is done: ``rw`` and ``block`` are fio's.
+    """A load; ``rw`` and ``block`` (bytes) are fio's options.
 
-    ``depth`` requests are in flight for each of ``jobs`` threads. Its
-    ``unit`` is what of it counts, bytes or requests per second.
+    ``depth`` requests are in flight for each of ``jobs`` threads. ``unit`` is
+    that of the reported figure, MB/s or IOPS.
     """
 
     title: str
@@ -55,13 +54,13 @@ class Result:
 _FILL = Load('filling', 'write', 1 << 20, 16, 'MB/s')
 
 
-def loads(medium: str) -> dict[str, Load]:
-    """Return the loads that measure a medium, by what each tells.
+def loads_for(medium: str) -> dict[str, Load]:
+    """Return the loads that measure a medium, by the measured figure.
 
     Reads come first: an SSD is slower while it cleans up after writes.
     """
-    # more in flight than a medium serves at once, but not so many that a
-    # hard disk sorts away its seeks
+    # More than a medium serves at once, but not so many that a hard disk
+    # avoids seeks by sorting.
     deep, jobs = (32, 1) if medium == flavor.HDD else (64, 4)
     found = {'latency': Load('single reads', 'randread', _BLOCK, 1, 'IOPS')}
     for letter, way in (('r', 'read'), ('w', 'write')):
@@ -82,12 +81,11 @@ def loads(medium: str) -> dict[str, Load]:
 class Fio:
     """Runs fio on a file or device that it may write to.
 
-    It ends with the process that runs it, however that ends.
+    fio is killed when the calling process ends.
 
-    :param path: the file or device; of which the first ``size_bytes`` are
-        used.
-    :param cgroup: directory of the cgroup that it runs in, '' for the
-        caller's.
+    :param path: the file or device, of whose bytes fio uses the first
+        ``size_bytes``.
+    :param cgroup: directory of the cgroup of fio, '' for the caller's.
     """
 
     def __init__(self, path: str, size_bytes: int, cgroup: str = '') -> None:
@@ -96,38 +94,38 @@ class Fio:
         self._cgroup = cgroup
 
     def fill(self) -> None:
-        """Write all of it, so that what is read comes from the disk.
+        """Write all bytes, so that later reads reach the disk.
 
-        :raises DiskError: fio cannot be run, or fails; says why.
+        :raises DiskError: fio cannot be run, or fails.
         """
         self._run(_FILL)
 
     def measure(self, load: Load, seconds: int) -> Result:
-        """Return what a load gets.
+        """Return the throughput of a load.
 
-        :raises DiskError: fio cannot be run, or fails; says why.
+        :raises DiskError: fio cannot be run, or fails.
         """
         return self._run(
             load,
             '--time_based',
-            f'--ramp_time={min(_RAMP, seconds)}',
+            f'--ramp_time={min(_RAMP_SECONDS, seconds)}',
             f'--runtime={seconds}',
         )
 
     def _run(self, load: Load, *options: str) -> Result:
         command = (
-            # threads, not processes, which would stay
+            # --thread: forked processes would outlive fio
             'setpriv', '--pdeathsig', 'KILL', 'fio', '--thread',
             '--name=measure', f'--filename={self._path}',
             f'--size={self._size_bytes}', '--direct=1', '--ioengine=libaio',
             '--randrepeat=0', '--norandommap', '--group_reporting',
             f'--rw={load.rw}', f'--bs={load.block}',
             f'--iodepth={load.depth}', f'--numjobs={load.jobs}',
-            # it is wrong itself by some per cent of how fast a CPU counts
+            # fio's own calibration of the CPU clock errs by some per cent
             '--clocksource=clock_gettime', '--output-format=json', *options,
         )  # fmt: skip
         try:
-            # a session of its own: Ctrl-C is for the caller, who ends it
+            # Ctrl-C must only reach the caller, which kills fio
             fio = subprocess.Popen(  # noqa: S603
                 command,
                 stdin=subprocess.DEVNULL,
@@ -140,21 +138,21 @@ class Fio:
             raise exception.DiskError(f'{command[0]}: {error}') from error
         with fio:
             try:
-                self._join(fio.pid)
-                out, complaint = fio.communicate()
+                self._join_cgroup(fio.pid)
+                out, error_output = fio.communicate()
             finally:
                 fio.kill()
         if fio.returncode:
             raise exception.DiskError(
                 f'fio ended with {fio.returncode}: '
-                + ' '.join((complaint or out).split())
+                + ' '.join((error_output or out).split())
             )
         return parse(out, load.rw)
 
-    def _join(self, pid: int) -> None:
+    def _join_cgroup(self, pid: int) -> None:
         if self._cgroup:
             path = os.path.join(self._cgroup, 'cgroup.procs')
-            # it may be over already, if it cannot be run at all
+            # fio may have ended already
             with (
                 contextlib.suppress(ProcessLookupError),
                 open(path, 'w', encoding='ascii') as stream,
@@ -163,21 +161,21 @@ class Fio:
 
 
 def parse(text: str, rw: str) -> Result:
-    """Return what fio says, in JSON, of reads or writes.
+    """Return the throughput of reads or writes in the JSON output of fio.
 
-    :raises DiskError: it says nothing of them.
+    :raises DiskError: the output lacks it, or it is 0.
     """
     way = rw.removeprefix('rand')
     try:
-        # before it there may be notes
+        # fio may print notes before the JSON
         job: dict[str, Any] = json.loads(text[text.index('{') :])['jobs'][0]
         result = Result(float(job[way]['bw_bytes']), float(job[way]['iops']))
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise exception.DiskError(
-            f'fio does not say what it measured: {error!r}'
+            f'the output of fio lacks a figure: {error!r}'
         ) from error
     if result.iops <= 0:
         raise exception.DiskError(
-            f'the disk did no {way} in the time given: --seconds takes more'
+            f'the disk completed no {way} in time: increase --seconds'
         )
     return result

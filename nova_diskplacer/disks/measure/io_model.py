@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How fast a disk is, as the linear model of io.cost has it.
+"""The measured model of a disk for the linear cost model of io.cost.
 
-What was measured is kept on the disk itself, beside its identity: in a file,
-or in a tag of its volume group.
+The disk itself holds it: in a file beside its identity, or in a tag of its
+volume group.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ TAG = 'diskplacer.io_model'
 
 MB = 10**6
 
-# What the kernel calls the figures of its model, in its order.
+# Names and order of the kernel for the figures of its model.
 COEFFICIENTS = (
     'rbps', 'rseqiops', 'rrandiops', 'wbps', 'wseqiops', 'wrandiops',
 )  # fmt: skip
@@ -40,12 +40,13 @@ COEFFICIENTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """What a disk does at most, doing one thing at a time.
+    """The maximum throughput of a disk for each kind of request alone.
 
-    Bytes per second of long sequential reads and writes, and requests of
-    4 KiB per second, sequential and random, many at a time. ``latency`` is
-    that of a random read of 4 KiB on its own, in microseconds. ``scheduler``
-    is the I/O scheduler that the disk had, ``measured`` the time in UTC.
+    ``rbps`` and ``wbps`` are bytes per second of long sequential reads and
+    writes. The other rates are requests of 4 KiB per second, many at a time.
+    ``latency`` is that of a single random read of 4 KiB, in microseconds.
+    ``scheduler`` is the I/O scheduler at that time, ``measured`` the time in
+    UTC.
     """
 
     rbps: int
@@ -60,14 +61,14 @@ class Model:
 
     @property
     def mbps(self) -> int:
-        """MB/s that may be claimed: of reads or writes, the slower."""
+        """MB/s that may be claimed, the lower of reads and writes."""
         return max(1, round(min(self.rbps, self.wbps) / MB))
 
 
 def load(disk_root: str, uuid: str) -> Model | None:
     """Return the model of a disk, None if it was never measured.
 
-    :raises DiskError: the disk is missing, or what it carries is malformed.
+    :raises DiskError: the disk is missing, or its model is malformed.
     """
     if discover.kind_of(disk_root, uuid) == discover.LVM:
         found = [
@@ -77,8 +78,8 @@ def load(disk_root: str, uuid: str) -> Model | None:
         ]
         where = f'tag {TAG} of volume group {naming.group_name(uuid)}'
     else:
-        where = os.path.join(discover.locate(disk_root, uuid), FILE)
-        found = _lines(where)
+        where = os.path.join(discover.require_mounted(disk_root, uuid), FILE)
+        found = _read_words(where)
     try:
         return parse(found[0]) if found else None
     except ValueError as error:
@@ -88,22 +89,21 @@ def load(disk_root: str, uuid: str) -> Model | None:
 
 
 def save(disk_root: str, uuid: str, model: Model) -> None:
-    """Keep a model on its disk, and have its MB/s be what may be claimed.
+    """Save a model on its disk, and its MB/s in the disk's identity.
 
-    Durable on return. The MB/s come last: a run that was killed before has
-    left them as they were.
+    Both are durable on return. The identity changes last.
 
     :raises DiskError: the disk is missing, or refuses.
     """
     if discover.kind_of(disk_root, uuid) == discover.LVM:
-        _tag(uuid, model)
+        _save_in_tags(uuid, model)
         return
-    path = discover.locate(disk_root, uuid)
+    path = discover.require_mounted(disk_root, uuid)
     try:
         known = identity.read(path)
         assert known is not None  # noqa: S101
         files.replace(
-            os.path.join(path, FILE), text(model) + '\n', durable=True
+            os.path.join(path, FILE), to_text(model) + '\n', durable=True
         )
         if known.mbps != model.mbps:
             identity.write(path, dataclasses.replace(known, mbps=model.mbps))
@@ -111,18 +111,18 @@ def save(disk_root: str, uuid: str, model: Model) -> None:
         raise exception.DiskError(f'{path}: {error.strerror}') from error
 
 
-def text(model: Model) -> str:
-    """Return a model as it is kept, which a tag of LVM can be."""
+def to_text(model: Model) -> str:
+    """Return the text of a model, which is valid in a tag of LVM."""
     fields = dataclasses.asdict(model)
     return '/'.join(f'{name}={value}' for name, value in fields.items())
 
 
-def parse(kept: str) -> Model:
-    """Return the model that was kept.
+def parse(text: str) -> Model:
+    """Return the model of a text.
 
-    :raises ValueError: it is malformed; says how.
+    :raises ValueError: the text is malformed.
     """
-    fields = dict(field.partition('=')[::2] for field in kept.split('/'))
+    fields = dict(field.partition('=')[::2] for field in text.split('/'))
     figures = {}
     for name in (*COEFFICIENTS, 'latency'):
         value = fields.get(name, '')
@@ -136,7 +136,7 @@ def parse(kept: str) -> Model:
     )
 
 
-def _lines(path: str) -> list[str]:
+def _read_words(path: str) -> list[str]:
     try:
         with open(path, encoding='utf-8') as stream:
             return stream.read().split()
@@ -146,7 +146,7 @@ def _lines(path: str) -> list[str]:
         raise exception.DiskError(f'{path}: {error}') from error
 
 
-def _tag(uuid: str, model: Model) -> None:
+def _save_in_tags(uuid: str, model: Model) -> None:
     group = groups.require(uuid)
     wanted = dataclasses.replace(group.identity, mbps=model.mbps)
     group_changes.replace_tags(
@@ -156,5 +156,5 @@ def _tag(uuid: str, model: Model) -> None:
             for tag in group.tags
             if tag.startswith((TAG + '=', naming.MBPS + '='))
         },
-        {f'{TAG}={text(model)}', *naming.identity_tags(wanted)},
+        {f'{TAG}={to_text(model)}', *naming.identity_tags(wanted)},
     )

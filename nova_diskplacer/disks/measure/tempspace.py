@@ -9,7 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""Space on a disk to write to for a while, of which nothing is left."""
+"""Temporary space on a disk to write to."""
 
 import collections.abc
 import contextlib
@@ -27,11 +27,11 @@ _MODE = 0o600
 def allocated(
     disk_root: str, uuid: str, size_bytes: int
 ) -> collections.abc.Iterator[str]:
-    """Have so much space on a disk; yields the path of a file or device.
+    """Allocate space on a disk; yields the path of a file or device.
 
-    A file has no name, so that it is gone with its process. A logical volume
-    is marked as deleted from the beginning, and what a process that was
-    killed has left of it is removed by the next one.
+    The file has no name, so it vanishes with its process. The logical volume
+    is marked as deleted from the beginning; the next call removes the one of a
+    killed process.
 
     :raises DiskError: the disk is missing, lacks the space, or refuses.
     """
@@ -42,13 +42,13 @@ def allocated(
         finally:
             volumes.remove_temporary(uuid)
         return
-    path = discover.locate(disk_root, uuid)
+    path = discover.require_mounted(disk_root, uuid)
     with contextlib.ExitStack() as stack:
         try:
             directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             stack.callback(os.close, directory)
-            file = stack.enter_context(files.unnamed(directory, _MODE))
-            stack.callback(files.release, file)
+            file = stack.enter_context(files.open_tmpfile(directory, _MODE))
+            stack.callback(files.truncate_unlinked, file)
             files.allocate(file, size_bytes)
         except OSError as error:
             raise exception.DiskError(f'{path}: {error.strerror}') from error

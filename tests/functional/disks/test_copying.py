@@ -57,7 +57,7 @@ class CopyTestCase(base.VDiskTestCase):
         # where the source has none, nothing was written; to have been read
         # counts as data
         with open(self.path(disk=self.target), 'rb') as stream:
-            *regions, (start, end) = copying.data(
+            *regions, (start, end) = copying.data_ranges(
                 stream.fileno(), 0, 110 * MIB
             )
         self.assertEqual([(5 * MIB, 20 * MIB)], regions)
@@ -98,7 +98,7 @@ class CopyTestCase(base.VDiskTestCase):
         error = self.assertRaises(exception.DiskError, self.copy)
         self.assertIn(f'volume-1 on {self.target}', str(error))
         for mib, volume_id, reason in (
-            (99, '1', 'are to be copied'),
+            (99, '1', 'are fewer than'),
             (100, '2', "belongs to volume '2'"),
         ):
             self.make_target(mib, volume_id)

@@ -376,7 +376,7 @@ class DirectoryTestCase(DiskTestCase):
     def test_filesystem_that_cannot_hold_vdisks(self):
         shell.run('mount', '-t', 'ramfs', 'none', self.target)
         self.addCleanup(shell.run, 'umount', self.target)
-        self.assertRefused('give --medium', 'prepare', self.target)
+        self.assertRefused('set --medium', 'prepare', self.target)
         self.assertRefused(
             'cannot hold vdisks', 'prepare', self.target, '--medium', 'ssd'
         )

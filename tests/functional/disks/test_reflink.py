@@ -265,7 +265,7 @@ class RevertTestCase(base.VDiskTestCase):
             (os, 'setxattr', self.before),
             (os, 'link', self.before),
             (os, 'rename', self.before),
-            (files, 'release', self.after),
+            (files, 'truncate_unlinked', self.after),
             (files, 'allocate', self.after),
         ):
             with base.killed_before(self, module, step):

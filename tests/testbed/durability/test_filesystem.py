@@ -58,7 +58,7 @@ def look(disk, other):
     for one in (disk, other):
         if not os.path.isdir(one):
             continue
-        found[os.path.basename(one), 'others'] = space.others_bytes(
+        found[os.path.basename(one), 'others'] = space.foreign_bytes(
             os.path.join(one, vdisks.DIRECTORY)
         )
         for vdisk in vdisks.scan(one):

@@ -147,7 +147,7 @@ class Backend(base.Backend):
                 dataclasses.replace(
                     vdisk,
                     size_bytes=choose(vdisk.size_bytes, size_gb * GIB),
-                    whole=whole,
+                    usable=whole,
                 )
                 if vdisk.name == name
                 else vdisk

@@ -220,13 +220,13 @@ class WalkTestCase(testtools.TestCase):
     def assertNothingOfOthers(self, world):
         """What may be used holds the volume's bytes and zeros only."""
         for vdisk in groups.require(UUID).vdisks:
-            if vdisk.whole:
+            if vdisk.usable:
                 self.assertTrue({*world.lvm.read(vdisk.name)} <= {'own', ZERO})
         for volume in (world.volume, world.clone):
             name = f'volume-{volume.id}'
             found = groups.require(UUID).find(name)
             self.assertEqual(
-                found is not None and found.vdisk.whole,
+                found is not None and found.vdisk.usable,
                 world.attachable(volume),
             )
 
@@ -234,7 +234,7 @@ class WalkTestCase(testtools.TestCase):
         held = groups.require(UUID).vdisks
         self.assertEqual({one.name for one in held}, {*expected})
         for vdisk in held:
-            self.assertTrue(vdisk.whole)
+            self.assertTrue(vdisk.usable)
             self.assertEqual(expected[vdisk.name], world.lvm.read(vdisk.name))
         self.assertEqual(
             sum(vdisk.size_gb for vdisk in held),

@@ -55,7 +55,7 @@ class AllowListTestCase(testtools.TestCase):
                 'run_unless_hung',
                 lambda root, uuid, work: work(),
             ),
-            (discover, 'locate', os.path.join),
+            (discover, 'require_mounted', os.path.join),
             (groups, 'run_unless_hung', lambda uuid, work: work()),
         ):
             patch = mock.patch.object(target, name, value)

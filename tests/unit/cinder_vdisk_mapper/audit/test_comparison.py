@@ -345,7 +345,7 @@ class CompareTestCase(AuditTestCase):
         self.assertEqual(SERVER, found[0].owner)
 
     def test_what_is_not_whole(self):
-        half = dataclasses.replace(vdisk(), whole=False)
+        half = dataclasses.replace(vdisk(), usable=False)
         self.assertFound(
             [('not-whole', 'd1', '')], make_state([volume()], {'d1': [half]})
         )

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which devices may be taken."""
+"""Test which devices may be prepared."""
 
 import testtools
 
@@ -57,14 +57,16 @@ FOREST = [
     node('/dev/sdi', ro=True),
 ]
 
-OURS = (('xfs', block.LABEL, 'u-1'),)
+PREPARED = (('xfs', block.LABEL, 'u-1'),)
 
 
 class RefusalTestCase(testtools.TestCase):
     def refusal(self, path, wipe=False, **changes):
-        """Return why a device of the forest is refused."""
-        device = block.from_lsblk(path, FOREST)
-        return block.refusal(type(device)(**{**vars(device), **changes}), wipe)
+        """Return the reason to refuse a device of the forest."""
+        device = block.parse_lsblk(path, FOREST)
+        return block.refusal_reason(
+            type(device)(**{**vars(device), **changes}), wipe
+        )
 
     def test_refused_always(self):
         for path, reason in (
@@ -81,7 +83,7 @@ class RefusalTestCase(testtools.TestCase):
             ('/dev/sdi', 'read-only'),
         ):
             for wipe in (False, True):
-                for signatures in ((), OURS):
+                for signatures in ((), PREPARED):
                     self.assertIn(
                         reason,
                         self.refusal(path, wipe, signatures=signatures),
@@ -91,33 +93,33 @@ class RefusalTestCase(testtools.TestCase):
     def test_refused_unless_wiped(self):
         for path, signatures, reason in (
             ('/dev/sdc', (), 'is partitioned (/dev/sdc1, /dev/sdc2)'),
-            ('/dev/sdc', OURS, 'is partitioned'),
+            ('/dev/sdc', PREPARED, 'is partitioned'),
             ('/dev/sdg', (('ext4', 'data', 'u-2'),), 'signature (ext4)'),
             ('/dev/sdg', (('xfs', 'data', 'u-2'),), 'signature (xfs)'),
-            ('/dev/sdg', (*OURS, ('gpt', '', '')), 'signature (xfs, gpt)'),
+            ('/dev/sdg', (*PREPARED, ('gpt', '', '')), 'signature (xfs, gpt)'),
         ):
             refusal = self.refusal(path, signatures=signatures)
             self.assertIn(reason, refusal)
             self.assertIn('--wipe', refusal)
             self.assertIsNone(self.refusal(path, True, signatures=signatures))
 
-    def test_taken(self):
+    def test_accepted(self):
         self.assertIsNone(self.refusal('/dev/sdg'))
         self.assertIsNone(self.refusal('/dev/sdc2'))
-        self.assertIsNone(self.refusal('/dev/sdg', signatures=OURS))
+        self.assertIsNone(self.refusal('/dev/sdg', signatures=PREPARED))
 
     def test_prepared(self):
         for path, signatures, uuid in (
-            ('/dev/sdg', OURS, 'u-1'),
+            ('/dev/sdg', PREPARED, 'u-1'),
             ('/dev/sdg', (), None),
             ('/dev/sdg', (('xfs', '', 'u-1'),), None),
-            ('/dev/sdc', OURS, None),
+            ('/dev/sdc', PREPARED, None),
         ):
-            device = block.from_lsblk(path, FOREST)
+            device = block.parse_lsblk(path, FOREST)
             device = type(device)(**{**vars(device), 'signatures': signatures})
             self.assertEqual(uuid, block.prepared_uuid(device))
 
     def test_unknown(self):
         self.assertRaises(
-            exception.DiskError, block.from_lsblk, '/dev/sdz', FOREST
+            exception.DiskError, block.parse_lsblk, '/dev/sdz', FOREST
         )

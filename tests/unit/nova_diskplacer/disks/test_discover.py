@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Disks found in a directory; what is mounted where is made up."""
+"""Test the discovery of disks with invented mounts."""
 
 import os
 import threading
@@ -57,7 +57,7 @@ class TestCase(testtools.TestCase):
         return name
 
     def healths(self):
-        """Return the health of each disk that is found."""
+        """Return the health of each disk."""
         return {
             disk.uuid: disk.health for disk in discover.discover(self.root)
         }
@@ -97,7 +97,7 @@ class DiscoverTestCase(TestCase):
         self.mounted.add(elsewhere)
         self.assertEqual({name: 'ok'}, self.healths())
 
-    def test_one_bad_disk_spoils_no_other(self):
+    def test_bad_disks_do_not_affect_others(self):
         good = self.add()
         not_mounted = self.add()
         self.mounted.discard(os.path.join(self.root, not_mounted))
@@ -143,7 +143,7 @@ class DiscoverTestCase(TestCase):
         with mock.patch.object(os, 'fstatvfs', return_value=status):
             self.assertEqual({name: 'read-only'}, self.healths())
 
-    def test_a_missing_disk_is_logged_when_that_happens(self):
+    def test_missing_disk_is_logged_once(self):
         name = self.add()
         path = os.path.join(self.root, name)
         log = self.useFixture(fixtures.FakeLogger())
@@ -164,7 +164,7 @@ class DiscoverTestCase(TestCase):
 
 
 class HungTestCase(TestCase):
-    """A disk hangs: each look at it waits for an event."""
+    """Reads of one disk wait for an event."""
 
     def setUp(self):
         super().setUp()
@@ -175,16 +175,18 @@ class HungTestCase(TestCase):
         self.answers = threading.Event()
         self.answers.set()
         self.addCleanup(self.answers.set)
-        look_at = discover._read
+        read = discover._read
 
-        def look(path, uuid):
+        def wait_and_read(path, uuid):
             if uuid == self.hanging:
                 self.entered.release()
                 self.answers.wait()
-            return look_at(path, uuid)
+            return read(path, uuid)
 
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.disks.discover._read', look)
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.discover._read', wait_and_read
+            )
         )
 
     def patience(self, **seconds):
@@ -210,15 +212,15 @@ class HungTestCase(TestCase):
         )
 
     def assert_hung(self):
-        # a look at the healthy one has time to end meanwhile
+        # the read of the healthy disk needs some time
         for _ in range(1000):
             healths = self.healths()
             self.assertEqual('hung', healths[self.hanging])
             if healths[self.healthy] == 'ok':
                 return
-        self.fail('the healthy disk is never seen')
+        self.fail('the healthy disk is never ok')
 
-    def test_never_seen(self):
+    def test_never_read(self):
         self.hang()
         self.assert_hung()
         hung = self.inspect(patience=0)
@@ -227,7 +229,7 @@ class HungTestCase(TestCase):
         )
         self.come_back()
 
-    def test_seen_before(self):
+    def test_read_before(self):
         vdisks.create(f'{self.root}/{self.hanging}', 'v', '1', None, 4096)
         self.patience(late=60)
         self.healths()
@@ -243,7 +245,7 @@ class HungTestCase(TestCase):
         self.come_back()
         self.assertFalse(self.inspect().late)
 
-    def test_another_thread_waits_for_it(self):
+    def test_another_thread_hangs(self):
         vdisks.create(f'{self.root}/{self.hanging}', 'v', '1', None, 4096)
         self.patience(late=60)
         self.healths()
@@ -254,7 +256,7 @@ class HungTestCase(TestCase):
         self.assertEqual(['v'], [vdisk.name for vdisk in hung.vdisks])
         self.come_back()
 
-    def test_one_thread_hangs_however_often_it_is_looked_at(self):
+    def test_only_one_thread_hangs(self):
         self.hang()
         for _ in range(5):
             self.healths()
@@ -263,7 +265,7 @@ class HungTestCase(TestCase):
         self.assertFalse(self.entered.acquire(blocking=False))
         self.come_back()
 
-    def test_what_is_seen_is_newer_than_the_question(self):
+    def test_result_is_newer_than_the_call(self):
         self.hang()
         self.inspect(patience=0)
         self.assertTrue(self.entered.acquire(timeout=60))
@@ -306,7 +308,7 @@ class HungTestCase(TestCase):
         self.patience(hung=0)
         self.assertTrue(job.wait(60))
         self.assertRaises(exception.DiskError, job.result)
-        # it goes on when the disk does
+        # the work goes on when the disk answers again
         self.come_back()
         goes_on.set()
         self.assertTrue(done.wait(60))

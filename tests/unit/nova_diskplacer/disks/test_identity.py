@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The identity file."""
+"""Test the identity of disks and its file."""
 
 import json
 import os
@@ -56,7 +56,7 @@ class IdentityTestCase(testtools.TestCase):
             self.write(text)
             self.assertRaises(exception.DiskError, identity.read, self.disk)
 
-    def test_uuid_is_read_as_placement_spells_it(self):
+    def test_uuid_becomes_canonical(self):
         found = identity.parse(
             json.dumps(
                 {
@@ -68,6 +68,23 @@ class IdentityTestCase(testtools.TestCase):
             )
         )
         self.assertEqual(UUID, found.uuid)
+
+    def test_choose(self):
+        known = identity.Identity(UUID, 'hdd', 90)
+        block = sysfs.Block('/dev/nvme0n1')
+        for medium, mbps, old, found in (
+            (None, None, None, ('ssd', 400)),
+            ('hdd', None, None, ('hdd', 150)),
+            (None, None, known, ('hdd', 90)),
+            ('ssd', None, known, ('ssd', 400)),
+            (None, 7, known, ('hdd', 7)),
+        ):
+            self.assertEqual(
+                identity.Identity(UUID, *found),
+                identity.choose(
+                    '/dev/x', UUID, medium, mbps, old, lambda path: block
+                ),
+            )
 
     def write(self, text):
         """Write an identity file."""
@@ -82,4 +99,4 @@ class MediumTest(testtools.TestCase):
             ('ssd', sysfs.Block('/dev/nvme0n1')),
             (None, sysfs.Block()),
         ):
-            self.assertEqual(medium, identity.medium(block))
+            self.assertEqual(medium, identity.medium_of(block))

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a disk offers is there, whatever its vdisks share or discard."""
+"""Test that vdisks can fill the offered space, also with shared blocks."""
 
 import itertools
 
@@ -26,17 +26,17 @@ GIB = space.GIB
 class CapacityTestCase(testtools.TestCase):
     def test_cases(self):
         for size, free, allocated, recorded, total in (
-            # 64 MiB are kept for the filesystem itself
+            # 64 MiB are for the filesystem itself
             (10, 10, 0, 0, 9),
             (11, 10.5, 0, 0, 10),
-            # what vdisks take does not count, what others take does
+            # foreign data counts, vdisks do not
             (11, 5.5, 5, 0, 10),
             (11, 3.5, 5, 0, 8),
             (11, 0, 0, 0, 0),
-            # two vdisks of 4 GiB share all of it and hide 4 of 5 GiB
+            # two vdisks of 4 GiB share all blocks and hide 4 of 5 GiB
             (11, 2, 8, 0, 9),
             (11, 2, 8, 5, 5),
-            # others that have grown since
+            # foreign data has grown since it was recorded
             (11, 3.5, 5, 1, 8),
         ):
             self.assertEqual(
@@ -50,12 +50,12 @@ class CapacityTestCase(testtools.TestCase):
 class Filesystem:
     """A filesystem of numbered blocks; a vdisk is a list of them."""
 
-    # blocks to a GiB
+    # blocks of a GiB
     SCALE = 4
 
-    def __init__(self, size_gb, others):
+    def __init__(self, size_gb, foreign):
         self.size = size_gb * self.SCALE
-        self.others = others
+        self.foreign = foreign
         self.vdisks = []
         self.recorded = 0
         self.numbers = itertools.count()
@@ -63,7 +63,7 @@ class Filesystem:
     @property
     def used(self):
         blocks = {block for vdisk in self.vdisks for block in vdisk}
-        return self.others + len(blocks - {None})
+        return self.foreign + len(blocks - {None})
 
     @property
     def figures(self):
@@ -80,7 +80,7 @@ class Filesystem:
 
     @property
     def free_gb(self):
-        """GiB that are offered to new vdisks."""
+        """GiB for new vdisks."""
         taken = sum(len(vdisk) for vdisk in self.vdisks) // self.SCALE
         return space.capacity_gb(*self.figures) - taken
 
@@ -93,11 +93,11 @@ class Filesystem:
         self.vdisks.append([next(self.numbers) for _ in range(self.SCALE)])
 
     def snapshot(self, number):
-        self.recorded = space.to_record(*self.figures)
+        self.recorded = space.foreign_bytes_to_record(*self.figures)
         self.vdisks.append(list(self.vdisks[number]))
 
     def overwrite(self, number, block):
-        """Write to a block: one that is shared or missing is replaced."""
+        """Write to a block; a shared or missing one is replaced."""
         vdisk = self.vdisks[number]
         holders = sum(vdisk[block] in other for other in self.vdisks)
         if vdisk[block] is None or holders > 1:
@@ -107,7 +107,7 @@ class Filesystem:
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(
-            ['create', 'snapshot', 'write', 'discard', 'delete', 'others']
+            ['create', 'snapshot', 'write', 'discard', 'delete', 'foreign']
         ),
         st.integers(0, 7),
         st.integers(0, 3),
@@ -119,22 +119,22 @@ OPERATIONS = st.lists(
 class OfferTestCase(testtools.TestCase):
     @hypothesis.given(st.integers(3, 12), st.integers(0, 8), OPERATIONS)
     @hypothesis.settings(max_examples=400)
-    def test_what_is_offered_can_be_filled(self, size_gb, others, operations):
-        disk = Filesystem(size_gb, others)
+    def test_vdisks_can_be_filled(self, size_gb, foreign, operations):
+        disk = Filesystem(size_gb, foreign)
         for operation, number, block in operations:
             number = number % len(disk.vdisks) if disk.vdisks else None
             if operation == 'create' and disk.free_gb >= 1:
                 disk.create()
-            elif operation == 'others':
-                # whoever shares a filesystem must leave what is promised
+            elif operation == 'foreign':
+                # others must not take space that is promised to vdisks
                 if disk.free_gb >= 1 and not disk.shares():
-                    disk.others += 1
+                    disk.foreign += 1
             elif number is None:
                 continue
             elif operation == 'snapshot' and disk.free_gb >= 1:
                 disk.snapshot(number)
                 if disk.free_gb < 0:
-                    # the driver looks again, and takes it back
+                    # the driver undoes it
                     disk.vdisks.pop()
             elif operation == 'write':
                 disk.overwrite(number, block)
@@ -155,7 +155,7 @@ class OfferTestCase(testtools.TestCase):
         st.integers(0, 1 << 42),
         st.integers(0, 1 << 42),
     )
-    def test_more_others_never_offer_more(self, size, free, held, first, more):
+    def test_foreign_data_never_adds(self, size, free, held, first, more):
         self.assertGreaterEqual(
             space.capacity_gb(size, free, held, first),
             space.capacity_gb(size, free, held, first + more),

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""vdisks as files; the filesystem of the temporary directory must do."""
+"""Test vdisks as files, on the filesystem of the temporary directory."""
 
 import contextlib
 import fcntl
@@ -42,8 +42,8 @@ class VDisksTestCase(testtools.TestCase):
     def create(self, name='volume-1', volume_id='1', server_id='s', mib=2):
         vdisks.create(self.disk, name, volume_id, server_id, mib * MIB)
 
-    def let_fail(self):
-        """Have a file that grows beyond 32 MiB fail; fills no disk."""
+    def limit_file_size(self):
+        """Make writes and allocations beyond 32 MiB of a file fail."""
         self.useFixture(fixtures.MonkeyPatch(f'{files.__name__}._STEP', MIB))
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         limit = resource.setrlimit
@@ -84,7 +84,7 @@ class VDisksTestCase(testtools.TestCase):
         self.create()
 
     def test_no_space(self):
-        self.let_fail()
+        self.limit_file_size()
         error = self.assertRaises(exception.DiskError, self.create, mib=40)
         self.assertIn('vdisk volume-1 on ' + self.disk, str(error))
         self.assertEqual((), vdisks.scan(self.disk))
@@ -102,7 +102,7 @@ class VDisksTestCase(testtools.TestCase):
         with open(path, 'rb') as stream:
             self.assertEqual(b'kept\0', stream.read(5))
 
-    def test_extend_allocates_what_a_copy_has_left_out(self):
+    def test_extend_allocates_holes(self):
         self.create()
         path = vdisks.path(self.disk, 'volume-1')
         with open(path, 'wb') as stream:
@@ -110,9 +110,9 @@ class VDisksTestCase(testtools.TestCase):
         vdisks.extend(self.disk, 'volume-1', 3 * MIB)
         self.assertGreaterEqual(os.stat(path).st_blocks * 512, 3 * MIB)
 
-    def test_extend_that_fails_changes_nothing(self):
+    def test_failed_extend_changes_nothing(self):
         self.create()
-        self.let_fail()
+        self.limit_file_size()
         self.assertRaises(
             exception.DiskError,
             vdisks.extend,
@@ -131,7 +131,7 @@ class VDisksTestCase(testtools.TestCase):
             vdisks.shrink(self.disk, 'volume-1', 2 * MIB)
             self.assertEqual(2 * MIB, vdisks.scan(self.disk)[0].size_bytes)
 
-    def test_sizes_that_make_no_sense(self):
+    def test_invalid_sizes(self):
         self.create()
         for size, reason in (
             (0, 'cannot have a size of 0 bytes'),
@@ -157,10 +157,10 @@ class VDisksTestCase(testtools.TestCase):
         (vdisk,) = vdisks.scan(self.disk)
         self.assertEqual(2 * MIB, vdisk.size_bytes)
 
-    def test_one_in_use_stays_as_it_is(self):
+    def test_vdisk_in_use_does_not_change(self):
         self.create()
         self.useFixture(
-            fixtures.MonkeyPatch(f'{files.__name__}._PATIENCE', 0.1)
+            fixtures.MonkeyPatch(f'{files.__name__}._LEASE_TIMEOUT', 0.1)
         )
         path = vdisks.path(self.disk, 'volume-1')
         for mode in ('rb', 'r+b'):
@@ -183,14 +183,14 @@ class VDisksTestCase(testtools.TestCase):
         self.assertEqual(['volume-1'], os.listdir(os.path.dirname(path)))
         vdisks.delete(self.disk, 'volume-1')
 
-    def test_copy_of_what_is_in_use(self):
-        """What is written while it is copied would be lost."""
+    def test_copy_refuses_vdisk_in_use(self):
+        """Writes during a copy would be lost."""
         self.create()
         other = self.useFixture(fixtures.TempDir()).path
         vdisks.make_directory(other)
         vdisks.create(other, 'volume-1', '1', None, 2 * MIB)
         self.useFixture(
-            fixtures.MonkeyPatch(f'{files.__name__}._PATIENCE', 0.1)
+            fixtures.MonkeyPatch(f'{files.__name__}._LEASE_TIMEOUT', 0.1)
         )
         copy = self.disk, 'volume-1', other
         for disk in (self.disk, other):
@@ -203,38 +203,38 @@ class VDisksTestCase(testtools.TestCase):
             error = self.assertRaises(
                 exception.DiskError, copying.copy, *copy, start
             )
-            self.assertIn(f'none is number {start}', str(error))
+            self.assertIn(f'offset {start} is not within', str(error))
         self.assertIsNone(copying.copy(*copy, 0))
 
-    def test_who_looks_for_a_moment_is_waited_for(self):
+    def test_delete_waits_for_short_use(self):
         self.create()
         stream = open(vdisks.path(self.disk, 'volume-1'), 'rb')
         self.addCleanup(stream.close)
 
-        def look_away(seconds):
+        def close(seconds):
             stream.close()
 
-        with mock.patch.object(time, 'sleep', look_away):
+        with mock.patch.object(time, 'sleep', close):
             vdisks.delete(self.disk, 'volume-1')
         self.assertEqual((), vdisks.scan(self.disk))
 
-    def test_who_opens_one_that_is_being_deleted_does_not_kill(self):
-        """The kernel tells the process by a signal, SIGIO if not told so."""
+    def test_open_during_delete_does_not_kill(self):
+        """The kernel signals a broken lease, by default with SIGIO."""
         self.create()
-        release = files.release
 
-        def while_it_is_held(descriptor):
-            # without waiting: the lease is broken, and that is told
+        def break_lease(descriptor, size):
             self.assertRaises(
                 BlockingIOError,
                 os.open,
                 f'/proc/self/fd/{descriptor}',
                 os.O_RDONLY | os.O_NONBLOCK,
             )
-            release(descriptor)
 
-        with mock.patch.object(files, 'release', while_it_is_held):
+        with mock.patch.object(
+            os, 'ftruncate', side_effect=break_lease
+        ) as called:
             vdisks.delete(self.disk, 'volume-1')
+        called.assert_called_once()
         self.assertEqual((), vdisks.scan(self.disk))
 
     def test_delete(self):
@@ -243,14 +243,14 @@ class VDisksTestCase(testtools.TestCase):
             vdisks.delete(self.disk, 'volume-1')
             self.assertEqual((), vdisks.scan(self.disk))
 
-    def test_disk_away(self):
+    def test_missing_directory(self):
         os.rmdir(os.path.join(self.disk, 'vdisks'))
         self.assertRaises(exception.DiskError, self.create)
         self.assertRaises(
             exception.DiskError, vdisks.delete, self.disk, 'volume-1'
         )
 
-    def test_files_of_others_count(self):
+    def test_foreign_files_count(self):
         with open(vdisks.path(self.disk, 'stray'), 'wb') as stream:
             stream.truncate(MIB)
         os.symlink('stray', vdisks.path(self.disk, 'link'))
@@ -259,7 +259,7 @@ class VDisksTestCase(testtools.TestCase):
         )
 
     def test_links_are_not_followed(self):
-        """Whoever may write to a disk could lead root elsewhere by one."""
+        """A link on a disk could make root change another file."""
         self.create()
         outside = vdisks.path(
             self.useFixture(fixtures.TempDir()).path, 'secret'
@@ -267,7 +267,7 @@ class VDisksTestCase(testtools.TestCase):
         os.mkdir(os.path.dirname(outside))
         with open(outside, 'wb') as stream:
             stream.write(b'secret' * 1000)
-        for attribute in (files.VOLUME, files.SERVER):
+        for attribute in (files.VOLUME_XATTR, files.SERVER_XATTR):
             os.setxattr(outside, attribute, b'1')
         os.symlink(outside, vdisks.path(self.disk, 'link'))
         other = self.useFixture(fixtures.TempDir()).path
@@ -295,7 +295,7 @@ class VDisksTestCase(testtools.TestCase):
         )
 
     def is_locked(self, mode):
-        """Tell whether another process would have to wait for the disk."""
+        """Tell whether another process would wait for the lock."""
         directory = os.open(os.path.join(self.disk, 'vdisks'), os.O_RDONLY)
         try:
             fcntl.flock(directory, mode | fcntl.LOCK_NB)
@@ -305,43 +305,38 @@ class VDisksTestCase(testtools.TestCase):
             os.close(directory)
         return False
 
-    def looking(self, look):
-        """Return what opens a vdisk as ``files.unused``, and looks."""
-        unused = files.unused
-
-        def opened(*arguments):
-            look()
-            return unused(*arguments)
-
-        return opened
-
-    def test_changes_hold_the_disk(self):
+    def test_changes_lock_the_directory(self):
         found = []
+        open_unused_vdisk = files.open_unused_vdisk
 
-        def look(*arguments):
+        def check(*arguments):
             found.append(self.is_locked(fcntl.LOCK_SH))
 
-        with mock.patch.object(files, 'give', look):
+        def check_and_open(*arguments):
+            check()
+            return open_unused_vdisk(*arguments)
+
+        with mock.patch.object(files, 'set_owners', check):
             self.create()
-        with mock.patch.object(files, 'allocate', look):
+        with mock.patch.object(files, 'allocate', check):
             vdisks.extend(self.disk, 'volume-1', 3 * MIB)
-        with mock.patch.object(files, 'unused', self.looking(look)):
+        with mock.patch.object(files, 'open_unused_vdisk', check_and_open):
             vdisks.delete(self.disk, 'volume-1')
         self.assertEqual([True] * 3, found)
         self.assertFalse(self.is_locked(fcntl.LOCK_EX))
 
-    def test_others_come_in_while_a_vdisk_is_being_freed(self):
+    def test_directory_is_unlocked_while_blocks_are_freed(self):
         self.create(mib=40)
         directory = f'{self.disk}/vdisks'
         truncate = os.ftruncate
 
-        def look(descriptor, size):
+        def change(descriptor, size):
             self.assertFalse(self.is_locked(fcntl.LOCK_EX))
             self.assertEqual((), vdisks.scan(self.disk))
-            # blocks that are not free yet count as a vdisk's
+            # blocks count until they are free
             self.assertEqual(40 * MIB, space.allocated_bytes(directory))
             open(f'{directory}/.unfinished.x', 'w').close()
-            # what another change removes is not what somebody works on
+            # the next change removes only the leftover without a lock
             self.create('volume-2', '2')
             self.assertEqual(
                 ['.unfinished.volume-1', 'volume-2'],
@@ -350,12 +345,12 @@ class VDisksTestCase(testtools.TestCase):
             truncate(descriptor, size)
             self.assertEqual(2 * MIB, space.allocated_bytes(directory))
 
-        with mock.patch.object(os, 'ftruncate', side_effect=look) as called:
+        with mock.patch.object(os, 'ftruncate', side_effect=change) as called:
             vdisks.delete(self.disk, 'volume-1')
         called.assert_called_once()
         self.assertEqual(['volume-2'], os.listdir(directory))
 
-    def test_one_of_the_same_name_is_deleted_meanwhile(self):
+    def test_namesake_is_deleted_meanwhile(self):
         self.create()
 
         def again(descriptor, size):
@@ -367,7 +362,7 @@ class VDisksTestCase(testtools.TestCase):
             vdisks.delete(self.disk, 'volume-1')
         self.assertEqual([], os.listdir(f'{self.disk}/vdisks'))
 
-    def test_looks_go_on_while_blocks_are_shared(self):
+    def test_reads_go_on_while_blocks_are_shared(self):
         self.create()
         found = []
 
@@ -379,18 +374,18 @@ class VDisksTestCase(testtools.TestCase):
             reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
         self.assertEqual([False, True], found)
 
-    def test_made_by_another_while_blocks_are_shared(self):
+    def test_snapshot_is_made_by_another_process(self):
         self.create()
 
         def clone(new, request, source):
             with open(f'{self.disk}/vdisks/snapshot-1', 'wb') as stream:
-                files.give(stream.fileno(), 's', None)
+                files.set_owners(stream.fileno(), 's', None)
 
         with mock.patch.object(fcntl, 'ioctl', clone):
             reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
         self.assertEqual(0, os.path.getsize(f'{self.disk}/vdisks/snapshot-1'))
 
-    def test_a_look_that_waits_for_a_change_says_so(self):
+    def test_waiting_reader_is_called_back(self):
         waited = []
 
         def waiting():
@@ -402,12 +397,12 @@ class VDisksTestCase(testtools.TestCase):
         with vdisks.locked(self.disk, fcntl.LOCK_SH, waiting):
             self.assertEqual([True], waited)
 
-    def test_looks_hold_changes_only(self):
+    def test_readers_block_changes_only(self):
         with vdisks.locked(self.disk, fcntl.LOCK_SH):
             self.assertTrue(self.is_locked(fcntl.LOCK_EX))
             self.assertFalse(self.is_locked(fcntl.LOCK_SH))
 
-    def test_filesystem_that_lacks_something(self):
+    def test_filesystem_lacks_a_feature(self):
         with mock.patch.object(os, 'setxattr', side_effect=OSError(95, 'no')):
             self.assertRaises(
                 exception.DiskError, vdisks.make_directory, self.disk

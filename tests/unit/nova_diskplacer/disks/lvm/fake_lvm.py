@@ -9,10 +9,10 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""A volume group in memory, and the commands and device I/O on it.
+"""A volume group in memory, with LVM's commands and device I/O.
 
-What each extent of the disk holds is a word: ``ZERO``, or what a test has
-written there. Extents keep it when their volume is removed, as a disk does.
+Each extent of the disk holds a word: ``ZERO``, or one that a test has written.
+Extents keep it when their volume is removed, as on a real disk.
 """
 
 import json
@@ -37,11 +37,11 @@ ZERO = 'zero'
 
 
 class Killed(BaseException):
-    """The process was killed at this point."""
+    """The process is killed."""
 
 
 class Volume:
-    """A logical volume; ``frozen`` is what a snapshot shows."""
+    """A logical volume; ``frozen`` is the content of a snapshot."""
 
     def __init__(self, number, tags, extents, origin='', frozen=None):
         self.uuid = f'uuid-{number}'
@@ -53,10 +53,10 @@ class Volume:
 
 
 class FakeLVM(fixtures.Fixture):
-    """A thick group, ``GROUP``, of so many GiB.
+    """The thick group ``GROUP``.
 
-    ``open`` holds the names of volumes that somebody has open. ``step`` is
-    called before each change of the metadata and of the content.
+    ``open`` holds the names of open volumes. ``step`` is called before each
+    change of the metadata and of the content.
     """
 
     def __init__(self, size_gb=20, content='old'):
@@ -90,14 +90,14 @@ class FakeLVM(fixtures.Fixture):
             ('disks.lvm.blockcopy.copy', self.copy),
             ('disks.lvm.blockcopy.clear', self.clear),
             ('disks.lvm.blockcopy.flush', lambda path: None),
-            ('disks.lvm.blockcopy.writes', lambda path: ('0', '0')),
+            ('disks.lvm.blockcopy.write_counters', lambda path: ('0', '0')),
         ):
             self.useFixture(
                 fixtures.MonkeyPatch('nova_diskplacer.' + name, value)
             )
 
     def killed_at(self, count):
-        """Have the process killed before its step ``count``, from 0 on."""
+        """Kill the process before its step ``count``, counted from 0."""
         left = [count]
 
         def step(what):
@@ -108,20 +108,20 @@ class FakeLVM(fixtures.Fixture):
         return mock.patch.object(self, 'step', step)
 
     def read(self, vdisk):
-        """Return what a vdisk shows, a word for each extent."""
+        """Return the content of a vdisk, a word for each extent."""
         volume = self.volumes[naming.volume_name(vdisk)]
         if volume.frozen is not None:
             return list(volume.frozen)
         return [self.content[extent] for extent in volume.extents]
 
     def write(self, vdisk, word, first=0, last=None):
-        """Write a word all over a vdisk, or some of its extents."""
+        """Write a word to all or some extents of a vdisk."""
         volume = self.volumes[naming.volume_name(vdisk)]
         for extent in volume.extents[first:last]:
             self.content[extent] = word
 
     def free(self):
-        """Return the extents that no volume has."""
+        """Return the extents without a volume."""
         held = {
             one for volume in self.volumes.values() for one in volume.extents
         }
@@ -130,19 +130,19 @@ class FakeLVM(fixtures.Fixture):
     # commands of LVM
 
     def run(self, *command):
-        """Do as a command of LVM; see ``lvm.commands.run``."""
+        """Replace ``lvm.commands.run``."""
         name, *rest = command
         if name == 'lvm':
             return self.report()
         if name == 'lvs':
             return 'open' if rest[-1].split('/')[1] in self.open else ''
         if name != 'udevadm':
-            options, words = _parsed(rest)
+            options, words = _parse(rest)
             getattr(self, '_' + name)(options, *words)
         return ''
 
     def report(self):
-        """Return LVM's report about the group."""
+        """Return LVM's report of the group."""
         group = {
             'vg_name': GROUP,
             'vg_tags': ','.join(sorted(self.tags)),
@@ -185,7 +185,7 @@ class FakeLVM(fixtures.Fixture):
         self.volumes[name] = Volume(
             self.made,
             options.get('addtag', ()),
-            self._taken(count),
+            self._allocate(count),
             origin,
             frozen,
         )
@@ -194,7 +194,7 @@ class FakeLVM(fixtures.Fixture):
         volume = self._volume(path)
         wanted = int(options['size'][0].rstrip('b')) // EXTENT
         self._commit('lvextend')
-        volume.extents += self._taken(wanted - len(volume.extents))
+        volume.extents += self._allocate(wanted - len(volume.extents))
 
     def _lvreduce(self, options, path):
         volume = self._volume(path)
@@ -228,7 +228,7 @@ class FakeLVM(fixtures.Fixture):
     def _lvconvert(self, options, path):
         volume = self._volume(path)
         self._commit('lvconvert')
-        # it has copies of what has changed: here, of all
+        # a snapshot has copies of changed extents: here, of all
         for extent, word in zip(volume.extents, volume.frozen, strict=True):
             self.content[extent] = word
         volume.frozen, volume.origin = None, ''
@@ -252,7 +252,7 @@ class FakeLVM(fixtures.Fixture):
         if path.split('/')[1] in self.open:
             raise exception.DiskError(f'{path} in use')
 
-    def _taken(self, count):
+    def _allocate(self, count):
         free = self.free()
         if count > len(free):
             raise exception.DiskError('insufficient free space')
@@ -261,17 +261,17 @@ class FakeLVM(fixtures.Fixture):
     # I/O on devices
 
     def zero(self, target, start=0, end=None):
-        """See ``blockcopy.zero``."""
+        """Replace ``blockcopy.zero``."""
         extents = self._device(target).extents
         end = len(extents) * EXTENT if end is None else end
         self._fill(extents, [ZERO] * len(extents), start, end)
 
     def clear(self, target, start, end):
-        """See ``blockcopy.clear``."""
+        """Replace ``blockcopy.clear``."""
         self.zero(target, start, end)
 
     def copy(self, source, target, size, compare=False):
-        """See ``blockcopy.copy``."""
+        """Replace ``blockcopy.copy``."""
         found = self.read(os.path.basename(source).removeprefix('_'))
         self._fill(self._device(target).extents, found, 0, size)
 
@@ -287,7 +287,7 @@ class FakeLVM(fixtures.Fixture):
         return volume
 
 
-def _parsed(words):
+def _parse(words):
     """Return the options of a command, as lists of values, and the rest."""
     options, rest = {}, []
     words = list(words)

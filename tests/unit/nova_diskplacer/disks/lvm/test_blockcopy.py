@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Copies and clears files that stand for devices."""
+"""Test copying and zeroing with files as devices."""
 
 import os
 
@@ -27,7 +27,7 @@ SIZE = 10 * MIB
 class RawTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
-        # direct I/O, which not every filesystem of a temporary file has
+        # the filesystem of a temporary file may lack direct I/O
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.disks.lvm.blockcopy._FLAGS', os.O_CLOEXEC
@@ -48,7 +48,7 @@ class RawTestCase(testtools.TestCase):
             return stream.read()
 
     def written(self, work):
-        """Return where something is written to the target by it."""
+        """Return the offsets in MiB at which ``work`` writes."""
         offsets = []
         pwrite = os.pwrite
 
@@ -102,7 +102,7 @@ class RawTestCase(testtools.TestCase):
             )
             self.assertIn(reason, str(error))
 
-    def test_nobody_wants_it_any_more(self):
+    def test_service_has_ended(self):
         self.useFixture(
             fixtures.MonkeyPatch('concurrent.futures.thread._shutdown', True)
         )

@@ -23,7 +23,7 @@ from tests.unit.nova_diskplacer.disks.lvm.test_report import UUID
 
 
 class RunTestCase(testtools.TestCase):
-    def test_failures_are_explained(self):
+    def test_errors_name_the_reason(self):
         for command, reason in (
             (('/no/such/command',), 'No such file'),
             (('sh', '-c', 'echo a >&2; echo b >&2; exit 5'), ': a b'),
@@ -33,7 +33,7 @@ class RunTestCase(testtools.TestCase):
             )
             self.assertIn(reason, str(error))
 
-    def test_udev_has_it_open(self):
+    def test_retry_while_udev_has_it_open(self):
         path = self.useFixture(fixtures.TempDir()).path
         released = os.path.join(path, 'released')
         with open(os.path.join(path, 'udevadm'), 'w') as stream:
@@ -46,7 +46,7 @@ class RunTestCase(testtools.TestCase):
         self.assertRaises(exception.DiskError, commands.run, *command)
         commands.run_retry_udev(*command)
 
-    def test_somebody_else_has_it_open(self):
+    def test_another_process_has_it_open(self):
         self.useFixture(fixtures.EnvironmentVariable('PATH', '/bin'))
         error = self.assertRaises(
             exception.DiskError,
@@ -67,7 +67,7 @@ class RunTestCase(testtools.TestCase):
         )
         self.assertEqual('1\n', commands.run('sh', '-c', 'echo $X'))
 
-    def test_dmeventd_is_left_alone(self):
+    def test_dmeventd_is_not_used(self):
         directory = self.useFixture(fixtures.TempDir()).path
         command = os.path.join(directory, 'lvchange')
         with open(command, 'w') as stream:
@@ -79,9 +79,9 @@ class RunTestCase(testtools.TestCase):
             commands.run('lvchange', '--activate', 'y'),
         )
 
-    def test_a_command_is_confined_to_the_devices_of_its_group(self):
+    def test_only_devices_of_the_group_are_read(self):
         known = mock.Mock()
-        known.of.return_value = ('/dev/sdx', '/dev/sdy')
+        known.get.return_value = ('/dev/sdx', '/dev/sdy')
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.disks.lvm.devices.KNOWN', known
@@ -92,7 +92,7 @@ class RunTestCase(testtools.TestCase):
                 f'{argument} --devices /dev/sdx,/dev/sdy\n',
                 commands.run('echo', argument),
             )
-            known.of.assert_called_with(NAME)
+            known.get.assert_called_with(NAME)
         for arguments in (['/dev/sdz'], [f'/dev/{NAME}/volume-1'], [UUID]):
             self.assertEqual(
                 ' '.join(arguments) + '\n',

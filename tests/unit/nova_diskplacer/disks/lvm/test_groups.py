@@ -27,7 +27,7 @@ from tests.unit.nova_diskplacer.disks.lvm.test_report import UUID
 
 
 class GroupsTestCase(testtools.TestCase):
-    """Asks LVM again if the metadata's header has changed."""
+    """LVM runs again only if the header of the metadata changes."""
 
     def setUp(self):
         super().setUp()
@@ -41,7 +41,7 @@ class GroupsTestCase(testtools.TestCase):
             )
         )
         self.write(b'1')
-        self.asked = 0
+        self.runs = 0
         self.fields = {}
         self.groups = groups.GroupCache(self.report, devices.KnownDevices())
         self.during = lambda: None
@@ -52,58 +52,58 @@ class GroupsTestCase(testtools.TestCase):
             stream.write((magic + data).ljust(512, b'\0'))
 
     def report(self, known):
-        self.asked += 1
-        self.looked_at = known
-        one = test_report.group(size_gb=self.asked, **self.fields)
+        self.runs += 1
+        self.searched = known
+        one = test_report.group(size_gb=self.runs, **self.fields)
         one['pv'] = [{'pv_name': self.device}]
         self.during()
         return test_report.to_json(one)
 
     def known(self):
-        return devices.KnownDevices().of(NAME)
+        return devices.KnownDevices().get(NAME)
 
     def sizes(self, count):
         return [self.groups.get(NAME).size_bytes // GIB for _ in range(count)]
 
     def test_unchanged(self):
-        # the first time it is not known what to compare with
+        # the first read has no header to compare with
         self.assertEqual([1, 2, 2, 2], self.sizes(4))
         self.write(b'2')
         self.assertEqual([3, 3], self.sizes(2))
 
-    def test_only_the_devices_of_a_known_group_are_looked_at(self):
+    def test_only_devices_of_a_known_group_are_read(self):
         self.sizes(1)
-        self.assertEqual((), self.looked_at)
+        self.assertEqual((), self.searched)
         self.sizes(1)
-        self.assertEqual((self.device,), self.looked_at)
+        self.assertEqual((self.device,), self.searched)
         self.assertEqual((self.device,), self.known())
 
-    def test_a_group_on_other_devices_is_looked_for_everywhere(self):
+    def test_moved_group_is_searched_everywhere(self):
         self.sizes(2)
         os.rename(self.device, self.device + '2')
         self.device += '2'
         self.assertEqual([3, 4, 4], self.sizes(3))
         self.assertEqual((self.device,), self.known())
 
-    def test_a_group_that_lacks_a_device_is_looked_for_everywhere(self):
+    def test_partial_group_is_searched_everywhere(self):
         self.sizes(2)
         self.fields = {'vg_partial': 'partial'}
         self.write(b'2')
         self.sizes(1)
-        self.assertEqual((4, ()), (self.asked, self.looked_at))
+        self.assertEqual((4, ()), (self.runs, self.searched))
 
-    def test_another_process_knows_the_devices(self):
+    def test_processes_share_known_devices(self):
         for _ in range(2):
             self.groups = groups.GroupCache(
                 self.report, devices.KnownDevices()
             )
             self.sizes(1)
-        self.assertEqual((2, (self.device,)), (self.asked, self.looked_at))
+        self.assertEqual((2, (self.device,)), (self.runs, self.searched))
         with open(os.path.join(self.locks, devices.FILE), 'w') as stream:
             stream.write('[]')
-        self.assertEqual((), devices.KnownDevices().of(NAME))
+        self.assertEqual((), devices.KnownDevices().get(NAME))
 
-    def test_one_that_hangs_does_not_keep_others(self):
+    def test_hung_group_does_not_delay_others(self):
         self.sizes(1)
         hanging, going_on = threading.Event(), threading.Event()
         self.addCleanup(going_on.set)
@@ -121,7 +121,7 @@ class GroupsTestCase(testtools.TestCase):
         going_on.set()
         self.assertTrue(job.wait(60))
 
-    def test_changed_while_lvm_was_asked(self):
+    def test_change_while_lvm_runs(self):
         self.sizes(2)
         self.write(b'2')
         self.during = lambda: self.write(b'3')
@@ -135,9 +135,9 @@ class GroupsTestCase(testtools.TestCase):
         os.unlink(self.device)
         self.assertEqual([4, 5], self.sizes(2))
 
-    def test_not_there(self):
+    def test_absent_group(self):
         self.assertIsNone(self.groups.get('other'))
-        self.assertEqual(1, self.asked)
+        self.assertEqual(1, self.runs)
 
 
 class DiscoverTestCase(testtools.TestCase):
@@ -174,7 +174,7 @@ class DiscoverTestCase(testtools.TestCase):
                 [disk.uuid for disk in discover.discover(self.root, kind)],
             )
 
-    def test_without_such_disks_lvm_is_not_asked(self):
+    def test_lvm_never_runs_without_its_disks(self):
         os.unlink(os.path.join(self.root, UUID))
         os.mkdir(os.path.join(self.root, UUID))
         self.useFixture(

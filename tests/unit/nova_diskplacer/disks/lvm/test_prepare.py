@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How a device is made a volume group; what LVM says is made up."""
+"""Test the geometry of thin pools."""
 
 import testtools
 

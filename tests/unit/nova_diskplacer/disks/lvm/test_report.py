@@ -44,7 +44,7 @@ def volume(name, size_gb=1, tags='', **fields):
 
 
 def group(*volumes, size_gb=10, free_gb=10, **fields):
-    """Return a report about one group."""
+    """Return the report of one group."""
     return {
         'vg': [
             {
@@ -118,7 +118,7 @@ class ParseTestCase(testtools.TestCase):
             found.vdisks,
         )
         self.assertFalse(found.thin)
-        # what maps the snapshot's changes is not for vdisks
+        # the map of the snapshot's changes takes space
         self.assertEqual(
             (9, int(4.875 * GIB)), (found.total_gb, found.free_bytes)
         )
@@ -145,7 +145,7 @@ class ParseTestCase(testtools.TestCase):
             (found.size_bytes, found.free_bytes, found.total_gb),
         )
         self.assertEqual('', found.find('snapshot-1').origin)
-        # a volume that happens to have the name of a pool is none
+        # the name alone does not make a volume a pool
         self.assertFalse(parsed(volume('pool')).thin)
 
     def test_unusable(self):

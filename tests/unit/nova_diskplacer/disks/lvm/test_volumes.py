@@ -9,7 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""What is done to vdisks in a volume group, which is in memory."""
+"""Test operations on vdisks in a volume group in memory."""
 
 import fixtures
 import testtools
@@ -42,12 +42,12 @@ class LVMTestCase(testtools.TestCase):
     def create(self, name='volume-1', volume_id='1', size_gb=1):
         volumes.create(UUID, name, volume_id, None, size_gb * GIB)
 
-    def whole(self):
-        """Return the names of the vdisks that may be used."""
-        return [one.name for one in self.group().vdisks if one.whole]
+    def usable(self):
+        """Return the names of the usable vdisks."""
+        return [one.name for one in self.group().vdisks if one.usable]
 
     def kill(self, work):
-        """Have work killed before each step in turn; yields the number."""
+        """Kill work before each step in turn; yields the step's number."""
         for count in range(99):
             try:
                 with self.lvm.killed_at(count):
@@ -57,21 +57,21 @@ class LVMTestCase(testtools.TestCase):
             else:
                 self.assertGreater(count, 1)
                 return
-        raise AssertionError('it never ends')
+        raise AssertionError('the work never ends')
 
 
 class DirtyTestCase(LVMTestCase):
-    """What is free holds what others have written."""
+    """The free space holds data of others."""
 
-    def assertNothingOfOthers(self):
-        for name in self.whole():
+    def assertNoOldData(self):
+        for name in self.usable():
             self.assertNotIn('old', self.lvm.read(name))
 
     def test_create(self):
         for _ in self.kill(self.create):
-            self.assertNothingOfOthers()
-        self.assertEqual(['volume-1'], self.whole())
-        self.assertNothingOfOthers()
+            self.assertNoOldData()
+        self.assertEqual(['volume-1'], self.usable())
+        self.assertNoOldData()
 
     def test_extend(self):
         self.create()
@@ -81,26 +81,25 @@ class DirtyTestCase(LVMTestCase):
             volumes.extend(UUID, 'volume-1', 3 * GIB)
 
         for _ in self.kill(extend):
-            self.assertNothingOfOthers()
-        # the size that is asked for does not matter
-        self.assertEqual(['volume-1'], self.whole())
+            self.assertNoOldData()
+        self.assertEqual(['volume-1'], self.usable())
         self.assertEqual(
             ['own'] * PART + [ZERO] * 2 * PART, self.lvm.read('volume-1')
         )
 
-    def test_shorter_extension_finishes_what_was_interrupted(self):
+    def test_shorter_extension_finishes_an_interrupted_one(self):
         self.create()
         with (
             self.lvm.killed_at(3),
             testtools.ExpectedException(fake_lvm.Killed),
         ):
             volumes.extend(UUID, 'volume-1', 3 * GIB)
-        self.assertEqual([], self.whole())
+        self.assertEqual([], self.usable())
         volumes.extend(UUID, 'volume-1', 2 * GIB)
-        self.assertEqual(['volume-1'], self.whole())
-        self.assertNothingOfOthers()
+        self.assertEqual(['volume-1'], self.usable())
+        self.assertNoOldData()
 
-    def test_shrink_ends_what_was_interrupted(self):
+    def test_shrink_ends_an_interrupted_extension(self):
         self.create()
         with (
             self.lvm.killed_at(3),
@@ -108,10 +107,10 @@ class DirtyTestCase(LVMTestCase):
         ):
             volumes.extend(UUID, 'volume-1', 3 * GIB)
         volumes.shrink(UUID, 'volume-1', GIB)
-        self.assertEqual(['volume-1'], self.whole())
-        self.assertNothingOfOthers()
+        self.assertEqual(['volume-1'], self.usable())
+        self.assertNoOldData()
 
-    def test_extended_while_it_is_zeroed(self):
+    def test_extend_while_zeroing(self):
         self.create()
         zero = self.lvm.zero
 
@@ -122,7 +121,7 @@ class DirtyTestCase(LVMTestCase):
                 )
             )
             zero(*arguments)
-            # another process, killed before it zeroes its part
+            # another process is killed before it zeroes its part
             with (
                 self.lvm.killed_at(1),
                 testtools.ExpectedException(fake_lvm.Killed),
@@ -135,10 +134,10 @@ class DirtyTestCase(LVMTestCase):
             )
         )
         volumes.extend(UUID, 'volume-1', 2 * GIB)
-        self.assertEqual([], self.whole())
+        self.assertEqual([], self.usable())
         volumes.extend(UUID, 'volume-1', 2 * GIB)
-        self.assertNothingOfOthers()
-        self.assertEqual(['volume-1'], self.whole())
+        self.assertNoOldData()
+        self.assertEqual(['volume-1'], self.usable())
 
     def test_clone(self):
         self.create()
@@ -148,14 +147,14 @@ class DirtyTestCase(LVMTestCase):
             copies.clone(UUID, 'volume-1', 'volume-2', '2', 2 * GIB)
 
         for _ in self.kill(clone):
-            self.assertNothingOfOthers()
-            self.assertNotIn('volume-2', self.whole())
+            self.assertNoOldData()
+            self.assertNotIn('volume-2', self.usable())
         self.assertEqual(
             ['own'] * PART + [ZERO] * PART, self.lvm.read('volume-2')
         )
-        self.assertIn('volume-2', self.whole())
+        self.assertIn('volume-2', self.usable())
 
-    def test_what_is_not_whole_is_not_used(self):
+    def test_unusable_vdisks_are_refused(self):
         self.create()
         copies.snapshot(UUID, 'volume-1', 'snapshot-1', 's')
         for tag in (
@@ -179,7 +178,7 @@ class DirtyTestCase(LVMTestCase):
                 self.assertIn('vdisk volume-2 in diskplacer-', str(error))
             volumes.delete(UUID, 'volume-2')
 
-    def test_an_incomplete_clone_is_no_volume(self):
+    def test_incomplete_clone_is_no_volume(self):
         self.create()
         copies.allocate_clone(UUID, 'volume-1', 'volume-2', '2', GIB)
         for work, *arguments in (
@@ -193,17 +192,17 @@ class DirtyTestCase(LVMTestCase):
         copies.clone(UUID, 'volume-1', 'volume-2', '2', GIB)
         self.create('volume-2', '2')
 
-    def test_the_first_of_several_marks_counts(self):
+    def test_lowest_of_several_tags_counts(self):
         self.create(size_gb=2)
         self.lvm.write('volume-1', 'old')
         self.lvm.volumes['volume-1'].tags |= {
             f'{naming.DIRTY_FROM}={GIB}',
             f'{naming.DIRTY_FROM}=0',
         }
-        self.assertEqual([], self.whole())
+        self.assertEqual([], self.usable())
         volumes.extend(UUID, 'volume-1', 2 * GIB)
-        self.assertEqual(['volume-1'], self.whole())
-        self.assertNothingOfOthers()
+        self.assertEqual(['volume-1'], self.usable())
+        self.assertNoOldData()
 
     def test_shrink(self):
         self.create(size_gb=2)
@@ -224,7 +223,7 @@ class DirtyTestCase(LVMTestCase):
         volumes.shrink(UUID, 'volume-1', GIB)
         self.assertEqual(GIB, self.group().find('volume-1').size_bytes)
 
-    def test_what_is_in_use_stays_as_it_is(self):
+    def test_vdisk_in_use_does_not_change(self):
         self.create()
         copies.snapshot(UUID, 'volume-1', 'snapshot-1', 's')
         self.lvm.write('volume-1', 'own')
@@ -240,7 +239,7 @@ class DirtyTestCase(LVMTestCase):
 
 
 class ZeroedTestCase(LVMTestCase):
-    """What is free reads as zeros, and is known to."""
+    """The free space reads as zeros, and the tag ZEROED says so."""
 
     content = ZERO
 
@@ -249,22 +248,22 @@ class ZeroedTestCase(LVMTestCase):
         group_changes.mark_zeroed(UUID)
 
     def by_hand(self, *command):
-        """Run a command of LVM as an administrator does."""
+        """Run a command of LVM as an administrator."""
         self.lvm.run(*command)
 
-    def leave(self):
-        """Have a volume with a secret removed by hand."""
+    def remove_by_hand(self):
+        """Remove a volume with a secret by hand."""
         self.create('volume-9', '9')
         self.lvm.write('volume-9', 'secret')
         self.by_hand('lvremove', '--yes', fake_lvm.GROUP + '/volume-9')
 
     def assertZeroes(self):
-        """The next vdisk takes over what was left, and reads as zeros."""
+        """Check that a vdisk on reused space reads as zeros."""
         self.create('volume-5', '5', 2)
         self.assertEqual([ZERO] * 2 * PART, self.lvm.read('volume-5'))
 
-    def test_life_without_zeroing(self):
-        def all_of_it():
+    def test_operations_without_zeroing(self):
+        def run_all():
             self.create()
             self.lvm.write('volume-1', 'own')
             volumes.extend(UUID, 'volume-1', 2 * GIB)
@@ -278,7 +277,7 @@ class ZeroedTestCase(LVMTestCase):
             self.lvm.write(volumes.TEMPORARY, 'measured')
             volumes.remove_temporary(UUID)
 
-        all_of_it()
+        run_all()
         self.assertTrue(self.group().zeroed)
         for name in ('volume-1', 'unmanaged-2'):
             volumes.delete(UUID, name)
@@ -295,7 +294,7 @@ class ZeroedTestCase(LVMTestCase):
         self.assertEqual('', self.log.output)
 
     def test_volume_removed_by_hand(self):
-        self.leave()
+        self.remove_by_hand()
         self.assertZeroes()
         self.assertIn('was changed by another program', self.log.output)
 
@@ -309,7 +308,7 @@ class ZeroedTestCase(LVMTestCase):
 
     def test_extension_after_a_removal_by_hand(self):
         self.create()
-        self.leave()
+        self.remove_by_hand()
         volumes.extend(UUID, 'volume-1', 2 * GIB)
         self.assertEqual([ZERO] * 2 * PART, self.lvm.read('volume-1'))
 
@@ -327,14 +326,14 @@ class ZeroedTestCase(LVMTestCase):
         self.assertZeroes()
         self.assertFalse(self.group().zeroed)
 
-    def test_what_is_cut_off(self):
+    def test_shrink_zeroes(self):
         self.create(size_gb=2)
         self.lvm.write('volume-1', 'own')
         volumes.shrink(UUID, 'volume-1', GIB)
         self.assertEqual(['own'] * PART, self.lvm.read('volume-1'))
         self.assertZeroes()
 
-    def test_removed_without_being_wiped(self):
+    def test_removed_without_wiping(self):
         self.create()
         self.lvm.write('volume-1', 'secret')
         volumes.mark_deleted(UUID, 'volume-1')
@@ -342,21 +341,21 @@ class ZeroedTestCase(LVMTestCase):
         self.assertZeroes()
 
     def test_killed_at_any_step(self):
-        """Whatever dies where, nobody sees a byte of others."""
+        """No vdisk ever shows data of others."""
 
-        def all_of_it():
+        def run_all():
             self.create()
             self.lvm.write('volume-1', 'own')
             volumes.extend(UUID, 'volume-1', 2 * GIB)
             volumes.delete(UUID, 'volume-1')
 
-        for _ in self.kill(all_of_it):
+        for _ in self.kill(run_all):
             self.create('volume-2', '2', 2)
             self.assertEqual([ZERO] * 2 * PART, self.lvm.read('volume-2'))
             for name in ('volume-1', 'volume-2'):
                 volumes.delete(UUID, name)
 
-    def test_mark_without_a_number(self):
+    def test_tag_without_a_number(self):
         self.lvm.tags = {
             one for one in self.lvm.tags if not one.startswith(naming.ZEROED)
         } | {naming.ZEROED}

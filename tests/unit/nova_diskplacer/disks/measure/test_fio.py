@@ -23,7 +23,7 @@ from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
 
 
-def said(way, bps, iops):
+def make_output(way, bps, iops):
     figures = {'bw_bytes': bps, 'iops': iops}
     return json.dumps({'jobs': [{way: figures}]})
 
@@ -42,8 +42,8 @@ class FioTestCase(testtools.TestCase):
             )
         )
 
-    def be(self, script):
-        """Have a script be fio."""
+    def fake_fio(self, script):
+        """Replace fio by a script."""
         path = os.path.join(self.directory, 'fio')
         with open(path, 'w') as stream:
             stream.write('#!/bin/sh\n' + script)
@@ -51,7 +51,7 @@ class FioTestCase(testtools.TestCase):
 
     def test_loads(self):
         for medium in ('hdd', 'ssd'):
-            loads = fio.loads(medium)
+            loads = fio.loads_for(medium)
             self.assertEqual({'latency', *io_model.COEFFICIENTS}, set(loads))
             for name, load in loads.items():
                 self.assertEqual('bps' in name, load.unit == 'MB/s')
@@ -61,12 +61,12 @@ class FioTestCase(testtools.TestCase):
                 )
 
     def test_measure(self):
-        self.be(
+        self.fake_fio(
             f'echo "$@" > {self.directory}/arguments\n'
             'echo note: something\n'
-            f"echo '{said('read', 2.5e6, 600)}'\n"
+            f"echo '{make_output('read', 2.5e6, 600)}'\n"
         )
-        load = fio.loads('hdd')['rrandiops']
+        load = fio.loads_for('hdd')['rrandiops']
         runner = fio.Fio('/dev/x', 1 << 30, self.cgroup)
         self.assertEqual(fio.Result(2.5e6, 600), runner.measure(load, 7))
         with open(os.path.join(self.directory, 'arguments')) as stream:
@@ -79,19 +79,19 @@ class FioTestCase(testtools.TestCase):
         with open(os.path.join(self.cgroup, 'cgroup.procs')) as stream:
             self.assertGreater(int(stream.read()), 1)
 
-    def test_it_fails(self):
-        self.be('echo no space >&2; exit 3')
+    def test_fio_fails(self):
+        self.fake_fio('echo no space >&2; exit 3')
         runner = fio.Fio('/dev/x', 1 << 30)
         error = self.assertRaises(exception.DiskError, runner.fill)
         self.assertEqual('fio ended with 3: no space', str(error))
 
-    def test_it_is_not_there(self):
+    def test_fio_is_missing(self):
         self.useFixture(fixtures.EnvironmentVariable('PATH', self.directory))
         runner = fio.Fio('/dev/x', 1 << 30)
         self.assertRaises(exception.DiskError, runner.fill)
 
-    def test_it_is_ended_with_the_caller(self):
-        self.be('sleep 60')
+    def test_fio_ends_with_the_caller(self):
+        self.fake_fio('sleep 60')
         runner = fio.Fio('/dev/x', 1 << 30)
         started = []
         real = fio.subprocess.Popen
@@ -102,21 +102,30 @@ class FioTestCase(testtools.TestCase):
 
         with (
             mock.patch.object(fio.subprocess, 'Popen', start),
-            mock.patch.object(runner, '_join', side_effect=KeyboardInterrupt),
+            mock.patch.object(
+                runner, '_join_cgroup', side_effect=KeyboardInterrupt
+            ),
         ):
             self.assertRaises(KeyboardInterrupt, runner.fill)
         self.assertIsNotNone(started[0].poll())
 
-    def test_what_it_says(self):
+    def test_parse(self):
         self.assertEqual(
-            fio.Result(1.0, 2.0), fio.parse(said('write', 1, 2), 'randwrite')
+            fio.Result(1.0, 2.0),
+            fio.parse(make_output('write', 1, 2), 'randwrite'),
         )
-        for text in ('', '{', '[]', '{"jobs": []}', said('write', 1, 2)):
+        for text in (
+            '',
+            '{',
+            '[]',
+            '{"jobs": []}',
+            make_output('write', 1, 2),
+        ):
             error = self.assertRaises(
                 exception.DiskError, fio.parse, text, 'read'
             )
-            self.assertIn('does not say', str(error))
+            self.assertIn('lacks a figure', str(error))
         error = self.assertRaises(
-            exception.DiskError, fio.parse, said('read', 0, 0), 'read'
+            exception.DiskError, fio.parse, make_output('read', 0, 0), 'read'
         )
         self.assertIn('--seconds', str(error))

@@ -41,28 +41,28 @@ MODEL = io_model.Model(
 
 
 class ModelTestCase(testtools.TestCase):
-    def test_what_may_be_claimed_is_the_slower_way(self):
+    def test_lower_throughput_may_be_claimed(self):
         self.assertEqual(171, MODEL.mbps)
         self.assertEqual(19, dataclasses.replace(MODEL, rbps=19_400_000).mbps)
         self.assertEqual(1, dataclasses.replace(MODEL, wbps=1).mbps)
 
-    def test_kept(self):
-        kept = io_model.text(MODEL)
-        self.assertEqual(MODEL, io_model.parse(kept))
-        # what a tag of LVM may be
-        self.assertRegex(kept, r'^[A-Za-z0-9_+.\-/=!:#&]{1,1000}$')
+    def test_text(self):
+        text = io_model.to_text(MODEL)
+        self.assertEqual(MODEL, io_model.parse(text))
+        # a valid tag of LVM
+        self.assertRegex(text, r'^[A-Za-z0-9_+.\-/=!:#&]{1,1000}$')
         bare = dataclasses.replace(MODEL, scheduler='', measured='')
-        self.assertEqual(bare, io_model.parse(io_model.text(bare)))
+        self.assertEqual(bare, io_model.parse(io_model.to_text(bare)))
 
     def test_malformed(self):
-        kept = io_model.text(MODEL)
+        text = io_model.to_text(MODEL)
         for bad in (
             '',
             'x',
-            kept.replace('rbps=190400000', 'rbps=0'),
-            kept.replace('rbps=190400000', 'rbps=-1'),
-            kept.replace('wrandiops=170', 'wrandiops=1.5'),
-            kept.replace('latency=8100/', ''),
+            text.replace('rbps=190400000', 'rbps=0'),
+            text.replace('rbps=190400000', 'rbps=-1'),
+            text.replace('wrandiops=170', 'wrandiops=1.5'),
+            text.replace('latency=8100/', ''),
         ):
             self.assertRaises(ValueError, io_model.parse, bad)
 
@@ -92,7 +92,7 @@ class FileTestCase(testtools.TestCase):
             {identity.FILE, io_model.FILE}, set(os.listdir(self.disk))
         )
 
-    def test_a_run_that_was_killed_in_between(self):
+    def test_save_after_a_killed_one(self):
         with mock.patch.object(
             identity, 'write', side_effect=KeyboardInterrupt
         ):
@@ -120,7 +120,7 @@ class FileTestCase(testtools.TestCase):
         ):
             self.assertRaises(exception.DiskError, call)
 
-    def test_a_disk_that_refuses(self):
+    def test_disk_refuses(self):
         error = OSError(30, 'Read-only file system')
         with mock.patch.object(files, 'replace', side_effect=error):
             raised = self.assertRaises(
@@ -140,7 +140,7 @@ class GroupTestCase(testtools.TestCase):
         for model in (MODEL, dataclasses.replace(MODEL, rbps=1_000_000)):
             before = self.lvm.seqno
             io_model.save(root, UUID, model)
-            # one command changes it all
+            # one command changes all tags
             self.assertEqual(before + 1, self.lvm.seqno)
             self.assertEqual(model, io_model.load(root, UUID))
             self.assertEqual(
@@ -149,7 +149,7 @@ class GroupTestCase(testtools.TestCase):
             )
         self.assertEqual(5, len(self.lvm.tags))
 
-    def test_what_is_free_is_known_as_before(self):
+    def test_tag_zeroed_stays_valid(self):
         group_changes.mark_zeroed(UUID)
         io_model.save(self.lvm.root, UUID, MODEL)
         self.assertTrue(groups.require(UUID).zeroed)
