@@ -38,6 +38,9 @@ from nova_diskplacer import reports
 from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import vdisks
+from tests.functional import services
+
+services.remember()
 
 NODE = 'compute-1.example.org'
 GIB = vdisks.GIB

@@ -46,7 +46,10 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisks
 from tests import loops
+from tests.functional import services
 from tests.functional.cinder import stubs
+
+services.remember()
 
 CONF = cfg.CONF
 CONF.import_opt('scheduler_default_filters', 'cinder.scheduler.host_manager')

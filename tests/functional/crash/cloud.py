@@ -61,8 +61,11 @@ from nova_diskplacer import publish  # noqa: E402
 from nova_diskplacer.agent import reconcile  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks import vdisks  # noqa: E402
+from tests.functional import services  # noqa: E402
 from tests.functional.cinder import stubs  # noqa: E402
 from tests.functional.crash import commands  # noqa: E402
+
+services.remember()
 
 GIB = vdisks.GIB
 MEDIA = ('hdd', 'ssd')

@@ -39,7 +39,10 @@ from nova_diskplacer.disks import ledger
 from nova_diskplacer.scheduler import asked
 from nova_diskplacer.scheduler import fleet as fleets
 from nova_diskplacer.scheduler import listener
+from tests.functional import services
 from tests.functional.nova import volumes
+
+services.remember()
 
 CONF = nova_conf.CONF
 
