@@ -19,6 +19,7 @@ and so is what Placement finds out for each request.
 import functools
 import gc
 import re
+import time
 
 import jsonschema
 import sqlalchemy
@@ -28,6 +29,11 @@ from placement.objects import inventory
 from placement.objects import resource_provider
 from sqlalchemy import util
 from sqlalchemy.dialects.sqlite import pysqlite
+
+from nova_diskplacer import exception
+
+# seconds that a disk may take to answer, on a busy machine
+_PATIENCE = 400
 
 
 def remember():
@@ -96,3 +102,21 @@ def _remember_statements():
 
     # called for each new engine
     dialect.engine_created = classmethod(share)
+
+
+def reconcile(reconciler, look):
+    """Bring Placement up to date as an agent does: it tries again.
+
+    :param look: returns the disks.
+    :raises Conflict: a disk has not answered in time for long, or somebody
+        else writes again and again.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return reconciler.reconcile(look())
+        except exception.Conflict:
+            if time.monotonic() > deadline:
+                raise
+        # the agent waits for more; a busy machine gets on meanwhile
+        time.sleep(1)

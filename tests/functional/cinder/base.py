@@ -88,7 +88,7 @@ class Host:
 
     def publish(self):
         """Do as the agent does when it looks at the disks."""
-        self.reconciler.reconcile(list(self.disks().values()))
+        services.reconcile(self.reconciler, lambda: [*self.disks().values()])
 
     def fill(self, uuid, size_gb):
         """Have somebody else's vdisk take GiB of a disk."""

@@ -307,7 +307,7 @@ class Cloud:
 
     def publish(self):
         """Do as the agent does when it looks at the disks."""
-        self.reconciler.reconcile(self.disks())
+        services.reconcile(self.reconciler, self.disks)
 
     def held(self):
         """Return the vdisks by (disk, name)."""
