@@ -44,8 +44,9 @@ class TestSuites(testtools.TestCase):
 
 def _test(names):
     def test(self):
+        timeout = TIMEOUT * len(names)
         done = subprocess.run(
-            [SCRIPT, 'test', '--timeout', str(TIMEOUT), *names],
+            [SCRIPT, 'test', '--timeout', str(timeout), *names],
             env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
