@@ -10,10 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the agent tells Prometheus.
+"""Metrics of the agent for Prometheus.
 
-Every metric is in ``METRICS``, which the documentation is made from too. The
-figures are those of the last round, made when Prometheus asks.
+``METRICS`` lists every metric; the documentation is made from it too, and the
+dashboard in ``etc/grafana`` shows each. A request from Prometheus gets the
+figures of the last interval.
 """
 
 import collections.abc
