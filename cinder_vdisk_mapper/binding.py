@@ -246,8 +246,7 @@ class Binder:
                 'has diskplacer:vdisks blank volumes of diskplacer:vdisk_gb '
                 'GiB each',
                 'the volume does not fit the flavor of its server, which has '
-                'diskplacer:vdisks blank volumes of diskplacer:vdisk_gb GiB '
-                'each',
+                'diskplacer:vdisks blank volumes of size diskplacer:vdisk_gb',
             )
         return chosen
 

@@ -16,7 +16,8 @@
 #
 #   tools/testbed.sh build                make its image now, not when needed
 #   tools/testbed.sh run COMMAND...       run a command in a new guest
-#   tools/testbed.sh test NAME [TEST]...  run tests/testbed/NAME in a new guest
+#   tools/testbed.sh test NAME... [TEST]...
+#                                         run tests/testbed/NAME in a new guest
 #   tools/testbed.sh clean                remove the image
 #
 # See doc/source/contributor/testbed.rst. Needs root to make the image.

@@ -18,16 +18,18 @@ import pickle  # noqa: S403
 import socket
 import sys
 import typing
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import TypeVar
 
-import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
-from nova_diskplacer import reports
+
+if TYPE_CHECKING:
+    import oslo_messaging
 
 PROJECT = 'diskplacer'
 
@@ -72,11 +74,16 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
         raise exception.DiskPlacerError(str(error)) from error
 
 
-def transport() -> oslo_messaging.Transport:
+def transport() -> 'oslo_messaging.Transport':
     """Return the transport that ``[DEFAULT] transport_url`` describes.
 
     :raises DiskPlacerError: the URL is not valid, or its driver is missing.
     """
+    # most commands send nothing, and it takes longer to import than the rest
+    import oslo_messaging
+
+    from nova_diskplacer import reports
+
     try:
         return reports.get_transport(options.CONF)
     except (

@@ -13,20 +13,26 @@
 """diskplacer-manage: disks of this host, the map of vdisks, profiles."""
 
 import argparse
+import collections.abc
+import importlib
 import sys
 
 from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
-from nova_diskplacer.cmd import disk
-from nova_diskplacer.cmd import guest_config
-from nova_diskplacer.cmd import map as map_
-from nova_diskplacer.cmd import profile
-from nova_diskplacer.cmd import top
+
+# Each is a module, and most take long to import what others do not need.
+_COMMANDS = ('disk', 'map', 'top', 'profile', 'guest-config')
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command."""
+def make_parser(
+    argv: collections.abc.Collection[str] = (),
+) -> argparse.ArgumentParser:
+    """Return the parser of the whole command.
+
+    :param argv: the arguments; it may know only the commands that are among
+        them, unless there is none.
+    """
     parser = argparse.ArgumentParser(
         prog='diskplacer-manage',
         description='Prepares the local disks of a compute node, shows the '
@@ -41,11 +47,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.set_defaults(configure=_configure)
     commands = parser.add_subparsers(dest='command', required=True)
-    disk.register(commands)
-    map_.register(commands)
-    top.register(commands)
-    profile.register(commands)
-    guest_config.register(commands)
+    named = [name for name in _COMMANDS if name in argv]
+    for name in named or _COMMANDS:
+        module = f'nova_diskplacer.cmd.{name.replace("-", "_")}'
+        importlib.import_module(module).register(commands)
     return parser
 
 
@@ -55,7 +60,8 @@ def _configure(args: argparse.Namespace) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
-    args = make_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    args = make_parser(words).parse_args(words)
     try:
         args.configure(args)
         status: int = args.handler(conf.CONF, args)

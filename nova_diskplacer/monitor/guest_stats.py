@@ -42,7 +42,7 @@ Counters = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class GuestDiskUse:
-    """The I/O of a guest on one of its disks since the last poll.
+    """The I/O of a guest on one of its disks between the last two polls.
 
     ``path`` is the file or block device on the host, ``disk`` the UUID of its
     prepared disk (empty: none). The other fields are bytes and requests per

@@ -10,10 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The agent's metrics for Prometheus.
+"""Metrics of the agent for Prometheus.
 
-``METRICS`` lists every metric; the documentation is generated from it. The
-values are those of the last interval, collected when Prometheus scrapes.
+``METRICS`` lists every metric; the documentation is made from it too, and the
+dashboard in ``etc/grafana`` shows each. A request from Prometheus gets the
+figures of the last interval.
 """
 
 import collections.abc

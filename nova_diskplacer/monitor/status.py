@@ -103,7 +103,9 @@ class Status:
     ``[diskplacer_weights] mode``; ``deciding`` is false if weights are not
     decided. ``rounds`` is the number of intervals. ``unwatched`` is the reason
     why a disk is not among ``disks``, by its UUID. ``hung`` are the UUIDs of
-    disks that do not answer; they may be among either.
+    disks that do not answer; they may be among either. ``guests`` are the
+    fields of ``guest_stats.GuestDiskUse`` and the ``server`` of each guest
+    disk, by the last poll of libvirt.
     """
 
     host: str

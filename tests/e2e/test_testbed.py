@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The suites of tests/testbed, each in a guest of its own."""
+"""The suites of tests/testbed, those with the same disks in one guest."""
 
 import json
 import os
@@ -39,26 +39,31 @@ def environment():
 
 
 class TestSuites(testtools.TestCase):
-    """Has a test for each suite, made below."""
+    """Has a test for the suites of each guest, made below."""
 
 
-def _test(name):
+def _test(names):
     def test(self):
+        timeout = TIMEOUT * len(names)
         done = subprocess.run(
-            [SCRIPT, 'test', '--timeout', str(TIMEOUT), name],
+            [SCRIPT, 'test', '--timeout', str(timeout), *names],
             env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         self.assertEqual(0, done.returncode, done.stdout)
-        self.assertIn(' 0 failed, 0 skipped', done.stdout)
+        for name in names:
+            self.assertRegex(
+                done.stdout,
+                rf'tests/testbed/{name}: \d+ passed, 0 failed, 0 skipped',
+            )
 
     return test
 
 
-for _name in command.suites():
-    setattr(TestSuites, f'test_{_name}', _test(_name))
+for _names in command.groups():
+    setattr(TestSuites, f'test_{"_".join(_names)}', _test(_names))
 
 
 class TestTestbed(testtools.TestCase):

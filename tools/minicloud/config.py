@@ -64,6 +64,12 @@ def _keystone(state: State) -> ini.Config:
         # the cloud lives for minutes
         'identity': {'password_hash_rounds': 4},
         'token': {'provider': 'fernet', 'expiration': 86400},
+        # without it each check of a token reads the roles from the database
+        'cache': {
+            'enabled': 'true',
+            'backend': 'oslo_cache.memcache_pool',
+            'memcache_servers': f'127.0.0.1:{state.ports["memcached"]}',
+        },
         'fernet_tokens': {'key_repository': f'{state.conf}/fernet-keys'},
         'fernet_receipts': {'key_repository': f'{state.conf}/fernet-keys'},
         'credential': {'key_repository': f'{state.conf}/credential-keys'},

@@ -14,6 +14,7 @@
 
 import argparse
 import importlib
+import itertools
 import signal
 import sys
 import types
@@ -39,6 +40,28 @@ def suites() -> list[str]:
     return sorted(path.parent.name for path in found)
 
 
+def _package(suite: str, name: str, default: typing.Any) -> typing.Any:
+    """Return what a suite's package says about it."""
+    package = importlib.import_module(f'tests.testbed.{suite}')
+    return getattr(package, name, default)
+
+
+def disks(suite: str) -> tuple[machine.Disk, ...]:
+    """Return the disks that a suite needs."""
+    return tuple(_package(suite, 'DISKS', machine.DISKS))
+
+
+def groups() -> list[list[str]]:
+    """Return the names of the suites, those together that can share a guest.
+
+    They need the same disks.
+    """
+    found: dict[tuple[machine.Disk, ...], list[str]] = {}
+    for name in suites():
+        found.setdefault(disks(name), []).append(name)
+    return list(found.values())
+
+
 def run(args: argparse.Namespace) -> int:
     with bed.Testbed(args.disk or machine.DISKS, args.memory) as running:
         result = running.run(
@@ -50,23 +73,33 @@ def run(args: argparse.Namespace) -> int:
 
 
 def test(args: argparse.Namespace) -> int:
-    package = f'tests.testbed.{args.name}'
-    try:
-        suite = importlib.import_module(package)
-    except ModuleNotFoundError:
-        names = ', '.join(suites())
-        print(f'{args.name}: none of the suites {names}', file=sys.stderr)
+    known = suites()
+    names = list(itertools.takewhile(known.__contains__, args.word))
+    if not names:
+        print(
+            f'{args.word[0]}: none of the suites {", ".join(known)}',
+            file=sys.stderr,
+        )
         return 2
-    disks = args.disk or getattr(suite, 'DISKS', machine.DISKS)
-    with bed.Testbed(disks, args.memory) as running:
-        result = running.run(
-            'python', '-W', 'ignore', '-m', 'tools.testbed.suite',
-            package.replace('.', '/'), *args.pattern,
-            check=False, say=say, timeout=args.timeout,
-        )  # fmt: skip
-        if result.rc:
+    needed = {tuple(args.disk or disks(name)) for name in names}
+    if len(needed) > 1:
+        print(f'{", ".join(names)}: they need other disks', file=sys.stderr)
+        return 2
+    patterns = [f'--only={one}' for one in args.word[len(names) :]]
+    alone = [[name] for name in names if _package(name, 'ALONE', False)]
+    together = [name for name in names if [name] not in alone]
+    failed = False
+    with bed.Testbed(needed.pop(), args.memory) as running:
+        for some in filter(None, [together, *alone]):
+            result = running.run(
+                'python', '-W', 'ignore', '-m', 'tools.testbed.suite',
+                *(f'tests/testbed/{name}' for name in some), *patterns,
+                check=False, say=say, timeout=args.timeout,
+            )  # fmt: skip
+            failed = failed or result.rc != 0
+        if failed:
             say('out', f"-- the guest's console:\n{running.console()}")
-        return result.rc
+    return 1 if failed else 0
 
 
 def build(args: argparse.Namespace) -> int:
@@ -111,9 +144,12 @@ def _parser() -> argparse.ArgumentParser:
     one = verbs.add_parser(
         'test', parents=[machines], help='run tests/testbed/NAME in a guest'
     )
-    one.add_argument('name')
     one.add_argument(
-        'pattern', nargs='*', help='only tests with this in the name'
+        'word',
+        nargs='+',
+        metavar='NAME... [TEST...]',
+        help='the suites, one after another in the same guest, and then, '
+        'for only some tests, what they have in their names',
     )
     one.set_defaults(call=test)
     return parser

@@ -40,6 +40,9 @@ from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from tests.fakes import disks as fake_disks
+from tests.functional import services
+
+services.remember()
 
 NODE = 'compute-1.example.org'
 

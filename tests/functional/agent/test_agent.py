@@ -45,7 +45,7 @@ class AgentTest(base.AgentTestCase):
                 {
                     'uuid': disk,
                     'medium': 'hdd',
-                    'model': 'simulated',
+                    'model': 'Fake',
                     'numa_node': 0,
                     'total_gb': 100,
                     'reserved_gb': 10,

@@ -47,7 +47,10 @@ from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.placement import client as placement_client
 from tests import loops
+from tests.functional import services
 from tests.functional.cinder import stubs
+
+services.remember()
 
 CONF = cfg.CONF
 CONF.import_opt('scheduler_default_filters', 'cinder.scheduler.host_manager')
@@ -86,7 +89,7 @@ class Host:
 
     def publish(self):
         """Do as the agent does when it looks at the disks."""
-        self.reconciler.reconcile(list(self.disks().values()))
+        services.reconcile(self.reconciler, lambda: [*self.disks().values()])
 
     def fill(self, uuid, size_gb):
         """Have somebody else's vdisk take GiB of a disk."""

@@ -153,11 +153,12 @@ class HandoverTestCase(test_driver.DriverTestCase):
         server, volume, _ = self.reschedule()
         bound = self.place(volume)
         here, there = (manager.manager.driver for manager in self.volume)
+        handing_over = here._connections._handover
         for target, name, done, place in (
-            (here, '_check_blank', False, bound),
-            (here, 'delete_vdisk', False, (HERE, None)),
-            (here, 'delete_vdisk', True, (HERE, None)),
-            (here, 'hand_over', True, (THERE, None)),
+            (handing_over, '_check_blank', False, bound),
+            (here.operations, 'delete_everywhere', False, (HERE, None)),
+            (here.operations, 'delete_everywhere', True, (HERE, None)),
+            (handing_over, 'hand_over', True, (THERE, None)),
             (there, 'create_export', True, (THERE, None)),
             (there, 'initialize_connection', False, (THERE, self.disk)),
         ):
@@ -171,8 +172,13 @@ class HandoverTestCase(test_driver.DriverTestCase):
     def test_written_where_it_was_left(self):
         """A guest that had the vdisk open may write after all."""
         server, volume, path = self.reschedule()
-        driver = self.volume[0].manager.driver
-        place = self.interrupt(volume, server, driver, 'delete_vdisk', False)
+        place = self.interrupt(
+            volume,
+            server,
+            self.volume[0].manager.driver.operations,
+            'delete_everywhere',
+            False,
+        )
         self.assertEqual((HERE, None), place)
         self.write(path)
         self.assertRefused(

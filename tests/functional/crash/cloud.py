@@ -61,8 +61,11 @@ from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks.vdisk import GIB  # noqa: E402
 from nova_diskplacer.placement import client as placement_client  # noqa: E402
 from nova_diskplacer.placement import inventory  # noqa: E402
+from tests.functional import services  # noqa: E402
 from tests.functional.cinder import stubs  # noqa: E402
 from tests.functional.crash import commands  # noqa: E402
+
+services.remember()
 
 MEDIA = ('hdd', 'ssd')
 PROJECT = str(uuid.UUID(int=1))
@@ -305,7 +308,7 @@ class Cloud:
 
     def publish(self):
         """Do as the agent does when it looks at the disks."""
-        self.reconciler.reconcile(self.disks())
+        services.reconcile(self.reconciler, self.disks)
 
     def held(self):
         """Return the vdisks by (disk, name)."""

@@ -39,7 +39,10 @@ from nova_diskplacer.placement import ledger
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
+from tests.functional import services
 from tests.functional.nova import volumes
+
+services.remember()
 
 CONF = nova_conf.CONF
 
@@ -50,6 +53,12 @@ MARK = 'CUSTOM_DISKPLACER'
 TRAITS = {'hdd': 'STORAGE_DISK_HDD', 'ssd': 'STORAGE_DISK_SSD'}
 # Seconds that Nova may take for anything, on a busy machine.
 PATIENCE = 200
+# What Nova says after an attempt to build a server.
+_ENDS = (
+    'compute_task.build_instances.error',
+    'instance.create.end',
+    'instance.create.error',
+)
 
 
 @dataclasses.dataclass
@@ -436,7 +445,10 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
 
     def settled(self, server):
         """Return the server once it is built or given up."""
-        # many may be built at once
+        # asking is work for a process that is building it, and many maybe
+        listening = time.monotonic() + 5
+        while not self._ended(server) and time.monotonic() < listening:
+            time.sleep(0.05)
         end = time.monotonic() + 3 * PATIENCE
         while True:
             server = self.api.get_server(server['id'])
@@ -444,6 +456,17 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
                 return server
             self.assertLess(time.monotonic(), end, server)
             time.sleep(0.2)
+
+    def _ended(self, server):
+        """Return whether an attempt to build a server is said to have ended.
+
+        The server's status may be of the moment before.
+        """
+        return any(
+            server['id'] in str(one['payload'])
+            for one in list(self.notifier.versioned_notifications)
+            if one['event_type'] in _ENDS
+        )
 
     def request(self, flavor, **kwargs):
         """Return the body of a request for a server."""

@@ -10,8 +10,5 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Run on eventlet, as Cinder's own tests and services do."""
-
-from cinder import monkey_patch
-
-monkey_patch.patch()
+# It changes modules that others import, too.
+ALONE = True

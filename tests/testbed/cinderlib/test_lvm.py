@@ -15,7 +15,12 @@
 import os
 from unittest import mock
 
-import fixtures
+from cinder import monkey_patch
+
+# on eventlet, as Cinder's own tests and services, which comes before the rest
+monkey_patch.patch()
+
+import fixtures  # noqa: E402
 
 # read when the tests are imported
 os.environ['DISKPLACER_CINDERLIB_BACKEND'] = 'lvm'
@@ -36,7 +41,9 @@ class SpareDevice(fixtures.Fixture):
         super().__init__()
 
     def _setUp(self):
-        self.device = min(set(base.spare_devices()) - self.taken)
+        self.device = next(
+            one for one in base.spare_devices() if one not in self.taken
+        )
         self.taken.add(self.device)
         self.addCleanup(self.taken.discard, self.device)
         base.erase(self.device)

@@ -9,8 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-from tools.testbed import machine
 
 # One to work on; the others hold what was written to it, what of that a
 # power failure leaves, and what is written to that afterwards.
-DISKS = (machine.Disk(gib=1),) * 4
+from tests.testbed.lvm import DISKS as DISKS

@@ -51,6 +51,9 @@ class Recorder(fixtures.Fixture):
             base.spare_devices()[:4]
         )
         for device in (self.device, self.replayed):
+            # not what LVM does, to which the one is the same as the other
+            self.addCleanup(shell.run, 'wipefs', '--all', '--force', device)
+            self.addCleanup(udev.settle)
             blockcopy.zero(device, 0, self.sectors * _SECTOR)
         self.marks = []
         self.position = _SECTOR

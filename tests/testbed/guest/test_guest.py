@@ -174,7 +174,7 @@ class GuestTestCase(testtools.TestCase):
             'LABEL=precious', run('blkid', '-p', '-o', 'export',
                                   device(TAKEN))[1]
         )  # fmt: skip
-        for other in (guest.SERIALS[4], 'disk5'):
+        for other in (guest.SERIALS[4], 'disk9'):
             self.assertEqual({}, system.read_signature(device(other)))
 
 

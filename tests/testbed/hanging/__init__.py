@@ -10,13 +10,4 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-from tools.testbed import machine
-
-# The last one is for what takes all of a disk.
-DISKS = (
-    machine.Disk(0, gib=4),
-    machine.Disk(0, gib=4),
-    machine.Disk(1, gib=4),
-    machine.Disk(1, gib=4),
-    machine.Disk(1, gib=1),
-)
+from tests.testbed.lvm import DISKS as DISKS

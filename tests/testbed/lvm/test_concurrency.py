@@ -26,7 +26,7 @@ SCRIPT = """
 import concurrent.futures
 import sys
 from nova_diskplacer import exception
-from nova_diskplacer.disks import lv_copies, lvm, lvs, vdisks
+from nova_diskplacer.disks.lvm import copies, groups, volumes
 
 disks, process, size = sys.argv[1:3], sys.argv[3], 8 << 20
 
@@ -34,23 +34,23 @@ def work(number):
     disk, own = disks[number % 2], f'{process}{number}'
     made = 0
     try:
-        lvs.create(disk, f'volume-{number}', process, None, size)
+        volumes.create(disk, f'volume-{number}', process, None, size)
         made = 1
     except exception.DiskError as error:
         assert 'belongs to' in str(error), error
-    lvs.create(disk, f'volume-{own}', own, None, size)
-    lv_copies.snapshot(disk, f'volume-{own}', f'snapshot-{own}', own)
-    lvs.extend(disk, f'volume-{own}', 2 * size)
-    found = {v.name: v.size_bytes for v in lvm.require(disk).vdisks}
+    volumes.create(disk, f'volume-{own}', own, None, size)
+    copies.snapshot(disk, f'volume-{own}', f'snapshot-{own}', own)
+    volumes.extend(disk, f'volume-{own}', 2 * size)
+    found = {v.name: v.size_bytes for v in groups.require(disk).vdisks}
     for name, expected in (
         (f'volume-{own}', 2 * size),
         (f'snapshot-{own}', size),
     ):
         assert found[name] == expected, found
     for name in (f'snapshot-{own}', f'volume-{own}'):
-        if lvs.mark_deleted(disk, name):
-            lvs.zero(disk, name)
-        lvs.remove(disk, name, True)
+        if volumes.mark_deleted(disk, name):
+            volumes.zero(disk, name)
+        volumes.remove(disk, name, True)
     return made
 
 with concurrent.futures.ThreadPoolExecutor(4) as pool:

@@ -71,7 +71,9 @@ class PrepareTestCase(base.LVMTestCase):
         if arguments[0] in ('prepare', 'forget'):
             arguments += ('--fstab', self.fstab)
         with contextlib.redirect_stdout(io.StringIO()) as output:
-            args = manage.make_parser().parse_args(['disk', *arguments])
+            args = manage.make_parser(['disk']).parse_args(
+                ['disk', *arguments]
+            )
             try:
                 status = args.handler(self.conf, args)
             except exception.DiskPlacerError as error:

@@ -12,6 +12,6 @@
 
 """The agent beside libvirt and QEMU on a host with two NUMA nodes."""
 
-from tools.testbed.machine import Disk
+from tests.testbed.guest import DISKS as DISKS
 
-DISKS = (Disk(node=1), Disk(node=0), Disk(node=0), Disk(node=1))
+OWN = DISKS[:4]

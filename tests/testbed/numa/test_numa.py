@@ -39,6 +39,7 @@ from tests import shell
 from tests.testbed import hypervisor
 from tests.testbed import numa
 from tests.testbed import udev
+from tests.testbed.lvm import base
 
 DISK = """
 <disk type='{kind}' device='disk'>
@@ -132,7 +133,8 @@ class NUMATest(testtools.TestCase):
         cls.root = os.path.join(cls.path, 'disks')
         fstab = os.path.join(cls.path, 'fstab')
         cls.uuids = []
-        for index in range(len(numa.DISKS)):
+        for index in range(len(numa.OWN)):
+            cls.addClassCleanup(base.erase, device(index))
             disk = prepare.prepare(
                 cls.root,
                 device(index),
@@ -234,7 +236,7 @@ class NUMATest(testtools.TestCase):
     def test_nodes_of_disks(self):
         found = {disk.uuid: disk for disk in discover.discover(self.root)}
         self.assertEqual(
-            [disk.node for disk in numa.DISKS],
+            [disk.node for disk in numa.OWN],
             [found[uuid].numa_node for uuid in self.uuids],
         )
         self.assertEqual(

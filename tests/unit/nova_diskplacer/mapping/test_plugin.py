@@ -23,12 +23,12 @@ import unittest
 import numpy as np
 
 from nova_diskplacer import mapping
-from tests.unit.nova_diskplacer.mapping import least_full
+from tests.unit.nova_diskplacer.mapping import most_room
 
 ROOT = pathlib.Path(mapping.__file__).parents[2]
 ENTRY_POINTS = f"""
 [{mapping.NAMESPACE}]
-least_full = {least_full.__name__}:LeastFull
+most_room = {most_room.__name__}:MostRoom
 """
 USE = """
 from nova_diskplacer import extra_specs
@@ -37,12 +37,12 @@ from nova_diskplacer import mapping
 from nova_diskplacer.scheduler import plan
 
 specs = {'diskplacer:vdisks': '1', 'diskplacer:vdisk_gb': '1'}
-request = flavor.parse({**specs, 'diskplacer:mapping': 'least_full'})
-assert request.mapping == 'least_full'
-assert type(mapping.load(request.mapping)).__name__ == 'LeastFull'
+request = flavor.parse({**specs, 'diskplacer:mapping': 'most_room'})
+assert request.mapping == 'most_room'
+assert type(mapping.load(request.mapping)).__name__ == 'MostRoom'
 for validator in extra_specs.register():
     if validator.name == 'diskplacer:mapping':
-        validator.validate('diskplacer:mapping', 'least_full')
+        validator.validate('diskplacer:mapping', 'most_room')
 try:
     flavor.parse({**specs, 'diskplacer:mapping': 'most_full'})
 except ValueError as error:
@@ -53,9 +53,9 @@ except ValueError as error:
 class PluginTest(unittest.TestCase):
     def test_an_installed_mapping_is_allowed(self):
         with tempfile.TemporaryDirectory() as directory:
-            metadata = pathlib.Path(directory, 'least_full-1.0.dist-info')
+            metadata = pathlib.Path(directory, 'most_room-1.0.dist-info')
             metadata.mkdir()
-            (metadata / 'METADATA').write_text('Name: least_full\n')
+            (metadata / 'METADATA').write_text('Name: most_room\n')
             (metadata / 'entry_points.txt').write_text(ENTRY_POINTS)
             found = subprocess.run(
                 [sys.executable, '-c', textwrap.dedent(USE)],
@@ -67,19 +67,19 @@ class PluginTest(unittest.TestCase):
         self.assertEqual(0, found.returncode, found.stderr)
         self.assertEqual(
             'diskplacer:mapping=most_full is not one of: consolidated, '
-            'least_full, round_robin\n',
+            'most_room, round_robin\n',
             found.stdout,
         )
 
     def test_a_mapping_that_is_not_installed(self):
         with self.assertRaisesRegex(
-            ValueError, 'least_full is not .*: consolidated, round_robin'
+            ValueError, 'most_room is not .*: consolidated, round_robin'
         ):
-            mapping.load('least_full')
+            mapping.load('most_room')
 
 
-class LeastFullTest(unittest.TestCase):
+class MostRoomTest(unittest.TestCase):
     def test_place(self):
         slots = np.array([[1, 3, 2], [1, 0, 1]])
-        counts = least_full.LeastFull().place(slots, np.zeros((2, 3)), 3, 1)
+        counts = most_room.MostRoom().place(slots, np.zeros((2, 3)), 3, 1)
         self.assertEqual([[0, 2, 1], [0, 0, 0]], counts.tolist())

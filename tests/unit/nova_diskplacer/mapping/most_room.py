@@ -10,14 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Least full: each vdisk on the disk with the most room."""
+"""Most room: each vdisk on the disk with the most room."""
 
 import numpy as np
 
 from nova_diskplacer.mapping import base
 
 
-class LeastFull(base.Mapping):
+class MostRoom(base.Mapping):
     """Fill the disks with the most room; several vdisks may share one."""
 
     def place(
