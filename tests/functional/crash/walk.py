@@ -129,7 +129,7 @@ def _see_that_nothing_is_left():
 
 
 def _see_that_all_agrees(what):
-    found = CLOUD.audit()
+    found = CLOUD.findings()
     for kind, disk, message in found:
         if kind == 'wrong-figures':
             # what is given back late is nobody's meanwhile, until the agent
@@ -138,7 +138,7 @@ def _see_that_all_agrees(what):
             if offered > there:
                 raise AssertionError(f'disk {disk} is oversold: {message}')
             CLOUD.publish()
-    operations.expect([], found and CLOUD.audit(), what)
+    operations.expect([], found and CLOUD.findings(), what)
 
 
 def reset():
