@@ -288,7 +288,7 @@ class MeasureTest(testtools.TestCase):
         def look():
             now = time.monotonic()
             states = disks.update(now, {device.uuid: device}, nobody, idle)
-            cost.correct(states)
+            cost.adapt_models(states)
 
         return look
 

@@ -393,7 +393,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             actual.append(
                 match_claims.Actual(name, server, chosen, request.vdisk_gb)
             )
-        assert {row.status for row in match_claims.pair(claims, actual)} == {
+        assert {row.status for row in match_claims.match(claims, actual)} == {
             match_claims.OK
         }
         for disk in disks.values():
