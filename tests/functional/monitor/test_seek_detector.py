@@ -208,9 +208,9 @@ class SeekersTest(testtools.TestCase):
         self.assert_found('task')
         self.end(process)
         self.assertEqual({'task'}, self.detect(flagged=False))
-        self.patch(seek_detector, '_FORGIVEN', 0)
+        self.patch(seek_detector, '_EXPIRY', 0)
         self.assertEqual(set(), self.detect(flagged=False))
-        self.assertIn('task seeks no more on disk disk', self.log.output)
+        self.assertIn('task no longer seeks on disk disk', self.log.output)
 
     def test_threads(self):
         """Those of QEMU's block layer, by each way of asynchronous I/O."""

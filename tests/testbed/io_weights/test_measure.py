@@ -258,7 +258,7 @@ class MeasureTest(testtools.TestCase):
             self.assertLess(rounds, 3 * LOOKS, 'the model is not corrected')
             tasks.got(1, look)
             rounds += 1
-        self.assertIn('is taken to do', log.output)
+        self.assertIn('is modeled at', log.output)
         for _ in range(LOOKS):
             tasks.got(4, look)
             scale = cost.scales()[disk.uuid]['bytes']

@@ -178,7 +178,7 @@ class ImageTestCase(EncryptionTestCase):
             ),
         )
         error = self.assertRaises(cinder_exc.ImageTooBig, self.copy)
-        self.assertIn(f'of which the volume has {GIB}', str(error))
+        self.assertIn(f'and the volume has {GIB}', str(error))
         self.assertEqual([], os.listdir(self.conversions))
         self.assertEqual(bytes(8 * MIB), self.head())
         self.detached.assert_called_once()
