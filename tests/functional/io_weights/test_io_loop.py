@@ -167,7 +167,9 @@ class IOLoopTest(test_writer.BFQTestCase):
         (disk,) = running.current_status().disks
         self.assertEqual('', disk.controller)
         self.assertIn('mq-deadline', disk.error)
-        self.assertEqual(1, self.log.output.count('I/O weights have no effect'))
+        self.assertEqual(
+            1, self.log.output.count('I/O weights have no effect')
+        )
         # and weights are set as soon as something does
         self.schedule('bfq')
         self.eventually(lambda: self.weights(self.hog) == 5)
