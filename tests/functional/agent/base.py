@@ -181,8 +181,9 @@ class Disks(fixtures.Fixture):
         return disk.uuid
 
     def _make(self, **values):
-        uuid_ = str(uuid.uuid4())
-        return fake_disks.make_disk(uuid_, numa_node=0, **values)
+        return fake_disks.make_disk(
+            **{'uuid': str(uuid.uuid4()), 'numa_node': 0, **values}
+        )
 
     def change(self, uuid_, **values):
         """Change a disk."""
