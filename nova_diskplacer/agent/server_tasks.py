@@ -45,9 +45,28 @@ class _TaskRunner:
         begins: str,
         ends: str,
     ) -> None:
-        self.make = make
-        self.task: ServerTask | None = None
-        self.log = log_once.RetryLogger(begins, ends)
+        self._make = make
+        self._task: ServerTask | None = None
+        self._log = log_once.RetryLogger(begins, ends)
+
+    def run(
+        self,
+        conf: cfg.ConfigOpts,
+        servers: collections.abc.Sequence[libvirt_servers.Server],
+        disks: collections.abc.Sequence[discover.Disk],
+    ) -> None:
+        """Apply the task; log an error instead of raising it."""
+        self._log.run(functools.partial(self._apply, conf, servers, disks))
+
+    def _apply(
+        self,
+        conf: cfg.ConfigOpts,
+        servers: collections.abc.Sequence[libvirt_servers.Server],
+        disks: collections.abc.Sequence[discover.Disk],
+    ) -> None:
+        if self._task is None:
+            self._task = self._make(conf)
+        self._task.apply(servers, disks)
 
 
 class ServerTasks:
@@ -84,18 +103,9 @@ class ServerTasks:
         """
         if self._servers_log.run(self._list_servers):
             for runner in self._runners:
-                runner.log.run(functools.partial(self._apply, runner, disks))
+                runner.run(self._conf, self.servers or [], disks)
 
     def _list_servers(self) -> None:
         self.servers = libvirt_servers.list_servers(
             self._conf.diskplacer_agent.libvirt_uri
         )
-
-    def _apply(
-        self,
-        runner: _TaskRunner,
-        disks: collections.abc.Sequence[discover.Disk],
-    ) -> None:
-        if runner.task is None:
-            runner.task = runner.make(self._conf)
-        runner.task.apply(self.servers or [], disks)
