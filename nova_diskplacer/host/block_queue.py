@@ -65,7 +65,7 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
     """
     if not device:
         raise exception.DiskError('its block device is not known')
-    path = _sysfs_path(os.path.basename(device), sys)
+    path = sysfs.device_path(os.path.basename(device), sys)
     part = None
     while True:
         if not os.path.isdir(path):
@@ -81,7 +81,7 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
             raise exception.DiskError(
                 f'{device} is built on several devices: {", ".join(below)}'
             )
-        upper, path = path, _sysfs_path(below[0], sys)
+        upper, path = path, sysfs.device_path(below[0], sys)
         others = set(_list(path, 'holders')) - {os.path.basename(upper)}
         _require_exclusive(device, path, 'holders', sorted(others))
         part = None
@@ -106,7 +106,7 @@ def read(device: str, sys: str = sysfs.SYS) -> Queue:
     :param device: the device's name.
     :raises OSError: the device does not exist.
     """
-    path = _sysfs_path(device, sys)
+    path = sysfs.device_path(device, sys)
     os.stat(f'{path}/queue')
     values = {}
     for setting in SETTINGS:
@@ -132,7 +132,7 @@ def diskseq(device: str, sys: str = sysfs.SYS) -> str:
     :param device: the device's name.
     :raises OSError: the device does not exist.
     """
-    path = _sysfs_path(device, sys)
+    path = sysfs.device_path(device, sys)
     os.stat(f'{path}/dev')
     return sysfs.read_optional(f'{path}/diskseq')
 
@@ -143,7 +143,7 @@ def device_number(device: str, sys: str = sysfs.SYS) -> str:
     :param device: the device's name.
     :raises OSError: the device does not exist.
     """
-    return sysfs.read(f'{_sysfs_path(device, sys)}/dev')
+    return sysfs.read(f'{sysfs.device_path(device, sys)}/dev')
 
 
 def write(device: str, setting: str, value: str, sys: str = sysfs.SYS) -> None:
@@ -153,12 +153,8 @@ def write(device: str, setting: str, value: str, sys: str = sysfs.SYS) -> None:
     :raises OSError: the device does not exist, or the kernel refuses.
     """
     sysfs.write_to_device(
-        device, f'{_sysfs_path(device, sys)}/queue/{setting}', value
+        device, f'{sysfs.device_path(device, sys)}/queue/{setting}', value
     )
-
-
-def _sysfs_path(name: str, sys: str) -> str:
-    return os.path.realpath(f'{sys}/class/block/{name}')
 
 
 def _list(path: str, what: str) -> list[str]:
@@ -182,14 +178,11 @@ def _below_root(sys: str) -> set[str]:
     """Return the paths in sysfs of all devices below ``/``."""
     number = os.stat('/').st_dev
     link = f'{sys}/dev/block/{os.major(number)}:{os.minor(number)}'
-    found: set[str] = set()
-    new = {os.path.realpath(link)}
-    while new:
-        path = new.pop()
-        found.add(path)
-        if os.path.exists(f'{path}/partition'):
-            new.add(os.path.dirname(path))
-        new |= {
-            _sysfs_path(name, sys) for name in _list(path, 'slaves')
-        } - found
-    return found
+    return _with_lower(os.path.realpath(link), sys)
+
+
+def _with_lower(path: str, sys: str) -> set[str]:
+    below = [sysfs.device_path(name, sys) for name in _list(path, 'slaves')]
+    if os.path.exists(f'{path}/partition'):
+        below.append(os.path.dirname(path))
+    return {path}.union(*(_with_lower(lower, sys) for lower in below))

@@ -15,8 +15,9 @@
 import dataclasses
 import os
 
+import psutil
+
 from nova_diskplacer import exception
-from nova_diskplacer.host import mounts
 from nova_diskplacer.host import sysfs
 
 
@@ -39,25 +40,22 @@ class Hierarchy:
         return os.path.join(self.root, cgroup, file).rstrip('/')
 
 
-def hierarchy(mounts_file: str = mounts.PATH) -> Hierarchy:
+def hierarchy() -> Hierarchy:
     """Return the hierarchy of this host.
 
     There is at most one: a controller belongs to a single hierarchy.
 
-    :param mounts_file: the list of mounted filesystems.
     :raises ContentionError: no hierarchy accounts for block I/O.
     """
-    for mount in mounts.read(mounts_file):
-        if mount.type == 'cgroup' and 'blkio' in mount.options:
-            return Hierarchy(1, mount.target)
-        if mount.type == 'cgroup2' and 'io' in _controllers(mount.target):
-            return Hierarchy(2, mount.target)
+    for mount in psutil.disk_partitions(all=True):
+        if mount.fstype == 'cgroup' and 'blkio' in mount.opts.split(','):
+            return Hierarchy(1, mount.mountpoint)
+        if mount.fstype == 'cgroup2':
+            path = os.path.join(mount.mountpoint, 'cgroup.controllers')
+            if 'io' in sysfs.read_optional(path).split():
+                return Hierarchy(2, mount.mountpoint)
     raise exception.ContentionError(
-        f'{mounts_file} lists neither cgroup v2 with the io controller nor '
+        '/proc/self/mounts lists neither cgroup v2 with the io controller nor '
         'cgroup v1 with blkio: mount one, so that the I/O of servers can be '
         'measured'
     )
-
-
-def _controllers(root: str) -> list[str]:
-    return sysfs.read_optional(f'{root}/cgroup.controllers').split()

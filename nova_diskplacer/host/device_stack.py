@@ -17,8 +17,6 @@ import os
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 
-_VOLUME = 'LVM-'
-
 
 def submission_devices(
     device: Device, sys: str = sysfs.SYS
@@ -32,9 +30,7 @@ def submission_devices(
     :returns: whether each device is a logical volume, by ``major:minor``.
     :raises OSError: the device does not exist.
     """
-    return _submission_devices(
-        os.path.realpath(f'{sys}/class/block/{device.name}'), sys
-    )
+    return _submission_devices(sysfs.device_path(device.name, sys), sys)
 
 
 def _submission_devices(path: str, sys: str) -> dict[str, bool]:
@@ -48,12 +44,8 @@ def _submission_devices(path: str, sys: str) -> dict[str, bool]:
                 # Linux before 5.12 traces a partition's requests there
                 found[sysfs.read(f'{path}/dev')] = False
     for name in os.listdir(f'{path}/holders'):
-        found.update(
-            _submission_devices(
-                os.path.realpath(f'{sys}/class/block/{name}'), sys
-            )
-        )
+        found.update(_submission_devices(sysfs.device_path(name, sys), sys))
     if found:
         return found
-    volume = sysfs.read_optional(f'{path}/dm/uuid').startswith(_VOLUME)
+    volume = sysfs.read_optional(f'{path}/dm/uuid').startswith('LVM-')
     return {sysfs.read(f'{path}/dev'): volume}

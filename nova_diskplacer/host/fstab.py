@@ -12,8 +12,9 @@
 
 """Adds and removes the entries of prepared devices in /etc/fstab."""
 
-import os
 import re
+
+from nova_diskplacer.host import files
 
 PATH = '/etc/fstab'
 
@@ -27,7 +28,7 @@ def add(fstab: str, uuid: str, path: str) -> None:
     """
     lines = _read(fstab)
     if not any(_is_of(line, path) for line in lines):
-        lines.append(f'UUID={uuid} {_escaped(path)} xfs {_OPTIONS} 0 0\n')
+        lines.append(f'UUID={uuid} {_escaped(path)} xfs {_OPTIONS} 0 0')
         _write(fstab, lines)
 
 
@@ -43,12 +44,8 @@ def remove(fstab: str, path: str) -> None:
 
 
 def _is_of(line: str, path: str) -> bool:
-    fields = line.split()
-    return (
-        len(fields) > 1
-        and not fields[0].startswith('#')
-        and fields[1] == _escaped(path)
-    )
+    source, target = (*line.split(), '', '')[:2]
+    return not source.startswith('#') and target == _escaped(path)
 
 
 def _escaped(path: str) -> str:
@@ -58,20 +55,12 @@ def _escaped(path: str) -> str:
 def _read(fstab: str) -> list[str]:
     try:
         with open(fstab, encoding='utf-8') as stream:
-            lines = stream.readlines()
+            return [line.rstrip('\n') for line in stream]
     except FileNotFoundError:
         return []
-    if lines and not lines[-1].endswith('\n'):
-        lines[-1] += '\n'
-    return lines
 
 
 def _write(fstab: str, lines: list[str]) -> None:
     # atomic: a machine with a partial fstab does not boot
-    new = fstab + '.diskplacer'
-    with open(new, 'w', encoding='utf-8') as stream:
-        stream.writelines(lines)
-        stream.flush()
-        os.fchmod(stream.fileno(), 0o644)
-        os.fsync(stream.fileno())
-    os.rename(new, fstab)
+    text = ''.join(f'{line}\n' for line in lines)
+    files.replace(fstab, text, durable=True, mode=0o644)

@@ -17,6 +17,8 @@ import contextlib
 import fcntl
 import os
 
+from nova_diskplacer.host import files
+
 DIRECTORY = '/run/diskplacer'
 
 
@@ -30,9 +32,6 @@ def hold(name: str, *, wait: bool) -> collections.abc.Iterator[None]:
     os.makedirs(DIRECTORY, mode=0o700, exist_ok=True)
     path = os.path.join(DIRECTORY, name)
     # a user who can open the file can hold the lock
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with files.opened(path, os.O_RDWR | os.O_CREAT, 0o600) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield
-    finally:
-        os.close(descriptor)

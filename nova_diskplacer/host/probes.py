@@ -28,6 +28,7 @@ from typing import Generic
 from typing import TypeVar
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import files
 from nova_diskplacer.host import jobs
 
 #: Seconds without an answer after which a disk counts as hung. Disks made for
@@ -161,10 +162,9 @@ def read_direct(path: str, offset: int, size: int) -> bytes:
 
 
 def _read(path: str, offset: int, size: int, flag: int) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flag)
-    try:
-        # direct I/O needs an aligned buffer; memory maps are aligned
-        with mmap.mmap(-1, size) as buffer:
-            return buffer[: os.preadv(descriptor, [buffer], offset)]
-    finally:
-        os.close(descriptor)
+    # direct I/O needs an aligned buffer; memory maps are aligned
+    with (
+        files.opened(path, os.O_RDONLY | flag) as descriptor,
+        mmap.mmap(-1, size) as buffer,
+    ):
+        return buffer[: os.preadv(descriptor, [buffer], offset)]

@@ -74,16 +74,16 @@ class SavedSettings:
 
         :raises DiskError: the directory cannot be read.
         """
-        with _explained(self._directory):
-            try:
-                names = os.listdir(self._directory)
-            except FileNotFoundError:
-                return []
-        return sorted(
-            name.removesuffix(_SUFFIX)
-            for name in names
-            if name.endswith(_SUFFIX)
-        )
+        with (
+            _explained(self._directory),
+            contextlib.suppress(FileNotFoundError),
+        ):
+            return sorted(
+                name.removesuffix(_SUFFIX)
+                for name in os.listdir(self._directory)
+                if name.endswith(_SUFFIX)
+            )
+        return []
 
     def get_originals(
         self, uuid: str, device: str, sequence: str
@@ -163,16 +163,15 @@ class SavedSettings:
         """Return the settings saved for a disk since boot."""
         if uuid not in self._cache:
             path = self._path(uuid)
-            with _explained(path):
-                try:
-                    with open(path, encoding='utf-8') as stream:
-                        settings = self._parse(json.load(stream))
-                except FileNotFoundError:
-                    return None
-            if settings is None:
-                return None
-            self._cache[uuid] = settings
-        return self._cache[uuid]
+            with (
+                _explained(path),
+                contextlib.suppress(FileNotFoundError),
+                open(path, encoding='utf-8') as stream,
+            ):
+                settings = self._parse(json.load(stream))
+                if settings is not None:
+                    self._cache[uuid] = settings
+        return self._cache.get(uuid)
 
     def _parse(self, fields: Any) -> DeviceSettings | None:
         if fields['version'] != _VERSION:
@@ -188,11 +187,10 @@ class SavedSettings:
     def _is_present(self, saved: DeviceSettings) -> bool:
         if not saved.device:
             return True
-        try:
+        with contextlib.suppress(FileNotFoundError):
             sequence = block_queue.diskseq(saved.device, self._sys)
-        except FileNotFoundError:
-            return False
-        return sequence == saved.sequence
+            return sequence == saved.sequence
+        return False
 
     def _remove(self, uuid: str) -> None:
         self._cache.pop(uuid, None)
@@ -218,9 +216,8 @@ def boot_id() -> str:
 def _explained(path: str) -> collections.abc.Iterator[None]:
     """Raise any error as a DiskError with the path of the file."""
     try:
-        yield
-    except OSError as error:
-        raise exception.DiskError(f'{path}: {error.strerror}') from error
+        with files.disk_errors(path):
+            yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise exception.DiskError(
             f'{path} does not contain the original settings of a disk '

@@ -16,6 +16,7 @@ import dataclasses
 import errno
 import os
 
+from nova_diskplacer.host import files
 from nova_diskplacer.host import jobs
 
 SYS = '/sys'
@@ -33,6 +34,11 @@ class Block:
     rotational: bool = False
     numa_node: int | None = None
     read_only: bool = False
+
+
+def device_path(name: str, sys: str = SYS) -> str:
+    """Return the real path in sysfs of the device with a name."""
+    return os.path.realpath(f'{sys}/class/block/{name}')
 
 
 def find_filesystem_device(path: str, sys: str = SYS) -> Block:
@@ -123,8 +129,5 @@ def write(path: str, text: str) -> None:
 
     :raises OSError: the file does not exist, or the kernel refuses.
     """
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
+    with files.opened(path, os.O_WRONLY) as descriptor:
         os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)

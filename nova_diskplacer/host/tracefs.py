@@ -23,8 +23,10 @@ import os
 import re
 import time
 
+import psutil
+
 from nova_diskplacer import exception
-from nova_diskplacer.host import mounts
+from nova_diskplacer.host import files
 from nova_diskplacer.host import sysfs
 
 # The event of a bio's submission: it comes from the submitting thread, before
@@ -84,18 +86,16 @@ class Tracer:
     :param name: the name of the instance, unique for each agent of a machine.
     """
 
-    def __init__(self, name: str, mounts_file: str = mounts.PATH) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._mounts_file = mounts_file
 
     def clean(self) -> None:
         """Remove the instance of an agent that was killed while it traced.
 
         :raises ContentionError: the instance cannot be removed.
         """
-        tracefs = _tracefs(self._mounts_file)
-        if tracefs is not None:
-            instance = self._instance(tracefs)
+        instance = self._instance()
+        if instance is not None:
             with _explained(instance):
                 _remove(instance)
 
@@ -109,13 +109,12 @@ class Tracer:
         :param devices: as ``major:minor``.
         :raises ContentionError: the kernel cannot trace.
         """
-        tracefs = _tracefs(self._mounts_file)
-        if tracefs is None:
+        instance = self._instance()
+        if instance is None:
             raise exception.ContentionError(
                 'Seeks of servers are not detected, tracefs is not mounted: '
                 'mount -t tracefs tracefs /sys/kernel/tracing'
             )
-        instance = self._instance(tracefs)
         with _explained(instance):
             _remove(instance)
             os.mkdir(instance, 0o700)
@@ -127,8 +126,12 @@ class Tracer:
             finally:
                 _remove(instance)
 
-    def _instance(self, tracefs: str) -> str:
-        return f'{tracefs}/instances/{self._name}'
+    def _instance(self) -> str | None:
+        """Return the path of the instance, None if tracefs is not mounted."""
+        for mount in psutil.disk_partitions(all=True):
+            if mount.fstype == 'tracefs':
+                return f'{mount.mountpoint}/instances/{self._name}'
+        return None
 
 
 def parse(line: str) -> Request | None:
@@ -167,12 +170,6 @@ def _kernel_number(device: str) -> int:
     return major << _MINOR_BITS | minor
 
 
-def _tracefs(mounts_file: str) -> str | None:
-    """Return the mount point of tracefs, None without one."""
-    found = (one for one in mounts.read(mounts_file) if one.type == 'tracefs')
-    return next((mount.target for mount in found), None)
-
-
 def _set_up(instance: str, devices: collections.abc.Collection[str]) -> None:
     sysfs.write(f'{instance}/buffer_size_kb', _BUFFER)
     for name, value in _OPTIONS.items():
@@ -188,16 +185,12 @@ def _lines(
     instance: str, seconds: float
 ) -> collections.abc.Iterator[list[str]]:
     ends = time.monotonic() + seconds
-    pipe = os.open(f'{instance}/trace_pipe', os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        rest = ''
+    path, rest = f'{instance}/trace_pipe', ''
+    with files.opened(path, os.O_RDONLY | os.O_NONBLOCK) as pipe:
         while (left := ends - time.monotonic()) > 0:
             time.sleep(min(left, _PAUSE))
-            text = rest + _drain(pipe, ends)
-            *lines, rest = text.split('\n')
+            *lines, rest = (rest + _drain(pipe, ends)).split('\n')
             yield lines
-    finally:
-        os.close(pipe)
 
 
 def _drain(pipe: int, ends: float) -> str:

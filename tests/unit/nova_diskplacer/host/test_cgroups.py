@@ -11,8 +11,10 @@
 #    under the License.
 
 import os
+from unittest import mock
 
 import fixtures
+import psutil
 from oslotest import base
 
 from nova_diskplacer import exception
@@ -33,11 +35,12 @@ class HierarchyTest(base.BaseTestCase):
         return root
 
     def find(self, *lines):
-        mounts = os.path.join(self.path, 'mounts')
-        with open(mounts, 'w') as stream:
+        os.mkdir(os.path.join(self.path, 'self'))
+        with open(os.path.join(self.path, 'self/mounts'), 'w') as stream:
             stream.write('sysfs /sys sysfs rw,relatime 0 0\n')
             stream.writelines(f'{line} 0 0\n' for line in lines)
-        return cgroups.hierarchy(mounts)
+        with mock.patch.object(psutil, 'PROCFS_PATH', self.path):
+            return cgroups.hierarchy()
 
     def test_version_1(self):
         self.assertEqual(

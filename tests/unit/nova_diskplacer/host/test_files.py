@@ -36,6 +36,11 @@ class ReplaceTest(testtools.TestCase):
                 self.assertEqual(text, self.read())
         self.assertEqual(['file'], os.listdir(os.path.dirname(self.path)))
 
+    def test_mode(self):
+        self.addCleanup(os.umask, os.umask(0o077))
+        files.replace(self.path, '', durable=True, mode=0o644)
+        self.assertEqual(0o100644, os.stat(self.path).st_mode)
+
     def test_durable(self):
         """What is renamed is on the disk, and then the name too."""
         with mock.patch.object(os, 'fsync') as flushed:

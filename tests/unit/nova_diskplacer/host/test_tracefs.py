@@ -14,6 +14,7 @@ import contextlib
 import os
 
 import fixtures
+import psutil
 import testtools
 
 from nova_diskplacer import exception
@@ -101,10 +102,11 @@ class TracerTest(testtools.TestCase):
         super().setUp()
         self.path = self.useFixture(fixtures.TempDir()).path
         os.mkdir(f'{self.path}/instances')
-        mounts = f'{self.path}/mounts'
-        with open(mounts, 'w') as stream:
+        os.mkdir(f'{self.path}/self')
+        with open(f'{self.path}/self/mounts', 'w') as stream:
             stream.write(f'tracefs {self.path} tracefs rw 0 0\n')
-        self.tracer = tracefs.Tracer('mine', mounts)
+        self.patch(psutil, 'PROCFS_PATH', self.path)
+        self.tracer = tracefs.Tracer('mine')
 
     def test_clean(self):
         os.mkdir(f'{self.path}/instances/mine')
@@ -122,9 +124,9 @@ class TracerTest(testtools.TestCase):
         self.assertEqual([], os.listdir(f'{self.path}/instances'))
 
     def test_not_mounted(self):
-        tracer = tracefs.Tracer('mine', '/dev/null')
-        tracer.clean()
+        os.truncate(f'{self.path}/self/mounts', 0)
+        self.tracer.clean()
         error = self.assertRaises(
-            exception.ContentionError, next, tracer.sample(['7:0'], 1.0)
+            exception.ContentionError, next, self.tracer.sample(['7:0'], 1.0)
         )
         self.assertIn('mount -t tracefs', str(error))
