@@ -165,7 +165,12 @@ def wipe(device: Device) -> None:
     for path in (*device.partitions, device.path):
         commands.run('wipefs', '--all', path)
     if device.partitions:
-        commands.run_retry('blockdev', '--rereadpt', device.path)
+        commands.run(
+            'blockdev',
+            '--rereadpt',
+            device.path,
+            attempts=commands.DEVICE_ATTEMPTS,
+        )
 
 
 def make_filesystem(path: str, uuid: str) -> None:

@@ -119,7 +119,7 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
             os.unlink(path)
             return
         if os.path.ismount(path):
-            commands.run_retry('umount', path)
+            commands.run('umount', path, attempts=commands.DEVICE_ATTEMPTS)
         fstab_.remove(fstab, path)
         os.rmdir(path)
 

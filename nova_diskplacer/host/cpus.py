@@ -21,13 +21,12 @@ import re
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import nova_conf
 from nova_diskplacer.host import sysfs
 
 Cpus = frozenset[int]
 
 _ALLOWED = 'CPUs and ranges, those to leave out after ^, such as 0-7,^2,12'
-
-_OPTS = [cfg.StrOpt('cpu_shared_set'), cfg.StrOpt('cpu_dedicated_set')]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,19 +110,12 @@ def read_nova_sets(files: collections.abc.Iterable[str]) -> NovaCpuSets:
 
     :raises DiskPlacerError: a file cannot be read, or an option is invalid.
     """
-    conf = cfg.ConfigOpts()
-    conf.register_opts(_OPTS, 'compute')
-    try:
-        conf([], default_config_files=list(files), default_config_dirs=[])
-    except cfg.Error as error:
-        raise exception.DiskPlacerError(
-            f'[diskplacer_agent] nova_conf cannot be read: {error}'
-        ) from error
-    return NovaCpuSets(*(_option(conf, option.name) for option in _OPTS))
+    names = ('cpu_shared_set', 'cpu_dedicated_set')
+    options = nova_conf.parse(files, *map(cfg.StrOpt, names))
+    return NovaCpuSets(*(_parse_option(name, options[name]) for name in names))
 
 
-def _option(conf: cfg.ConfigOpts, name: str) -> Cpus | None:
-    text = conf.compute[name]
+def _parse_option(name: str, text: str | None) -> Cpus | None:
     if not text:
         return None
     where = f'[compute] {name}={text}'

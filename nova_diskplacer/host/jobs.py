@@ -14,7 +14,7 @@
 
 import collections.abc
 import threading
-from typing import Generic
+from concurrent import futures
 from typing import TypeVar
 
 #: Seconds that a caller with other disks to serve waits for one disk.
@@ -23,30 +23,21 @@ TIMEOUT = 1.0
 _Result = TypeVar('_Result')
 
 
-class Job(Generic[_Result]):
+class Job(futures.Future[_Result]):
     """Runs a function in a new thread, which starts at once."""
 
     def __init__(self, work: collections.abc.Callable[[], _Result]) -> None:
+        super().__init__()
         self._work = work
-        self._done = threading.Event()
-        self._result: _Result
-        self._error: BaseException | None = None
         # a hanging thread must not keep the process from ending
         threading.Thread(target=self._run, daemon=True).start()
 
     def wait(self, seconds: float) -> bool:
         """Wait for the function to end; return False if it takes longer."""
-        return self._done.wait(seconds)
-
-    def result(self) -> _Result:
-        """Return the result of the ended function, or raise its exception."""
-        if self._error is not None:
-            raise self._error
-        return self._result
+        return bool(futures.wait([self], seconds).done)
 
     def _run(self) -> None:
         try:
-            self._result = self._work()
+            self.set_result(self._work())
         except BaseException as error:  # noqa: BLE001 result() raises it
-            self._error = error
-        self._done.set()
+            self.set_exception(error)

@@ -39,7 +39,7 @@ def import_libvirt() -> Any:
         )
         return None
     # by default libvirt prints every error and raises it
-    libvirt.registerErrorHandler(_ignore, None)
+    libvirt.registerErrorHandler(lambda context, error: None, None)
     return libvirt
 
 
@@ -65,7 +65,3 @@ def connect(
             f'libvirt at [diskplacer_agent] libvirt_uri={uri} cannot '
             f'{purpose}: {error}'
         ) from error
-
-
-def _ignore(context: Any, error: Any) -> None:
-    """Ignore an error; libvirt also raises it."""

@@ -89,7 +89,12 @@ class RetryLogger:
 
     def run(self, task: collections.abc.Callable[[], None]) -> bool:
         """Run the task; returns whether it succeeded, and never raises."""
-        error = _run(task)
+        error = None
+        try:
+            task()
+        except Exception as raised:
+            error = raised
+        # oslo.log appends an exception that is being handled: log after that
         before = self._last
         self._last = None if error is None else type(error)
         if error is None:
@@ -105,12 +110,3 @@ class RetryLogger:
                 exc_info=None if isinstance(error, _EXPECTED) else error,
             )
         return error is None
-
-
-def _run(task: collections.abc.Callable[[], None]) -> Exception | None:
-    # The caller logs: oslo.log appends an exception that is being handled.
-    try:
-        task()
-    except Exception as error:
-        return error
-    return None

@@ -17,6 +17,7 @@ import contextlib
 import glob
 import os
 import typing
+from typing import Any
 
 from oslo_config import cfg
 
@@ -65,14 +66,10 @@ def _find_files(files: collections.abc.Sequence[str]) -> _Files:
     :raises OSError: a file cannot be accessed.
     """
     found: _Files = []
-    for path in (
-        *files,
-        *(
-            name
-            for file in files
-            for name in sorted(glob.glob(glob.escape(file) + '.d/*.conf'))
-        ),
-    ):
+    paths = [*files]
+    for file in files:
+        paths += sorted(glob.glob(glob.escape(file) + '.d/*.conf'))
+    for path in paths:
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(path)
             # timestamps of files have a resolution of up to 10 ms
@@ -92,14 +89,24 @@ def association_refresh(files: collections.abc.Sequence[str]) -> int | None:
     """
     if not files:
         return None
-    conf = cfg.ConfigOpts()
     name = 'resource_provider_association_refresh'
-    conf.register_opt(cfg.IntOpt(name, default=300, min=0), 'compute')
+    refresh: int = parse(files, cfg.IntOpt(name, default=300, min=0))[name]
+    return refresh
+
+
+def parse(
+    files: collections.abc.Iterable[str], *options: cfg.Opt
+) -> dict[str, Any]:
+    """Return options of the group ``[compute]`` in configuration files.
+
+    :raises DiskPlacerError: the files are invalid.
+    """
+    conf = cfg.ConfigOpts()
+    conf.register_opts(options, 'compute')
     try:
         conf([], default_config_files=list(files), default_config_dirs=[])
-        refresh: int = conf.compute[name]
+        return dict(conf.compute)
     except (cfg.Error, ValueError) as error:
         raise exception.DiskPlacerError(
             f'[diskplacer_agent] nova_conf cannot be read: {error}'
         ) from error
-    return refresh

@@ -19,9 +19,7 @@ import contextlib
 import os
 import socket
 
-_SOCKET = 'NOTIFY_SOCKET'
 _TIMEOUT = 'WATCHDOG_USEC'
-_PID = 'WATCHDOG_PID'
 
 # The minimal timeout of the watchdog, in intervals between notifications.
 _MIN_INTERVALS = 3
@@ -50,7 +48,7 @@ def notify_watchdog() -> None:
 
 def _timeout_us() -> int | None:
     """Return the watchdog's timeout in microseconds, None without one."""
-    pid = os.environ.get(_PID)
+    pid = os.environ.get('WATCHDOG_PID')
     timeout = os.environ.get(_TIMEOUT)
     if not timeout or pid not in (None, str(os.getpid())):
         return None
@@ -58,7 +56,7 @@ def _timeout_us() -> int | None:
 
 
 def _notify(message: str) -> None:
-    address = os.environ.get(_SOCKET)
+    address = os.environ.get('NOTIFY_SOCKET')
     if not address:
         return
     if address.startswith('@'):

@@ -11,6 +11,7 @@
 #    under the License.
 
 import os
+import time
 
 import fixtures
 import testtools
@@ -35,11 +36,17 @@ class RunTestCase(testtools.TestCase):
             exception.DiskError, commands.run, 'sh', '-c', command, path
         )
         os.unlink(path)
-        commands.run_retry('sh', '-c', command, path)
+        commands.run('sh', '-c', command, path, attempts=2)
 
     def test_a_device_that_stays_busy(self):
-        self.patch(commands, '_UDEV_GRACE', 0.2)
-        self.assertRaises(exception.DiskError, commands.run_retry, 'false')
+        self.patch(time, 'sleep', lambda seconds: None)
+        path = self.useFixture(fixtures.TempDir()).join('attempts')
+        command = 'echo >> "$0"; false'
+        self.assertRaises(
+            exception.DiskError, commands.run, 'sh', '-c', command, path,
+            attempts=3,
+        )  # fmt: skip
+        self.assertEqual(3, os.path.getsize(path))
 
     def test_environment(self):
         self.assertEqual(
