@@ -10,17 +10,27 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Runs commands of LVM and on logical volumes."""
+"""Runs commands of LVM and on logical volumes.
+
+To find the devices of a group LVM reads all devices of the host, and hangs
+with any one of them. A command that gets the devices of its group by an option
+reads no others. So the result of a search is kept in a file, which all
+processes share and which a reboot removes.
+"""
 
 import collections.abc
 import contextlib
+import json
 import os
+import threading
 import time
+from typing import TypeVar
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks.lvm import devices
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import commands
+from nova_diskplacer.host import files
+from nova_diskplacer.host import locks
 
 # Seconds to wait for udev, which opens a device after it was written to.
 _UDEV_PATIENCE = 60
@@ -35,7 +45,50 @@ _UNMONITORED = ('--config', 'activation/monitoring=0')
 
 _LVM_PREFIXES = ('lv', 'vg', 'pv')
 
+#: name of the file with the devices of all groups
+KNOWN_FILE = 'volume-groups.json'
+
 _launcher: tuple[str, ...] = ()
+
+_Result = TypeVar('_Result')
+
+
+class KnownDevices:
+    """The devices on which each volume group was found last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._devices: dict[str, list[str]] | None = None
+
+    def get(self, group: str) -> tuple[str, ...]:
+        """Return the devices of a group, none if it was never found."""
+        with self._lock:
+            if self._devices is None:
+                self._devices = {}
+                # without the file LVM searches all devices
+                with (
+                    contextlib.suppress(OSError, TypeError, ValueError),
+                    open(_known_path(), encoding='utf-8') as stream,
+                ):
+                    self._devices = dict(json.load(stream))
+            return tuple(self._devices.get(group, ()))
+
+    def replace(self, devices: dict[str, list[str]]) -> None:
+        """Remember the devices of all groups by the groups' names."""
+        with self._lock, contextlib.suppress(OSError):
+            if devices != self._devices:
+                self._devices = devices
+                os.makedirs(locks.DIRECTORY, mode=0o700, exist_ok=True)
+                text = json.dumps(devices)
+                files.replace(_known_path(), text, durable=False)
+
+
+#: known devices of this process
+KNOWN = KnownDevices()
+
+
+def _known_path() -> str:
+    return os.path.join(locks.DIRECTORY, KNOWN_FILE)
 
 
 def set_launcher(*command: str) -> None:
@@ -58,12 +111,12 @@ def run(*command: str) -> str:
         error output.
     """
     groups = set(filter(None, map(naming.group_of_argument, command)))
-    known = devices.KNOWN.get(groups.pop()) if len(groups) == 1 else ()
+    known = KNOWN.get(groups.pop()) if len(groups) == 1 else ()
     return commands.run(
         *_launcher,
         *command,
         *(_UNMONITORED if command[0].startswith(_LVM_PREFIXES) else ()),
-        *devices.option(known),
+        *devices_option(known),
         environment={
             **os.environ,
             **_ENVIRONMENT,
@@ -72,36 +125,39 @@ def run(*command: str) -> str:
     )
 
 
+def devices_option(devices: tuple[str, ...]) -> tuple[str, ...]:
+    """Return LVM's option that restricts a command to devices, if any."""
+    return ('--devices', ','.join(devices)) if devices else ()
+
+
 def run_retry_udev(*command: str) -> str:
     """Run a command on volumes that no process may have open.
 
-    udev opens a volume for a moment after a write. LVM waits for that, but not
-    long enough.
-
     :raises DiskError: as :func:`run`; another process has a volume open.
     """
-    attempts = attempts_until_udev_settles()
-    while True:
-        last = next(attempts)
-        try:
-            return run(*command)
-        except exception.DiskError:
-            if last:
-                raise
+    return retry_until_udev_settles(lambda: run(*command))
 
 
-def attempts_until_udev_settles() -> collections.abc.Iterator[bool]:
-    """Yield False while udev may have a device open, and finally True.
+def retry_until_udev_settles(
+    work: collections.abc.Callable[[], _Result],
+) -> _Result:
+    """Repeat work that fails while udev has a volume open.
 
-    Waits for udev in between, but not for long: udev does not settle while it
+    udev opens a volume for a moment after a write. LVM waits for that, but not
+    long enough. The wait for udev is limited: udev does not settle while it
     handles another disk that hangs.
+
+    :raises DiskError: the work fails though udev has settled.
     """
     deadline = time.monotonic() + _UDEV_PATIENCE
     settled = False
-    while not settled and time.monotonic() < deadline:
-        yield False
+    while True:
+        try:
+            return work()
+        except exception.DiskError:
+            if settled or time.monotonic() >= deadline:
+                raise
         began = time.monotonic()
         with contextlib.suppress(exception.DiskError):
             run('udevadm', 'settle', f'--timeout={_UDEV_TIMEOUT}')
         settled = time.monotonic() - began < _UDEV_TIMEOUT
-    yield True

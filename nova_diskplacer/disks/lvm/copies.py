@@ -22,7 +22,6 @@ from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
-from nova_diskplacer.disks.lvm import volume_commands
 from nova_diskplacer.disks.lvm import volumes
 
 
@@ -62,7 +61,7 @@ def allocate_clone(
             group.check_free(size_bytes)
             _snapshot(group, original, name, tags)
         else:
-            volume_commands.allocate(group, name, size_bytes, tags)
+            group_changes.allocate(group, name, size_bytes, tags)
 
 
 def clone(
@@ -84,19 +83,21 @@ def clone(
             return
         original = group.require_usable(source)
         if volume.thin:
-            volume_commands.resize(group, volume, size_bytes)
-            volume_commands.remove_tags(group, volume, naming.INCOMPLETE)
+            group_changes.resize(group, volume, size_bytes)
+            group_changes.change_tags(
+                group, volume, remove=[naming.INCOMPLETE]
+            )
             return
-    volume_commands.zero_dirty(uuid, name)
-    path = volume_commands.activate(group, original)
-    target = volume_commands.activate(group, volume)
+    group_changes.zero_dirty(uuid, name)
+    path = group_changes.activate(group, original)
+    target = group_changes.activate(group, volume)
     before = blockcopy.write_counters(path)
     blockcopy.copy(path, target, original.size_bytes)
     if before != blockcopy.write_counters(path) or before[1] != '0':
         _copy_from_snapshot(uuid, original, volume)
     blockcopy.clear(target, original.size_bytes, volume.size_bytes)
     with group_changes.changing(uuid) as group:
-        volume_commands.remove_tags(group, volume, naming.INCOMPLETE)
+        group_changes.change_tags(group, volume, remove=[naming.INCOMPLETE])
 
 
 def revert(uuid: str, name: str, snapshot: str) -> None:
@@ -108,9 +109,9 @@ def revert(uuid: str, name: str, snapshot: str) -> None:
     group = groups.require(uuid)
     volume = group.require_usable(name)
     frozen = group.require_usable(snapshot)
-    volume_commands.check_unused(group, volume)
-    source = volume_commands.activate(group, frozen)
-    target = volume_commands.activate(group, volume)
+    group_changes.check_unused(group, volume)
+    source = group_changes.activate(group, frozen)
+    target = group_changes.activate(group, volume)
     size = min(frozen.size_bytes, volume.size_bytes)
     blockcopy.copy(source, target, size, compare=True)
     blockcopy.clear(target, size, volume.size_bytes)
@@ -124,9 +125,9 @@ def clear(uuid: str, name: str) -> None:
     """
     group = groups.require(uuid)
     volume = group.require_usable(name)
-    volume_commands.check_unused(group, volume)
+    group_changes.check_unused(group, volume)
     blockcopy.clear(
-        volume_commands.activate(group, volume), 0, volume.size_bytes
+        group_changes.activate(group, volume), 0, volume.size_bytes
     )
 
 
@@ -149,11 +150,11 @@ def copy(uuid: str, name: str, target_uuid: str) -> None:
             f'vdisk {name} on disk {target_uuid} is smaller than on {uuid}'
         )
     # writes during the copy would be lost
-    volume_commands.check_unused(group, volume)
-    volume_commands.check_unused(target_group, target)
-    path = volume_commands.activate(target_group, target)
+    group_changes.check_unused(group, volume)
+    group_changes.check_unused(target_group, target)
+    path = group_changes.activate(target_group, target)
     blockcopy.copy(
-        volume_commands.activate(group, volume), path, volume.size_bytes
+        group_changes.activate(group, volume), path, volume.size_bytes
     )
     blockcopy.clear(path, volume.size_bytes, target.size_bytes)
 
@@ -173,7 +174,7 @@ def _snapshot(
     )
     commands.run(
         'lvcreate', '--yes', '--snapshot', '--name', naming.volume_name(name),
-        *kind, *naming.add_options(tags), group.full_name(volume),
+        *kind, *naming.tag_options(tags), group.full_name(volume),
     )  # fmt: skip
 
 
@@ -186,8 +187,8 @@ def _copy_from_snapshot(
     group = groups.require(uuid)
     frozen = group.require(temporary)
     blockcopy.copy(
-        volume_commands.activate(group, frozen),
-        volume_commands.activate(group, volume),
+        group_changes.activate(group, frozen),
+        group_changes.activate(group, volume),
         original.size_bytes,
     )
     volumes.delete(uuid, temporary)

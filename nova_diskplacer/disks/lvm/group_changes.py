@@ -10,10 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Changes to the metadata of a volume group, one process at a time."""
+"""Changes to a volume group and its volumes, one process at a time.
+
+The vdisk operations are made of these changes.
+"""
 
 import collections.abc
 import contextlib
+import os
 
 from oslo_log import log as logging
 
@@ -63,8 +67,7 @@ def replace_tags(uuid: str, old: set[str], new: set[str]) -> None:
     with changing(uuid) as group:
         commands.run(
             'vgchange',
-            *naming.remove_options(sorted(old - new)),
-            *naming.add_options(sorted(new - group.tags)),
+            *naming.tag_options(new - group.tags, old - new),
             group.name,
         )
 
@@ -79,8 +82,8 @@ def mark_zeroed(uuid: str, changes: int = 0) -> None:
     group = groups.require(uuid)
     # this command is a change, too
     mark = naming.zeroed_tag(group.seqno + 1 + changes)
-    old = naming.remove_options([group.zeroed_tag] if group.zeroed_tag else [])
-    commands.run('vgchange', *old, *naming.add_options([mark]), group.name)
+    old = [group.zeroed_tag] if group.zeroed_tag else []
+    commands.run('vgchange', *naming.tag_options([mark], old), group.name)
 
 
 def unmark_zeroed(uuid: str) -> report.Group:
@@ -90,7 +93,7 @@ def unmark_zeroed(uuid: str) -> report.Group:
     """
     group = groups.require(uuid)
     if group.zeroed_tag:
-        removed = naming.remove_options([group.zeroed_tag])
+        removed = naming.tag_options(remove=[group.zeroed_tag])
         commands.run('vgchange', *removed, group.name)
     return groups.require(uuid)
 
@@ -116,3 +119,111 @@ def _finish(uuid: str, before: report.Group) -> None:
         else:
             LOG.warning('Another program has removed volumes of %s', now.name)
     flush(now)
+
+
+def allocate(
+    group: report.Group,
+    name: str,
+    size_bytes: int,
+    tags: collections.abc.Sequence[str],
+) -> None:
+    """Make a volume, with the tag DIRTY_FROM if it may hold old data.
+
+    :raises DiskError: the group lacks the space, or LVM fails.
+    """
+    group.check_free(size_bytes)
+    if group.needs_zeroing:
+        tags = [*tags, f'{naming.DIRTY_FROM}=0']
+    where = (
+        ('--virtualsize', f'{size_bytes}b', '--thinpool', naming.POOL)
+        if group.thin
+        else ('--size', f'{size_bytes}b', '--wipesignatures', 'n')
+    )
+    commands.run(
+        'lvcreate', '--yes', '--name', naming.volume_name(name), *where,
+        *naming.tag_options(tags), group.name,
+    )  # fmt: skip
+
+
+def resize(
+    group: report.Group, volume: report.Volume, size_bytes: int
+) -> None:
+    """Change the size of a volume, also of one that has snapshots.
+
+    :raises DiskError: LVM fails.
+    """
+    name = group.full_name(volume)
+    if size_bytes > volume.size_bytes:
+        # LVM extends a volume with thick snapshots only while it is inactive
+        has_snapshots = bool(group.snapshots_of(volume))
+        if has_snapshots:
+            commands.run_retry_udev('lvchange', '--activate', 'n', name)
+        commands.run('lvextend', '--size', f'{size_bytes}b', name)
+        if has_snapshots:
+            commands.run('lvchange', '--activate', 'y', name)
+    elif size_bytes < volume.size_bytes:
+        commands.run('lvreduce', '--force', '--size', f'{size_bytes}b', name)
+
+
+def zero_dirty(uuid: str, name: str) -> None:
+    """Activate the volume of a vdisk and zero its part with old data.
+
+    :raises DiskError: there is no such vdisk, or the disk fails.
+    """
+    group = groups.require(uuid)
+    volume = group.require(name)
+    path = activate(group, volume)
+    if volume.dirty_from is not None:
+        blockcopy.zero(path, volume.dirty_from, volume.size_bytes)
+        with changing(uuid) as group:
+            # an extension meanwhile zeroes its own part
+            if group.require(name).size_bytes == volume.size_bytes:
+                change_tags(group, volume, remove=volume.dirty_tags)
+
+
+def activate(group: report.Group, volume: report.Volume) -> str:
+    """Activate a volume and return the path of its device.
+
+    :raises DiskError: LVM fails.
+    """
+    path = f'/dev/{group.name}/{volume.name}'
+    if not os.path.exists(path):
+        commands.run(
+            'lvchange', '--activate', 'y', '--ignoreactivationskip',
+            group.full_name(volume),
+        )  # fmt: skip
+    return path
+
+
+def check_unused(group: report.Group, volume: report.Volume) -> None:
+    """Check that no process has a volume open.
+
+    :raises DiskError: a process has it open.
+    """
+
+    def check() -> None:
+        found = commands.run(
+            'lvs', '--noheadings', '--options', 'lv_device_open',
+            group.full_name(volume),
+        )  # fmt: skip
+        if found.strip() == 'open':
+            raise exception.DiskError(
+                f'vdisk {volume.vdisk.name} in {group.name} is in use: a '
+                'process has it open'
+            )
+
+    commands.retry_until_udev_settles(check)
+
+
+def change_tags(
+    group: report.Group,
+    volume: report.Volume,
+    add: collections.abc.Iterable[str] = (),
+    remove: collections.abc.Iterable[str] = (),
+) -> None:
+    """Add and remove tags of a volume by one command.
+
+    :raises DiskError: LVM fails.
+    """
+    options = naming.tag_options(add, remove)
+    commands.run('lvchange', *options, group.full_name(volume))

@@ -24,7 +24,7 @@ import time
 from typing import TypeVar
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks.lvm import devices as lvm_devices
+from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.host import probes
@@ -75,7 +75,7 @@ class GroupCache:
     def __init__(
         self,
         read: collections.abc.Callable[[tuple[str, ...]], str],
-        known: lvm_devices.KnownDevices,
+        known: commands.KnownDevices,
     ) -> None:
         self._read_report = read
         self._known = known
@@ -162,7 +162,7 @@ def header(device: str) -> bytes | None:
     return found if found[4:].startswith(_HEADER_MAGIC) else None
 
 
-_cache = GroupCache(report.read, lvm_devices.KNOWN)
+_cache = GroupCache(report.read, commands.KNOWN)
 
 
 def find(uuid: str) -> report.Group | None:

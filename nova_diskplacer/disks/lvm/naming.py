@@ -114,11 +114,12 @@ def value(tags: collections.abc.Set[str], key: str) -> str:
     return values[0] if len(values) == 1 else ''
 
 
-def add_options(tags: collections.abc.Iterable[str]) -> list[str]:
-    """Return LVM's options that add tags."""
-    return [f'--addtag={tag}' for tag in tags]
-
-
-def remove_options(tags: collections.abc.Iterable[str]) -> list[str]:
-    """Return LVM's options that remove tags."""
-    return [f'--deltag={tag}' for tag in tags]
+def tag_options(
+    add: collections.abc.Iterable[str] = (),
+    remove: collections.abc.Iterable[str] = (),
+) -> list[str]:
+    """Return LVM's options that remove and add tags."""
+    return [
+        *(f'--deltag={tag}' for tag in sorted(remove)),
+        *(f'--addtag={tag}' for tag in sorted(add)),
+    ]

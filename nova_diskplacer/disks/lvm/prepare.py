@@ -197,7 +197,7 @@ def _create(device: str, medium: str | None, mbps: int | None) -> str:
     # without --yes LVM refuses a device with any signature
     commands.run(
         'vgcreate',
-        *naming.add_options([naming.TAG, *naming.identity_tags(wanted)]),
+        *naming.tag_options([naming.TAG, *naming.identity_tags(wanted)]),
         naming.group_name(uuid),
         device,
     )

@@ -19,7 +19,6 @@ from typing import Any
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.lvm import commands
-from nova_diskplacer.disks.lvm import devices as lvm_devices
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -130,9 +129,9 @@ class Group:
         return not self.thin and not self.zeroed
 
     @property
-    def present_devices(self) -> tuple[str, ...]:
+    def present_devices(self) -> list[str]:
         """The devices that are present; LVM reports no path for others."""
-        return tuple(one for one in self.devices if one.startswith('/'))
+        return [one for one in self.devices if one.startswith('/')]
 
     @property
     def unusable_reason(self) -> str:
@@ -260,9 +259,8 @@ def read(devices: tuple[str, ...]) -> str:
     :param devices: the devices to search; none means all.
     :raises DiskError: LVM fails.
     """
-    return commands.run(
-        *_COMMAND, *lvm_devices.option(devices), '@' + naming.TAG
-    )
+    option = commands.devices_option(devices)
+    return commands.run(*_COMMAND, *option, '@' + naming.TAG)
 
 
 def parse(text: str) -> dict[str, Group]:

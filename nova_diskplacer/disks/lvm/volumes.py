@@ -23,7 +23,6 @@ from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
-from nova_diskplacer.disks.lvm import volume_commands
 
 # The volume on which a disk is measured.
 TEMPORARY = 'measuring'
@@ -54,8 +53,8 @@ def create(
             tags = [f'{naming.VOLUME}={volume_id}']
             if server_id:
                 tags.append(f'{naming.SERVER}={server_id}')
-            volume_commands.allocate(group, name, size_bytes, tags)
-    volume_commands.zero_dirty(uuid, name)
+            group_changes.allocate(group, name, size_bytes, tags)
+    group_changes.zero_dirty(uuid, name)
 
 
 def extend(uuid: str, name: str, size_bytes: int) -> None:
@@ -73,11 +72,10 @@ def extend(uuid: str, name: str, size_bytes: int) -> None:
         if volume.size_bytes < size_bytes:
             group.check_free(size_bytes - volume.size_bytes)
             if group.needs_zeroing and volume.dirty_from is None:
-                volume_commands.add_tag(
-                    group, volume, f'{naming.DIRTY_FROM}={volume.size_bytes}'
-                )
-            volume_commands.resize(group, volume, size_bytes)
-    volume_commands.zero_dirty(uuid, name)
+                dirty = f'{naming.DIRTY_FROM}={volume.size_bytes}'
+                group_changes.change_tags(group, volume, [dirty])
+            group_changes.resize(group, volume, size_bytes)
+    group_changes.zero_dirty(uuid, name)
 
 
 def shrink(uuid: str, name: str, size_bytes: int) -> None:
@@ -96,16 +94,16 @@ def shrink(uuid: str, name: str, size_bytes: int) -> None:
             f'vdisk {name} of {volume.size_bytes} bytes cannot be shrunk '
             f'to {size_bytes}'
         )
-    volume_commands.check_unused(group, volume)
+    group_changes.check_unused(group, volume)
     if not volume.thin and not group.needs_zeroing:
-        path = volume_commands.activate(group, volume)
+        path = group_changes.activate(group, volume)
         blockcopy.clear(path, size_bytes, volume.size_bytes)
     with group_changes.changing(uuid) as group:
         volume = group.require(name)
         if volume.size_bytes > size_bytes:
-            volume_commands.resize(group, volume, size_bytes)
+            group_changes.resize(group, volume, size_bytes)
         if volume.dirty_from is not None and volume.dirty_from >= size_bytes:
-            volume_commands.remove_tags(group, volume, *volume.dirty_tags)
+            group_changes.change_tags(group, volume, remove=volume.dirty_tags)
 
 
 def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
@@ -123,18 +121,12 @@ def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
             raise exception.DiskError(
                 f'disk {uuid} has a vdisk {new_name} already'
             )
-        tag = f'{naming.VOLUME}={volume_id}'
-        old = {
-            one
-            for one in volume.tags
-            if one.startswith((naming.VOLUME + '=', naming.SERVER + '='))
-        }
+        owners = (naming.VOLUME + '=', naming.SERVER + '=')
+        old = {tag for tag in volume.tags if tag.startswith(owners)}
+        new = {f'{naming.VOLUME}={volume_id}'} if volume_id else set()
         # the name changes last: it proves that all else is done
-        if old != ({tag} if volume_id else set()):
-            changes = naming.remove_options(sorted(old - {tag}))
-            if volume_id and tag not in old:
-                changes += naming.add_options([tag])
-            commands.run('lvchange', *changes, group.full_name(volume))
+        if old != new:
+            group_changes.change_tags(group, volume, new - old, old - new)
         wanted = naming.volume_name(new_name)
         if volume.name != wanted:
             commands.run('lvrename', group.name, volume.name, wanted)
@@ -165,7 +157,7 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
             # fails while the volume is in use
             commands.run_retry_udev('lvchange', '--activate', 'n', path)
         if naming.DELETED not in volume.tags:
-            volume_commands.add_tag(group, volume, naming.DELETED)
+            group_changes.change_tags(group, volume, [naming.DELETED])
         if volume.thin:
             return None
         if volume.origin:
@@ -173,7 +165,7 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
             commands.run('lvconvert', '--yes', '--splitsnapshot', path)
             group = groups.require(uuid)
             volume = group.require(name)
-        return volume_commands.activate(group, volume), volume.size_bytes
+        return group_changes.activate(group, volume), volume.size_bytes
 
 
 def zero(uuid: str, name: str) -> None:
@@ -187,7 +179,7 @@ def zero(uuid: str, name: str) -> None:
         raise exception.DiskError(
             f'vdisk {name} of {group.name} is not deleted'
         )
-    blockcopy.zero(volume_commands.activate(group, volume))
+    blockcopy.zero(group_changes.activate(group, volume))
 
 
 def remove(uuid: str, name: str, wiped: bool) -> None:
@@ -225,11 +217,9 @@ def create_temporary(uuid: str, size_bytes: int) -> str:
     :raises DiskError: the disk lacks the space, or fails.
     """
     with group_changes.changing(uuid) as group:
-        volume_commands.allocate(
-            group, TEMPORARY, size_bytes, [naming.DELETED]
-        )
+        group_changes.allocate(group, TEMPORARY, size_bytes, [naming.DELETED])
     group = groups.require(uuid)
-    return volume_commands.activate(group, group.require(TEMPORARY))
+    return group_changes.activate(group, group.require(TEMPORARY))
 
 
 def remove_temporary(uuid: str) -> None:

@@ -20,7 +20,6 @@ import testtools
 
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
-from nova_diskplacer.disks.lvm import devices
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
@@ -73,7 +72,7 @@ class LVMTestCase(testtools.TestCase):
         patch = mock.patch.object(
             groups,
             '_cache',
-            groups.GroupCache(report.read, devices.KnownDevices()),
+            groups.GroupCache(report.read, commands.KnownDevices()),
         )
         patch.start()
         self.addCleanup(patch.stop)

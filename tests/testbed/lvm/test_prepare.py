@@ -30,7 +30,6 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import commands
-from nova_diskplacer.disks.lvm import devices
 from nova_diskplacer.disks.lvm import groups as lvm_groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
@@ -286,7 +285,7 @@ class HealthTestCase(base.LVMTestCase):
         with mock.patch.object(
             report, 'read', side_effect=report.read
         ) as asked:
-            groups = lvm_groups.GroupCache(asked, devices.KnownDevices())
+            groups = lvm_groups.GroupCache(asked, commands.KnownDevices())
             name = naming.group_name(disk.uuid)
             for _ in range(3):
                 groups.get(name)

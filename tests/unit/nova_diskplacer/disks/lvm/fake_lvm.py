@@ -22,7 +22,7 @@ from unittest import mock
 import fixtures
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks.lvm import devices
+from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
@@ -83,7 +83,7 @@ class FakeLVM(fixtures.Fixture):
             ('disks.lvm.commands._launcher', ()),
             (
                 'disks.lvm.groups._cache',
-                groups.GroupCache(report.read, devices.KnownDevices()),
+                groups.GroupCache(report.read, commands.KnownDevices()),
             ),
             ('host.locks.DIRECTORY', locks),
             ('disks.lvm.blockcopy.zero', self.zero),

@@ -84,7 +84,7 @@ class RunTestCase(testtools.TestCase):
         known.get.return_value = ('/dev/sdx', '/dev/sdy')
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.disks.lvm.devices.KNOWN', known
+                'nova_diskplacer.disks.lvm.commands.KNOWN', known
             )
         )
         for argument in (NAME, f'{NAME}/volume-1'):

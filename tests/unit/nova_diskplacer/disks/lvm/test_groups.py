@@ -17,7 +17,7 @@ import fixtures
 import testtools
 
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.lvm import devices
+from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import jobs
@@ -43,7 +43,7 @@ class GroupsTestCase(testtools.TestCase):
         self.write(b'1')
         self.runs = 0
         self.fields = {}
-        self.groups = groups.GroupCache(self.report, devices.KnownDevices())
+        self.groups = groups.GroupCache(self.report, commands.KnownDevices())
         self.during = lambda: None
 
     def write(self, data, magic=b'crc. LVM2 x[5A%r0N*>'):
@@ -60,7 +60,7 @@ class GroupsTestCase(testtools.TestCase):
         return test_report.to_json(one)
 
     def known(self):
-        return devices.KnownDevices().get(NAME)
+        return commands.KnownDevices().get(NAME)
 
     def sizes(self, count):
         return [self.groups.get(NAME).size_bytes // GIB for _ in range(count)]
@@ -95,13 +95,15 @@ class GroupsTestCase(testtools.TestCase):
     def test_processes_share_known_devices(self):
         for _ in range(2):
             self.groups = groups.GroupCache(
-                self.report, devices.KnownDevices()
+                self.report, commands.KnownDevices()
             )
             self.sizes(1)
         self.assertEqual((2, (self.device,)), (self.runs, self.searched))
-        with open(os.path.join(self.locks, devices.FILE), 'w') as stream:
+        with open(
+            os.path.join(self.locks, commands.KNOWN_FILE), 'w'
+        ) as stream:
             stream.write('[]')
-        self.assertEqual((), devices.KnownDevices().get(NAME))
+        self.assertEqual((), commands.KnownDevices().get(NAME))
 
     def test_hung_group_does_not_delay_others(self):
         self.sizes(1)
