@@ -19,6 +19,7 @@ import os
 
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.host import files as host_files
 
 # Bytes per call; no more of them are only in memory at any time.
 _STEP = 64 << 20
@@ -43,35 +44,27 @@ def copy(disk: str, name: str, target: str, start: int) -> int | None:
     with (
         _open(disk, name, os.O_RDONLY) as source,
         _open(target, name, os.O_RDWR) as copied,
+        vdisks.errors(f'{target} as copy from {disk}', name),
     ):
-        try:
-            files.take_lease(source)
-            files.take_lease(copied)
-            _check_pair(source, copied)
-            size = os.fstat(copied).st_size
-            if not 0 <= start < size:
-                raise OSError(
-                    errno.EINVAL,
-                    f'offset {start} is not within its {size} bytes',
-                )
-            return _copy_step(source, copied, start)
-        except OSError as error:
-            raise vdisks.disk_error(
-                f'{target} as copy from {disk}', name, error
-            ) from error
+        files.take_lease(source)
+        files.take_lease(copied)
+        _check_pair(source, copied)
+        size = os.fstat(copied).st_size
+        if not 0 <= start < size:
+            raise OSError(
+                errno.EINVAL, f'offset {start} is not within its {size} bytes'
+            )
+        return _copy_step(source, copied, start)
 
 
 @contextlib.contextmanager
 def _open(disk: str, name: str, flags: int) -> collections.abc.Iterator[int]:
     path = vdisks.path(disk, name)
-    try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise vdisks.disk_error(disk, name, error) from error
-    try:
+    with (
+        vdisks.errors(disk, name),
+        host_files.opened(path, flags | os.O_NOFOLLOW) as descriptor,
+    ):
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _check_pair(source: int, target: int) -> None:
@@ -89,7 +82,9 @@ def _check_pair(source: int, target: int) -> None:
 def _copy_step(source: int, target: int, start: int) -> int | None:
     end = os.fstat(target).st_size
     done, left = start, _STEP
-    for first, last in data_ranges(source, start, os.fstat(source).st_size):
+    for first, last in files.data_ranges(
+        source, start, os.fstat(source).st_size
+    ):
         _zero(target, done, first)
         done = min(last, first + left)
         _transfer(source, target, first, done)
@@ -107,26 +102,6 @@ def _copy_step(source: int, target: int, start: int) -> int | None:
     return done if done < end else None
 
 
-def data_ranges(
-    descriptor: int, start: int, stop: int
-) -> collections.abc.Iterator[tuple[int, int]]:
-    """Yield the ranges with data between two offsets as (start, stop).
-
-    :raises OSError: the disk cannot be read.
-    """
-    while start < stop:
-        try:
-            start = os.lseek(descriptor, start, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return
-            raise
-        hole = os.lseek(descriptor, start, os.SEEK_HOLE)
-        if start < stop:
-            yield start, min(hole, stop)
-        start = hole
-
-
 def _transfer(source: int, target: int, start: int, stop: int) -> None:
     os.lseek(target, start, os.SEEK_SET)
     while start < stop:
@@ -138,7 +113,7 @@ def _transfer(source: int, target: int, start: int, stop: int) -> None:
 
 def _zero(target: int, start: int, stop: int) -> None:
     """Write zeros over data that an unfinished copy has left."""
-    for first, last in list(data_ranges(target, start, stop)):
+    for first, last in list(files.data_ranges(target, start, stop)):
         for offset in range(first, last, len(_ZEROS)):
             left = min(len(_ZEROS), last - offset)
             if os.pwrite(target, _ZEROS[:left], offset) < left:

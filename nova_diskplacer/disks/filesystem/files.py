@@ -22,6 +22,7 @@ import signal
 import time
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import files as host_files
 
 # Bytes per call: XFS demands as many free, even if they are allocated already.
 _STEP = 32 << 20
@@ -59,9 +60,7 @@ def open_vdisk(
     """
     check_name(name)
     try:
-        descriptor = os.open(
-            name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory
-        )
+        descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             errno.ENOENT, f'there is no vdisk {name}'
@@ -120,12 +119,12 @@ def open_tmpfile(directory: int, mode: int) -> collections.abc.Iterator[int]:
 
     :raises OSError: the disk refuses.
     """
-    descriptor = os.open('.', os.O_TMPFILE | os.O_RDWR, mode, dir_fd=directory)
-    try:
+    flags = os.O_TMPFILE | os.O_RDWR
+    with host_files.opened(
+        '.', flags, mode, directory=directory
+    ) as descriptor:
         os.fchmod(descriptor, mode)
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def link_tmpfile(directory: int, descriptor: int, name: str) -> None:
@@ -159,6 +158,26 @@ def truncate_unlinked(descriptor: int) -> None:
     """
     if not os.fstat(descriptor).st_nlink:
         os.ftruncate(descriptor, 0)
+
+
+def data_ranges(
+    descriptor: int, start: int, stop: int
+) -> collections.abc.Iterator[tuple[int, int]]:
+    """Yield the ranges with data between two offsets as (start, stop).
+
+    :raises OSError: the disk cannot be read.
+    """
+    while start < stop:
+        try:
+            start = os.lseek(descriptor, start, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            raise
+        hole = os.lseek(descriptor, start, os.SEEK_HOLE)
+        if start < stop:
+            yield start, min(hole, stop)
+        start = hole
 
 
 def set_owners(descriptor: int, volume_id: str, server_id: str | None) -> None:

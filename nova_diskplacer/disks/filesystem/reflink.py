@@ -39,18 +39,7 @@ def snapshot(disk: str, name: str, snapshot: str, snapshot_id: str) -> None:
     :raises DiskError: there is no vdisk ``name``, the disk refuses, or the
         vdisk ``snapshot`` has another owner.
     """
-    with vdisks.changing(disk, snapshot) as directory:
-        if not vdisks.has_vdisk(disk, snapshot, snapshot_id):
-            with (
-                files.open_vdisk(directory, name, os.O_RDONLY) as source,
-                files.open_tmpfile(directory, vdisks.SNAPSHOT_MODE) as new,
-            ):
-                files.set_owners(new, snapshot_id, None)
-                _share_blocks(directory, source, new)
-                # another process may have made it meanwhile
-                if not vdisks.has_vdisk(disk, snapshot, snapshot_id):
-                    files.link_tmpfile(directory, new, snapshot)
-        os.fsync(directory)
+    _make_sharing(disk, name, snapshot, snapshot_id, vdisks.SNAPSHOT_MODE)
 
 
 def clone(
@@ -64,25 +53,7 @@ def clone(
         ``size_bytes``, the disk lacks the space or refuses, or the vdisk
         ``name`` belongs to another volume.
     """
-    with vdisks.changing(disk, name) as directory:
-        if not vdisks.has_vdisk(disk, name, volume_id):
-            with (
-                files.open_vdisk(directory, source, os.O_RDONLY) as original,
-                files.open_tmpfile(directory, vdisks.MODE) as new,
-            ):
-                least = os.fstat(original).st_size
-                if size_bytes < least:
-                    raise exception.DiskError(
-                        f'vdisk {name} on {disk}: {size_bytes} bytes are not '
-                        f'enough for a copy of {source}, which has {least}'
-                    )
-                files.set_owners(new, volume_id, None)
-                _share_blocks(directory, original, new)
-                # another process may have made it meanwhile
-                if not vdisks.has_vdisk(disk, name, volume_id):
-                    files.allocate(new, size_bytes)
-                    files.link_tmpfile(directory, new, name)
-        os.fsync(directory)
+    _make_sharing(disk, source, name, volume_id, vdisks.MODE, size_bytes)
 
 
 def revert(disk: str, name: str, snapshot: str) -> None:
@@ -106,6 +77,40 @@ def clear(disk: str, name: str) -> None:
     """
     with vdisks.changing(disk, name) as directory:
         _replace_content(directory, name, None)
+
+
+def _make_sharing(
+    disk: str,
+    source: str,
+    name: str,
+    owner: str,
+    mode: int,
+    size_bytes: int | None = None,
+) -> None:
+    """Make a vdisk that shares the blocks of another.
+
+    :param size_bytes: allocate all blocks of this size, by default none.
+    """
+    with vdisks.changing(disk, name) as directory:
+        if not vdisks.has_vdisk(disk, name, owner):
+            with (
+                files.open_vdisk(directory, source, os.O_RDONLY) as original,
+                files.open_tmpfile(directory, mode) as new,
+            ):
+                least = os.fstat(original).st_size
+                if size_bytes is not None and size_bytes < least:
+                    raise exception.DiskError(
+                        f'vdisk {name} on {disk}: {size_bytes} bytes are not '
+                        f'enough for a copy of {source}, which has {least}'
+                    )
+                files.set_owners(new, owner, None)
+                _share_blocks(directory, original, new)
+                # another process may have made it meanwhile
+                if not vdisks.has_vdisk(disk, name, owner):
+                    if size_bytes is not None:
+                        files.allocate(new, size_bytes)
+                    files.link_tmpfile(directory, new, name)
+        os.fsync(directory)
 
 
 def _share_blocks(directory: int, source: int, new: int) -> None:

@@ -59,12 +59,7 @@ def total_gb(directory: int, status: os.statvfs_result) -> int:
     :param status: of its filesystem, read before the sizes of the vdisks.
     :raises OSError: the disk cannot be read.
     """
-    return capacity_gb(
-        status.f_blocks * status.f_frsize,
-        status.f_bavail * status.f_frsize,
-        allocated_bytes(directory),
-        foreign_bytes(directory),
-    )
+    return capacity_gb(*_figures(directory, status))
 
 
 def free_bytes(status: os.statvfs_result) -> int:
@@ -121,13 +116,19 @@ def record_foreign_bytes(directory: int) -> None:
     :param directory: descriptor of its locked directory of vdisks.
     :raises OSError: the disk refuses.
     """
-    status = os.fstatvfs(directory)
-    recorded = foreign_bytes(directory)
-    wanted = foreign_bytes_to_record(
+    figures = _figures(directory, os.fstatvfs(directory))
+    wanted, recorded = foreign_bytes_to_record(*figures), figures[-1]
+    if wanted > recorded:
+        os.setxattr(directory, _FOREIGN_XATTR, str(wanted).encode())
+
+
+def _figures(
+    directory: int, status: os.statvfs_result
+) -> tuple[int, int, int, int]:
+    """Return the arguments of :func:`capacity_gb`."""
+    return (
         status.f_blocks * status.f_frsize,
         status.f_bavail * status.f_frsize,
         allocated_bytes(directory),
-        recorded,
+        foreign_bytes(directory),
     )
-    if wanted > recorded:
-        os.setxattr(directory, _FOREIGN_XATTR, str(wanted).encode())

@@ -32,6 +32,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.disks.vdisk import is_snapshot
+from nova_diskplacer.host import files as host_files
 
 DIRECTORY = 'vdisks'
 
@@ -60,15 +61,15 @@ def make_directory(disk: str) -> None:
 
     :raises DiskError: the filesystem lacks a feature that vdisks need.
     """
-    directory = os.path.join(disk, DIRECTORY)
-    os.makedirs(directory, mode=0o711, exist_ok=True)
+    path = os.path.join(disk, DIRECTORY)
+    os.makedirs(path, mode=0o711, exist_ok=True)
     try:
-        descriptor = os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
-        try:
+        with (
+            host_files.opened(path, os.O_DIRECTORY) as directory,
+            files.open_tmpfile(directory, MODE) as descriptor,
+        ):
             os.posix_fallocate(descriptor, 0, 4096)
             os.setxattr(descriptor, files.SERVER_XATTR, b'')
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise exception.DiskError(
             f'{disk} cannot hold vdisks: unnamed files, preallocation and '
@@ -91,25 +92,18 @@ def locked(
     :param waiting: called repeatedly while another process has the lock.
     :raises OSError: the directory cannot be opened.
     """
-    directory = os.open(
-        os.path.join(disk, DIRECTORY), os.O_RDONLY | os.O_DIRECTORY
-    )
-    try:
-        while waiting and not _try_lock(directory, mode):
-            waiting()
-            time.sleep(_LOCK_RETRY)
-        fcntl.flock(directory, mode)
+    path = os.path.join(disk, DIRECTORY)
+    with host_files.opened(path, os.O_DIRECTORY) as directory:
+        if waiting is None:
+            fcntl.flock(directory, mode)
+        while waiting is not None:
+            try:
+                fcntl.flock(directory, mode | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                waiting()
+                time.sleep(_LOCK_RETRY)
         yield directory
-    finally:
-        os.close(directory)
-
-
-def _try_lock(directory: int, mode: int) -> bool:
-    try:
-        fcntl.flock(directory, mode | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextlib.contextmanager
@@ -122,12 +116,9 @@ def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
     :raises DiskError: replaces any OSError.
     """
     files.check_name(name)
-    try:
-        with locked(disk, fcntl.LOCK_EX) as directory:
-            _remove_leftovers(directory)
-            yield directory
-    except OSError as error:
-        raise disk_error(disk, name, error) from error
+    with errors(disk, name), locked(disk, fcntl.LOCK_EX) as directory:
+        _remove_leftovers(directory)
+        yield directory
 
 
 def sweep(disk: str) -> None:
@@ -135,32 +126,25 @@ def sweep(disk: str) -> None:
 
     :raises DiskError: the disk refuses.
     """
-    try:
-        with locked(disk, fcntl.LOCK_EX) as directory:
-            _remove_leftovers(directory)
-    except OSError as error:
-        raise exception.DiskError(f'{disk}: {error.strerror}') from error
+    with (
+        host_files.disk_errors(disk),
+        locked(disk, fcntl.LOCK_EX) as directory,
+    ):
+        _remove_leftovers(directory)
 
 
 def _remove_leftovers(directory: int) -> None:
-    for entry in os.listdir(directory):
-        if entry.startswith(UNFINISHED):
-            _remove_leftover(directory, entry)
-
-
-def _remove_leftover(directory: int, name: str) -> None:
-    """Remove an unfinished file, unless another process works on it."""
+    """Remove unfinished files, unless another process works on them."""
     # O_NONBLOCK: a lease of another process makes open fail, not wait
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    try:
-        file = os.open(name, flags, dir_fd=directory)
-    except BlockingIOError:
-        return
-    try:
-        if _try_lock(file, fcntl.LOCK_EX):
-            os.unlink(name, dir_fd=directory)
-    finally:
-        os.close(file)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    for name in os.listdir(directory):
+        if name.startswith(UNFINISHED):
+            with (
+                contextlib.suppress(BlockingIOError),
+                host_files.opened(name, flags, directory=directory) as file,
+            ):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name, dir_fd=directory)
 
 
 def scan(disk: str) -> tuple[VDisk, ...]:
@@ -281,17 +265,13 @@ def written(disk: str, name: str) -> bool:
 
     :raises DiskError: there is no such vdisk, or it cannot be read.
     """
-    try:
-        with (
-            locked(disk, fcntl.LOCK_SH) as directory,
-            files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
-        ):
-            os.lseek(descriptor, 0, os.SEEK_DATA)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            return False
-        raise disk_error(disk, name, error) from error
-    return True
+    with (
+        errors(disk, name),
+        locked(disk, fcntl.LOCK_SH) as directory,
+        files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
+    ):
+        size = os.fstat(descriptor).st_size
+        return any(files.data_ranges(descriptor, 0, size))
 
 
 def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
@@ -356,6 +336,6 @@ def _read(file: str, name: str) -> VDisk:
     return VDisk(name, volume_id, server_id, os.stat(file).st_size)
 
 
-def disk_error(disk: str, name: str, error: OSError) -> exception.DiskError:
-    """Return the DiskError for an OSError at a vdisk."""
-    return exception.DiskError(f'vdisk {name} on {disk}: {error.strerror}')
+def errors(disk: str, name: str) -> contextlib.AbstractContextManager[None]:
+    """Raise any OSError as a DiskError about a vdisk."""
+    return host_files.disk_errors(f'vdisk {name} on {disk}')

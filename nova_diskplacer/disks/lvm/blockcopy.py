@@ -26,12 +26,13 @@ import time
 from concurrent.futures import thread as thread_pool
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import files
 from nova_diskplacer.host import sysfs
 
 # Bytes of a read or write.
 _STEP = 4 << 20
 
-_FLAGS = os.O_DIRECT | os.O_CLOEXEC
+_FLAGS = os.O_DIRECT
 
 # From linux/fs.h; the arguments are a start and a length in bytes.
 _BLKZEROOUT = 0x127F
@@ -49,7 +50,7 @@ def copy(source: str, target: str, size: int, compare: bool = False) -> None:
         do not grow needlessly. Otherwise only zeros are not written again.
     :raises DiskError: a device cannot be read or written, or is in use.
     """
-    with _disk_errors(target), _open(source, _FLAGS) as reader:
+    with _disk_errors(target), files.opened(source, _FLAGS) as reader:
         _rewrite(reader, target, 0, size, compare)
 
 
@@ -84,7 +85,7 @@ def flush(path: str) -> None:
 
     :raises DiskError: the device fails.
     """
-    with _disk_errors(path), _open(path, os.O_CLOEXEC) as descriptor:
+    with _disk_errors(path), files.opened(path, os.O_RDONLY) as descriptor:
         os.fsync(descriptor)
 
 
@@ -106,8 +107,9 @@ def _rewrite(
 ) -> None:
     with (
         _open_exclusively(target) as writer,
-        _buffer() as wanted,
-        _buffer() as present,
+        # direct I/O needs memory aligned to pages
+        mmap.mmap(-1, _STEP) as wanted,
+        mmap.mmap(-1, _STEP) as present,
     ):
         zeros = bytes(_STEP)
         for offset in range(start, end, _STEP):
@@ -143,15 +145,6 @@ def _read(descriptor: int, buffer: mmap.mmap, size: int, offset: int) -> None:
 
 
 @contextlib.contextmanager
-def _open(path: str, flags: int) -> collections.abc.Iterator[int]:
-    descriptor = os.open(path, flags | os.O_RDONLY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
 def _open_exclusively(path: str) -> collections.abc.Iterator[int]:
     """Open a device exclusively; wait until others have closed it."""
     give_up = time.monotonic() + _OPEN_TIMEOUT
@@ -168,13 +161,6 @@ def _open_exclusively(path: str) -> collections.abc.Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _buffer() -> collections.abc.Iterator[mmap.mmap]:
-    # direct I/O needs memory aligned to pages
-    with mmap.mmap(-1, _STEP) as buffer:
-        yield buffer
 
 
 @contextlib.contextmanager

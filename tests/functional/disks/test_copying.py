@@ -16,6 +16,7 @@ import os
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.filesystem import copying
+from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import VDisk
@@ -57,7 +58,7 @@ class CopyTestCase(base.VDiskTestCase):
         # where the source has none, nothing was written; to have been read
         # counts as data
         with open(self.path(disk=self.target), 'rb') as stream:
-            *regions, (start, end) = copying.data_ranges(
+            *regions, (start, end) = files.data_ranges(
                 stream.fileno(), 0, 110 * MIB
             )
         self.assertEqual([(5 * MIB, 20 * MIB)], regions)
