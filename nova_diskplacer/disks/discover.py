@@ -13,7 +13,8 @@
 """Finds the prepared disks of this host in the disk root.
 
 Each disk is read in a thread of its own, so that a hung disk does not delay
-the others: see :mod:`nova_diskplacer.host.probes`.
+the others: see :mod:`nova_diskplacer.host.probes`. Functions that get a UUID
+raise DiskError if it is not in its canonical form.
 """
 
 import collections.abc
@@ -149,7 +150,6 @@ def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
 
     :param patience: seconds to wait, at most ``jobs.TIMEOUT``, before the disk
         is late; by default, until it is hung.
-    :raises DiskError: ``uuid`` is no UUID in its canonical form.
     """
     probe = _probe(disk_root, uuid)
     number = probe.request()
@@ -162,14 +162,9 @@ def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
 def run_unless_hung(
     disk_root: str, uuid: str, work: collections.abc.Callable[[], _Result]
 ) -> _Result:
-    """Run work on a disk, as :func:`probes.run_unless_hung`.
-
-    :raises DiskError: the disk hangs, or ``uuid`` is no UUID in its canonical
-        form.
-    """
-    return probes.run_unless_hung(
-        _probe(disk_root, uuid), f'disk {uuid}', work
-    )
+    """Run work on a disk, as :func:`probes.run_unless_hung`."""
+    probe = _probe(disk_root, uuid)
+    return probes.run_unless_hung(probe, f'disk {uuid}', work)
 
 
 def require_mounted(disk_root: str, uuid: str) -> str:
@@ -181,20 +176,14 @@ def require_mounted(disk_root: str, uuid: str) -> str:
     try:
         _read_identity(path, uuid)
     except (exception.DiskError, OSError) as error:
-        raise exception.DiskError(
-            f'disk {path} is missing: {error}'
-        ) from error
+        message = f'disk {path} is missing: {error}'
+        raise exception.DiskError(message) from error
     return path
 
 
 def disk_path(disk_root: str, uuid: str) -> str:
-    """Return the path of a disk's entry, which may not exist.
-
-    :raises DiskError: ``uuid`` is no UUID in its canonical form.
-    """
-    if not identity.is_uuid(uuid):
-        raise exception.DiskError(f'{uuid!r} is not the UUID of a disk')
-    return os.path.join(disk_root, uuid)
+    """Return the path of a disk's entry, which may not exist."""
+    return os.path.join(disk_root, identity.check_uuid(uuid))
 
 
 def is_forgotten(disk_root: str, uuid: str) -> bool:
@@ -202,8 +191,6 @@ def is_forgotten(disk_root: str, uuid: str) -> bool:
 
     ``diskplacer-manage disk forget`` marks it. A missing entry alone is no
     proof: its mount, or all of the disk root, may be invisible.
-
-    :raises DiskError: ``uuid`` is no UUID in its canonical form.
     """
     path = disk_path(disk_root, uuid)
     return os.path.lexists(path + _FORGOTTEN) and not os.path.lexists(path)
@@ -212,7 +199,6 @@ def is_forgotten(disk_root: str, uuid: str) -> bool:
 def set_forgotten(disk_root: str, uuid: str, forgotten: bool) -> None:
     """Mark a disk as forgotten, or remove the mark.
 
-    :raises DiskError: ``uuid`` is no UUID in its canonical form.
     :raises OSError: the disk root cannot be written to.
     """
     mark = disk_path(disk_root, uuid) + _FORGOTTEN
@@ -228,10 +214,7 @@ def missing(uuid: str, path: str) -> Disk:
 
 
 def _probe(disk_root: str, uuid: str) -> probes.Probe[Disk]:
-    """Return the probe of a disk, the same one for each path.
-
-    :raises DiskError: ``uuid`` is no UUID in its canonical form.
-    """
+    """Return the probe of a disk, the same one for each path."""
     path = disk_path(disk_root, uuid)
     return _probes.setdefault(path, probes.Probe(lambda: _read(path, uuid)))
 
@@ -275,10 +258,6 @@ def _hung(path: str, uuid: str, known: Disk | None) -> Disk:
 
 
 def _read_identity(path: str, uuid: str) -> identity.Identity:
-    """Return the identity of a mounted disk.
-
-    :raises DiskError: the disk is not mounted, or has another identity.
-    """
     if not os.path.ismount(os.path.realpath(path)):
         raise exception.DiskError('nothing is mounted there')
     _read_direct(path)

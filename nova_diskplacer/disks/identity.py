@@ -15,7 +15,6 @@
 Its UUID is also that of the disk's resource provider in Placement.
 """
 
-import collections.abc
 import dataclasses
 import json
 import os
@@ -83,6 +82,16 @@ def is_uuid(text: str) -> bool:
         return False
 
 
+def check_uuid(text: str) -> str:
+    """Return a UUID in its canonical form.
+
+    :raises DiskError: the text is none.
+    """
+    if not is_uuid(text):
+        raise exception.DiskError(f'{text!r} is not the UUID of a disk')
+    return text
+
+
 def write(disk: str, identity: Identity) -> None:
     """Write the identity file, atomically and durably.
 
@@ -98,10 +107,8 @@ def choose(
     uuid: str,
     medium: str | None,
     mbps: int | None,
+    block: sysfs.Block,
     known: Identity | None = None,
-    find: collections.abc.Callable[
-        [str], sysfs.Block
-    ] = sysfs.find_filesystem_device,
 ) -> Identity:
     """Return the identity with which to prepare a disk.
 
@@ -109,18 +116,17 @@ def choose(
         the block device.
     :param mbps: throughput in MB/s; None keeps the known one of the same
         medium, by default that of the medium.
-    :param find: returns the block device of ``path``.
     :raises DiskError: the medium is unknown.
     """
     if medium is None:
-        medium = known.medium if known else medium_of(find(path))
+        medium = known.medium if known else medium_of(block)
     if medium is None:
         raise exception.DiskError(
             f'the medium of {path} is unknown: set --medium'
         )
     if mbps is None:
-        kept = known if known and known.medium == medium else None
-        mbps = kept.mbps if kept else DEFAULT_MBPS[medium]
+        same = known if known and known.medium == medium else None
+        mbps = same.mbps if same else DEFAULT_MBPS[medium]
     return Identity(uuid, medium, mbps)
 
 

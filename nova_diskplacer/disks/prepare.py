@@ -16,8 +16,6 @@ The next run completes what a killed one has left out. The filesystem of a
 device has the label of prepared disks and the disk's UUID from its creation.
 """
 
-import collections.abc
-import contextlib
 import os
 import stat
 import uuid as uuidlib
@@ -30,7 +28,9 @@ from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.host import commands
+from nova_diskplacer.host import files
 from nova_diskplacer.host import fstab as fstab_
+from nova_diskplacer.host import sysfs
 
 
 def prepare(
@@ -53,7 +53,7 @@ def prepare(
     :param lvm_options: options of a volume group; None makes a filesystem.
     :raises DiskError: the target is refused, or a step failed.
     """
-    with _disk_errors(target):
+    with files.disk_errors(target):
         disk_root = os.path.realpath(disk_root)
         target = os.path.realpath(target)
         mode = os.stat(target).st_mode
@@ -97,17 +97,16 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
     """
     disk_root = os.path.realpath(disk_root)
     path = discover.disk_path(disk_root, uuid)
-    with _disk_errors(path):
+    with files.disk_errors(path):
         disk = discover.inspect(disk_root, uuid)
         if disk.health == discover.HUNG:
             raise exception.DiskError(
                 f'disk {uuid} is {disk.health} and may hold vdisks'
             )
-        held = len(disk.vdisks)
-        if held:
+        if disk.vdisks:
             raise exception.DiskError(
-                f'disk {uuid} holds {held} vdisks: delete their volumes and '
-                'snapshots or move them away first'
+                f'disk {uuid} holds {len(disk.vdisks)} vdisks: delete their '
+                'volumes and snapshots or move them away first'
             )
         # the mark has no effect while the entry exists
         discover.set_forgotten(disk_root, uuid, True)
@@ -181,7 +180,8 @@ def _write_identity(
     path: str, uuid: str, medium: str | None, mbps: int | None
 ) -> None:
     known = identity.read(path)
-    wanted = identity.choose(path, uuid, medium, mbps, known)
+    block_device = sysfs.find_filesystem_device(path)
+    wanted = identity.choose(path, uuid, medium, mbps, block_device, known)
     vdisks.make_directory(path)
     if known != wanted:
         identity.write(path, wanted)
@@ -196,11 +196,3 @@ def _link_entry(disk_root: str, uuid: str, directory: str) -> None:
             f'{directory} is a copy: disk {uuid} is at '
             f'{os.path.realpath(path)}'
         )
-
-
-@contextlib.contextmanager
-def _disk_errors(target: str) -> collections.abc.Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise exception.DiskError(f'{target}: {error.strerror}') from error

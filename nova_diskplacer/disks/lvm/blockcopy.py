@@ -12,7 +12,8 @@
 
 """Copies and zeros the content of block devices.
 
-Every function may be repeated.
+Every function may be repeated, and raises DiskError if a device fails or is in
+use by others where it writes.
 """
 
 import array
@@ -48,17 +49,13 @@ def copy(source: str, target: str, size: int, compare: bool = False) -> None:
 
     :param compare: write only differing blocks, so that the target's snapshots
         do not grow needlessly. Otherwise only zeros are not written again.
-    :raises DiskError: a device cannot be read or written, or is in use.
     """
     with _disk_errors(target), files.opened(source, _FLAGS) as reader:
         _rewrite(reader, target, 0, size, compare)
 
 
 def clear(target: str, start: int, end: int) -> None:
-    """Zero a range of a device; write only where it does not read as zeros.
-
-    :raises DiskError: the device cannot be read or written, or is in use.
-    """
+    """Zero a range of a device; write only where it does not read as zeros."""
     with _disk_errors(target):
         _rewrite(None, target, start, end, True)
 
@@ -67,7 +64,6 @@ def zero(target: str, start: int = 0, end: int | None = None) -> None:
     """Zero a range of a device, by its WRITE ZEROES if it has that.
 
     :param end: offset of the end, None for the end of the device.
-    :raises DiskError: the device cannot be written, or is in use.
     """
     with _disk_errors(target), _open_exclusively(target) as descriptor:
         if end is None:
@@ -81,10 +77,7 @@ def zero(target: str, start: int = 0, end: int | None = None) -> None:
 
 
 def flush(path: str) -> None:
-    """Flush the cache of a device, so that its writes survive a power failure.
-
-    :raises DiskError: the device fails.
-    """
+    """Flush the cache of a device: its writes survive a power failure."""
     with _disk_errors(path), files.opened(path, os.O_RDONLY) as descriptor:
         os.fsync(descriptor)
 
@@ -93,8 +86,6 @@ def write_counters(path: str) -> tuple[str, str]:
     """Return the numbers of writes done and under way on a device.
 
     They change if the device is written to.
-
-    :raises DiskError: there is no such device.
     """
     directory = '/sys/class/block/' + os.path.basename(os.path.realpath(path))
     with _disk_errors(path):

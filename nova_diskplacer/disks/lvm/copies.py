@@ -12,7 +12,8 @@
 
 """Snapshots, clones and copies of logical volumes.
 
-Every function may be repeated after a crash.
+Every function may be repeated after a crash, and raises DiskError if LVM or a
+disk fails.
 """
 
 from nova_diskplacer import exception
@@ -103,8 +104,7 @@ def clone(
 def revert(uuid: str, name: str, snapshot: str) -> None:
     """Revert an unused vdisk to its snapshot.
 
-    :raises DiskError: there is no such vdisk, it is in use, or the disk
-        fails.
+    :raises DiskError: there is no such vdisk, or it is in use.
     """
     group = groups.require(uuid)
     volume = group.require_usable(name)
@@ -120,8 +120,7 @@ def revert(uuid: str, name: str, snapshot: str) -> None:
 def clear(uuid: str, name: str) -> None:
     """Zero an unused vdisk.
 
-    :raises DiskError: there is no such vdisk, it is in use, or the disk
-        fails.
+    :raises DiskError: there is no such vdisk, or it is in use.
     """
     group = groups.require(uuid)
     volume = group.require_usable(name)
@@ -134,8 +133,7 @@ def clear(uuid: str, name: str) -> None:
 def copy(uuid: str, name: str, target_uuid: str) -> None:
     """Copy an unused vdisk to the vdisk of the same name on another disk.
 
-    :raises DiskError: a vdisk is missing or in use, they do not match, or a
-        disk fails.
+    :raises DiskError: a vdisk is missing or in use, or they do not match.
     """
     group, target_group = groups.require(uuid), groups.require(target_uuid)
     volume = group.require_usable(name)

@@ -12,7 +12,8 @@
 
 """Changes to a volume group and its volumes, one process at a time.
 
-The vdisk operations are made of these changes.
+The vdisk operations are made of these changes. Every function raises DiskError
+if LVM or a device fails.
 """
 
 import collections.abc
@@ -60,10 +61,7 @@ def changing(uuid: str) -> collections.abc.Iterator[report.Group]:
 
 
 def replace_tags(uuid: str, old: set[str], new: set[str]) -> None:
-    """Replace tags of a group by one command.
-
-    :raises DiskError: LVM fails.
-    """
+    """Replace tags of a group by one command."""
     with changing(uuid) as group:
         commands.run(
             'vgchange',
@@ -77,7 +75,6 @@ def mark_zeroed(uuid: str, changes: int = 0) -> None:
 
     :param changes: number of coming metadata changes after which the tag is
         valid.
-    :raises DiskError: LVM fails.
     """
     group = groups.require(uuid)
     # this command is a change, too
@@ -87,10 +84,7 @@ def mark_zeroed(uuid: str, changes: int = 0) -> None:
 
 
 def unmark_zeroed(uuid: str) -> report.Group:
-    """Remove the tag ZEROED from a group and return the group.
-
-    :raises DiskError: LVM fails.
-    """
+    """Remove the tag ZEROED from a group and return the group."""
     group = groups.require(uuid)
     if group.zeroed_tag:
         removed = naming.tag_options(remove=[group.zeroed_tag])
@@ -99,10 +93,7 @@ def unmark_zeroed(uuid: str) -> report.Group:
 
 
 def flush(group: report.Group) -> None:
-    """Flush the caches of a group's devices.
-
-    :raises DiskError: a device fails.
-    """
+    """Flush the caches of a group's devices."""
     for device in group.devices:
         blockcopy.flush(device)
 
@@ -129,7 +120,7 @@ def allocate(
 ) -> None:
     """Make a volume, with the tag DIRTY_FROM if it may hold old data.
 
-    :raises DiskError: the group lacks the space, or LVM fails.
+    :raises DiskError: the group lacks the space.
     """
     group.check_free(size_bytes)
     if group.needs_zeroing:
@@ -148,14 +139,11 @@ def allocate(
 def resize(
     group: report.Group, volume: report.Volume, size_bytes: int
 ) -> None:
-    """Change the size of a volume, also of one that has snapshots.
-
-    :raises DiskError: LVM fails.
-    """
+    """Change the size of a volume, also of one that has snapshots."""
     name = group.full_name(volume)
     if size_bytes > volume.size_bytes:
         # LVM extends a volume with thick snapshots only while it is inactive
-        has_snapshots = bool(group.snapshots_of(volume))
+        has_snapshots = bool(group.snapshots_of(volume.vdisk.name))
         if has_snapshots:
             commands.run_retry_udev('lvchange', '--activate', 'n', name)
         commands.run('lvextend', '--size', f'{size_bytes}b', name)
@@ -168,7 +156,7 @@ def resize(
 def zero_dirty(uuid: str, name: str) -> None:
     """Activate the volume of a vdisk and zero its part with old data.
 
-    :raises DiskError: there is no such vdisk, or the disk fails.
+    :raises DiskError: there is no such vdisk.
     """
     group = groups.require(uuid)
     volume = group.require(name)
@@ -182,10 +170,7 @@ def zero_dirty(uuid: str, name: str) -> None:
 
 
 def activate(group: report.Group, volume: report.Volume) -> str:
-    """Activate a volume and return the path of its device.
-
-    :raises DiskError: LVM fails.
-    """
+    """Activate a volume and return the path of its device."""
     path = f'/dev/{group.name}/{volume.name}'
     if not os.path.exists(path):
         commands.run(
@@ -221,9 +206,6 @@ def change_tags(
     add: collections.abc.Iterable[str] = (),
     remove: collections.abc.Iterable[str] = (),
 ) -> None:
-    """Add and remove tags of a volume by one command.
-
-    :raises DiskError: LVM fails.
-    """
+    """Add and remove tags of a volume by one command."""
     options = naming.tag_options(add, remove)
     commands.run('lvchange', *options, group.full_name(volume))

@@ -15,7 +15,7 @@
 Such a disk is one volume group, ``diskplacer-<uuid>``, with its identity in
 tags. Its entry in the disk root is a symbolic link to the group's directory
 below /dev. So the disk of an absent group is missing, and a host without such
-entries never runs LVM.
+entries never runs LVM. Every function raises DiskError if LVM fails.
 """
 
 import collections.abc
@@ -166,10 +166,7 @@ _cache = GroupCache(report.read, commands.KNOWN)
 
 
 def find(uuid: str) -> report.Group | None:
-    """Return the volume group of a disk, None if it is absent.
-
-    :raises DiskError: LVM fails.
-    """
+    """Return the volume group of a disk, None if it is absent."""
     return _cache.get(naming.group_name(uuid))
 
 
@@ -191,9 +188,6 @@ def require(uuid: str) -> report.Group:
 def run_unless_hung(
     uuid: str, work: collections.abc.Callable[[], _Result]
 ) -> _Result:
-    """Run work on a volume group, as :func:`probes.run_unless_hung`.
-
-    :raises DiskError: the disk hangs, or LVM fails.
-    """
+    """Run work on a volume group, as :func:`probes.run_unless_hung`."""
     probe = _cache.probe(naming.group_name(uuid))
     return probes.run_unless_hung(probe, f'disk {uuid}', work)

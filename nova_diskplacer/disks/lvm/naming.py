@@ -51,9 +51,7 @@ def group_name(uuid: str) -> str:
 
     :raises DiskError: ``uuid`` is no UUID in its canonical form.
     """
-    if not identity.is_uuid(uuid):
-        raise exception.DiskError(f'{uuid!r} is not the UUID of a disk')
-    return PREFIX + uuid
+    return PREFIX + identity.check_uuid(uuid)
 
 
 def group_of_argument(argument: str) -> str | None:

@@ -29,6 +29,7 @@ from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.host import sysfs
 
 # A volume that takes all free space in order to zero it.
@@ -68,8 +69,8 @@ def prepare(
     :raises DiskError: the device is refused, or a step failed.
     """
     known = block.inspect(device)
-    uuid = None if wipe else _prepared_uuid(known)
-    if uuid is None:
+    group = None if wipe else _prepared_group(known)
+    if group is None:
         refusal = block.refusal_reason(_ignore_empty_pv(known), wipe)
         if refusal:
             raise exception.DiskError(f'{device} {refusal}')
@@ -81,7 +82,8 @@ def prepare(
             block.wipe(known)
         uuid = _create(device, medium, mbps)
     else:
-        _import(uuid, device)
+        uuid = group.identity.uuid
+        _import(group, device)
         _update_identity(uuid, medium, mbps)
     entry = os.path.join(disk_root, uuid)
     if os.path.lexists(entry):
@@ -105,10 +107,11 @@ def check_forgotten(disk_root: str, device: str) -> None:
 
     :raises DiskError: the device is a disk of this host.
     """
-    uuid = _prepared_uuid(block.inspect(device))
-    if uuid and os.path.lexists(os.path.join(disk_root, uuid)):
+    group = _prepared_group(block.inspect(device))
+    if group and os.path.lexists(f'{disk_root}/{group.identity.uuid}'):
         raise exception.DiskError(
-            f'{device} is in use: it is disk {uuid}; forget that first'
+            f'{device} is in use: it is disk {group.identity.uuid}; forget '
+            'that first'
         )
 
 
@@ -139,19 +142,18 @@ def pool_geometry(size_bytes: int) -> tuple[int, int]:
     return chunk, max(_MIN_METADATA, size_bytes // chunk * _MAP_BYTES)
 
 
-def _prepared_uuid(device: block.Device) -> str | None:
-    """Return the disk's UUID of a device with a disk's volume group."""
+def _prepared_group(device: block.Device) -> report.Group | None:
+    """Return the disk's volume group on a device, None without one."""
     name = _group_on(device)
     if not name or not name.startswith(naming.PREFIX):
         return None
     uuid = name.removeprefix(naming.PREFIX)
-    _add_to_devices_file(device.path)
     group = groups.find(uuid)
     if group is None or group.identity.uuid != uuid:
         raise exception.DiskError(
             f'{device.path} carries volume group {name}, which is no disk'
         )
-    return uuid
+    return group
 
 
 def _group_on(device: block.Device) -> str | None:
@@ -191,9 +193,8 @@ def _add_to_devices_file(device: str) -> None:
 
 def _create(device: str, medium: str | None, mbps: int | None) -> str:
     uuid = str(uuidlib.uuid4())
-    wanted = identity.choose(
-        device, uuid, medium, mbps, find=sysfs.find_device
-    )
+    block_device = sysfs.find_device(device)
+    wanted = identity.choose(device, uuid, medium, mbps, block_device)
     # without --yes LVM refuses a device with any signature
     commands.run(
         'vgcreate',
@@ -204,10 +205,7 @@ def _create(device: str, medium: str | None, mbps: int | None) -> str:
     return uuid
 
 
-def _import(uuid: str, device: str) -> None:
-    group = groups.find(uuid)
-    if group is None:
-        raise exception.DiskError(f'the volume group of {device} is missing')
+def _import(group: report.Group, device: str) -> None:
     if len(group.devices) != 1 or not os.path.samefile(
         group.devices[0], device
     ):
@@ -223,7 +221,10 @@ def _import(uuid: str, device: str) -> None:
 def _update_identity(uuid: str, medium: str | None, mbps: int | None) -> None:
     group = groups.require(uuid)
     known = group.identity
-    wanted = identity.choose(group.name, uuid, medium, mbps, known)
+    block_device = sysfs.find_device(group.devices[0])
+    wanted = identity.choose(
+        group.name, uuid, medium, mbps, block_device, known
+    )
     old, new = (set(naming.identity_tags(one)) for one in (known, wanted))
     if old != new:
         group_changes.replace_tags(uuid, old, new)
@@ -232,10 +233,9 @@ def _update_identity(uuid: str, medium: str | None, mbps: int | None) -> None:
 def _create_pool_or_zero(uuid: str, options: Options) -> None:
     """Create the thin pool of a new group, or zero its free space."""
     group = groups.require(uuid)
+    zeroing = f'{group.name}/{_ZEROING}'
     if any(volume.name == _ZEROING for volume in group.volumes):
-        commands.run_retry_udev(
-            'lvremove', '--yes', f'{group.name}/{_ZEROING}'
-        )
+        commands.run_retry_udev('lvremove', '--yes', zeroing)
         group = groups.require(uuid)
     if group.volumes or group.thin:
         return
@@ -252,8 +252,6 @@ def _create_pool_or_zero(uuid: str, options: Options) -> None:
             'lvcreate', '--name', _ZEROING, '--extents', '100%FREE',
             '--wipesignatures', 'n', group.name,
         )  # fmt: skip
-        blockcopy.zero(f'/dev/{group.name}/{_ZEROING}')
-        commands.run_retry_udev(
-            'lvremove', '--yes', f'{group.name}/{_ZEROING}'
-        )
+        blockcopy.zero('/dev/' + zeroing)
+        commands.run_retry_udev('lvremove', '--yes', zeroing)
         group_changes.mark_zeroed(uuid)

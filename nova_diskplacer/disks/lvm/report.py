@@ -196,15 +196,8 @@ class Group:
         """
         volume = self.require(vdisk)
         if volume.unusable_reason:
-            raise self.unusable(volume)
+            raise self._unusable(volume)
         return volume
-
-    def unusable(self, volume: Volume) -> exception.DiskError:
-        """Return the error of a volume that is not usable."""
-        return exception.DiskError(
-            f'vdisk {volume.vdisk.name} in {self.name} '
-            f'{volume.unusable_reason}'
-        )
 
     def has_vdisk(
         self, name: str, volume_id: str, *, complete: bool = True
@@ -226,16 +219,13 @@ class Group:
         if naming.DELETED in volume.tags or (
             complete and naming.INCOMPLETE in volume.tags
         ):
-            raise self.unusable(volume)
+            raise self._unusable(volume)
         return True
 
-    def snapshots_of(self, volume: Volume) -> list[str]:
-        """Return the names of a volume's thick snapshots."""
-        return [
-            other.vdisk.name
-            for other in self.volumes
-            if other.origin == volume.name
-        ]
+    def snapshots_of(self, vdisk: str) -> list[str]:
+        """Return the names of a vdisk's thick snapshots."""
+        name = naming.volume_name(vdisk)
+        return [one.vdisk.name for one in self.volumes if one.origin == name]
 
     def check_free(self, size_bytes: int) -> None:
         """Check that the group has space left.
@@ -252,12 +242,17 @@ class Group:
         """Return the name of a volume in LVM's commands."""
         return f'{self.name}/{volume.name}'
 
+    def _unusable(self, volume: Volume) -> exception.DiskError:
+        return exception.DiskError(
+            f'vdisk {volume.vdisk.name} in {self.name} '
+            f'{volume.unusable_reason}'
+        )
+
 
 def read(devices: tuple[str, ...]) -> str:
     """Return LVM's report of the disks' groups, as JSON.
 
     :param devices: the devices to search; none means all.
-    :raises DiskError: LVM fails.
     """
     option = commands.devices_option(devices)
     return commands.run(*_COMMAND, *option, '@' + naming.TAG)
@@ -273,15 +268,18 @@ def _group(one: dict[str, Any]) -> Group:
     fields = one['vg'][0]
     size, free = int(fields['vg_size']), int(fields['vg_free'])
     volumes = one.get('lv', ())
-    pools = [lv for lv in volumes if lv['lv_name'] == naming.POOL]
-    pools = [lv for lv in pools if 'pool' in lv['lv_layout'].split(',')]
+    pools = [
+        lv
+        for lv in volumes
+        if lv['lv_name'] == naming.POOL
+        and 'pool' in lv['lv_layout'].split(',')
+    ]
     held = tuple(_volume(lv) for lv in volumes if lv not in pools)
     if pools:
         # thin volumes count with their full size, so the pool never overflows
         size = int(pools[0]['lv_size'])
-        free = max(
-            0, size - sum(volume.size_bytes for volume in held if volume.thin)
-        )
+        taken = sum(volume.size_bytes for volume in held if volume.thin)
+        free = max(0, size - taken)
     tags = _tags(fields['vg_tags'])
     marks = frozenset(tag for tag in tags if tag.startswith(naming.ZEROED))
     return Group(
@@ -302,15 +300,13 @@ def _group(one: dict[str, Any]) -> Group:
 
 def _volume(fields: dict[str, str]) -> Volume:
     thin = bool(fields['pool_lv'])
-    snapshot = not thin and fields['origin']
+    origin = '' if thin else fields['origin']
     return Volume(
         name=fields['lv_name'],
         uuid=fields['lv_uuid'],
         tags=_tags(fields['lv_tags']),
-        size_bytes=int(
-            fields['origin_size'] if snapshot else fields['lv_size']
-        ),
-        origin=fields['origin'] if snapshot else '',
+        size_bytes=int(fields['origin_size' if origin else 'lv_size']),
+        origin=origin,
         thin=thin,
     )
 

@@ -13,7 +13,7 @@
 """The vdisks of a volume group: logical volumes with their owners in tags.
 
 A volume has its tags from the command that makes it. Every function may be
-repeated after a crash.
+repeated after a crash, and raises DiskError if LVM or the disk fails.
 """
 
 from nova_diskplacer import exception
@@ -43,11 +43,13 @@ def create(
     Does nothing if the volume's vdisk exists.
 
     :param server_id: the server that the vdisk is bound for, if any.
-    :raises DiskError: the disk lacks the space or fails, the name belongs to
-        another volume, or the size is not positive.
+    :raises DiskError: the disk lacks the space, the name belongs to another
+        volume, or the size is not positive.
     """
     vdisks.check_size(name, size_bytes)
-    _finish_deletion(uuid, name)
+    volume = groups.require(uuid).find(name)
+    if volume is not None and naming.DELETED in volume.tags:
+        delete(uuid, name)
     with group_changes.changing(uuid) as group:
         if not group.has_vdisk(name, volume_id):
             tags = [f'{naming.VOLUME}={volume_id}']
@@ -83,8 +85,8 @@ def shrink(uuid: str, name: str, size_bytes: int) -> None:
 
     The part that is cut off is zeroed if the free space of the group is.
 
-    :raises DiskError: there is no such vdisk, it is in use or shorter, it has
-        thick snapshots, or the disk fails.
+    :raises DiskError: there is no such vdisk, it is in use or shorter, or it
+        has thick snapshots.
     """
     vdisks.check_size(name, size_bytes)
     group = groups.require(uuid)
@@ -140,13 +142,14 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
         thin volumes again.
     :raises DiskError: the vdisk is in use, or has snapshots.
     """
-    for leftover in _clones_in_progress(uuid, name):
-        delete(uuid, leftover)
+    for snapshot in groups.require(uuid).snapshots_of(name):
+        if snapshot.startswith(CLONING):
+            delete(uuid, snapshot)
     with group_changes.changing(uuid) as group:
         volume = group.find(name)
         if volume is None:
             return None
-        snapshots = group.snapshots_of(volume)
+        snapshots = group.snapshots_of(name)
         if snapshots:
             raise exception.DiskError(
                 f'vdisk {name} on disk {uuid} has snapshots: '
@@ -171,7 +174,7 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
 def zero(uuid: str, name: str) -> None:
     """Zero a vdisk that is marked as deleted.
 
-    :raises DiskError: the vdisk is in use or not deleted, or the disk fails.
+    :raises DiskError: the vdisk is in use or not deleted.
     """
     group = groups.require(uuid)
     volume = group.require(name)
@@ -204,7 +207,7 @@ def remove(uuid: str, name: str, wiped: bool) -> None:
 def delete(uuid: str, name: str) -> None:
     """Zero and remove a vdisk.
 
-    :raises DiskError: the vdisk is in use, has snapshots, or the disk fails.
+    :raises DiskError: the vdisk is in use or has snapshots.
     """
     if mark_deleted(uuid, name):
         zero(uuid, name)
@@ -214,7 +217,7 @@ def delete(uuid: str, name: str) -> None:
 def create_temporary(uuid: str, size_bytes: int) -> str:
     """Create the temporary volume and return the path of its device.
 
-    :raises DiskError: the disk lacks the space, or fails.
+    :raises DiskError: the disk lacks the space.
     """
     with group_changes.changing(uuid) as group:
         group_changes.allocate(group, TEMPORARY, size_bytes, [naming.DELETED])
@@ -225,25 +228,9 @@ def create_temporary(uuid: str, size_bytes: int) -> str:
 def remove_temporary(uuid: str) -> None:
     """Remove the temporary volume and its data, if it exists.
 
-    :raises DiskError: the volume is in use, or the disk fails.
+    :raises DiskError: the volume is in use.
     """
-    if (
-        mark_deleted(uuid, TEMPORARY)
-        and not groups.require(uuid).needs_zeroing
-    ):
+    to_wipe = mark_deleted(uuid, TEMPORARY)
+    if to_wipe and not groups.require(uuid).needs_zeroing:
         zero(uuid, TEMPORARY)
     remove(uuid, TEMPORARY, wiped=True)
-
-
-def _finish_deletion(uuid: str, name: str) -> None:
-    volume = groups.require(uuid).find(name)
-    if volume is not None and naming.DELETED in volume.tags:
-        delete(uuid, name)
-
-
-def _clones_in_progress(uuid: str, name: str) -> list[str]:
-    """Return the temporary snapshots from which a volume was cloned."""
-    group = groups.require(uuid)
-    volume = group.find(name)
-    found = group.snapshots_of(volume) if volume else []
-    return [one for one in found if one.startswith(CLONING)]

@@ -71,17 +71,19 @@ def load(disk_root: str, uuid: str) -> Model | None:
     :raises DiskError: the disk is missing, or its model is malformed.
     """
     if discover.kind_of(disk_root, uuid) == discover.LVM:
-        found = [
-            tag.removeprefix(TAG + '=')
-            for tag in groups.require(uuid).tags
-            if tag.startswith(TAG + '=')
-        ]
         where = f'tag {TAG} of volume group {naming.group_name(uuid)}'
+        text = naming.value(groups.require(uuid).tags, TAG)
     else:
         where = os.path.join(discover.require_mounted(disk_root, uuid), FILE)
-        found = _read_words(where)
+        try:
+            with open(where, encoding='utf-8', errors='replace') as stream:
+                text = stream.read().strip()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise exception.DiskError(f'{where}: {error}') from error
     try:
-        return parse(found[0]) if found else None
+        return parse(text) if text else None
     except ValueError as error:
         raise exception.DiskError(
             f'{where}: {error}; measure the disk again'
@@ -99,7 +101,7 @@ def save(disk_root: str, uuid: str, model: Model) -> None:
         _save_in_tags(uuid, model)
         return
     path = discover.require_mounted(disk_root, uuid)
-    try:
+    with files.disk_errors(path):
         known = identity.read(path)
         assert known is not None  # noqa: S101
         files.replace(
@@ -107,8 +109,6 @@ def save(disk_root: str, uuid: str, model: Model) -> None:
         )
         if known.mbps != model.mbps:
             identity.write(path, dataclasses.replace(known, mbps=model.mbps))
-    except OSError as error:
-        raise exception.DiskError(f'{path}: {error.strerror}') from error
 
 
 def to_text(model: Model) -> str:
@@ -136,25 +136,12 @@ def parse(text: str) -> Model:
     )
 
 
-def _read_words(path: str) -> list[str]:
-    try:
-        with open(path, encoding='utf-8') as stream:
-            return stream.read().split()
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError) as error:
-        raise exception.DiskError(f'{path}: {error}') from error
-
-
 def _save_in_tags(uuid: str, model: Model) -> None:
     group = groups.require(uuid)
     wanted = dataclasses.replace(group.identity, mbps=model.mbps)
+    changing = (TAG + '=', naming.MBPS + '=')
     group_changes.replace_tags(
         uuid,
-        {
-            tag
-            for tag in group.tags
-            if tag.startswith((TAG + '=', naming.MBPS + '='))
-        },
+        {tag for tag in group.tags if tag.startswith(changing)},
         {f'{TAG}={to_text(model)}', *naming.identity_tags(wanted)},
     )

@@ -15,10 +15,10 @@ import collections.abc
 import contextlib
 import os
 
-from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import files as host_files
 
 _MODE = 0o600
 
@@ -44,12 +44,11 @@ def allocated(
         return
     path = discover.require_mounted(disk_root, uuid)
     with contextlib.ExitStack() as stack:
-        try:
-            directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            stack.callback(os.close, directory)
+        with host_files.disk_errors(path):
+            directory = stack.enter_context(
+                host_files.opened(path, os.O_DIRECTORY)
+            )
             file = stack.enter_context(files.open_tmpfile(directory, _MODE))
             stack.callback(files.truncate_unlinked, file)
             files.allocate(file, size_bytes)
-        except OSError as error:
-            raise exception.DiskError(f'{path}: {error.strerror}') from error
         yield f'/proc/{os.getpid()}/fd/{file}'

@@ -81,9 +81,7 @@ class IdentityTestCase(testtools.TestCase):
         ):
             self.assertEqual(
                 identity.Identity(UUID, *found),
-                identity.choose(
-                    '/dev/x', UUID, medium, mbps, old, lambda path: block
-                ),
+                identity.choose('/dev/x', UUID, medium, mbps, block, old),
             )
 
     def write(self, text):
