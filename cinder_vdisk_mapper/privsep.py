@@ -47,8 +47,7 @@ from oslo_privsep import priv_context
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.disks.filesystem import copying
-from nova_diskplacer.disks.filesystem import reflink
+from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import vdisks
 
 # Concurrent calls of a helper process: each call about a disk that begins to
@@ -192,7 +191,7 @@ def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:
 def _copy(
     uuid: str, name: str, target: str, start: int, *, root: str
 ) -> int | None:
-    """Copy one part of a vdisk, as :func:`copying.copy`.
+    """Copy one part of a vdisk, as :func:`copies.copy`.
 
     The helper process has few threads and finishes the calls of a killed
     caller, so each call copies only a part.
@@ -200,7 +199,7 @@ def _copy(
 
     @_on_disk
     def to_target(path: str, source: str) -> int | None:
-        return copying.copy(source, name, path, start)
+        return copies.copy(source, name, path, start)
 
     @_on_disk
     def from_source(path: str) -> Any:
@@ -220,10 +219,10 @@ OPERATIONS: dict[str, Operation] = {
     'sweep': _on_disk(vdisks.sweep),
     'written': _on_disk(vdisks.written),
     'rename': _on_disk(vdisks.rename),
-    'snapshot': _on_disk(reflink.snapshot),
-    'clone': _on_disk(reflink.clone),
-    'revert': _on_disk(reflink.revert),
-    'clear': _on_disk(reflink.clear),
+    'snapshot': _on_disk(copies.snapshot),
+    'clone': _on_disk(copies.clone),
+    'revert': _on_disk(copies.revert),
+    'clear': _on_disk(copies.clear),
     'copy': _copy,
 }
 

@@ -26,8 +26,8 @@ from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import jobs
 from nova_diskplacer.host import log_once
+from nova_diskplacer.host import probes
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 from nova_diskplacer.placement import traits
@@ -333,7 +333,7 @@ class Reconciler:
 
 def _inspect_again(disk: discover.Disk) -> discover.Disk:
     root = os.path.dirname(disk.path)
-    seen = discover.inspect(root, disk.uuid, patience=jobs.TIMEOUT)
+    seen = discover.inspect(root, disk.uuid, patience=probes.TIMEOUT)
     if seen.late:
         # Older values must not replace those of the provider.
         raise exception.Conflict(f'disk {disk.uuid} does not answer in time')

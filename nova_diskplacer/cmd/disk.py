@@ -35,7 +35,7 @@ from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import fstab
-from nova_diskplacer.host import jobs
+from nova_diskplacer.host import probes
 
 #: Entry points that add commands, given argparse's subparsers.
 COMMANDS = 'nova_diskplacer.cmd.disk'
@@ -232,9 +232,9 @@ def _discover(disk_root: str) -> list[discover.Disk]:
 
 def _model(disk_root: str, uuid: str) -> io_model.Model | None:
     """Return the model of a disk, None if it is not known."""
-    job = jobs.Job(lambda: io_model.load(disk_root, uuid))
+    job = probes.Job(lambda: io_model.load(disk_root, uuid))
     try:
-        return job.result() if job.wait(jobs.TIMEOUT) else None
+        return job.result() if job.wait(probes.TIMEOUT) else None
     except exception.DiskError:
         return None
 

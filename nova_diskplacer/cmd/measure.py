@@ -33,7 +33,6 @@ from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
-from nova_diskplacer.disks.measure import tempspace
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_connection
@@ -217,7 +216,7 @@ def measure(
     found = {}
     with (
         _locked(disk.uuid),
-        tempspace.allocated(disk_root, disk.uuid, size_bytes) as path,
+        fio.temporary_space(disk_root, disk.uuid, size_bytes) as path,
     ):
         runner = fio.Fio(path, size_bytes, _root_cgroup())
         say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')

@@ -39,7 +39,6 @@ from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
-from nova_diskplacer.host import jobs
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import probes
 from nova_diskplacer.host import sysfs
@@ -113,7 +112,7 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
     """Return the disks in ``disk_root``, sorted by UUID.
 
     A disk that cannot be read is missing. A disk that does not answer within
-    ``jobs.TIMEOUT`` seconds has its last known state. After
+    ``probes.TIMEOUT`` seconds has its last known state. After
     ``probes.HUNG_AFTER`` seconds, or if it was never read, it is hung.
 
     :param kind: FILESYSTEM or LVM, for disks of this kind only.
@@ -128,7 +127,7 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
         if identity.is_uuid(name) and kind in (None, kind_of(disk_root, name))
         for probe in [_probe(disk_root, name)]
     ]
-    deadline = time.monotonic() + jobs.TIMEOUT
+    deadline = time.monotonic() + probes.TIMEOUT
     return [
         _latest(probe)
         if probe.wait(number, max(0.0, deadline - time.monotonic()))
@@ -148,13 +147,13 @@ def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
 
     The disk is read after the call, unless it is hung or late.
 
-    :param patience: seconds to wait, at most ``jobs.TIMEOUT``, before the disk
-        is late; by default, until it is hung.
+    :param patience: seconds to wait, at most ``probes.TIMEOUT``, before the
+        disk is late; by default, until it is hung.
     """
     probe = _probe(disk_root, uuid)
     number = probe.request()
-    while not probe.wait(number, min(jobs.TIMEOUT, patience)):
-        if patience <= jobs.TIMEOUT or probe.waiting >= probes.HUNG_AFTER:
+    while not probe.wait(number, min(probes.TIMEOUT, patience)):
+        if patience <= probes.TIMEOUT or probe.waiting >= probes.HUNG_AFTER:
             return _late_or_hung(disk_root, uuid, probe)
     return _latest(probe)
 

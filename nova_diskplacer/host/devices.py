@@ -10,9 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The block device of a prepared disk."""
+"""The block device of a prepared disk, and the devices stacked on it."""
 
 import dataclasses
+import os
+
+from nova_diskplacer.host import sysfs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,3 +32,36 @@ class Device:
     number: str
     rotational: bool
     mbps: int = 0
+
+
+def submission_devices(
+    device: Device, sys: str = sysfs.SYS
+) -> dict[str, bool]:
+    """Return the devices that requests for a disk are submitted to.
+
+    They are the tops of the stack of devices on the disk: its device, its
+    partitions and the devices on them, unless they have holders. A request is
+    submitted to only one of them.
+
+    :returns: whether each device is a logical volume, by ``major:minor``.
+    :raises OSError: the device does not exist.
+    """
+    return _submission_devices(sysfs.device_path(device.name, sys), sys)
+
+
+def _submission_devices(path: str, sys: str) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    for name in os.listdir(path):
+        part = f'{path}/{name}'
+        if os.path.exists(f'{part}/partition'):
+            above = _submission_devices(part, sys)
+            found.update(above)
+            if sysfs.read(f'{part}/dev') in above:
+                # Linux before 5.12 traces a partition's requests there
+                found[sysfs.read(f'{path}/dev')] = False
+    for name in os.listdir(f'{path}/holders'):
+        found.update(_submission_devices(sysfs.device_path(name, sys), sys))
+    if found:
+        return found
+    volume = sysfs.read_optional(f'{path}/dm/uuid').startswith('LVM-')
+    return {sysfs.read(f'{path}/dev'): volume}

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Repeats reads that may hang, in background threads.
+"""Runs work that may hang, and repeats reads, in background threads.
 
 A read from a hung disk blocks its thread in the kernel for minutes and cannot
 be ended. So callers wait for a thread, with a deadline. While a read hangs, no
@@ -23,19 +23,42 @@ import mmap
 import os
 import threading
 import time
+from concurrent import futures
 from typing import Any
 from typing import Generic
 from typing import TypeVar
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import files
-from nova_diskplacer.host import jobs
 
 #: Seconds without an answer after which a disk counts as hung. Disks made for
 #: servers stop repeating a failed read in less time.
 HUNG_AFTER = 10.0
 
+#: Seconds that a caller with other disks to serve waits for one disk.
+TIMEOUT = 1.0
+
 _Result = TypeVar('_Result')
+
+
+class Job(futures.Future[_Result]):
+    """Runs a function in a new thread, which starts at once."""
+
+    def __init__(self, work: collections.abc.Callable[[], _Result]) -> None:
+        super().__init__()
+        self._work = work
+        # a hanging thread must not keep the process from ending
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the function to end; return False if it takes longer."""
+        return bool(futures.wait([self], seconds).done)
+
+    def _run(self) -> None:
+        try:
+            self.set_result(self._work())
+        except BaseException as error:  # noqa: BLE001 result() raises it
+            self.set_exception(error)
 
 
 class Probe(Generic[_Result]):
@@ -131,10 +154,10 @@ def run_unless_hung(
     :raises DiskHung: the disk is hung.
     """
     number = probe.request()
-    while not probe.wait(number, jobs.TIMEOUT):
+    while not probe.wait(number, TIMEOUT):
         _refuse_hung(probe, name)
-    job = jobs.Job(work)
-    while not job.wait(jobs.TIMEOUT):
+    job = Job(work)
+    while not job.wait(TIMEOUT):
         probe.request()
         _refuse_hung(probe, name)
     return job.result()

@@ -17,12 +17,12 @@ import errno
 import os
 
 from nova_diskplacer.host import files
-from nova_diskplacer.host import jobs
+from nova_diskplacer.host import probes
 
 SYS = '/sys'
 
 # Writes that have not ended, by device.
-_pending: dict[str, jobs.Job[None]] = {}
+_pending: dict[str, probes.Job[None]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +117,8 @@ def write_to_device(device: str, path: str, text: str) -> None:
         raise TimeoutError(
             errno.ETIMEDOUT, f'the device hangs, and {path} is not written'
         )
-    _pending[device] = job = jobs.Job(lambda: write(path, text))
-    if not job.wait(jobs.TIMEOUT):
+    _pending[device] = job = probes.Job(lambda: write(path, text))
+    if not job.wait(probes.TIMEOUT):
         raise TimeoutError(errno.ETIMEDOUT, f'{path}: the device hangs')
     _pending.pop(device, None)
     job.result()

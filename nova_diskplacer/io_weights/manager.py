@@ -22,7 +22,6 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import jobs
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import probes
 from nova_diskplacer.host.devices import Device
@@ -204,6 +203,6 @@ class WeightManager:
                 ),
             )
             # a hung disk keeps the model loaded before
-            if probe.wait(probe.request(), jobs.TIMEOUT):
+            if probe.wait(probe.request(), probes.TIMEOUT):
                 self._models[uuid] = probe.latest
         return self._models.get(uuid)

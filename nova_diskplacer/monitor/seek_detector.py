@@ -29,7 +29,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import device_stack
+from nova_diskplacer.host import devices
 from nova_diskplacer.host import tracefs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import access_patterns
@@ -238,9 +238,7 @@ class _Trace:
         for disk in disks:
             # a disk that is gone has no requests
             with contextlib.suppress(OSError):
-                self._devices[disk.uuid] = device_stack.submission_devices(
-                    disk
-                )
+                self._devices[disk.uuid] = devices.submission_devices(disk)
         self.uuids = tuple(self._devices)
         self.devices = {
             device for devices in self._devices.values() for device in devices

@@ -9,8 +9,9 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""Measures a disk with fio."""
+"""Measures a disk with fio, in temporary space on it."""
 
+import collections.abc
 import contextlib
 import dataclasses
 import json
@@ -20,6 +21,10 @@ from typing import Any
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.filesystem import files
+from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import files as host_files
 
 # Unmeasured seconds of a load: caches and limits admit more at first.
 _RAMP_SECONDS = 2
@@ -179,3 +184,34 @@ def parse(text: str, rw: str) -> Result:
             f'the disk completed no {way} in time: increase --seconds'
         )
     return result
+
+
+@contextlib.contextmanager
+def temporary_space(
+    disk_root: str, uuid: str, size_bytes: int
+) -> collections.abc.Iterator[str]:
+    """Allocate space on a disk; yields the path of a file or device.
+
+    The file has no name, so it vanishes with its process. The logical volume
+    is marked as deleted from the beginning; the next call removes the one of a
+    killed process.
+
+    :raises DiskError: the disk is missing, lacks the space, or refuses.
+    """
+    if discover.kind_of(disk_root, uuid) == discover.LVM:
+        volumes.remove_temporary(uuid)
+        try:
+            yield volumes.create_temporary(uuid, size_bytes)
+        finally:
+            volumes.remove_temporary(uuid)
+        return
+    path = discover.require_mounted(disk_root, uuid)
+    with contextlib.ExitStack() as stack:
+        with host_files.disk_errors(path):
+            directory = stack.enter_context(
+                host_files.opened(path, os.O_DIRECTORY)
+            )
+            file = stack.enter_context(files.open_tmpfile(directory, 0o600))
+            stack.callback(files.truncate_unlinked, file)
+            files.allocate(file, size_bytes)
+        yield f'/proc/{os.getpid()}/fd/{file}'

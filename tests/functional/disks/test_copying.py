@@ -15,9 +15,8 @@
 import os
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks.filesystem import copying
+from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import files
-from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import VDisk
 from tests.functional.disks import base
@@ -41,7 +40,7 @@ class CopyTestCase(base.VDiskTestCase):
         start = 0
         while start is not None:
             self.parts.append(start)
-            start = copying.copy(self.disk, 'volume-1', self.target, start)
+            start = copies.copy(self.disk, 'volume-1', self.target, start)
 
     def assertCopied(self, mib=100):
         self.assertEqual(
@@ -85,11 +84,11 @@ class CopyTestCase(base.VDiskTestCase):
         self.assertCopied()
 
     def test_of_a_snapshot(self):
-        reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', '1s')
+        copies.snapshot(self.disk, 'volume-1', 'snapshot-1', '1s')
         vdisks.create(self.target, 'snapshot-1', '1s', None, 100 * MIB)
-        start = copying.copy(self.disk, 'snapshot-1', self.target, 0)
+        start = copies.copy(self.disk, 'snapshot-1', self.target, 0)
         self.assertIsNone(
-            copying.copy(self.disk, 'snapshot-1', self.target, start)
+            copies.copy(self.disk, 'snapshot-1', self.target, start)
         )
         self.assertEqual(
             self.content(), self.content('snapshot-1', self.target)
@@ -193,14 +192,14 @@ class NameTestCase(base.VDiskTestCase):
                 (vdisks.delete, (bad,)),
                 (vdisks.rename, (bad, 'volume-2', '2')),
                 (vdisks.rename, ('volume-1', bad, '2')),
-                (reflink.snapshot, ('volume-1', bad, '1')),
-                (reflink.snapshot, (bad, 'snapshot-1', '1')),
-                (reflink.clone, (bad, 'volume-2', '2', MIB)),
-                (reflink.clone, ('volume-1', bad, '2', 8 * MIB)),
-                (reflink.revert, (bad, 'volume-1')),
-                (reflink.revert, ('volume-1', bad)),
-                (reflink.clear, (bad,)),
-                (copying.copy, (bad, disk, 0)),
+                (copies.snapshot, ('volume-1', bad, '1')),
+                (copies.snapshot, (bad, 'snapshot-1', '1')),
+                (copies.clone, (bad, 'volume-2', '2', MIB)),
+                (copies.clone, ('volume-1', bad, '2', 8 * MIB)),
+                (copies.revert, (bad, 'volume-1')),
+                (copies.revert, ('volume-1', bad)),
+                (copies.clear, (bad,)),
+                (copies.copy, (bad, disk, 0)),
             ):
                 error = self.assertRaises(
                     exception.DiskError, change, disk, *arguments

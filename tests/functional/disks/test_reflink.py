@@ -19,8 +19,8 @@ import fixtures
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import files
-from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import VDisk
 from tests import loops
@@ -37,7 +37,7 @@ class SnapshotTestCase(base.VDiskTestCase):
         self.fill('volume-1', b'a')
 
     def snapshot(self, name='snapshot-1', snapshot_id='1s'):
-        reflink.snapshot(self.disk, 'volume-1', name, snapshot_id)
+        copies.snapshot(self.disk, 'volume-1', name, snapshot_id)
 
     def test_frozen(self):
         self.snapshot()
@@ -56,7 +56,7 @@ class SnapshotTestCase(base.VDiskTestCase):
         before = os.umask(0)
         self.addCleanup(os.umask, before)
         self.snapshot()
-        reflink.clone(self.disk, 'volume-1', 'volume-2', '2', 8 * MIB)
+        copies.clone(self.disk, 'volume-1', 'volume-2', '2', 8 * MIB)
         for name, mode in (
             ('volume-1', 0o600),
             ('volume-2', 0o600),
@@ -115,7 +115,7 @@ class SnapshotTestCase(base.VDiskTestCase):
     def test_killed_at_any_step_leaves_nothing(self):
         for module, step in (
             (os, 'setxattr'),
-            (reflink.fcntl, 'ioctl'),
+            (copies.fcntl, 'ioctl'),
             (os, 'link'),
         ):
             with base.killed_before(self, module, step):
@@ -126,7 +126,7 @@ class SnapshotTestCase(base.VDiskTestCase):
     def test_of_nothing(self):
         error = self.assertRaises(
             exception.DiskError,
-            reflink.snapshot,
+            copies.snapshot,
             self.disk,
             'volume-9',
             'snapshot-1',
@@ -148,7 +148,7 @@ class SnapshotTestCase(base.VDiskTestCase):
 
 class CloneTestCase(base.VDiskTestCase):
     def clone(self, source='volume-1', mib=8, volume_id='2'):
-        reflink.clone(self.disk, source, 'volume-2', volume_id, mib * MIB)
+        copies.clone(self.disk, source, 'volume-2', volume_id, mib * MIB)
 
     def setUp(self):
         super().setUp()
@@ -167,7 +167,7 @@ class CloneTestCase(base.VDiskTestCase):
         )
 
     def test_of_a_snapshot(self):
-        reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', '1s')
+        copies.snapshot(self.disk, 'volume-1', 'snapshot-1', '1s')
         self.fill('volume-1', b'b')
         self.clone('snapshot-1')
         self.fill('volume-2', b'c')
@@ -207,7 +207,7 @@ class CloneTestCase(base.VDiskTestCase):
 
     def test_killed_at_any_step_leaves_nothing(self):
         for module, step in (
-            (reflink.fcntl, 'ioctl'),
+            (copies.fcntl, 'ioctl'),
             (os, 'posix_fallocate'),
             (os, 'setxattr'),
             (os, 'link'),
@@ -223,14 +223,14 @@ class RevertTestCase(base.VDiskTestCase):
         super().setUp()
         self.create()
         self.fill('volume-1', b'a')
-        reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', '1s')
+        copies.snapshot(self.disk, 'volume-1', 'snapshot-1', '1s')
         vdisks.extend(self.disk, 'volume-1', 10 * MIB)
         self.fill('volume-1', b'b')
         self.before = b'b' * 10 * MIB
         self.after = b'a' * 8 * MIB + bytes(2 * MIB)
 
     def revert(self):
-        reflink.revert(self.disk, 'volume-1', 'snapshot-1')
+        copies.revert(self.disk, 'volume-1', 'snapshot-1')
 
     def test_revert(self):
         os.chown(self.path(), 65534, 65533)
@@ -252,7 +252,7 @@ class RevertTestCase(base.VDiskTestCase):
     def test_clear(self):
         known = vdisks.scan(self.disk)
         for _ in range(2):
-            reflink.clear(self.disk, 'volume-1')
+            copies.clear(self.disk, 'volume-1')
             self.assertEqual(bytes(10 * MIB), self.content())
             self.assertEqual(known, vdisks.scan(self.disk))
             self.assertAllocated()
@@ -261,7 +261,7 @@ class RevertTestCase(base.VDiskTestCase):
 
     def test_killed_at_any_step(self):
         for module, step, expected in (
-            (reflink.fcntl, 'ioctl', self.before),
+            (copies.fcntl, 'ioctl', self.before),
             (os, 'setxattr', self.before),
             (os, 'link', self.before),
             (os, 'rename', self.before),
@@ -283,10 +283,10 @@ class RevertTestCase(base.VDiskTestCase):
     def test_of_nothing(self):
         for names in (('volume-9', 'snapshot-1'), ('volume-1', 'snapshot-9')):
             self.assertRaises(
-                exception.DiskError, reflink.revert, self.disk, *names
+                exception.DiskError, copies.revert, self.disk, *names
             )
         self.assertRaises(
-            exception.DiskError, reflink.clear, self.disk, 'volume-9'
+            exception.DiskError, copies.clear, self.disk, 'volume-9'
         )
         self.assertEqual(self.before, self.content())
         self.assertEqual(['snapshot-1', 'volume-1'], self.entries())

@@ -24,7 +24,7 @@ import fixtures
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks import vdisk
-from nova_diskplacer.disks.filesystem import reflink
+from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
 from tests import loops
@@ -64,10 +64,10 @@ class SpaceTestCase(base.VDiskTestCase):
             source = names[-1]
             if kind == 1:
                 name = f'snapshot-{number}'
-                reflink.snapshot(self.disk, source, name, str(number))
+                copies.snapshot(self.disk, source, name, str(number))
             else:
                 name = f'volume-{number}'
-                reflink.clone(self.disk, source, name, str(number), UNIT)
+                copies.clone(self.disk, source, name, str(number), UNIT)
                 names.append(name)
             if self.look().total_gb < len(self.names()):
                 # the first snapshot costs the disk some of its space
@@ -144,7 +144,7 @@ class SpaceTestCase(base.VDiskTestCase):
 
     def shared(self):
         """Return the disk with a snapshot on it, all of which is shared."""
-        reflink.snapshot(self.disk, 'volume-1', 'snapshot-x', 'x')
+        copies.snapshot(self.disk, 'volume-1', 'snapshot-x', 'x')
         self.overwrite('volume-0')
         before = self.look()
         self.punch('volume-0', 0, UNIT_MIB)
@@ -156,7 +156,7 @@ class SpaceTestCase(base.VDiskTestCase):
         shell.run('fallocate', '--length', str(3 * UNIT), self.disk + '/other')
         self.assertEqual(before - 3, self.look().total_gb)
         for number in range(4):
-            reflink.snapshot(
+            copies.snapshot(
                 self.disk, 'volume-0', f'snapshot-{number}', str(number)
             )
             self.assertIn(before - self.look().total_gb, (3, 4))
@@ -185,16 +185,16 @@ class SpaceTestCase(base.VDiskTestCase):
 
     def test_revert_needs_no_more_than_the_vdisk_has(self):
         self.add(0)
-        reflink.snapshot(self.disk, 'volume-0', 'snapshot-0', '0s')
+        copies.snapshot(self.disk, 'volume-0', 'snapshot-0', '0s')
         left = self.look().free_gb
         vdisks.extend(self.disk, 'volume-0', (1 + left) * UNIT)
         self.assertEqual(0, self.look().free_gb)
         before = self.content('snapshot-0')
         for _ in range(2):
-            reflink.revert(self.disk, 'volume-0', 'snapshot-0')
+            copies.revert(self.disk, 'volume-0', 'snapshot-0')
             self.assertAllocated('volume-0')
             self.assertEqual(before, self.content('volume-0')[:UNIT])
-            reflink.clear(self.disk, 'volume-0')
+            copies.clear(self.disk, 'volume-0')
             self.assertAllocated('volume-0')
 
     def test_disk_of_which_nothing_was_recorded(self):
@@ -205,5 +205,5 @@ class SpaceTestCase(base.VDiskTestCase):
         self.assertEqual(discover.OK, self.look().health)
         self.add(0)
         before = self.look().total_gb
-        reflink.snapshot(self.disk, 'volume-0', 'snapshot-0', '0s')
+        copies.snapshot(self.disk, 'volume-0', 'snapshot-0', '0s')
         self.assertIn(before - self.look().total_gb, (0, 1))

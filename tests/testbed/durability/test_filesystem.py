@@ -19,8 +19,7 @@ from unittest import mock
 import testtools
 
 from nova_diskplacer.disks import identity
-from nova_diskplacer.disks.filesystem import copying
-from nova_diskplacer.disks.filesystem import reflink
+from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
 from tests import shell
@@ -124,33 +123,33 @@ class FilesystemTestCase(testtools.TestCase):
         )
         yield 'create', do(vdisks.create, 'volume-1', '1', 'server', 2 * MIB)
         yield 'write', do(write, 'volume-1', b'before')
-        yield 'snapshot', do(reflink.snapshot, 'volume-1', 'snapshot-1', 's')
+        yield 'snapshot', do(copies.snapshot, 'volume-1', 'snapshot-1', 's')
         yield 'write again', do(write, 'volume-1', b'after')
         yield (
             'clone',
-            do(reflink.clone, 'snapshot-1', 'volume-2', '2', 4 * MIB),
+            do(copies.clone, 'snapshot-1', 'volume-2', '2', 4 * MIB),
         )
         yield 'extend', do(vdisks.extend, 'volume-1', 5 * MIB)
         yield 'shrink', do(vdisks.shrink, 'volume-1', 3 * MIB)
-        yield 'revert', do(reflink.revert, 'volume-1', 'snapshot-1')
-        yield 'clear', do(reflink.clear, 'volume-2')
+        yield 'revert', do(copies.revert, 'volume-1', 'snapshot-1')
+        yield 'clear', do(copies.clear, 'volume-2')
         yield 'give', do(vdisks.rename, 'volume-2', 'volume-2', '3')
         yield 'rename', do(vdisks.rename, 'volume-2', 'unmanaged-2', '')
         yield (
             'create the copy',
             lambda: vdisks.create(other, 'volume-1', '1', None, 4 * MIB),
         )
-        yield 'copy', do(copying.copy, 'volume-1', other, 0)
+        yield 'copy', do(copies.copy, 'volume-1', other, 0)
         yield 'delete', do(vdisks.delete, 'volume-1')
         # what a run that was killed has done all but made durable
         yield 'create later', killed(vdisks.create, 'volume-4', '4', None, MIB)
         yield (
             'snapshot later',
-            killed(reflink.snapshot, 'volume-4', 'snapshot-4', '4s'),
+            killed(copies.snapshot, 'volume-4', 'snapshot-4', '4s'),
         )
         yield (
             'clone later',
-            killed(reflink.clone, 'volume-4', 'volume-5', '5', MIB),
+            killed(copies.clone, 'volume-4', 'volume-5', '5', MIB),
         )
         yield (
             'rename later',

@@ -37,7 +37,6 @@ from nova_diskplacer.agent import service
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
-from nova_diskplacer.host import jobs
 from nova_diskplacer.host import probes
 from nova_diskplacer.monitor import metrics
 from tests import configured
@@ -153,7 +152,7 @@ class HangingTestCase(base.LVMTestCase):
         # whatever fails: nothing that uses the device ends while it hangs
         self.addCleanup(shell.run, 'dmsetup', 'resume', NAME)
         shell.run('dmsetup', 'suspend', '--noflush', '--nolockfs', NAME)
-        stuck = jobs.Job(lambda: self.create(self.hanging, 'volume-stuck'))
+        stuck = probes.Job(lambda: self.create(self.hanging, 'volume-stuck'))
         # at once: nobody has noticed yet
         times = [self.change_the_healthy_one('volume-1')]
         self.assertEqual('ok', self.healths()[self.healthy])
@@ -168,7 +167,7 @@ class HangingTestCase(base.LVMTestCase):
         )
         # no call keeps a thread of the helper
         calls = [
-            jobs.Job(lambda: self.create(self.hanging, 'volume-more'))
+            probes.Job(lambda: self.create(self.hanging, 'volume-more'))
             for _ in range(CALLS)
         ]
         times.append(self.change_the_healthy_one('volume-3'))
@@ -214,7 +213,7 @@ class HangingTestCase(base.LVMTestCase):
             self.backend.delete(self.healthy, name)
             return self.backend.disk(self.healthy).vdisks
 
-        job = jobs.Job(change)
+        job = probes.Job(change)
         self.assertTrue(job.wait(PATIENCE), f'{name} waits')
         self.assertEqual((), job.result())
         return time.monotonic() - began
@@ -230,7 +229,7 @@ class HangingTestCase(base.LVMTestCase):
             disks = service.discover_disks(self.root)
             seen = inventory.comparable(
                 discover.inspect(
-                    self.root, self.healthy, patience=jobs.TIMEOUT
+                    self.root, self.healthy, patience=probes.TIMEOUT
                 )
             )
             agent = io_loop.IOLoop(self.conf, lambda: [], lambda: disks)
@@ -246,7 +245,7 @@ class HangingTestCase(base.LVMTestCase):
 
         ends = time.monotonic() + PATIENCE
         while True:
-            job = jobs.Job(work)
+            job = probes.Job(work)
             self.assertTrue(job.wait(PATIENCE), 'the agent waits')
             disks, seen, figures = job.result()
             found = {disk.uuid: disk.health for disk in disks}
@@ -276,7 +275,7 @@ class HangingTestCase(base.LVMTestCase):
             text=True,
         )
         self.listing.append(process)
-        line = jobs.Job(process.stdout.readline)
+        line = probes.Job(process.stdout.readline)
         self.assertTrue(line.wait(PATIENCE), 'the command waits')
         self.assertEqual(healths, json.loads(line.result()))
 

@@ -36,8 +36,8 @@ from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
-from nova_diskplacer.disks.measure import tempspace
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.monitor import disk_devices
@@ -297,7 +297,7 @@ class MeasureTest(testtools.TestCase):
         group_changes.mark_zeroed(disk.uuid)
         # what a process that was killed has left
         volumes.create_temporary(disk.uuid, 8 * MIB)
-        with tempspace.allocated(self.root, disk.uuid, 16 * MIB) as path:
+        with fio.temporary_space(self.root, disk.uuid, 16 * MIB) as path:
             with open(path, 'r+b') as stream:
                 stream.write(b'\1' * MIB)
                 stream.flush()

@@ -28,7 +28,7 @@ import fixtures
 import testtools
 
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import device_stack
+from nova_diskplacer.host import devices
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
@@ -244,7 +244,7 @@ class SeekersTest(testtools.TestCase):
         for name in ('random', 'cached'):
             shell.run('lvcreate', '-y', '-L', '1g', '-n', name, 'group')
         self.addCleanup(udev.settle)
-        tops = device_stack.submission_devices(disk)
+        tops = devices.submission_devices(disk)
         self.assertEqual({True}, set(tops.values()))
         self.start(
             'random', *FIO, '--filename=/dev/group/random', *RANDOM,

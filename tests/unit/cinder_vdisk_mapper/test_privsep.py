@@ -186,7 +186,7 @@ class AllowListTestCase(testtools.TestCase):
 
     def test_copy(self):
         with mock.patch.object(
-            privsep.copying, 'copy', return_value=7
+            privsep.copies, 'copy', return_value=7
         ) as copied:
             self.assertEqual(
                 7, privsep.run(self.root, 'copy', UUID, 'volume-1', OTHER, 5)

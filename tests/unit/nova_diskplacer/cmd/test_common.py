@@ -18,7 +18,7 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
-from nova_diskplacer.host import jobs
+from nova_diskplacer.host import probes
 
 
 class RunInChildTestCase(testtools.TestCase):
@@ -36,7 +36,7 @@ class RunInChildTestCase(testtools.TestCase):
 
     def test_what_hangs_there_is_not_waited_for(self):
         def work():
-            jobs.Job(threading.Event().wait)
+            probes.Job(threading.Event().wait)
             return 5
 
         self.assertEqual(5, common.run_in_child(work))

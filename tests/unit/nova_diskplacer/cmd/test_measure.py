@@ -28,7 +28,6 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
-from nova_diskplacer.disks.measure import tempspace
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
@@ -76,7 +75,7 @@ class MeasureTestCase(testtools.TestCase):
         self.patch(os, 'geteuid', return_value=0)
         self.patch(discover, 'discover', side_effect=lambda _: self.disks)
         self.patch(fio, 'Fio', FakeFio)
-        self.patch(tempspace, 'allocated', self.make_space)
+        self.patch(fio, 'temporary_space', self.make_space)
         self.patch(measure, '_locked', return_value=contextlib.nullcontext())
         self.patch(measure, '_root_cgroup', return_value='/cgroup')
         self.patch(

@@ -25,7 +25,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import VDisk
-from nova_diskplacer.host import jobs
+from nova_diskplacer.host import probes
 from nova_diskplacer.host import sysfs
 
 
@@ -190,7 +190,7 @@ class HungTestCase(TestCase):
         )
 
     def patience(self, **seconds):
-        names = {'late': 'jobs.TIMEOUT', 'hung': 'probes.HUNG_AFTER'}
+        names = {'late': 'probes.TIMEOUT', 'hung': 'probes.HUNG_AFTER'}
         for name, value in seconds.items():
             self.useFixture(
                 fixtures.MonkeyPatch(
@@ -271,7 +271,7 @@ class HungTestCase(TestCase):
         self.assertTrue(self.entered.acquire(timeout=60))
         path = f'{self.root}/{self.hanging}'
         vdisks.create(path, 'later', '1', None, 4096)
-        answer = jobs.Job(self.inspect)
+        answer = probes.Job(self.inspect)
         self.answers.set()
         self.assertTrue(answer.wait(60))
         self.assertEqual(
@@ -300,7 +300,7 @@ class HungTestCase(TestCase):
             done.set()
 
         self.healths()
-        job = jobs.Job(
+        job = probes.Job(
             lambda: discover.run_unless_hung(self.root, self.hanging, work)
         )
         self.assertTrue(begun.wait(60))

@@ -95,7 +95,7 @@ class ChangeTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.TIMEOUT', 0.01)
+            fixtures.MonkeyPatch('nova_diskplacer.host.probes.TIMEOUT', 0.01)
         )
         self.written = []
         self.answers = threading.Event()
@@ -131,7 +131,7 @@ class ChangeTestCase(testtools.TestCase):
     def until(self, device, path, text):
         """Change it as soon as that takes no longer than it may."""
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.TIMEOUT', 60)
+            fixtures.MonkeyPatch('nova_diskplacer.host.probes.TIMEOUT', 60)
         )
         for _ in range(1000):
             try:
@@ -144,7 +144,7 @@ class ChangeTestCase(testtools.TestCase):
 
     def test_errors(self):
         self.useFixture(
-            fixtures.MonkeyPatch('nova_diskplacer.host.jobs.TIMEOUT', 60)
+            fixtures.MonkeyPatch('nova_diskplacer.host.probes.TIMEOUT', 60)
         )
 
         def refuse(path, text):

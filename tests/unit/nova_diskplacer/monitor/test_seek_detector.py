@@ -19,7 +19,7 @@ from oslo_config import cfg
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.host import device_stack
+from nova_diskplacer.host import devices
 from nova_diskplacer.host import tracefs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import seek_detector
@@ -50,9 +50,7 @@ class SeekDetectorTest(testtools.TestCase):
         self.patch(tracefs.Tracer, 'sample', self.sample)
         self.patch(seek_detector.time, 'monotonic', lambda: self.now)
         self.patch(seek_detector._CgroupLookup, '_find', self.owner)
-        self.patch(
-            device_stack, 'submission_devices', lambda device: self.tops
-        )
+        self.patch(devices, 'submission_devices', lambda device: self.tops)
         self.detector = seek_detector.SeekDetector(
             self.conf, cgroups.Hierarchy(2, '/nowhere')
         )
@@ -178,7 +176,7 @@ class SeekDetectorTest(testtools.TestCase):
         def gone(device):
             raise FileNotFoundError
 
-        self.patch(device_stack, 'submission_devices', gone)
+        self.patch(devices, 'submission_devices', gone)
         self.assertEqual(set(), self.detect(after=70))
 
     def test_does_not_trace(self):

@@ -23,9 +23,8 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
-from nova_diskplacer.disks.filesystem import copying
+from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import files
-from nova_diskplacer.disks.filesystem import reflink
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import VDisk
@@ -168,7 +167,7 @@ class VDisksTestCase(testtools.TestCase):
                 for work, *arguments in (
                     (vdisks.delete,),
                     (vdisks.shrink, MIB),
-                    (reflink.clear,),
+                    (copies.clear,),
                 ):
                     error = self.assertRaises(
                         exception.DiskError,
@@ -196,15 +195,15 @@ class VDisksTestCase(testtools.TestCase):
         for disk in (self.disk, other):
             with open(vdisks.path(disk, 'volume-1'), 'rb'):
                 error = self.assertRaises(
-                    exception.DiskError, copying.copy, *copy, 0
+                    exception.DiskError, copies.copy, *copy, 0
                 )
                 self.assertIn('it is in use', str(error))
         for start in (-1, 2 * MIB):
             error = self.assertRaises(
-                exception.DiskError, copying.copy, *copy, start
+                exception.DiskError, copies.copy, *copy, start
             )
             self.assertIn(f'offset {start} is not within', str(error))
-        self.assertIsNone(copying.copy(*copy, 0))
+        self.assertIsNone(copies.copy(*copy, 0))
 
     def test_delete_waits_for_short_use(self):
         self.create()
@@ -279,12 +278,12 @@ class VDisksTestCase(testtools.TestCase):
             (vdisks.shrink, self.disk, 'link', 1),
             (vdisks.delete, self.disk, 'link'),
             (vdisks.rename, self.disk, 'link', 'volume-2', '2'),
-            (reflink.snapshot, self.disk, 'link', 'snapshot-1', 's'),
-            (reflink.clone, self.disk, 'link', 'volume-2', '2', MIB),
-            (reflink.revert, self.disk, 'volume-1', 'link'),
-            (reflink.clear, self.disk, 'link'),
-            (copying.copy, self.disk, 'link', other, 0),
-            (copying.copy, other, 'link', self.disk, 0),
+            (copies.snapshot, self.disk, 'link', 'snapshot-1', 's'),
+            (copies.clone, self.disk, 'link', 'volume-2', '2', MIB),
+            (copies.revert, self.disk, 'volume-1', 'link'),
+            (copies.clear, self.disk, 'link'),
+            (copies.copy, self.disk, 'link', other, 0),
+            (copies.copy, other, 'link', self.disk, 0),
         ):
             error = self.assertRaises(exception.DiskError, work, *arguments)
             self.assertIn('symbolic links', str(error))
@@ -371,7 +370,7 @@ class VDisksTestCase(testtools.TestCase):
             found.append(self.is_locked(fcntl.LOCK_EX))
 
         with mock.patch.object(fcntl, 'ioctl', clone):
-            reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
+            copies.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
         self.assertEqual([False, True], found)
 
     def test_snapshot_is_made_by_another_process(self):
@@ -382,7 +381,7 @@ class VDisksTestCase(testtools.TestCase):
                 files.set_owners(stream.fileno(), 's', None)
 
         with mock.patch.object(fcntl, 'ioctl', clone):
-            reflink.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
+            copies.snapshot(self.disk, 'volume-1', 'snapshot-1', 's')
         self.assertEqual(0, os.path.getsize(f'{self.disk}/vdisks/snapshot-1'))
 
     def test_waiting_reader_is_called_back(self):

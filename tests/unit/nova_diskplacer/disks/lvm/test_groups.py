@@ -20,7 +20,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.vdisk import GIB
-from nova_diskplacer.host import jobs
+from nova_diskplacer.host import probes
 from tests.unit.nova_diskplacer.disks.lvm import test_report
 from tests.unit.nova_diskplacer.disks.lvm.test_report import NAME
 from tests.unit.nova_diskplacer.disks.lvm.test_report import UUID
@@ -115,7 +115,7 @@ class GroupsTestCase(testtools.TestCase):
             going_on.wait()
 
         self.during = hang
-        job = jobs.Job(lambda: self.sizes(1))
+        job = probes.Job(lambda: self.sizes(1))
         self.assertTrue(hanging.wait(60))
         self.during = lambda: None
         self.assertIsNone(self.groups.get('other'))

@@ -15,7 +15,7 @@ import os
 import fixtures
 import testtools
 
-from nova_diskplacer.host import device_stack
+from nova_diskplacer.host import devices
 from nova_diskplacer.host.devices import Device
 
 DISK = Device('uuid', 'sda', '8:0', rotational=True)
@@ -47,7 +47,7 @@ class StackTest(testtools.TestCase):
             stream.write(text + '\n')
 
     def tops(self):
-        return device_stack.submission_devices(DISK, self.sys)
+        return devices.submission_devices(DISK, self.sys)
 
     def test_whole(self):
         self.device('sda', '8:0')
