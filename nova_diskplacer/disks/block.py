@@ -10,7 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Inspects block devices and makes filesystems on them."""
+"""Inspects block devices and makes filesystems on them.
+
+Functions raise DiskError if a command fails.
+"""
 
 import collections.abc
 import dataclasses
@@ -53,7 +56,7 @@ def inspect(path: str) -> Device:
 
     A device on the root disk is not probed for signatures.
 
-    :raises DiskError: lsblk does not list the device, or a command fails.
+    :raises DiskError: lsblk does not list the device.
     """
     columns = 'PATH,TYPE,RO,MOUNTPOINTS'
     # without --tree lsblk prints a tree only with the column NAME
@@ -158,10 +161,7 @@ def mkfs_interrupted(path: str) -> bool:
 
 
 def wipe(device: Device) -> None:
-    """Erase the signatures of a device and of its partitions.
-
-    :raises DiskError: a command fails.
-    """
+    """Erase the signatures of a device and of its partitions."""
     for path in (*device.partitions, device.path):
         commands.run('wipefs', '--all', path)
     if device.partitions:
@@ -177,8 +177,6 @@ def make_filesystem(path: str, uuid: str) -> None:
     """Make an XFS with reflinks and the UUID ``uuid``.
 
     mkfs.xfs refuses a device with any signature.
-
-    :raises DiskError: mkfs.xfs refuses or fails.
     """
     commands.run(
         'mkfs.xfs', '-q', '-L', LABEL, '-m', f'reflink=1,uuid={uuid}', path

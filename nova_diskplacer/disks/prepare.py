@@ -44,10 +44,9 @@ def prepare(
 ) -> discover.Disk:
     """Prepare a device or directory; complete or confirm a prepared one.
 
+    The medium and MB/s are as for :func:`identity.choose`.
+
     :param target: a block device, or the mount point of a filesystem.
-    :param medium: hdd or ssd; None keeps the disk's, by default the kernel's.
-    :param mbps: throughput in MB/s; None keeps the disk's, by default that of
-        its medium.
     :param wipe: destroy the data on the device. A device in use is refused
         nevertheless.
     :param lvm_options: options of a volume group; None makes a filesystem.

@@ -10,7 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Finds, reads and writes the request queue of a disk in sysfs."""
+"""Finds, reads and writes the request queue of a disk in sysfs.
+
+Functions that get the name of a device raise OSError if it does not exist, or
+the kernel refuses.
+"""
 
 import collections.abc
 import contextlib
@@ -101,11 +105,7 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
 
 
 def read(device: str, sys: str = sysfs.SYS) -> Queue:
-    """Return a device's queue.
-
-    :param device: the device's name.
-    :raises OSError: the device does not exist.
-    """
+    """Return a device's queue."""
     path = sysfs.device_path(device, sys)
     os.stat(f'{path}/queue')
     values = {}
@@ -127,31 +127,19 @@ def read(device: str, sys: str = sysfs.SYS) -> Queue:
 
 
 def diskseq(device: str, sys: str = sysfs.SYS) -> str:
-    """Return the disk sequence number of a device, '' with old kernels.
-
-    :param device: the device's name.
-    :raises OSError: the device does not exist.
-    """
+    """Return the disk sequence number of a device, '' with old kernels."""
     path = sysfs.device_path(device, sys)
     os.stat(f'{path}/dev')
     return sysfs.read_optional(f'{path}/diskseq')
 
 
 def device_number(device: str, sys: str = sysfs.SYS) -> str:
-    """Return the number of a device, as ``major:minor``.
-
-    :param device: the device's name.
-    :raises OSError: the device does not exist.
-    """
+    """Return the number of a device, as ``major:minor``."""
     return sysfs.read(f'{sysfs.device_path(device, sys)}/dev')
 
 
 def write(device: str, setting: str, value: str, sys: str = sysfs.SYS) -> None:
-    """Change a setting of a device's queue.
-
-    :param device: the device's name.
-    :raises OSError: the device does not exist, or the kernel refuses.
-    """
+    """Change a setting of a device's queue."""
     sysfs.write_to_device(
         device, f'{sysfs.device_path(device, sys)}/queue/{setting}', value
     )

@@ -89,10 +89,7 @@ def render(cpus: collections.abc.Iterable[int]) -> str:
 
 
 def read(sys: str = sysfs.SYS) -> HostCpus:
-    """Return the CPUs of this host.
-
-    :raises OSError: the kernel's files cannot be read.
-    """
+    """Return the CPUs of this host."""
     devices = os.path.join(sys, 'devices', 'system')
     online = parse(sysfs.read(os.path.join(devices, 'cpu', 'online')))
     return HostCpus(

@@ -26,7 +26,6 @@ def opened(
     """Open a file by ``os.open``, yield its descriptor and close it.
 
     :param directory: descriptor of the directory that ``path`` is relative to.
-    :raises OSError: the file cannot be opened.
     """
     descriptor = os.open(path, flags, mode, dir_fd=directory)
     try:

@@ -22,10 +22,7 @@ _OPTIONS = 'nofail,noatime'
 
 
 def add(fstab: str, uuid: str, path: str) -> None:
-    """Mount the filesystem ``uuid`` at ``path`` at every boot; repeatable.
-
-    :raises OSError: the file cannot be read or written.
-    """
+    """Mount the filesystem ``uuid`` at ``path`` at every boot; repeatable."""
     lines = _read(fstab)
     if not any(_is_of(line, path) for line in lines):
         lines.append(f'UUID={uuid} {_escaped(path)} xfs {_OPTIONS} 0 0')
@@ -33,10 +30,7 @@ def add(fstab: str, uuid: str, path: str) -> None:
 
 
 def remove(fstab: str, path: str) -> None:
-    """Remove the entry of the mount point ``path``, if there is one.
-
-    :raises OSError: the file cannot be read or written.
-    """
+    """Remove the entry of the mount point ``path``, if there is one."""
     lines = _read(fstab)
     kept = [line for line in lines if not _is_of(line, path)]
     if kept != lines:

@@ -70,10 +70,7 @@ class SavedSettings:
         self._cache: dict[str, DeviceSettings] = {}
 
     def uuids(self) -> list[str]:
-        """Return the disks with saved settings, sorted.
-
-        :raises DiskError: the directory cannot be read.
-        """
+        """Return the disks with saved settings, sorted."""
         with (
             _explained(self._directory),
             contextlib.suppress(FileNotFoundError),
@@ -203,10 +200,7 @@ class SavedSettings:
 
 
 def boot_id() -> str:
-    """Return the kernel's ID of this boot.
-
-    :raises DiskError: it cannot be read.
-    """
+    """Return the kernel's ID of this boot."""
     path = '/proc/sys/kernel/random/boot_id'
     with _explained(path), open(path, encoding='ascii') as stream:
         return stream.read().strip()

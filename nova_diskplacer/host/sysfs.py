@@ -10,7 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Reads and writes files of sysfs, and finds block devices in it."""
+"""Reads and writes files of sysfs, and finds block devices in it.
+
+Functions raise OSError if a file does not exist, or the kernel refuses.
+"""
 
 import dataclasses
 import errno
@@ -85,10 +88,7 @@ def _numa_node(disk: str, sys: str) -> int | None:
 
 
 def read(path: str) -> str:
-    """Return the text of a kernel file, without surrounding white space.
-
-    :raises OSError: the file does not exist or cannot be read.
-    """
+    """Return the text of a kernel file, without surrounding white space."""
     with open(path, encoding='utf-8', errors='replace') as stream:
         return stream.read().strip()
 
@@ -110,7 +110,6 @@ def write_to_device(device: str, path: str, text: str) -> None:
 
     :param device: a unique name or number of the device.
     :raises TimeoutError: this write or an earlier one hangs.
-    :raises OSError: the file does not exist, or the kernel refuses.
     """
     pending = _pending.get(device)
     if pending is not None and not pending.wait(0):
@@ -125,9 +124,6 @@ def write_to_device(device: str, path: str, text: str) -> None:
 
 
 def write(path: str, text: str) -> None:
-    """Write an existing kernel file.
-
-    :raises OSError: the file does not exist, or the kernel refuses.
-    """
+    """Write an existing kernel file."""
     with files.opened(path, os.O_WRONLY) as descriptor:
         os.write(descriptor, text.encode())

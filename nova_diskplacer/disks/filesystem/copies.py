@@ -15,7 +15,8 @@
 No vdisk is visible before it is complete. A new vdisk is a file without a
 name until then. A file that replaces a vdisk first gets a name that no vdisk
 can have, and is then renamed over it. The next change on the disk removes
-what a crash leaves under such a name.
+what a crash leaves under such a name. Every operation raises DiskError if a
+vdisk that it needs is missing, or the disk refuses or lacks the space.
 """
 
 import collections.abc
@@ -44,8 +45,7 @@ def snapshot(disk: str, name: str, snapshot: str, snapshot_id: str) -> None:
 
     Does nothing if the Cinder snapshot's vdisk exists.
 
-    :raises DiskError: there is no vdisk ``name``, the disk refuses, or the
-        vdisk ``snapshot`` has another owner.
+    :raises DiskError: the vdisk ``snapshot`` has another owner.
     """
     _make_sharing(disk, name, snapshot, snapshot_id, vdisks.SNAPSHOT_MODE)
 
@@ -57,8 +57,7 @@ def clone(
 
     Does nothing if the volume's vdisk exists.
 
-    :raises DiskError: there is no vdisk ``source``, it is larger than
-        ``size_bytes``, the disk lacks the space or refuses, or the vdisk
+    :raises DiskError: the source is larger than ``size_bytes``, or the vdisk
         ``name`` belongs to another volume.
     """
     _make_sharing(disk, source, name, volume_id, vdisks.MODE, size_bytes)
@@ -67,8 +66,7 @@ def clone(
 def revert(disk: str, name: str, snapshot: str) -> None:
     """Revert an unused vdisk to its snapshot.
 
-    :raises DiskError: there is no such vdisk or snapshot, the vdisk is in use,
-        or the disk refuses.
+    :raises DiskError: the vdisk is in use.
     """
     with (
         vdisks.changing(disk, name) as directory,
@@ -80,8 +78,7 @@ def revert(disk: str, name: str, snapshot: str) -> None:
 def clear(disk: str, name: str) -> None:
     """Zero an unused vdisk.
 
-    :raises DiskError: there is no such vdisk, it is in use, or the disk
-        refuses.
+    :raises DiskError: it is in use.
     """
     with vdisks.changing(disk, name) as directory:
         _replace_content(directory, name, None)
@@ -98,8 +95,8 @@ def copy(disk: str, name: str, target: str, start: int) -> int | None:
     :param target: path of the other disk.
     :param start: offset at which to continue, 0 in the first call.
     :returns: ``start`` of the next call, None if all is copied.
-    :raises DiskError: a vdisk is missing or in use, they do not match,
-        ``start`` is not within the vdisk, or a disk refuses.
+    :raises DiskError: a vdisk is in use, they do not match, or ``start`` is
+        not within the vdisk.
     """
     with (
         _open(disk, name, os.O_RDONLY) as source,

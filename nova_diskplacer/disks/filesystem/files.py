@@ -10,7 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Files of vdisks: open, create, allocate, and record their owners."""
+"""Files of vdisks: open, create, allocate, and record their owners.
+
+Functions raise OSError if the file does not exist or the disk refuses.
+"""
 
 import collections.abc
 import contextlib
@@ -56,7 +59,6 @@ def open_vdisk(
     """Open the file of a vdisk and yield its descriptor.
 
     :raises DiskError: no vdisk can have this name.
-    :raises OSError: there is no such vdisk, or it cannot be opened.
     """
     check_name(name)
     try:
@@ -80,7 +82,7 @@ def open_unused_vdisk(
     A process that opens it meanwhile waits until it is closed.
 
     :raises DiskError: no vdisk can have this name.
-    :raises OSError: there is no such vdisk, it cannot be opened, or is in use.
+    :raises OSError: it is in use.
     """
     with open_vdisk(directory, name, flags) as descriptor:
         take_lease(descriptor)
@@ -116,8 +118,6 @@ def open_tmpfile(directory: int, mode: int) -> collections.abc.Iterator[int]:
     """Create a file without a name and yield its descriptor.
 
     It vanishes when it is closed, unless ``link_tmpfile`` names it.
-
-    :raises OSError: the disk refuses.
     """
     flags = os.O_TMPFILE | os.O_RDWR
     with host_files.opened(
@@ -128,10 +128,7 @@ def open_tmpfile(directory: int, mode: int) -> collections.abc.Iterator[int]:
 
 
 def link_tmpfile(directory: int, descriptor: int, name: str) -> None:
-    """Give a file without a name its name.
-
-    :raises OSError: the disk refuses.
-    """
+    """Give a file without a name its name."""
     # dst_dir_fd also makes Python follow the link in /proc
     os.link(f'/proc/self/fd/{descriptor}', name, dst_dir_fd=directory)
 
@@ -141,8 +138,6 @@ def allocate(descriptor: int, size_bytes: int) -> None:
 
     Blocks beyond the end of the file are freed: XFS adds some to a file that
     grows by writes, and keeps them where blocks were preallocated.
-
-    :raises OSError: the disk lacks the space or refuses.
     """
     os.ftruncate(descriptor, os.fstat(descriptor).st_size)
     for start in range(0, size_bytes, _STEP):
@@ -153,8 +148,6 @@ def truncate_unlinked(descriptor: int) -> None:
     """Free the blocks of a file that has no name any more.
 
     XFS frees them later, and until then they count as foreign data.
-
-    :raises OSError: the disk refuses.
     """
     if not os.fstat(descriptor).st_nlink:
         os.ftruncate(descriptor, 0)
@@ -163,10 +156,7 @@ def truncate_unlinked(descriptor: int) -> None:
 def data_ranges(
     descriptor: int, start: int, stop: int
 ) -> collections.abc.Iterator[tuple[int, int]]:
-    """Yield the ranges with data between two offsets as (start, stop).
-
-    :raises OSError: the disk cannot be read.
-    """
+    """Yield the ranges with data between two offsets as (start, stop)."""
     while start < stop:
         try:
             start = os.lseek(descriptor, start, os.SEEK_DATA)
@@ -181,10 +171,7 @@ def data_ranges(
 
 
 def set_owners(descriptor: int, volume_id: str, server_id: str | None) -> None:
-    """Record the ids of volume and server in a vdisk's file.
-
-    :raises OSError: the disk refuses.
-    """
+    """Record the ids of volume and server in a vdisk's file."""
     os.setxattr(descriptor, SERVER_XATTR, (server_id or '').encode())
     os.setxattr(descriptor, VOLUME_XATTR, volume_id.encode())
 
@@ -193,8 +180,6 @@ def get_owners(file: str | int) -> tuple[str, str | None]:
     """Return the ids of volume and server recorded in a vdisk's file.
 
     Both are empty for a file that is no vdisk but takes space all the same.
-
-    :raises OSError: the disk cannot be read.
     """
     return _attribute(file, VOLUME_XATTR), _attribute(
         file, SERVER_XATTR

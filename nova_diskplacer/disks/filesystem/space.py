@@ -57,7 +57,6 @@ def total_gb(directory: int, status: os.statvfs_result) -> int:
 
     :param directory: descriptor of its locked directory of vdisks.
     :param status: of its filesystem, read before the sizes of the vdisks.
-    :raises OSError: the disk cannot be read.
     """
     return capacity_gb(*_figures(directory, status))
 
@@ -68,10 +67,7 @@ def free_bytes(status: os.statvfs_result) -> int:
 
 
 def allocated_bytes(directory: int) -> int:
-    """Return the bytes that files in a directory occupy below their ends.
-
-    :raises OSError: the disk cannot be read.
-    """
+    """Return the bytes that files in a directory occupy below their ends."""
     total = 0
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -88,7 +84,6 @@ def foreign_bytes(directory: int | str) -> int:
     """Return the recorded size of foreign data, 0 without a record.
 
     :param directory: descriptor or path of the disk's directory of vdisks.
-    :raises OSError: the disk cannot be read.
     """
     try:
         return int(os.getxattr(directory, _FOREIGN_XATTR))
@@ -114,7 +109,6 @@ def record_foreign_bytes(directory: int) -> None:
     """Record the size of foreign data on a disk, if it has grown.
 
     :param directory: descriptor of its locked directory of vdisks.
-    :raises OSError: the disk refuses.
     """
     figures = _figures(directory, os.fstatvfs(directory))
     wanted, recorded = foreign_bytes_to_record(*figures), figures[-1]

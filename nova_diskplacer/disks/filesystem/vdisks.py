@@ -14,7 +14,8 @@
 
 A vdisk is linked into ``<disk>/vdisks`` only when it is complete. Its blocks
 are allocated but unwritten, so they read as zeros whatever the disk held
-before.
+before. Every operation raises DiskError if a vdisk that it needs is missing,
+or the disk refuses or lacks the space.
 
 The filesystem's journal keeps the order of changes, so one fsync after the
 last step makes an operation survive a power failure. It is also called where
@@ -122,10 +123,7 @@ def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
 
 
 def sweep(disk: str) -> None:
-    """Remove the leftovers of killed changes from a disk.
-
-    :raises DiskError: the disk refuses.
-    """
+    """Remove the leftovers of killed changes from a disk."""
     with (
         host_files.disk_errors(disk),
         locked(disk, fcntl.LOCK_EX) as directory,
@@ -148,10 +146,7 @@ def _remove_leftovers(directory: int) -> None:
 
 
 def scan(disk: str) -> tuple[VDisk, ...]:
-    """Return the vdisks on the disk at path ``disk``, sorted by name.
-
-    :raises OSError: the disk cannot be read.
-    """
+    """Return the vdisks on the disk at path ``disk``, sorted by name."""
     found = []
     with os.scandir(os.path.join(disk, DIRECTORY)) as entries:
         for entry in entries:
@@ -176,8 +171,8 @@ def create(
     Does nothing if the volume's vdisk exists.
 
     :param server_id: the server that the vdisk is bound for, if any.
-    :raises DiskError: the disk lacks the space or refuses, the name belongs to
-        another volume, or the size is not positive.
+    :raises DiskError: the name belongs to another volume, or the size is not
+        positive.
     """
     check_size(name, size_bytes)
     with changing(disk, name) as directory:
@@ -194,8 +189,7 @@ def extend(disk: str, name: str, size_bytes: int) -> None:
 
     A longer vdisk keeps its size.
 
-    :raises DiskError: there is no such vdisk, the disk lacks the space, or the
-        size is not positive.
+    :raises DiskError: the size is not positive.
     """
     check_size(name, size_bytes)
     with (
@@ -214,8 +208,7 @@ def extend(disk: str, name: str, size_bytes: int) -> None:
 def shrink(disk: str, name: str, size_bytes: int) -> None:
     """Undo an extension.
 
-    :raises DiskError: there is no such vdisk, it is in use or shorter than
-        ``size_bytes``, or the disk refuses.
+    :raises DiskError: it is in use or shorter than ``size_bytes``.
     """
     check_size(name, size_bytes)
     with (
@@ -235,7 +228,7 @@ def shrink(disk: str, name: str, size_bytes: int) -> None:
 def delete(disk: str, name: str) -> None:
     """Delete a vdisk, if it exists.
 
-    :raises DiskError: it is in use, or the disk refuses.
+    :raises DiskError: it is in use.
     """
     with changing(disk, name) as directory:
         with (
@@ -262,8 +255,6 @@ def written(disk: str, name: str) -> bool:
     """Tell whether a vdisk may have been written to.
 
     Preallocated blocks have no data until they are written.
-
-    :raises DiskError: there is no such vdisk, or it cannot be read.
     """
     with (
         errors(disk, name),
@@ -280,8 +271,7 @@ def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
     Does nothing if that was done before.
 
     :param volume_id: id of the volume or snapshot that owns it, '' for none.
-    :raises DiskError: there is no such vdisk, the new name is taken, or the
-        disk refuses.
+    :raises DiskError: the new name is taken.
     """
     files.check_name(new_name)
     with changing(disk, name) as directory:
@@ -307,7 +297,7 @@ def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
 def has_vdisk(disk: str, name: str, volume_id: str) -> bool:
     """Tell whether a disk has the vdisk of a Cinder volume.
 
-    :raises OSError: the vdisk belongs to another volume, or cannot be read.
+    :raises OSError: the vdisk belongs to another volume.
     """
     try:
         vdisk = _read(path(disk, name), name)

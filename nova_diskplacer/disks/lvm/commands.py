@@ -92,11 +92,7 @@ def _known_path() -> str:
 
 
 def set_launcher(*command: str) -> None:
-    """Start all commands of this process by a command, such as setpriv.
-
-    :param command: the command and its options, none to start them
-        directly.
-    """
+    """Start all commands of this process by a command, such as setpriv."""
     global _launcher
     _launcher = command
 
@@ -131,10 +127,7 @@ def devices_option(devices: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def run_retry_udev(*command: str) -> str:
-    """Run a command on volumes that no process may have open.
-
-    :raises DiskError: as :func:`run`; another process has a volume open.
-    """
+    """Run a command on volumes that no process may have open."""
     return retry_until_udev_settles(lambda: run(*command))
 
 

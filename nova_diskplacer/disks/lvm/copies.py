@@ -12,8 +12,8 @@
 
 """Snapshots, clones and copies of logical volumes.
 
-Every function may be repeated after a crash, and raises DiskError if LVM or a
-disk fails.
+Every function may be repeated after a crash, and raises DiskError if a vdisk
+that it needs is missing, the disk lacks the space, or LVM or a disk fails.
 """
 
 from nova_diskplacer import exception
@@ -31,8 +31,7 @@ def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
 
     A thick snapshot takes the space of its origin, so that it never overflows.
 
-    :raises DiskError: there is no such vdisk, the disk lacks the space, or
-        the vdisk ``snapshot`` has another owner.
+    :raises DiskError: the vdisk ``snapshot`` has another owner.
     """
     with group_changes.changing(uuid) as group:
         if not group.has_vdisk(snapshot, snapshot_id):
@@ -73,9 +72,8 @@ def clone(
     Thick volumes are copied. If the source is written to meanwhile, it is
     copied again from a snapshot, which takes the space of the source.
 
-    :raises DiskError: there is no such vdisk, it is larger than
-        ``size_bytes``, the disk lacks the space, or the vdisk ``name`` belongs
-        to another volume.
+    :raises DiskError: the source is larger than ``size_bytes``, or the vdisk
+        ``name`` belongs to another volume.
     """
     allocate_clone(uuid, source, name, volume_id, size_bytes)
     with group_changes.changing(uuid) as group:
@@ -104,7 +102,7 @@ def clone(
 def revert(uuid: str, name: str, snapshot: str) -> None:
     """Revert an unused vdisk to its snapshot.
 
-    :raises DiskError: there is no such vdisk, or it is in use.
+    :raises DiskError: the vdisk is in use.
     """
     group = groups.require(uuid)
     volume = group.require_usable(name)
@@ -120,7 +118,7 @@ def revert(uuid: str, name: str, snapshot: str) -> None:
 def clear(uuid: str, name: str) -> None:
     """Zero an unused vdisk.
 
-    :raises DiskError: there is no such vdisk, or it is in use.
+    :raises DiskError: it is in use.
     """
     group = groups.require(uuid)
     volume = group.require_usable(name)
@@ -133,7 +131,7 @@ def clear(uuid: str, name: str) -> None:
 def copy(uuid: str, name: str, target_uuid: str) -> None:
     """Copy an unused vdisk to the vdisk of the same name on another disk.
 
-    :raises DiskError: a vdisk is missing or in use, or they do not match.
+    :raises DiskError: a vdisk is in use, or they do not match.
     """
     group, target_group = groups.require(uuid), groups.require(target_uuid)
     volume = group.require_usable(name)

@@ -13,7 +13,7 @@
 """Changes to a volume group and its volumes, one process at a time.
 
 The vdisk operations are made of these changes. Every function raises DiskError
-if LVM or a device fails.
+if LVM or a device fails, or the group lacks the volume or space.
 """
 
 import collections.abc
@@ -118,10 +118,7 @@ def allocate(
     size_bytes: int,
     tags: collections.abc.Sequence[str],
 ) -> None:
-    """Make a volume, with the tag DIRTY_FROM if it may hold old data.
-
-    :raises DiskError: the group lacks the space.
-    """
+    """Make a volume, with the tag DIRTY_FROM if it may hold old data."""
     group.check_free(size_bytes)
     if group.needs_zeroing:
         tags = [*tags, f'{naming.DIRTY_FROM}=0']
@@ -154,10 +151,7 @@ def resize(
 
 
 def zero_dirty(uuid: str, name: str) -> None:
-    """Activate the volume of a vdisk and zero its part with old data.
-
-    :raises DiskError: there is no such vdisk.
-    """
+    """Activate the volume of a vdisk and zero its part with old data."""
     group = groups.require(uuid)
     volume = group.require(name)
     path = activate(group, volume)
@@ -181,10 +175,7 @@ def activate(group: report.Group, volume: report.Volume) -> str:
 
 
 def check_unused(group: report.Group, volume: report.Volume) -> None:
-    """Check that no process has a volume open.
-
-    :raises DiskError: a process has it open.
-    """
+    """Check that no process has a volume open."""
 
     def check() -> None:
         found = commands.run(

@@ -92,7 +92,6 @@ class GroupCache:
         The call hangs with any device of the group, and with any device of
         the host while the group's devices are not known.
 
-        :raises DiskError: LVM fails.
         :raises DiskHung: another call hangs already.
         """
         with self._lock:

@@ -10,7 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Volume groups and logical volumes as LVM reports them."""
+"""Volume groups and logical volumes as LVM reports them.
+
+What is required and not there, or not usable, raises DiskError.
+"""
 
 import dataclasses
 import json
@@ -144,10 +147,7 @@ class Group:
 
     @property
     def identity(self) -> identity.Identity:
-        """The identity of the disk.
-
-        :raises DiskError: the tags are no identity.
-        """
+        """The identity of the disk."""
         fields = {
             'version': identity.VERSION,
             'uuid': naming.value(self.tags, naming.UUID),
@@ -180,20 +180,14 @@ class Group:
         return next((one for one in self.volumes if one.name == name), None)
 
     def require(self, vdisk: str) -> Volume:
-        """Return the volume of a vdisk.
-
-        :raises DiskError: there is none.
-        """
+        """Return the volume of a vdisk."""
         volume = self.find(vdisk)
         if volume is None:
             raise exception.DiskError(f'{self.name} has no vdisk {vdisk}')
         return volume
 
     def require_usable(self, vdisk: str) -> Volume:
-        """Return the volume of a vdisk that servers may use.
-
-        :raises DiskError: there is none, or it is not usable.
-        """
+        """Return the volume of a vdisk that servers may use."""
         volume = self.require(vdisk)
         if volume.unusable_reason:
             raise self._unusable(volume)
@@ -228,10 +222,7 @@ class Group:
         return [one.vdisk.name for one in self.volumes if one.origin == name]
 
     def check_free(self, size_bytes: int) -> None:
-        """Check that the group has space left.
-
-        :raises DiskError: it has less than ``size_bytes``.
-        """
+        """Check that the group has space left."""
         if size_bytes > self.free_bytes:
             raise exception.DiskError(
                 f'{self.name} has {self.free_bytes} bytes free, '

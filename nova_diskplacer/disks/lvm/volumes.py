@@ -13,7 +13,8 @@
 """The vdisks of a volume group: logical volumes with their owners in tags.
 
 A volume has its tags from the command that makes it. Every function may be
-repeated after a crash, and raises DiskError if LVM or the disk fails.
+repeated after a crash, and raises DiskError if a vdisk that it needs is
+missing, the disk lacks the space, or LVM or the disk fails.
 """
 
 from nova_diskplacer import exception
@@ -43,8 +44,8 @@ def create(
     Does nothing if the volume's vdisk exists.
 
     :param server_id: the server that the vdisk is bound for, if any.
-    :raises DiskError: the disk lacks the space, the name belongs to another
-        volume, or the size is not positive.
+    :raises DiskError: the name belongs to another volume, or the size is not
+        positive.
     """
     vdisks.check_size(name, size_bytes)
     volume = groups.require(uuid).find(name)
@@ -64,8 +65,7 @@ def extend(uuid: str, name: str, size_bytes: int) -> None:
 
     A longer vdisk keeps its size. An interrupted extension is completed.
 
-    :raises DiskError: there is no such vdisk, it is an incomplete clone, the
-        disk lacks the space, or the size is not positive.
+    :raises DiskError: it is an incomplete clone, or the size is not positive.
     """
     vdisks.check_size(name, size_bytes)
     with group_changes.changing(uuid) as group:
@@ -85,8 +85,7 @@ def shrink(uuid: str, name: str, size_bytes: int) -> None:
 
     The part that is cut off is zeroed if the free space of the group is.
 
-    :raises DiskError: there is no such vdisk, it is in use or shorter, or it
-        has thick snapshots.
+    :raises DiskError: it is in use or shorter, or has thick snapshots.
     """
     vdisks.check_size(name, size_bytes)
     group = groups.require(uuid)
@@ -112,7 +111,7 @@ def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
     """Rename a vdisk and change its owner; it is bound for no server then.
 
     :param volume_id: id of the volume or snapshot that owns it, '' for none.
-    :raises DiskError: there is no such vdisk, or the new name is taken.
+    :raises DiskError: the new name is taken.
     """
     with group_changes.changing(uuid) as group:
         volume, other = group.find(name), group.find(new_name)
@@ -215,10 +214,7 @@ def delete(uuid: str, name: str) -> None:
 
 
 def create_temporary(uuid: str, size_bytes: int) -> str:
-    """Create the temporary volume and return the path of its device.
-
-    :raises DiskError: the disk lacks the space.
-    """
+    """Create the temporary volume and return the path of its device."""
     with group_changes.changing(uuid) as group:
         group_changes.allocate(group, TEMPORARY, size_bytes, [naming.DELETED])
     group = groups.require(uuid)

@@ -86,7 +86,8 @@ def loads_for(medium: str) -> dict[str, Load]:
 class Fio:
     """Runs fio on a file or device that it may write to.
 
-    fio is killed when the calling process ends.
+    fio is killed when the calling process ends. Methods raise DiskError if fio
+    cannot be run, or fails.
 
     :param path: the file or device, of whose bytes fio uses the first
         ``size_bytes``.
@@ -99,17 +100,11 @@ class Fio:
         self._cgroup = cgroup
 
     def fill(self) -> None:
-        """Write all bytes, so that later reads reach the disk.
-
-        :raises DiskError: fio cannot be run, or fails.
-        """
+        """Write all bytes, so that later reads reach the disk."""
         self._run(_FILL)
 
     def measure(self, load: Load, seconds: int) -> Result:
-        """Return the throughput of a load.
-
-        :raises DiskError: fio cannot be run, or fails.
-        """
+        """Return the throughput of a load."""
         return self._run(
             load,
             '--time_based',
