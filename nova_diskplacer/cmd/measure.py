@@ -35,9 +35,9 @@ from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.host import files
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
-from nova_diskplacer.host import locks
 
 MIB = 1 << 20
 
@@ -289,7 +289,7 @@ def _locked(uuid: str) -> collections.abc.Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locks.hold(f'measure-{uuid}', wait=False))
+            stack.enter_context(files.lock(f'measure-{uuid}', wait=False))
         except BlockingIOError as error:
             raise exception.DiskError(
                 f'disk {uuid} is being measured already'

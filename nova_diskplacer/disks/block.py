@@ -35,9 +35,9 @@ class Device:
     """A block device, its partitions and its holders.
 
     ``holders`` are the devices made of it (RAID, LVM, dm-crypt...).
-    ``mountpoints`` are its own, ``mounted_below`` those of its partitions and
-    holders. ``busy``: a process or the kernel has it open exclusively.
-    ``signatures`` are (type, label, uuid) as wipefs reports them.
+    ``mountpoints`` are those of all of these. ``busy``: a process or the
+    kernel has it open exclusively. ``signatures`` are (type, label, uuid) as
+    wipefs reports them.
     """
 
     path: str
@@ -45,7 +45,6 @@ class Device:
     on_root_disk: bool = False
     busy: bool = False
     mountpoints: tuple[str, ...] = ()
-    mounted_below: tuple[str, ...] = ()
     holders: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
     signatures: tuple[tuple[str, str, str], ...] = ()
@@ -98,15 +97,8 @@ def parse_lsblk(path: str, forest: list[Node]) -> Device:
     return Device(
         path,
         read_only=node['ro'],
-        on_root_disk=any(
-            '/' in _mountpoints(other)
-            for root, _ in found
-            for other in _walk(root)
-        ),
+        on_root_disk=any('/' in _mountpoints(root) for root, _ in found),
         mountpoints=_mountpoints(node),
-        mounted_below=tuple(
-            point for child in below for point in _mountpoints(child)
-        ),
         holders=tuple(
             child['path'] for child in below if child['type'] != 'part'
         ),
@@ -122,11 +114,10 @@ def refusal_reason(device: Device, wipe: bool) -> str | None:
     A device in use is always refused. A device with partitions or signatures
     is refused unless ``wipe`` is set or it was prepared before.
     """
-    in_use = device.mountpoints + device.mounted_below
     if device.on_root_disk:
         return 'is on the root disk'
-    if in_use:
-        return f'is in use: mounted at {", ".join(in_use)}'
+    if device.mountpoints:
+        return f'is in use: mounted at {", ".join(device.mountpoints)}'
     if device.holders:
         return f'is in use: by {", ".join(device.holders)}'
     if device.busy:
@@ -190,7 +181,9 @@ def _walk(node: Node) -> collections.abc.Iterator[Node]:
 
 
 def _mountpoints(node: Node) -> tuple[str, ...]:
-    return tuple(point for point in node['mountpoints'] if point)
+    return tuple(
+        point for one in _walk(node) for point in one['mountpoints'] if point
+    )
 
 
 def _busy(path: str) -> bool:

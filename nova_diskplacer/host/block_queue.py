@@ -89,14 +89,13 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
         others = set(_list(path, 'holders')) - {os.path.basename(upper)}
         _require_exclusive(device, path, 'holders', sorted(others))
         part = None
-    others = {
+    partitions = [
         name
-        for name in os.listdir(path)
+        for name in sorted(os.listdir(path))
         if os.path.exists(f'{path}/{name}/partition')
-    }
-    if part is not None:
-        others.discard(os.path.basename(part))
-    _require_exclusive(device, path, 'partitions', sorted(others))
+        and f'{path}/{name}' != part
+    ]
+    _require_exclusive(device, path, 'partitions', partitions)
     if not os.path.isdir(f'{path}/queue'):
         raise exception.DiskError(f'{path} has no queue')
     if path in _below_root(sys):

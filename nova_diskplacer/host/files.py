@@ -10,13 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Opens files, replaces small ones atomically, and explains their errors."""
+"""Opens, locks and atomically replaces files, and explains their errors."""
 
 import collections.abc
 import contextlib
+import fcntl
 import os
 
 from nova_diskplacer import exception
+
+LOCK_DIRECTORY = '/run/diskplacer'
 
 
 @contextlib.contextmanager
@@ -64,3 +67,18 @@ def replace(
     if durable:
         with opened(os.path.dirname(path) or '.', os.O_DIRECTORY) as directory:
             os.fsync(directory)
+
+
+@contextlib.contextmanager
+def lock(name: str, *, wait: bool) -> collections.abc.Iterator[None]:
+    """Hold a lock of this host; the kernel releases that of a killed process.
+
+    :param wait: whether to wait for another process that holds it.
+    :raises BlockingIOError: another process holds it.
+    """
+    os.makedirs(LOCK_DIRECTORY, mode=0o700, exist_ok=True)
+    path = os.path.join(LOCK_DIRECTORY, name)
+    # a user who can open the file can hold the lock
+    with opened(path, os.O_RDWR | os.O_CREAT, 0o600) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield

@@ -64,6 +64,8 @@ class Job(futures.Future[_Result]):
 class Probe(Generic[_Result]):
     """Reads a state on request, in one thread at a time.
 
+    ``latest`` is the last state that was read, None before the first.
+
     :param read: returns the state; it may hang.
     """
 
@@ -72,13 +74,8 @@ class Probe(Generic[_Result]):
         self._changed = threading.Condition()
         self._begun = self._ended = 0
         self._since = 0.0
-        self._latest: _Result | None = None
+        self.latest: _Result | None = None
         self._error: BaseException | None = None
-
-    @property
-    def latest(self) -> _Result | None:
-        """The result of the last successful read, None before the first."""
-        return self._latest
 
     @property
     def waiting(self) -> float:
@@ -136,7 +133,7 @@ class Probe(Generic[_Result]):
         with self._changed:
             self._error = error
             if error is None:
-                self._latest = result
+                self.latest = result
             self._ended += 1
             self._changed.notify_all()
 

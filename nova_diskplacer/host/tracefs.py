@@ -61,7 +61,6 @@ _PAUSE = 0.1
 # The maximum of devices listed in a filter, which must fit in a page.
 _MAX_LISTED = 100
 
-_MINOR_BITS = 20
 _SECTOR = 512
 
 
@@ -158,16 +157,12 @@ def device_filter(devices: collections.abc.Collection[str]) -> str:
 
     :param devices: as ``major:minor``.
     """
-    numbers = sorted(map(_kernel_number, devices))
+    # the kernel's numbers have 20 bits for the minor one
+    pairs = (device.split(':') for device in devices)
+    numbers = sorted(int(major) << 20 | int(minor) for major, minor in pairs)
     if len(numbers) > _MAX_LISTED:
         return f'dev >= {numbers[0]} && dev <= {numbers[-1]}'
     return ' || '.join(f'dev == {number}' for number in numbers)
-
-
-def _kernel_number(device: str) -> int:
-    """Return the kernel's internal device number for ``major:minor``."""
-    major, minor = map(int, device.split(':'))
-    return major << _MINOR_BITS | minor
 
 
 def _set_up(instance: str, devices: collections.abc.Collection[str]) -> None:

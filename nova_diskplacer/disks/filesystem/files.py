@@ -181,12 +181,14 @@ def get_owners(file: str | int) -> tuple[str, str | None]:
 
     Both are empty for a file that is no vdisk but takes space all the same.
     """
-    return _attribute(file, VOLUME_XATTR), _attribute(
-        file, SERVER_XATTR
-    ) or None
+    volume, server = (
+        get_attribute(file, one) for one in (VOLUME_XATTR, SERVER_XATTR)
+    )
+    return volume, server or None
 
 
-def _attribute(file: str | int, attribute: str) -> str:
+def get_attribute(file: str | int, attribute: str) -> str:
+    """Return an extended attribute of a file, '' without it."""
     try:
         return os.getxattr(file, attribute).decode('utf-8', 'replace')
     except OSError as error:

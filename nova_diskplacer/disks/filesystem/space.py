@@ -21,10 +21,10 @@ to vdisks. Blocks that several vdisks share hide some of it, so its size is
 recorded on the disk before blocks are first shared.
 """
 
-import errno
 import os
 import stat
 
+from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.vdisk import GIB
 
 # Bytes that the filesystem may need for itself while vdisks are allocated.
@@ -85,12 +85,7 @@ def foreign_bytes(directory: int | str) -> int:
 
     :param directory: descriptor or path of the disk's directory of vdisks.
     """
-    try:
-        return int(os.getxattr(directory, _FOREIGN_XATTR))
-    except OSError as error:
-        if error.errno == errno.ENODATA:
-            return 0
-        raise
+    return int(files.get_attribute(directory, _FOREIGN_XATTR) or 0)
 
 
 def foreign_bytes_to_record(

@@ -30,7 +30,6 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import commands
 from nova_diskplacer.host import files
-from nova_diskplacer.host import locks
 
 # Seconds to wait for udev, which opens a device after it was written to.
 _UDEV_PATIENCE = 60
@@ -78,7 +77,7 @@ class KnownDevices:
         with self._lock, contextlib.suppress(OSError):
             if devices != self._devices:
                 self._devices = devices
-                os.makedirs(locks.DIRECTORY, mode=0o700, exist_ok=True)
+                os.makedirs(files.LOCK_DIRECTORY, mode=0o700, exist_ok=True)
                 text = json.dumps(devices)
                 files.replace(_known_path(), text, durable=False)
 
@@ -88,7 +87,7 @@ KNOWN = KnownDevices()
 
 
 def _known_path() -> str:
-    return os.path.join(locks.DIRECTORY, KNOWN_FILE)
+    return os.path.join(files.LOCK_DIRECTORY, KNOWN_FILE)
 
 
 def set_launcher(*command: str) -> None:

@@ -28,7 +28,7 @@ from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
-from nova_diskplacer.host import locks
+from nova_diskplacer.host import files
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def changing(uuid: str) -> collections.abc.Iterator[report.Group]:
     The changes survive a power failure afterwards. The tag ZEROED stays valid
     unless another program has changed the group.
     """
-    with locks.hold(naming.group_name(uuid), wait=True):
+    with files.lock(naming.group_name(uuid), wait=True):
         group = groups.require(uuid)
         if group.zeroed_tag and not group.zeroed:
             # a killed change of this program looks the same

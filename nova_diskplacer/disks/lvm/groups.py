@@ -35,6 +35,7 @@ _HEADER_SIZE = 512
 _BLOCK = 4096
 _HEADER_MAGIC = b' LVM2 x[5A%r0N*>'
 
+_Headers = dict[str, bytes | None]
 _Result = TypeVar('_Result')
 
 
@@ -49,9 +50,7 @@ class _GroupLock:
     def __enter__(self) -> None:
         held = time.monotonic() - self._since
         patience = max(0.0, probes.HUNG_AFTER - held)
-        if not self._lock.acquire(blocking=False) and (
-            not patience or not self._lock.acquire(timeout=patience)
-        ):
+        if not self._lock.acquire(timeout=patience):
             raise exception.DiskHung(
                 f'{self._name} is hung: it does not answer'
             )
@@ -81,8 +80,8 @@ class GroupCache:
         self._known = known
         self._lock = threading.Lock()
         self._locks: dict[str, _GroupLock] = {}
-        self._groups: dict[str, report.Group] = {}
-        self._headers: dict[str, bytes | None] = {}
+        # groups with the headers of their devices
+        self._groups: dict[str, tuple[report.Group, _Headers]] = {}
         self._probes: dict[str, probes.Probe[report.Group | None]] = {}
         self._search = probes.Probe(lambda: report.parse(read(())))
 
@@ -97,10 +96,13 @@ class GroupCache:
         with self._lock:
             lock = self._locks.setdefault(name, _GroupLock(name))
         with lock:
-            group = self._groups.get(name)
-            if group is None or not self._is_current(group):
-                group = self._read(name, self._known.get(name))
-            return group
+            known = self._groups.get(name)
+            if known is not None and all(
+                before is not None and before == header(device)
+                for device, before in known[1].items()
+            ):
+                return known[0]
+            return self._read(name, self._known.get(name))
 
     def probe(self, name: str) -> probes.Probe[report.Group | None]:
         """Return the probe of a group, the same one for each name."""
@@ -108,13 +110,6 @@ class GroupCache:
             return self._probes.setdefault(
                 name, probes.Probe(lambda: self.get(name))
             )
-
-    def _is_current(self, group: report.Group) -> bool:
-        return all(
-            self._headers.get(device) is not None
-            and self._headers[device] == header(device)
-            for device in group.devices
-        )
 
     def _read(
         self, name: str, devices: tuple[str, ...]
@@ -126,14 +121,11 @@ class GroupCache:
         if group is None or group.partial:
             # the group may have moved to other devices
             group = self._find(name)
-        if group is None:
-            self._groups.pop(name, None)
-        else:
-            self._groups[name] = group
-            for device in group.devices:
-                now = header(device)
-                same = now == before.get(device)
-                self._headers[device] = now if same else None
+        self._groups.pop(name, None)
+        if group is not None:
+            headers = {device: header(device) for device in group.devices}
+            if headers == before:
+                self._groups[name] = group, headers
         return group
 
     def _find(self, name: str) -> report.Group | None:

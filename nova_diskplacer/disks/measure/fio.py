@@ -83,21 +83,20 @@ def loads_for(medium: str) -> dict[str, Load]:
     return found
 
 
+@dataclasses.dataclass
 class Fio:
     """Runs fio on a file or device that it may write to.
 
     fio is killed when the calling process ends. Methods raise DiskError if fio
     cannot be run, or fails.
 
-    :param path: the file or device, of whose bytes fio uses the first
-        ``size_bytes``.
-    :param cgroup: directory of the cgroup of fio, '' for the caller's.
+    It uses the first ``size_bytes`` of ``path``. ``cgroup`` is the directory
+    of its cgroup, '' for the caller's.
     """
 
-    def __init__(self, path: str, size_bytes: int, cgroup: str = '') -> None:
-        self._path = path
-        self._size_bytes = size_bytes
-        self._cgroup = cgroup
+    path: str
+    size_bytes: int
+    cgroup: str = ''
 
     def fill(self) -> None:
         """Write all bytes, so that later reads reach the disk."""
@@ -116,8 +115,8 @@ class Fio:
         command = (
             # --thread: forked processes would outlive fio
             'setpriv', '--pdeathsig', 'KILL', 'fio', '--thread',
-            '--name=measure', f'--filename={self._path}',
-            f'--size={self._size_bytes}', '--direct=1', '--ioengine=libaio',
+            '--name=measure', f'--filename={self.path}',
+            f'--size={self.size_bytes}', '--direct=1', '--ioengine=libaio',
             '--randrepeat=0', '--norandommap', '--group_reporting',
             f'--rw={load.rw}', f'--bs={load.block}',
             f'--iodepth={load.depth}', f'--numjobs={load.jobs}',
@@ -150,8 +149,8 @@ class Fio:
         return parse(out, load.rw)
 
     def _join_cgroup(self, pid: int) -> None:
-        if self._cgroup:
-            path = os.path.join(self._cgroup, 'cgroup.procs')
+        if self.cgroup:
+            path = os.path.join(self.cgroup, 'cgroup.procs')
             # fio may have ended already
             with (
                 contextlib.suppress(ProcessLookupError),

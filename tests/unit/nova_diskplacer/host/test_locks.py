@@ -17,7 +17,7 @@ import threading
 import fixtures
 import testtools
 
-from nova_diskplacer.host import locks
+from nova_diskplacer.host import files
 
 
 class LocksTest(testtools.TestCase):
@@ -27,26 +27,26 @@ class LocksTest(testtools.TestCase):
         self.path = os.path.join(parent, 'locks')
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.host.locks.DIRECTORY', self.path
+                'nova_diskplacer.host.files.LOCK_DIRECTORY', self.path
             )
         )
 
     def refused(self, name):
         try:
-            with locks.hold(name, wait=False):
+            with files.lock(name, wait=False):
                 return False
         except BlockingIOError:
             return True
 
     def test_held(self):
-        with locks.hold('one', wait=True):
+        with files.lock('one', wait=True):
             self.assertTrue(self.refused('one'))
             self.assertFalse(self.refused('other'))
         self.assertFalse(self.refused('one'))
 
     def test_released_by_an_error(self):
         def fail():
-            with locks.hold('one', wait=False):
+            with files.lock('one', wait=False):
                 raise KeyError
 
         self.assertRaises(KeyError, fail)
@@ -56,10 +56,10 @@ class LocksTest(testtools.TestCase):
         order = []
 
         def second():
-            with locks.hold('one', wait=True):
+            with files.lock('one', wait=True):
                 order.append('second')
 
-        with locks.hold('one', wait=True):
+        with files.lock('one', wait=True):
             other = threading.Thread(target=second)
             other.start()
             other.join(0.1)
@@ -69,7 +69,7 @@ class LocksTest(testtools.TestCase):
         self.assertEqual(['first', 'second'], order)
 
     def test_nobody_else_may_open_it(self):
-        with locks.hold('one', wait=True):
+        with files.lock('one', wait=True):
             pass
         for path, wanted in ((self.path, 0o700), (f'{self.path}/one', 0o600)):
             self.assertEqual(wanted, stat.S_IMODE(os.stat(path).st_mode))

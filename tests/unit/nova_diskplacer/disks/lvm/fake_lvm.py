@@ -85,7 +85,7 @@ class FakeLVM(fixtures.Fixture):
                 'disks.lvm.groups._cache',
                 groups.GroupCache(report.read, commands.KnownDevices()),
             ),
-            ('host.locks.DIRECTORY', locks),
+            ('host.files.LOCK_DIRECTORY', locks),
             ('disks.lvm.blockcopy.zero', self.zero),
             ('disks.lvm.blockcopy.copy', self.copy),
             ('disks.lvm.blockcopy.clear', self.clear),
