@@ -83,20 +83,18 @@ def clone(
         original = group.require_usable(source)
         if volume.thin:
             group_changes.resize(group, volume, size_bytes)
-            group_changes.change_tags(
-                group, volume, remove=[naming.INCOMPLETE]
-            )
+            group_changes.change_tags(volume, remove=[naming.INCOMPLETE])
             return
     group_changes.zero_dirty(uuid, name)
-    path = group_changes.activate(group, original)
-    target = group_changes.activate(group, volume)
+    path = group_changes.activate(original)
+    target = group_changes.activate(volume)
     before = blockcopy.write_counters(path)
     blockcopy.copy(path, target, original.size_bytes)
     if before != blockcopy.write_counters(path) or before[1] != '0':
         _copy_from_snapshot(uuid, original, volume)
     blockcopy.clear(target, original.size_bytes, volume.size_bytes)
     with group_changes.changing(uuid) as group:
-        group_changes.change_tags(group, volume, remove=[naming.INCOMPLETE])
+        group_changes.change_tags(volume, remove=[naming.INCOMPLETE])
 
 
 def revert(uuid: str, name: str, snapshot: str) -> None:
@@ -107,12 +105,8 @@ def revert(uuid: str, name: str, snapshot: str) -> None:
     group = groups.require(uuid)
     volume = group.require_usable(name)
     frozen = group.require_usable(snapshot)
-    group_changes.check_unused(group, volume)
-    source = group_changes.activate(group, frozen)
-    target = group_changes.activate(group, volume)
-    size = min(frozen.size_bytes, volume.size_bytes)
-    blockcopy.copy(source, target, size, compare=True)
-    blockcopy.clear(target, size, volume.size_bytes)
+    group_changes.check_unused(volume)
+    _overwrite(volume, frozen, compare=True)
 
 
 def clear(uuid: str, name: str) -> None:
@@ -120,12 +114,9 @@ def clear(uuid: str, name: str) -> None:
 
     :raises DiskError: it is in use.
     """
-    group = groups.require(uuid)
-    volume = group.require_usable(name)
-    group_changes.check_unused(group, volume)
-    blockcopy.clear(
-        group_changes.activate(group, volume), 0, volume.size_bytes
-    )
+    volume = groups.require(uuid).require_usable(name)
+    group_changes.check_unused(volume)
+    blockcopy.clear(group_changes.activate(volume), 0, volume.size_bytes)
 
 
 def copy(uuid: str, name: str, target_uuid: str) -> None:
@@ -133,9 +124,8 @@ def copy(uuid: str, name: str, target_uuid: str) -> None:
 
     :raises DiskError: a vdisk is in use, or they do not match.
     """
-    group, target_group = groups.require(uuid), groups.require(target_uuid)
-    volume = group.require_usable(name)
-    target = target_group.require_usable(name)
+    volume = groups.require(uuid).require_usable(name)
+    target = groups.require(target_uuid).require_usable(name)
     if volume.vdisk.volume_id != target.vdisk.volume_id:
         raise exception.DiskError(
             f'vdisk {name} on disk {target_uuid} belongs to '
@@ -146,13 +136,19 @@ def copy(uuid: str, name: str, target_uuid: str) -> None:
             f'vdisk {name} on disk {target_uuid} is smaller than on {uuid}'
         )
     # writes during the copy would be lost
-    group_changes.check_unused(group, volume)
-    group_changes.check_unused(target_group, target)
-    path = group_changes.activate(target_group, target)
-    blockcopy.copy(
-        group_changes.activate(group, volume), path, volume.size_bytes
-    )
-    blockcopy.clear(path, volume.size_bytes, target.size_bytes)
+    group_changes.check_unused(volume)
+    group_changes.check_unused(target)
+    _overwrite(target, volume)
+
+
+def _overwrite(
+    target: report.Volume, source: report.Volume, compare: bool = False
+) -> None:
+    """Copy a volume to another one, and zero the rest of that."""
+    path = group_changes.activate(target)
+    size = min(source.size_bytes, target.size_bytes)
+    blockcopy.copy(group_changes.activate(source), path, size, compare)
+    blockcopy.clear(path, size, target.size_bytes)
 
 
 def _snapshot(
@@ -170,7 +166,7 @@ def _snapshot(
     )
     commands.run(
         'lvcreate', '--yes', '--snapshot', '--name', naming.volume_name(name),
-        *kind, *naming.tag_options(tags), group.full_name(volume),
+        *kind, *naming.tag_options(tags), volume.path,
     )  # fmt: skip
 
 
@@ -180,11 +176,10 @@ def _copy_from_snapshot(
     """Copy a volume that is in use from a temporary snapshot."""
     temporary = volumes.CLONING + volume.vdisk.volume_id
     snapshot(uuid, original.vdisk.name, temporary, volume.vdisk.volume_id)
-    group = groups.require(uuid)
-    frozen = group.require(temporary)
+    frozen = groups.require(uuid).require(temporary)
     blockcopy.copy(
-        group_changes.activate(group, frozen),
-        group_changes.activate(group, volume),
+        group_changes.activate(frozen),
+        group_changes.activate(volume),
         original.size_bytes,
     )
     volumes.delete(uuid, temporary)

@@ -137,7 +137,7 @@ def resize(
     group: report.Group, volume: report.Volume, size_bytes: int
 ) -> None:
     """Change the size of a volume, also of one that has snapshots."""
-    name = group.full_name(volume)
+    name = volume.path
     if size_bytes > volume.size_bytes:
         # LVM extends a volume with thick snapshots only while it is inactive
         has_snapshots = bool(group.snapshots_of(volume.vdisk.name))
@@ -154,37 +154,37 @@ def zero_dirty(uuid: str, name: str) -> None:
     """Activate the volume of a vdisk and zero its part with old data."""
     group = groups.require(uuid)
     volume = group.require(name)
-    path = activate(group, volume)
+    path = activate(volume)
     if volume.dirty_from is not None:
         blockcopy.zero(path, volume.dirty_from, volume.size_bytes)
         with changing(uuid) as group:
             # an extension meanwhile zeroes its own part
             if group.require(name).size_bytes == volume.size_bytes:
-                change_tags(group, volume, remove=volume.dirty_tags)
+                change_tags(volume, remove=volume.dirty_tags)
 
 
-def activate(group: report.Group, volume: report.Volume) -> str:
+def activate(volume: report.Volume) -> str:
     """Activate a volume and return the path of its device."""
-    path = f'/dev/{group.name}/{volume.name}'
+    path = f'/dev/{volume.path}'
     if not os.path.exists(path):
         commands.run(
             'lvchange', '--activate', 'y', '--ignoreactivationskip',
-            group.full_name(volume),
+            volume.path,
         )  # fmt: skip
     return path
 
 
-def check_unused(group: report.Group, volume: report.Volume) -> None:
+def check_unused(volume: report.Volume) -> None:
     """Check that no process has a volume open."""
 
     def check() -> None:
         found = commands.run(
             'lvs', '--noheadings', '--options', 'lv_device_open',
-            group.full_name(volume),
+            volume.path,
         )  # fmt: skip
         if found.strip() == 'open':
             raise exception.DiskError(
-                f'vdisk {volume.vdisk.name} in {group.name} is in use: a '
+                f'vdisk {volume.vdisk.name} in {volume.group} is in use: a '
                 'process has it open'
             )
 
@@ -192,11 +192,10 @@ def check_unused(group: report.Group, volume: report.Volume) -> None:
 
 
 def change_tags(
-    group: report.Group,
     volume: report.Volume,
     add: collections.abc.Iterable[str] = (),
     remove: collections.abc.Iterable[str] = (),
 ) -> None:
     """Add and remove tags of a volume by one command."""
     options = naming.tag_options(add, remove)
-    commands.run('lvchange', *options, group.full_name(volume))
+    commands.run('lvchange', *options, volume.path)

@@ -71,7 +71,10 @@ def prepare(
     known = block.inspect(device)
     group = None if wipe else _prepared_group(known)
     if group is None:
-        refusal = block.refusal_reason(_ignore_empty_pv(known), wipe)
+        if _group_on(known) == '':
+            # an empty physical volume of a killed run
+            known = dataclasses.replace(known, signatures=())
+        refusal = block.refusal_reason(known, wipe)
         if refusal:
             raise exception.DiskError(f'{device} {refusal}')
         if not wipe and block.prepared_uuid(known):
@@ -169,13 +172,6 @@ def _group_on(device: block.Device) -> str | None:
     )
     name: str = json.loads(listed)['report'][0]['pv'][0]['vg_name']
     return name
-
-
-def _ignore_empty_pv(device: block.Device) -> block.Device:
-    """Return a device without the empty physical volume of a killed run."""
-    if _group_on(device) == '':
-        return dataclasses.replace(device, signatures=())
-    return device
 
 
 def _add_to_devices_file(device: str) -> None:

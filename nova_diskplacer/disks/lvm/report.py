@@ -45,19 +45,25 @@ _COMMAND = (
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """A logical volume.
+    """A logical volume of the group with the name ``group``.
 
     ``origin`` is the name of the volume that a thick snapshot was made of, ''
     otherwise. ``size_bytes`` is the readable size, not the space that a
     snapshot takes.
     """
 
+    group: str
     name: str
     uuid: str
     tags: frozenset[str]
     size_bytes: int
     origin: str
     thin: bool
+
+    @property
+    def path(self) -> str:
+        """The path of the volume in LVM's commands, and below /dev."""
+        return f'{self.group}/{self.name}'
 
     @property
     def dirty_from(self) -> int | None:
@@ -190,7 +196,7 @@ class Group:
         """Return the volume of a vdisk that servers may use."""
         volume = self.require(vdisk)
         if volume.unusable_reason:
-            raise self._unusable(volume)
+            raise _unusable(volume)
         return volume
 
     def has_vdisk(
@@ -213,7 +219,7 @@ class Group:
         if naming.DELETED in volume.tags or (
             complete and naming.INCOMPLETE in volume.tags
         ):
-            raise self._unusable(volume)
+            raise _unusable(volume)
         return True
 
     def snapshots_of(self, vdisk: str) -> list[str]:
@@ -229,15 +235,11 @@ class Group:
                 f'{size_bytes} are needed'
             )
 
-    def full_name(self, volume: Volume) -> str:
-        """Return the name of a volume in LVM's commands."""
-        return f'{self.name}/{volume.name}'
 
-    def _unusable(self, volume: Volume) -> exception.DiskError:
-        return exception.DiskError(
-            f'vdisk {volume.vdisk.name} in {self.name} '
-            f'{volume.unusable_reason}'
-        )
+def _unusable(volume: Volume) -> exception.DiskError:
+    return exception.DiskError(
+        f'vdisk {volume.vdisk.name} in {volume.group} {volume.unusable_reason}'
+    )
 
 
 def read(devices: tuple[str, ...]) -> str:
@@ -265,7 +267,8 @@ def _group(one: dict[str, Any]) -> Group:
         if lv['lv_name'] == naming.POOL
         and 'pool' in lv['lv_layout'].split(',')
     ]
-    held = tuple(_volume(lv) for lv in volumes if lv not in pools)
+    name = fields['vg_name']
+    held = tuple(_volume(name, lv) for lv in volumes if lv not in pools)
     if pools:
         # thin volumes count with their full size, so the pool never overflows
         size = int(pools[0]['lv_size'])
@@ -274,7 +277,7 @@ def _group(one: dict[str, Any]) -> Group:
     tags = _tags(fields['vg_tags'])
     marks = frozenset(tag for tag in tags if tag.startswith(naming.ZEROED))
     return Group(
-        name=fields['vg_name'],
+        name=name,
         tags=tags - marks,
         size_bytes=size,
         free_bytes=free,
@@ -289,10 +292,11 @@ def _group(one: dict[str, Any]) -> Group:
     )
 
 
-def _volume(fields: dict[str, str]) -> Volume:
+def _volume(group: str, fields: dict[str, str]) -> Volume:
     thin = bool(fields['pool_lv'])
     origin = '' if thin else fields['origin']
     return Volume(
+        group=group,
         name=fields['lv_name'],
         uuid=fields['lv_uuid'],
         tags=_tags(fields['lv_tags']),

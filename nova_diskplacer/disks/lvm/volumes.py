@@ -75,7 +75,7 @@ def extend(uuid: str, name: str, size_bytes: int) -> None:
             group.check_free(size_bytes - volume.size_bytes)
             if group.needs_zeroing and volume.dirty_from is None:
                 dirty = f'{naming.DIRTY_FROM}={volume.size_bytes}'
-                group_changes.change_tags(group, volume, [dirty])
+                group_changes.change_tags(volume, [dirty])
             group_changes.resize(group, volume, size_bytes)
     group_changes.zero_dirty(uuid, name)
 
@@ -95,16 +95,16 @@ def shrink(uuid: str, name: str, size_bytes: int) -> None:
             f'vdisk {name} of {volume.size_bytes} bytes cannot be shrunk '
             f'to {size_bytes}'
         )
-    group_changes.check_unused(group, volume)
+    group_changes.check_unused(volume)
     if not volume.thin and not group.needs_zeroing:
-        path = group_changes.activate(group, volume)
+        path = group_changes.activate(volume)
         blockcopy.clear(path, size_bytes, volume.size_bytes)
     with group_changes.changing(uuid) as group:
         volume = group.require(name)
         if volume.size_bytes > size_bytes:
             group_changes.resize(group, volume, size_bytes)
         if volume.dirty_from is not None and volume.dirty_from >= size_bytes:
-            group_changes.change_tags(group, volume, remove=volume.dirty_tags)
+            group_changes.change_tags(volume, remove=volume.dirty_tags)
 
 
 def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
@@ -127,7 +127,7 @@ def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
         new = {f'{naming.VOLUME}={volume_id}'} if volume_id else set()
         # the name changes last: it proves that all else is done
         if old != new:
-            group_changes.change_tags(group, volume, new - old, old - new)
+            group_changes.change_tags(volume, new - old, old - new)
         wanted = naming.volume_name(new_name)
         if volume.name != wanted:
             commands.run('lvrename', group.name, volume.name, wanted)
@@ -154,20 +154,19 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
                 f'vdisk {name} on disk {uuid} has snapshots: '
                 + ', '.join(snapshots)
             )
-        path = group.full_name(volume)
+        path = volume.path
         if not volume.origin:
             # fails while the volume is in use
             commands.run_retry_udev('lvchange', '--activate', 'n', path)
         if naming.DELETED not in volume.tags:
-            group_changes.change_tags(group, volume, [naming.DELETED])
+            group_changes.change_tags(volume, [naming.DELETED])
         if volume.thin:
             return None
         if volume.origin:
             # makes the snapshot's own blocks a volume that can be wiped
             commands.run('lvconvert', '--yes', '--splitsnapshot', path)
-            group = groups.require(uuid)
-            volume = group.require(name)
-        return group_changes.activate(group, volume), volume.size_bytes
+            volume = groups.require(uuid).require(name)
+        return group_changes.activate(volume), volume.size_bytes
 
 
 def zero(uuid: str, name: str) -> None:
@@ -175,13 +174,12 @@ def zero(uuid: str, name: str) -> None:
 
     :raises DiskError: the vdisk is in use or not deleted.
     """
-    group = groups.require(uuid)
-    volume = group.require(name)
+    volume = groups.require(uuid).require(name)
     if naming.DELETED not in volume.tags:
         raise exception.DiskError(
-            f'vdisk {name} of {group.name} is not deleted'
+            f'vdisk {name} of {volume.group} is not deleted'
         )
-    blockcopy.zero(group_changes.activate(group, volume))
+    blockcopy.zero(group_changes.activate(volume))
 
 
 def remove(uuid: str, name: str, wiped: bool) -> None:
@@ -198,9 +196,7 @@ def remove(uuid: str, name: str, wiped: bool) -> None:
             group_changes.unmark_zeroed(uuid)
         # the zeros must be durable before the next volume gets the space
         group_changes.flush(group)
-        commands.run_retry_udev(
-            'lvremove', '--force', '--yes', group.full_name(volume)
-        )
+        commands.run_retry_udev('lvremove', '--force', '--yes', volume.path)
 
 
 def delete(uuid: str, name: str) -> None:
@@ -217,8 +213,7 @@ def create_temporary(uuid: str, size_bytes: int) -> str:
     """Create the temporary volume and return the path of its device."""
     with group_changes.changing(uuid) as group:
         group_changes.allocate(group, TEMPORARY, size_bytes, [naming.DELETED])
-    group = groups.require(uuid)
-    return group_changes.activate(group, group.require(TEMPORARY))
+    return group_changes.activate(groups.require(uuid).require(TEMPORARY))
 
 
 def remove_temporary(uuid: str) -> None:
