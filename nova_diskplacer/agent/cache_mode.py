@@ -53,7 +53,7 @@ class CacheModes:
     """
 
     def __init__(self, files: collections.abc.Iterable[str]) -> None:
-        self._config = nova_conf.ReloadingConfig(tuple(files), _read_modes)
+        self._config = nova_conf.reloading(tuple(files), _read_modes)
         self._read_log = log_once.RetryLogger(
             'The cache mode of vdisks cannot be read from [libvirt] '
             'disk_cachemodes of nova-compute',
@@ -105,7 +105,7 @@ class CacheModes:
 
     def _read(self) -> None:
         try:
-            self._configured = self._config.read()
+            self._configured = self._config()
         except exception.DiskPlacerError:
             self._configured = {}
             raise

@@ -110,11 +110,11 @@ def retention_from(files: collections.abc.Sequence[str]) -> Retention:
 
     :param files: configuration files of nova-compute.
     """
-    watched = nova_conf.ReloadingConfig(files, nova_conf.association_refresh)
+    read = nova_conf.reloading(files, nova_conf.association_refresh)
 
     def retention() -> float | None:
         try:
-            refresh = watched.read()
+            refresh = read()
         except (exception.DiskPlacerError, OSError) as error:
             LOG.debug('Providers of forgotten disks stay: %s', error)
             return None

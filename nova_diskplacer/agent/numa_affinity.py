@@ -47,7 +47,7 @@ class Affinity:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._uri: str = conf.diskplacer_agent.libvirt_uri
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
-        self._config = nova_conf.ReloadingConfig(
+        self._config = nova_conf.reloading(
             conf.diskplacer_agent.nova_conf, cpus.read_nova_sets
         )
         self._log = log_once.ChangeLogger(LOG)
@@ -66,7 +66,7 @@ class Affinity:
             a server; the other servers are pinned.
         :raises OSError: the host's CPUs cannot be read.
         """
-        decisions = self._decide(servers, disks, self._config.read())
+        decisions = self._decide(servers, disks, self._config())
         self._log_problems(decisions)
         decisions = [one for one in decisions if one[1].steps]
         if decisions:

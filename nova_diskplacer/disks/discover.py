@@ -35,7 +35,6 @@ from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks as vdisks_
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
-from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
@@ -128,12 +127,12 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
         for probe in [_probe(disk_root, name)]
     ]
     deadline = time.monotonic() + probes.TIMEOUT
-    return [
-        _latest(probe)
-        if probe.wait(number, max(0.0, deadline - time.monotonic()))
-        else _late_or_hung(disk_root, name, probe)
-        for name, probe, number in requested
-    ]
+    found = []
+    for name, probe, number in requested:
+        left = max(0.0, deadline - time.monotonic())
+        answered = probe.wait(number, left)
+        found.append(_state(disk_root, name, probe, answered))
+    return found
 
 
 def kind_of(disk_root: str, uuid: str) -> str:
@@ -152,10 +151,10 @@ def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
     """
     probe = _probe(disk_root, uuid)
     number = probe.request()
-    while not probe.wait(number, min(probes.TIMEOUT, patience)):
+    while not (answered := probe.wait(number, min(probes.TIMEOUT, patience))):
         if patience <= probes.TIMEOUT or probe.waiting >= probes.HUNG_AFTER:
-            return _late_or_hung(disk_root, uuid, probe)
-    return _latest(probe)
+            break
+    return _state(disk_root, uuid, probe, answered)
 
 
 def run_unless_hung(
@@ -236,19 +235,14 @@ def _read(path: str, uuid: str) -> Disk:
     return missing(uuid, path)
 
 
-def _latest(probe: probes.Probe[Disk]) -> Disk:
-    assert probe.latest is not None  # noqa: S101
-    return probe.latest
-
-
-def _late_or_hung(
-    disk_root: str, uuid: str, probe: probes.Probe[Disk]
+def _state(
+    disk_root: str, uuid: str, probe: probes.Probe[Disk], answered: bool
 ) -> Disk:
-    """Return a disk that does not answer, late or hung."""
-    path, known = disk_path(disk_root, uuid), probe.latest
-    if known is not None and probe.waiting < probes.HUNG_AFTER:
-        return dataclasses.replace(known, late=True)
-    return _hung(path, uuid, known)
+    """Return a disk; one that has not answered is late or hung."""
+    known = probe.latest
+    if known is not None and (answered or probe.waiting < probes.HUNG_AFTER):
+        return dataclasses.replace(known, late=not answered)
+    return _hung(disk_path(disk_root, uuid), uuid, known)
 
 
 def _hung(path: str, uuid: str, known: Disk | None) -> Disk:
@@ -310,7 +304,7 @@ def _read_group(uuid: str, path: str) -> Disk:
         model=block.model,
         numa_node=block.numa_node,
         size_bytes=group.size_bytes,
-        free_bytes=max(0, group.free_bytes - report.SLACK),
+        free_bytes=max(0, group.free_bytes - space.SLACK),
         total_gb=group.total_gb,
         mbps=known.mbps,
         health=READ_ONLY if read_only else OK,

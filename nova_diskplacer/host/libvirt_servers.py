@@ -102,15 +102,14 @@ def parse(text: str, running: bool) -> Server | None:
         return None
     paths, caches = [], {}
     for disk in root.iterfind('devices/disk'):
-        source, driver = disk.find('source'), disk.find('driver')
-        path = None
-        if source is not None:
-            path = source.get('file') or source.get('dev')
+        source, driver = disk.find('source'), disk.find('driver[@cache]')
+        if source is None:
+            continue
+        path = source.get('file') or source.get('dev')
         if path:
             paths.append(path)
-            cache = None if driver is None else driver.get('cache')
-            if cache and disk.find('shareable') is None:
-                caches[path] = cache
+            if driver is not None and disk.find('shareable') is None:
+                caches[path] = driver.get('cache', '')
     if flavor.find(f'{_NOVA}extraSpecs') is None:
         _warn_of_old_nova()
     domain_id, owner = root.get('id'), root.find(_PROJECT)

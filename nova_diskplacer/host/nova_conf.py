@@ -14,47 +14,39 @@
 
 import collections.abc
 import contextlib
+import functools
 import glob
 import os
-import typing
 from typing import Any
+from typing import TypeVar
 
 from oslo_config import cfg
 
 from nova_diskplacer import exception
 
 # Path and version of each file.
-_Files = list[tuple[str, tuple[int, ...]]]
-_T = typing.TypeVar('_T')
+_Files = tuple[tuple[str, tuple[int, ...]], ...]
+_T = TypeVar('_T')
 
 
-class ReloadingConfig(typing.Generic[_T]):
-    """A parsed configuration that is parsed again when a file changes.
+def reloading(
+    files: collections.abc.Sequence[str],
+    parse: collections.abc.Callable[[collections.abc.Sequence[str]], _T],
+) -> collections.abc.Callable[[], _T]:
+    """Return a function that parses files again when one of them has changed.
+
+    The function raises the exception of ``parse`` until it succeeds, and
+    OSError if a file cannot be accessed.
 
     :param files: the files given to nova-compute; they may be missing.
     :param parse: returns the result from the existing files.
     """
 
-    def __init__(
-        self,
-        files: collections.abc.Sequence[str],
-        parse: collections.abc.Callable[[collections.abc.Sequence[str]], _T],
-    ) -> None:
-        self._files = files
-        self._parse = parse
-        self._read: tuple[_Files, _T] | None = None
+    @functools.lru_cache(maxsize=1)
+    def parse_versions(found: _Files) -> _T:
+        return parse([path for path, _ in found])
 
-    def read(self) -> _T:
-        """Return the result for the present files.
-
-        An exception of ``parse`` is raised at each call until it succeeds.
-
-        :raises OSError: a file cannot be accessed.
-        """
-        now = _find_files(self._files)
-        if self._read is None or self._read[0] != now:
-            self._read = now, self._parse([path for path, _ in now])
-        return self._read[1]
+    return lambda: parse_versions(_find_files(files))
 
 
 def _find_files(files: collections.abc.Sequence[str]) -> _Files:
@@ -62,10 +54,8 @@ def _find_files(files: collections.abc.Sequence[str]) -> _Files:
 
     Like oslo.config, it reads the existing files in order, then the files of
     each one's directory, such as ``nova.conf.d``.
-
-    :raises OSError: a file cannot be accessed.
     """
-    found: _Files = []
+    found = []
     paths = [*files]
     for file in files:
         paths += sorted(glob.glob(glob.escape(file) + '.d/*.conf'))
@@ -75,7 +65,7 @@ def _find_files(files: collections.abc.Sequence[str]) -> _Files:
             # timestamps of files have a resolution of up to 10 ms
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
             found.append((path, version))
-    return found
+    return tuple(found)
 
 
 def association_refresh(files: collections.abc.Sequence[str]) -> int | None:

@@ -27,8 +27,9 @@ import stat
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.vdisk import GIB
 
-# Bytes that the filesystem may need for itself while vdisks are allocated.
-_SLACK = 64 << 20
+#: Bytes that the filesystem may need for itself while vdisks are allocated, or
+#: a volume group for the maps of snapshots.
+SLACK = 64 << 20
 
 # Bytes of data per byte of extent map. Overwriting shared blocks splits
 # extents: at worst each block of 4096 bytes has an extent of its own, and that
@@ -49,7 +50,7 @@ def capacity_gb(
     """
     seen = size_bytes - free_bytes - allocated_bytes
     foreign = max(0, seen, foreign_bytes)
-    return max(0, size_bytes - foreign - _SLACK) // GIB
+    return max(0, size_bytes - foreign - SLACK) // GIB
 
 
 def total_gb(directory: int, status: os.statvfs_result) -> int:
@@ -63,7 +64,7 @@ def total_gb(directory: int, status: os.statvfs_result) -> int:
 
 def free_bytes(status: os.statvfs_result) -> int:
     """Return the bytes that may be allocated on a filesystem."""
-    return max(0, status.f_bavail * status.f_frsize - _SLACK)
+    return max(0, status.f_bavail * status.f_frsize - SLACK)
 
 
 def allocated_bytes(directory: int) -> int:

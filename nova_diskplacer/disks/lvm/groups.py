@@ -134,8 +134,14 @@ class GroupCache:
         while not self._search.wait(number, probes.HUNG_AFTER):
             pass
         groups = self._search.latest or {}
+        # LVM reports no path for devices that are missing
         self._known.replace(
-            {one.name: one.present_devices for one in groups.values()}
+            {
+                one.name: [
+                    path for path in one.devices if path.startswith('/')
+                ]
+                for one in groups.values()
+            }
         )
         return groups.get(name)
 

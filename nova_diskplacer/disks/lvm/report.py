@@ -21,13 +21,10 @@ from typing import Any
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import naming
-from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
-
-#: bytes of a group that the maps of snapshots need, not vdisks
-SLACK = 64 << 20
 
 _COMMAND = (
     'lvm', 'fullreport', '--readonly', '--reportformat', 'json',
@@ -74,9 +71,7 @@ class Volume:
     @property
     def dirty_tags(self) -> list[str]:
         """The tags DIRTY_FROM."""
-        return sorted(
-            tag for tag in self.tags if tag.startswith(naming.DIRTY_FROM)
-        )
+        return [tag for tag in self.tags if tag.startswith(naming.DIRTY_FROM)]
 
     @property
     def unusable_reason(self) -> str:
@@ -138,11 +133,6 @@ class Group:
         return not self.thin and not self.zeroed
 
     @property
-    def present_devices(self) -> list[str]:
-        """The devices that are present; LVM reports no path for others."""
-        return [one for one in self.devices if one.startswith('/')]
-
-    @property
     def unusable_reason(self) -> str:
         """The reason why the group cannot be used, '' without any."""
         if self.exported:
@@ -171,8 +161,7 @@ class Group:
     def total_gb(self) -> int:
         """GiB that vdisks may fill, including the existing ones."""
         held = sum(volume.size_bytes for volume in self.volumes)
-        foreign = max(0, self.size_bytes - self.free_bytes - held)
-        return max(0, self.size_bytes - foreign - SLACK) // GIB
+        return space.capacity_gb(self.size_bytes, self.free_bytes, held, 0)
 
     @property
     def vdisks(self) -> tuple[VDisk, ...]:

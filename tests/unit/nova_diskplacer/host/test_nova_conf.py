@@ -27,7 +27,7 @@ class WatchedTest(base.BaseTestCase):
             self.useFixture(fixtures.TempDir()).path, 'nova.conf'
         )
         self.parsed = []
-        self.watched = nova_conf.ReloadingConfig([self.path], self._parse)
+        self.read = nova_conf.reloading([self.path], self._parse)
         self.clock = 0
 
     def _parse(self, files):
@@ -49,33 +49,33 @@ class WatchedTest(base.BaseTestCase):
     def test_read_again_when_it_has_changed(self):
         for text in ('one', 'two'):
             self._write(text)
-            self.assertEqual(text, self.watched.read())
-            self.assertEqual(text, self.watched.read())
+            self.assertEqual(text, self.read())
+            self.assertEqual(text, self.read())
         self.assertEqual([[self.path]] * 2, self.parsed)
 
     def test_it_has_changed_twice_at_one_time(self):
         self._write('one')
-        self.watched.read()
+        self.read()
         self.clock -= 1
         self._write('and two')
-        self.assertEqual('and two', self.watched.read())
+        self.assertEqual('and two', self.read())
 
     def test_no_file(self):
-        self.assertEqual('', self.watched.read())
+        self.assertEqual('', self.read())
         self._write('one')
-        self.assertEqual('one', self.watched.read())
+        self.assertEqual('one', self.read())
         os.unlink(self.path)
-        self.assertEqual('', self.watched.read())
+        self.assertEqual('', self.read())
         self.assertEqual([[], [self.path], []], self.parsed)
 
     def test_an_error_is_raised_until_it_is_repaired(self):
         self._write('good')
-        self.watched.read()
+        self.read()
         self._write('bad')
         for _ in range(2):
-            self.assertRaises(ValueError, self.watched.read)
+            self.assertRaises(ValueError, self.read)
         self._write('good')
-        self.assertEqual('good', self.watched.read())
+        self.assertEqual('good', self.read())
 
 
 class AssociationRefreshTest(base.BaseTestCase):
