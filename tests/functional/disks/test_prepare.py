@@ -301,10 +301,10 @@ class DeviceTestCase(DiskTestCase):
             return
         run = commands.run
 
-        def dying(*command):
+        def dying(*command, **options):
             if command[0] == step:
                 raise Killed
-            return run(*command)
+            return run(*command, **options)
 
         with mock.patch.object(commands, 'run', dying):
             yield
