@@ -34,19 +34,12 @@ def vdisks_in_use(
         by_directory[os.path.normpath(directory)] = disk.uuid
     for server in servers:
         for path in server.vdisks:
-            directory = _directory(path)
+            # the directory itself is not read, because its disk may hang; its
+            # parent is not on that disk
+            parent, name = os.path.split(os.path.dirname(path))
+            directory = os.path.join(os.path.realpath(parent), name)
             if directory in by_directory:
                 yield server, path, by_directory[directory]
-
-
-def _directory(path: str) -> str:
-    """Return the real path of the directory of a vdisk.
-
-    The directory itself is not read, because its disk may hang; its parent is
-    not on that disk.
-    """
-    parent, name = os.path.split(os.path.dirname(path))
-    return os.path.join(os.path.realpath(parent), name)
 
 
 def servers_by_disk(

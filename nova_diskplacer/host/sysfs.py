@@ -63,24 +63,22 @@ def find_by_number(number: int, sys: str = SYS) -> Block:
     link = f'{sys}/dev/block/{os.major(number)}:{os.minor(number)}'
     if not os.path.exists(link):
         return Block()
-    block = os.path.realpath(link)
-    disk = block
-    if os.path.exists(os.path.join(block, 'partition')):
+    disk = block = os.path.realpath(link)
+    if os.path.exists(f'{block}/partition'):
         disk = os.path.dirname(block)
     return Block(
         device='/dev/' + os.path.basename(block),
-        model=read_optional(os.path.join(disk, 'device', 'model')),
-        rotational=read_optional(os.path.join(disk, 'queue', 'rotational'))
-        == '1',
+        model=read_optional(f'{disk}/device/model'),
+        rotational=read_optional(f'{disk}/queue/rotational') == '1',
         numa_node=_numa_node(disk, sys),
-        read_only=read_optional(os.path.join(block, 'ro')) == '1',
+        read_only=read_optional(f'{block}/ro') == '1',
     )
 
 
 def _numa_node(disk: str, sys: str) -> int | None:
     """Return the NUMA node of the nearest ancestor that states one."""
     while len(disk) > len(os.path.realpath(sys)):
-        node = read_optional(os.path.join(disk, 'numa_node'))
+        node = read_optional(f'{disk}/numa_node')
         if node:
             return int(node) if int(node) >= 0 else None
         disk = os.path.dirname(disk)

@@ -101,6 +101,7 @@ def take_lease(descriptor: int) -> None:
     while True:
         try:
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            return
         except OSError as error:
             if error.errno != errno.EAGAIN:
                 raise
@@ -109,8 +110,6 @@ def take_lease(descriptor: int) -> None:
                     errno.EBUSY, 'it is in use: a process has it open'
                 ) from error
             time.sleep(0.05)
-        else:
-            return
 
 
 @contextlib.contextmanager

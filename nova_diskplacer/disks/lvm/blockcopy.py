@@ -26,7 +26,6 @@ import os
 import time
 from concurrent.futures import thread as thread_pool
 
-from nova_diskplacer import exception
 from nova_diskplacer.host import files
 from nova_diskplacer.host import sysfs
 
@@ -50,13 +49,17 @@ def copy(source: str, target: str, size: int, compare: bool = False) -> None:
     :param compare: write only differing blocks, so that the target's snapshots
         do not grow needlessly. Otherwise only zeros are not written again.
     """
-    with _disk_errors(target), files.opened(source, _FLAGS) as reader:
+    with (
+        files.disk_errors(source),
+        files.opened(source, _FLAGS) as reader,
+        files.disk_errors(target),
+    ):
         _rewrite(reader, target, 0, size, compare)
 
 
 def clear(target: str, start: int, end: int) -> None:
     """Zero a range of a device; write only where it does not read as zeros."""
-    with _disk_errors(target):
+    with files.disk_errors(target):
         _rewrite(None, target, start, end, True)
 
 
@@ -65,7 +68,7 @@ def zero(target: str, start: int = 0, end: int | None = None) -> None:
 
     :param end: offset of the end, None for the end of the device.
     """
-    with _disk_errors(target), _open_exclusively(target) as descriptor:
+    with files.disk_errors(target), _open_exclusively(target) as descriptor:
         if end is None:
             end = os.lseek(descriptor, 0, os.SEEK_END)
         for offset in range(start, end, _ZERO_STEP):
@@ -78,7 +81,10 @@ def zero(target: str, start: int = 0, end: int | None = None) -> None:
 
 def flush(path: str) -> None:
     """Flush the cache of a device: its writes survive a power failure."""
-    with _disk_errors(path), files.opened(path, os.O_RDONLY) as descriptor:
+    with (
+        files.disk_errors(path),
+        files.opened(path, os.O_RDONLY) as descriptor,
+    ):
         os.fsync(descriptor)
 
 
@@ -88,7 +94,7 @@ def write_counters(path: str) -> tuple[str, str]:
     They change if the device is written to.
     """
     directory = '/sys/class/block/' + os.path.basename(os.path.realpath(path))
-    with _disk_errors(path):
+    with files.disk_errors(path):
         done = sysfs.read(directory + '/stat').split()[4]
         return done, sysfs.read(directory + '/inflight').split()[1]
 
@@ -142,23 +148,12 @@ def _open_exclusively(path: str) -> collections.abc.Iterator[int]:
     while True:
         try:
             descriptor = os.open(path, _FLAGS | os.O_RDWR | os.O_EXCL)
+            break
         except OSError as error:
             if error.errno != errno.EBUSY or time.monotonic() > give_up:
                 raise
             time.sleep(0.2)
-        else:
-            break
     try:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _disk_errors(path: str) -> collections.abc.Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise exception.DiskError(
-            f'{error.filename or path}: {error.strerror}'
-        ) from error
