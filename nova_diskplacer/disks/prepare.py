@@ -47,8 +47,7 @@ def prepare(
     The medium and MB/s are as for :func:`identity.choose`.
 
     :param target: a block device, or the mount point of a filesystem.
-    :param wipe: destroy the data on the device. A device in use is refused
-        nevertheless.
+    :param wipe: destroy the data on the device; one in use is refused.
     :param lvm_options: options of a volume group; None makes a filesystem.
     :raises DiskError: the target is refused, or a step failed.
     """

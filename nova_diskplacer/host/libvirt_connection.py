@@ -49,8 +49,7 @@ def connect(
 ) -> collections.abc.Iterator[Any]:
     """Yield a connection to libvirt, which must be installed.
 
-    :param purpose: the purpose for error messages: a verb in the infinitive
-        and its object.
+    :param purpose: a verb in the infinitive and its object, for errors.
     :raises HypervisorError: libvirt raised an error.
     """
     libvirt = import_libvirt()

@@ -67,7 +67,6 @@ def list_servers(uri: str) -> list[Server]:
 
     The list is empty without libvirt-python.
 
-    :param uri: connection URI of libvirt.
     :raises HypervisorError: libvirt does not answer; there may be servers.
     """
     libvirt = libvirt_connection.import_libvirt()

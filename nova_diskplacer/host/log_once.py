@@ -34,9 +34,6 @@ class ChangeLogger:
 
     A caller that handles an exception should log after the handler:
     oslo.log appends the exception that is being handled.
-
-    :param logger: the logger of the calling module.
-    :param level: the level of all messages.
     """
 
     def __init__(
@@ -77,9 +74,6 @@ class RetryLogger:
     """Runs a task that is retried; logs when failures begin, change and end.
 
     Failures of the same type are the same failure.
-
-    :param failure: message when the task fails.
-    :param recovery: message when it succeeds again.
     """
 
     def __init__(self, failure: str, recovery: str) -> None:

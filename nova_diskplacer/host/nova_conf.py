@@ -39,7 +39,6 @@ def reloading(
     OSError if a file cannot be accessed.
 
     :param files: the files given to nova-compute; they may be missing.
-    :param parse: returns the result from the existing files.
     """
 
     @functools.lru_cache(maxsize=1)

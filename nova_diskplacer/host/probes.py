@@ -102,10 +102,7 @@ class Probe(Generic[_Result]):
             return number
 
     def wait(self, number: int, seconds: float) -> bool:
-        """Wait for a requested read; return False if it takes longer.
-
-        :raises Exception: the read raised it.
-        """
+        """Wait for a read, raise its error; False if it takes longer."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._ended < number:
@@ -146,8 +143,6 @@ def run_unless_hung(
     The work does not begin while the disk hangs. Work in progress continues in
     its thread when the disk answers again.
 
-    :param probe: reads from the disk.
-    :param name: the disk's name, for the error.
     :raises DiskHung: the disk is hung.
     """
     number = probe.request()

@@ -90,8 +90,6 @@ class SavedSettings:
         A disk that is plugged in again or moved to another slot becomes a new
         device with new settings. Those of its former device are restored.
 
-        :param device: the kernel's name of the disk's device now.
-        :param sequence: the disk sequence number of the device.
         :raises DiskPlacerError: the file cannot be read or is malformed, or
             the former device cannot be restored.
         :raises OSError: the kernel refuses to restore the former device.

@@ -28,7 +28,7 @@ _MIN_INTERVALS = 3
 def notify_ready(interval: float) -> None:
     """Notify systemd that the agent has started.
 
-    This raises the watchdog's timeout if it is too short for the interval.
+    The watchdog's timeout is raised if it is too short for the interval.
 
     :param interval: seconds between two notifications of the watchdog.
     """

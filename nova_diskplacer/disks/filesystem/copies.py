@@ -91,8 +91,6 @@ def copy(disk: str, name: str, target: str, start: int) -> int | None:
     It keeps its blocks and reads as zeros where the source has no data. The
     copied part is durable on return.
 
-    :param disk: path of the disk with the vdisk.
-    :param target: path of the other disk.
     :param start: offset at which to continue, 0 in the first call.
     :returns: ``start`` of the next call, None if all is copied.
     :raises DiskError: a vdisk is in use, they do not match, or ``start`` is

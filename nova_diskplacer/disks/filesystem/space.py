@@ -19,6 +19,8 @@ that of foreign data, which is everything else on the filesystem.
 While no blocks are shared, foreign data is what is neither free nor allocated
 to vdisks. Blocks that several vdisks share hide some of it, so its size is
 recorded on the disk before blocks are first shared.
+
+``directory`` is a descriptor of the locked directory of vdisks.
 """
 
 import os
@@ -56,7 +58,6 @@ def capacity_gb(
 def total_gb(directory: int, status: os.statvfs_result) -> int:
     """Return the GiB that vdisks may fill on a disk.
 
-    :param directory: descriptor of its locked directory of vdisks.
     :param status: of its filesystem, read before the sizes of the vdisks.
     """
     return capacity_gb(*_figures(directory, status))
@@ -82,10 +83,7 @@ def allocated_bytes(directory: int) -> int:
 
 
 def foreign_bytes(directory: int | str) -> int:
-    """Return the recorded size of foreign data, 0 without a record.
-
-    :param directory: descriptor or path of the disk's directory of vdisks.
-    """
+    """Return the recorded size of foreign data, 0 without a record."""
     return int(files.get_attribute(directory, _FOREIGN_XATTR) or 0)
 
 
@@ -102,10 +100,7 @@ def foreign_bytes_to_record(
 
 
 def record_foreign_bytes(directory: int) -> None:
-    """Record the size of foreign data on a disk, if it has grown.
-
-    :param directory: descriptor of its locked directory of vdisks.
-    """
+    """Record the size of foreign data on a disk, if it has grown."""
     figures = _figures(directory, os.fstatvfs(directory))
     wanted, recorded = foreign_bytes_to_record(*figures), figures[-1]
     if wanted > recorded:

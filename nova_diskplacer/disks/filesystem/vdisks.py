@@ -91,7 +91,6 @@ def locked(
 
     :param mode: ``fcntl.LOCK_SH`` to read, ``fcntl.LOCK_EX`` to change.
     :param waiting: called repeatedly while another process has the lock.
-    :raises OSError: the directory cannot be opened.
     """
     path = os.path.join(disk, DIRECTORY)
     with host_files.opened(path, os.O_DIRECTORY) as directory:
@@ -112,9 +111,7 @@ def changing(disk: str, name: str) -> collections.abc.Iterator[int]:
     """Lock the directory of vdisks for a change of vdisk ``name``.
 
     Leftovers of killed changes are removed first. Yields a descriptor of the
-    directory.
-
-    :raises DiskError: replaces any OSError.
+    directory. Any OSError becomes a DiskError.
     """
     files.check_name(name)
     with errors(disk, name), locked(disk, fcntl.LOCK_EX) as directory:

@@ -122,8 +122,6 @@ def export(uuid: str) -> None:
     """Export a volume group, so that no host uses it until the next prepare.
 
     Does nothing if the group is absent or exported already.
-
-    :raises DiskError: the group is in use.
     """
     group = groups.find(uuid)
     if group is not None and not group.exported:
