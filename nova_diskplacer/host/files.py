@@ -56,14 +56,15 @@ def replace(
     :param mode: permissions of the file, by default those of a new one.
     :raises OSError: the file cannot be written.
     """
-    with open(path + '.new', 'w', encoding='utf-8') as stream:
+    new = path + '.diskplacer'
+    with open(new, 'w', encoding='utf-8') as stream:
         stream.write(text)
         if mode is not None:
             os.fchmod(stream.fileno(), mode)
         if durable:
             stream.flush()
             os.fsync(stream.fileno())
-    os.rename(path + '.new', path)
+    os.rename(new, path)
     if durable:
         with opened(os.path.dirname(path) or '.', os.O_DIRECTORY) as directory:
             os.fsync(directory)

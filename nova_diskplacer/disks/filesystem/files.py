@@ -180,10 +180,10 @@ def get_owners(file: str | int) -> tuple[str, str | None]:
 
     Both are empty for a file that is no vdisk but takes space all the same.
     """
-    volume, server = (
-        get_attribute(file, one) for one in (VOLUME_XATTR, SERVER_XATTR)
+    return (
+        get_attribute(file, VOLUME_XATTR),
+        get_attribute(file, SERVER_XATTR) or None,
     )
-    return volume, server or None
 
 
 def get_attribute(file: str | int, attribute: str) -> str:
