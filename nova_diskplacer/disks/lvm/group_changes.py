@@ -98,20 +98,6 @@ def flush(group: report.Group) -> None:
         blockcopy.flush(device)
 
 
-def _finish(uuid: str, before: report.Group) -> None:
-    """Renew the tag ZEROED after changes of this program, and flush."""
-    now = groups.require(uuid)
-    changed = now.seqno != before.seqno
-    if changed and before.zeroed and now.zeroed_tag == before.zeroed_tag:
-        present = {volume.uuid for volume in now.volumes}
-        removed = [one for one in before.volumes if one.uuid not in present]
-        if all(naming.DELETED in volume.tags for volume in removed):
-            mark_zeroed(uuid)
-        else:
-            LOG.warning('Another program has removed volumes of %s', now.name)
-    flush(now)
-
-
 def allocate(
     group: report.Group,
     name: str,
@@ -199,3 +185,17 @@ def change_tags(
     """Add and remove tags of a volume by one command."""
     options = naming.tag_options(add, remove)
     commands.run('lvchange', *options, volume.path)
+
+
+def _finish(uuid: str, before: report.Group) -> None:
+    """Renew the tag ZEROED after changes of this program, and flush."""
+    now = groups.require(uuid)
+    changed = now.seqno != before.seqno
+    if changed and before.zeroed and now.zeroed_tag == before.zeroed_tag:
+        present = {volume.uuid for volume in now.volumes}
+        removed = [one for one in before.volumes if one.uuid not in present]
+        if all(naming.DELETED in volume.tags for volume in removed):
+            mark_zeroed(uuid)
+        else:
+            LOG.warning('Another program has removed volumes of %s', now.name)
+    flush(now)

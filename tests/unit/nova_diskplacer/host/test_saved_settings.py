@@ -174,7 +174,7 @@ class SavedSettingsTest(base.BaseTestCase):
 
     def test_killed_while_saving(self):
         self.write('')
-        os.rename(self.path, self.path + '.new')
+        os.rename(self.path, self.path + '.diskplacer')
         self.assertEqual([], self.saved.uuids())
         self.saved.save(UUID, SETTINGS)
         self.assertEqual([UUID + '.json'], os.listdir(self.directory))
