@@ -168,7 +168,7 @@ def _share_blocks(directory: int, source: int, new: int) -> None:
 
 
 def _replace_content(directory: int, name: str, source: int | None) -> None:
-    with files.open_unused_vdisk(directory, name, os.O_RDWR) as old:
+    with files.open_vdisk(directory, name, os.O_RDWR, unused=True) as old:
         status = os.fstat(old)
         with files.open_tmpfile(directory, status.st_mode & 0o7777) as new:
             if source is not None:

@@ -54,10 +54,12 @@ def check_name(name: str) -> str:
 
 @contextlib.contextmanager
 def open_vdisk(
-    directory: int, name: str, flags: int
+    directory: int, name: str, flags: int, *, unused: bool = False
 ) -> collections.abc.Iterator[int]:
     """Open the file of a vdisk and yield its descriptor.
 
+    :param unused: refuse a vdisk in use; a process that opens it meanwhile
+        waits until it is closed.
     :raises DiskError: no vdisk can have this name.
     """
     check_name(name)
@@ -68,25 +70,11 @@ def open_vdisk(
             errno.ENOENT, f'there is no vdisk {name}'
         ) from error
     try:
+        if unused:
+            take_lease(descriptor)
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def open_unused_vdisk(
-    directory: int, name: str, flags: int
-) -> collections.abc.Iterator[int]:
-    """Open the file of an unused vdisk and yield its descriptor.
-
-    A process that opens it meanwhile waits until it is closed.
-
-    :raises DiskError: no vdisk can have this name.
-    :raises OSError: it is in use.
-    """
-    with open_vdisk(directory, name, flags) as descriptor:
-        take_lease(descriptor)
-        yield descriptor
 
 
 def take_lease(descriptor: int) -> None:

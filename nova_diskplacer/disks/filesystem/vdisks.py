@@ -210,7 +210,9 @@ def shrink(disk: str, name: str, size_bytes: int) -> None:
     check_size(name, size_bytes)
     with (
         changing(disk, name) as directory,
-        files.open_unused_vdisk(directory, name, os.O_RDWR) as descriptor,
+        files.open_vdisk(
+            directory, name, os.O_RDWR, unused=True
+        ) as descriptor,
     ):
         before = os.fstat(descriptor).st_size
         if size_bytes > before:
@@ -230,7 +232,9 @@ def delete(disk: str, name: str) -> None:
     with changing(disk, name) as directory:
         with (
             contextlib.suppress(FileNotFoundError),
-            files.open_unused_vdisk(directory, name, os.O_RDWR) as descriptor,
+            files.open_vdisk(
+                directory, name, os.O_RDWR, unused=True
+            ) as descriptor,
         ):
             # the name is gone, but the blocks count until they are free
             doomed = UNFINISHED + name

@@ -98,7 +98,14 @@ def save(disk_root: str, uuid: str, model: Model) -> None:
     :raises DiskError: the disk is missing, or refuses.
     """
     if discover.kind_of(disk_root, uuid) == discover.LVM:
-        _save_in_tags(uuid, model)
+        group = groups.require(uuid)
+        wanted = dataclasses.replace(group.identity, mbps=model.mbps)
+        changing = (TAG + '=', naming.MBPS + '=')
+        group_changes.replace_tags(
+            uuid,
+            {tag for tag in group.tags if tag.startswith(changing)},
+            {f'{TAG}={to_text(model)}', *naming.identity_tags(wanted)},
+        )
         return
     path = discover.require_mounted(disk_root, uuid)
     with files.disk_errors(path):
@@ -133,15 +140,4 @@ def parse(text: str) -> Model:
         **figures,
         scheduler=fields.get('scheduler', ''),
         measured=fields.get('measured', ''),
-    )
-
-
-def _save_in_tags(uuid: str, model: Model) -> None:
-    group = groups.require(uuid)
-    wanted = dataclasses.replace(group.identity, mbps=model.mbps)
-    changing = (TAG + '=', naming.MBPS + '=')
-    group_changes.replace_tags(
-        uuid,
-        {tag for tag in group.tags if tag.startswith(changing)},
-        {f'{TAG}={to_text(model)}', *naming.identity_tags(wanted)},
     )

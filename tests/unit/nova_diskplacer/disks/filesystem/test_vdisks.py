@@ -306,20 +306,20 @@ class VDisksTestCase(testtools.TestCase):
 
     def test_changes_lock_the_directory(self):
         found = []
-        open_unused_vdisk = files.open_unused_vdisk
+        open_vdisk = files.open_vdisk
 
         def check(*arguments):
             found.append(self.is_locked(fcntl.LOCK_SH))
 
-        def check_and_open(*arguments):
+        def check_and_open(*arguments, **options):
             check()
-            return open_unused_vdisk(*arguments)
+            return open_vdisk(*arguments, **options)
 
         with mock.patch.object(files, 'set_owners', check):
             self.create()
         with mock.patch.object(files, 'allocate', check):
             vdisks.extend(self.disk, 'volume-1', 3 * MIB)
-        with mock.patch.object(files, 'open_unused_vdisk', check_and_open):
+        with mock.patch.object(files, 'open_vdisk', check_and_open):
             vdisks.delete(self.disk, 'volume-1')
         self.assertEqual([True] * 3, found)
         self.assertFalse(self.is_locked(fcntl.LOCK_EX))
