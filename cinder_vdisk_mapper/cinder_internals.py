@@ -17,19 +17,26 @@ from nova_diskplacer.internals import Name
 
 RELEASE = 'Cinder 29'
 
-_EXTRACT_HOST = Name(
-    'cinder.volume.volume_utils',
-    'extract_host',
-    'Host of a backend.',
-    parameters=('level',),
-)
 
-_NOVA = Name(
-    'cinder.compute.nova',
-    'novaclient',
-    "Cinder's client of Nova, configured by ``[nova]``: reads the project, "
-    'the host and the flavor of the server of a volume.',
-    parameters=('privileged_user',),
+def _names(module: str, uses: dict[str, str]) -> internals.Names:
+    """Return names in a module, given their uses by name."""
+    return tuple(Name(module, name, use) for name, use in uses.items())
+
+
+_SHARED = (
+    Name(
+        'cinder.volume.volume_utils',
+        'extract_host',
+        'Host of a backend.',
+        parameters=('level',),
+    ),
+    Name(
+        'cinder.compute.nova',
+        'novaclient',
+        "Cinder's client of Nova, configured by ``[nova]``: reads the "
+        'project, the host and the flavor of the server of a volume.',
+        parameters=('privileged_user',),
+    ),
 )
 
 #: Checked by cinder-scheduler when the filter is first used.
@@ -56,22 +63,19 @@ SCHEDULER: internals.Names = (
         'BackendState.backend_id',
         'The name of a backend.',
     ),
-    _EXTRACT_HOST,
-    _NOVA,
+    *_SHARED,
 )
+
+_SERVER = 'The server that attaches or has attached a volume.'
+_OBJECTS = 'Volumes in the database.'
+_ROWS = (
+    'Rows of volumes and snapshots: those of a host, and of many ids at once.'
+)
+_ERRORS = 'Errors that Cinder expects.'
 
 #: Checked by cinder-volume when it sets up the driver.
 VOLUME: internals.Names = (
-    Name(
-        'cinder.volume.driver',
-        'VolumeDriver',
-        'Base of the driver.',
-    ),
-    Name(
-        'cinder.interface',
-        'volumedriver',
-        'Registers the driver.',
-    ),
+    *_names('cinder.interface', {'volumedriver': 'Registers the driver.'}),
     Name(
         'cinder.volume.manager',
         'VolumeManager._connection_create',
@@ -84,6 +88,7 @@ VOLUME: internals.Names = (
             'self.driver.initialize_connection(',
         ),
     ),
+    *_names('cinder.volume.driver', {'VolumeDriver': 'Base of the driver.'}),
     Name(
         'cinder.volume.driver',
         'VolumeDriver._connect_device',
@@ -102,46 +107,38 @@ VOLUME: internals.Names = (
         'Overridden for encrypted volumes.',
         parameters=('context', 'attach_info', 'volume', 'properties', 'force'),
     ),
-    Name(
+    *_names(
         'cinder.volume.configuration',
-        'SHARED_CONF_GROUP',
-        'Group of the options that all backends share.',
+        {
+            'SHARED_CONF_GROUP': 'Group of the options that all backends '
+            'share.',
+            'Configuration': 'Options of a backend, for ``disk audit``.',
+        },
     ),
-    Name(
-        'cinder.volume.configuration',
-        'Configuration',
-        'Options of a backend, for ``disk audit``.',
+    *_names(
+        'cinder.objects',
+        {
+            'register_all': 'The objects, for ``disk audit``.',
+            'Volume._name_id': 'Names the vdisk of a volume that Cinder has '
+            'copied.',
+            'Volume.migration_status': 'Marks volumes that another host may '
+            'connect and that the audit must leave alone.',
+            'Volume.volume_attachment': _SERVER,
+            'VolumeAttachment.attach_status': _SERVER,
+            'VolumeAttachment.instance_uuid': _SERVER,
+            'Volume.get_by_id': _OBJECTS,
+            'VolumeAttachmentList.get_all_by_instance_uuid': _OBJECTS,
+            'SnapshotList.get_all_for_volume': 'Volumes with snapshots are '
+            'not handed over.',
+        },
     ),
     Name(
         'cinder.objects',
-        'Volume._name_id',
-        'Names the vdisk of a volume that Cinder has copied.',
+        'Service.get_by_args',
+        'The service that a volume is handed over to.',
+        parameters=('host', 'binary_key'),
     ),
-    Name(
-        'cinder.objects',
-        'Volume.migration_status',
-        'Marks volumes that another host may connect and that the audit must '
-        'leave alone.',
-    ),
-    *(
-        Name(
-            'cinder.objects',
-            name,
-            'The server that attaches or has attached a volume.',
-        )
-        for name in (
-            'Volume.volume_attachment',
-            'VolumeAttachment.attach_status',
-            'VolumeAttachment.instance_uuid',
-        )
-    ),
-    _EXTRACT_HOST,
-    _NOVA,
-    Name(
-        'cinder.volume.volume_utils',
-        'brick_get_connector_properties',
-        'Attaches a volume to this host.',
-    ),
+    *_SHARED,
     Name(
         'cinder.volume.volume_utils',
         'clear_volume',
@@ -152,35 +149,28 @@ VOLUME: internals.Names = (
             'volume_clear_ionice',
         ),
     ),
-    Name(
+    *_names(
         'cinder.volume.volume_utils',
-        'check_encryption_provider',
-        'Encryption of a volume; rejects other providers than LUKS.',
+        {
+            'append_host': 'The pool that a volume is handed over to.',
+            'brick_get_connector_properties': 'Attaches a volume to this '
+            'host.',
+            'check_encryption_provider': 'Encryption of a volume; rejects '
+            'other providers than LUKS.',
+            'image_conversion_dir': 'Directory whose leftovers Cinder removes '
+            'when it starts.',
+            'is_group_a_cg_snapshot_type': 'Returns whether snapshots of a '
+            'group must be consistent.',
+            'paginate_entries_list': 'Pages of lists of manageable vdisks.',
+        },
     ),
-    Name(
-        'cinder.volume.volume_utils',
-        'is_group_a_cg_snapshot_type',
-        'Returns whether snapshots of a group must be consistent.',
-    ),
-    Name(
-        'cinder.volume.volume_utils',
-        'image_conversion_dir',
-        'Directory whose leftovers Cinder removes when it starts.',
-    ),
-    Name(
-        'cinder.volume.volume_utils',
-        'paginate_entries_list',
-        'Pages of lists of manageable vdisks.',
-    ),
-    Name(
+    *_names(
         'cinder.volume.volume_types',
-        'is_encrypted',
-        'Refuses to manage vdisks for encrypted types.',
+        {'is_encrypted': 'Refuses to manage vdisks for encrypted types.'},
     ),
-    Name(
+    *_names(
         'cinder.volume.throttling',
-        'Throttle.get_default',
-        'Limit of bytes per second for copies.',
+        {'Throttle.get_default': 'Limit of bytes per second for copies.'},
     ),
     Name(
         'cinder.image.image_utils',
@@ -194,84 +184,53 @@ VOLUME: internals.Names = (
         'Fetches an image.',
         parameters=('size',),
     ),
-    Name(
+    *_names(
         'cinder.image.image_utils',
-        'temporary_file',
-        'A file that Cinder removes when it starts.',
-    ),
-    Name(
-        'cinder.image.image_utils',
-        'decode_cipher',
-        'Cipher in arguments of ``qemu-img``.',
+        {
+            'decode_cipher': 'Cipher in arguments of ``qemu-img``.',
+            'temporary_file': 'A file that Cinder removes when it starts.',
+        },
     ),
     Name(
         'cinder.privsep.format_inspector',
         'get_format_if_safe',
         'Looks for the header of an image in a vdisk to be managed.',
     ),
-    Name(
+    *_names(
         'cinder.utils',
-        'execute',
-        'Runs ``qemu-img``, by rootwrap if root is needed.',
+        {'execute': 'Runs ``qemu-img``, by rootwrap if root is needed.'},
     ),
-    *(
-        Name('cinder.objects', name, 'Volumes in the database.')
-        for name in (
-            'Volume.get_by_id',
-            'VolumeAttachmentList.get_all_by_instance_uuid',
-        )
+    *_names(
+        'cinder.db.models',
+        {
+            'Snapshot': _ROWS,
+            'Snapshot.provider_location': _ROWS,
+            'Snapshot.status': _ROWS,
+            'Snapshot.volume_id': _ROWS,
+            'Snapshot.volume_size': _ROWS,
+            'Volume': _ROWS,
+            'Volume._name_id': _ROWS,
+            'Volume.host': _ROWS,
+            'Volume.migration_status': _ROWS,
+            'Volume.name_id': _ROWS,
+            'Volume.provider_location': _ROWS,
+            'Volume.size': _ROWS,
+            'Volume.status': _ROWS,
+        },
     ),
-    *(
-        Name(
-            'cinder.db.models',
-            name,
-            'Rows of volumes and snapshots: those of a host, and of many ids '
-            'at once.',
-        )
-        for name in (
-            'Snapshot',
-            'Snapshot.provider_location',
-            'Snapshot.status',
-            'Snapshot.volume_id',
-            'Snapshot.volume_size',
-            'Volume',
-            'Volume._name_id',
-            'Volume.host',
-            'Volume.migration_status',
-            'Volume.name_id',
-            'Volume.provider_location',
-            'Volume.size',
-            'Volume.status',
-        )
+    *_names(
+        'cinder.db.api',
+        {
+            'main_context_manager.reader.using': 'Reads the database.',
+            'main_context_manager.writer.using': 'Writes to the database.',
+        },
     ),
-    *(
-        Name(
-            'cinder.db.api',
-            f'main_context_manager.{name}.using',
-            'Transactions of the database.',
-        )
-        for name in ('reader', 'writer')
-    ),
-    Name(
-        'cinder.objects',
-        'SnapshotList.get_all_for_volume',
-        'Volumes with snapshots are not handed over.',
-    ),
-    Name(
-        'cinder.objects',
-        'Service.get_by_args',
-        'The service that a volume is handed over to.',
-        parameters=('host', 'binary_key'),
-    ),
-    Name(
-        'cinder.volume.volume_utils',
-        'append_host',
-        'The pool that a volume is handed over to.',
-    ),
-    Name(
+    *_names(
         'cinder.volume.rpcapi',
-        'VolumeAPI',
-        'Asks another cinder-volume to connect a volume handed over to it.',
+        {
+            'VolumeAPI': 'Asks another cinder-volume to connect a volume '
+            'handed over to it.',
+        },
     ),
     Name(
         'cinder.volume.rpcapi',
@@ -279,29 +238,22 @@ VOLUME: internals.Names = (
         'Exports and connects a volume and returns the connection.',
         parameters=('ctxt', 'volume', 'connector'),
     ),
-    Name(
-        'cinder.objects',
-        'register_all',
-        'The objects, for ``disk audit``.',
-    ),
-    Name(
+    *_names(
         'cinder.context',
-        'get_admin_context',
-        'Context of calls that no user has made.',
+        {'get_admin_context': 'Context of calls that no user has made.'},
     ),
-    *(
-        Name('cinder.exception', name, 'Errors that Cinder expects.')
-        for name in (
-            'CinderException',
-            'ImageTooBig',
-            'InvalidConnectorException',
-            'InvalidVolumeType',
-            'ManageExistingAlreadyManaged',
-            'ManageExistingInvalidReference',
-            'ManageExistingVolumeTypeMismatch',
-            'NotFound',
-            'ServiceNotFound',
-            'VolumeDriverException',
-        )
+    *_names(
+        'cinder.exception',
+        {
+            'CinderException': _ERRORS,
+            'ImageTooBig': _ERRORS,
+            'InvalidConnectorException': _ERRORS,
+            'InvalidVolumeType': _ERRORS,
+            'ManageExistingAlreadyManaged': _ERRORS,
+            'ManageExistingInvalidReference': _ERRORS,
+            'ManageExistingVolumeTypeMismatch': _ERRORS,
+            'ServiceNotFound': _ERRORS,
+            'VolumeDriverException': _ERRORS,
+        },
     ),
 )
