@@ -24,10 +24,11 @@ import dataclasses
 
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import vdisk_lookup
 from cinder_vdisk_mapper import vdisk_operations
-from cinder_vdisk_mapper import vdisk_reservation
+from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
@@ -38,8 +39,6 @@ LOG = logging.getLogger(__name__)
 
 # More vdisks of one server than any disk holds.
 _UNLIMITED = 1 << 30
-
-BindingError = vdisk_reservation.BindingError
 
 #: shown to the owner of a volume in place of facts about other projects
 OTHER_PROJECT = 'a volume can be attached only to a server of its own project'
@@ -77,7 +76,6 @@ class Binder:
         self.media = media
         self._operations = operations
         self._backend = operations.backend
-        self._reservation = operations.reservation
 
     def bind(self, request: BindRequest) -> str:
         """Allocate the vdisk and return the UUID of its disk.
@@ -87,13 +85,17 @@ class Binder:
         :raises DiskError: the operation on the claimed disk fails.
         """
         with _locked(request):
-            for found in vdisk_lookup.disks_holding(
-                self._backend, request.name
-            ):
+            for found in self._backend.disks_holding(request.name):
                 # a run was killed before it saved the disk, or before the
                 # whole vdisk read as zeros
                 self._create(found, request)
-                self._confirm(found)
+                with locks.hold(f'disk-{found}'):
+                    if not self._operations.reserve(found):
+                        raise errors.BindingError(
+                            f'the vdisks on disk {found} and the claims of '
+                            'servers are larger than the disk',
+                            'the disk of the volume has no room for it',
+                        )
                 return found
             claims = self._claims(request)
             disks = self._responsive_disks(claims)
@@ -101,7 +103,7 @@ class Binder:
             chosen = self._claimed_disk(request, disks, claims, counts)
             if chosen:
                 # the lock waits until a change that oversells it is undone
-                with vdisk_reservation.lock(f'disk-{chosen}'):
+                with locks.hold(f'disk-{chosen}'):
                     self._create(chosen, request)
                 return chosen
             return self._bind_unclaimed(request, disks, claims, counts)
@@ -122,9 +124,7 @@ class Binder:
         :raises DiskError: an operation on a disk fails.
         """
         with _locked(request):
-            _, vdisk = vdisk_lookup.usable_vdisk(
-                self._backend, source, request.name
-            )
+            _, vdisk = self._backend.usable_vdisk(source, request.name)
             self._operations.delete_other_copies(request.name, source)
             disks = [
                 one for one in self._responsive_disks({}) if one.uuid != source
@@ -146,26 +146,30 @@ class Binder:
             self._operations.delete_other_copies(request.name, target)
 
     def check_max_per_disk(self, request: BindRequest, disk: str) -> None:
-        """Check that a server may have one more vdisk on a disk.
+        """Check that a server may attach a vdisk that is on a disk.
 
-        :raises BindingError: it has as many there as round robin allows.
+        :raises BindingError: the vdisk was bound for another server, and this
+            one has as many there as round robin allows.
         """
-        if request.server is None:
+        server = request.server
+        bound_for = {
+            vdisk.server_id
+            for vdisk in self._backend.disk(disk).vdisks
+            if vdisk.name == request.name
+        }
+        if server is None or server.uuid in bound_for:
             return
-        vdisk_request = request.server.request
-        policy = vdisk_request.mapping if vdisk_request else request.policy
+        policy = server.request.mapping if server.request else request.policy
         if not mapping.load(policy).spreads:
             return
-        limit = _max_per_disk(request.server)
-        with vdisk_reservation.lock(f'server-{request.server.uuid}'):
-            counts = _vdisks_per_disk([self._backend.disk(disk)], request)[
-                disk
-            ]
-        if counts >= limit:
-            raise BindingError(
+        limit = _max_per_disk(server)
+        with locks.hold(f'server-{server.uuid}'):
+            counts = _vdisks_per_disk([self._backend.disk(disk)], request)
+        if counts[disk] >= limit:
+            raise errors.BindingError(
                 f'volume {request.volume_id} is on disk {disk}, where server '
-                f'{request.server.uuid} has {limit} vdisks already, which '
-                f'is as many as {policy} puts on one disk',
+                f'{server.uuid} has {limit} vdisks already, which is as many '
+                f'as {policy} puts on one disk',
                 'the disk of the volume holds as many volumes of the server '
                 f'as {policy} puts on one disk',
             )
@@ -186,18 +190,18 @@ class Binder:
         ]
         return [
             disk
-            for disk in vdisk_lookup.usable_disks(disks, self.media)
+            for disk in base.usable_disks(disks, self.media)
             if not disk.late
         ]
 
     def _claims(self, request: BindRequest) -> dict[str, int]:
         """Return the GiB that the server claims, by disk."""
-        if request.server is None:
-            return {}
         server = request.server
-        allocations = self._reservation.placement.allocations(server.uuid)
+        if server is None:
+            return {}
+        allocations = self._operations.placement.allocations(server.uuid)
         if allocations.project_id not in (None, server.project_id):
-            raise BindingError(
+            raise errors.BindingError(
                 f'server {server.uuid} is of project {server.project_id}, '
                 f'and its claims of project {allocations.project_id}',
                 OTHER_PROJECT,
@@ -219,29 +223,31 @@ class Binder:
 
         :raises BindingError: a blank volume of the flavor fills none.
         """
-        if request.server is None or not claims:
+        server = request.server
+        if server is None or not claims:
             return None
-        vdisk_request = request.server.request
-        spread = vdisk_request and mapping.load(vdisk_request.mapping).spreads
+        spread = (
+            server.request and mapping.load(server.request.mapping).spreads
+        )
         chosen = ledger.claimed_disk(
             disks,
-            request.server.uuid,
+            server.uuid,
             claims,
             counts,
             request.size_gb,
-            _max_per_disk(request.server) if spread else _UNLIMITED,
+            _max_per_disk(server) if spread else _UNLIMITED,
         )
         if chosen is None and request.boot_time:
             unfilled = {
                 disk.uuid: ledger.unfilled_gb(
-                    disk, request.server.uuid, claims[disk.uuid]
+                    disk, server.uuid, claims[disk.uuid]
                 )
                 for disk in disks
                 if disk.uuid in claims
             }
-            raise BindingError(
+            raise errors.BindingError(
                 f'volume {request.volume_id} of {request.size_gb} GiB does '
-                f'not fit the claims of server {request.server.uuid}: GiB by '
+                f'not fit the claims of server {server.uuid}: GiB by '
                 f'disk {claims}, not filled {unfilled}; the flavor '
                 'has diskplacer:vdisks blank volumes of diskplacer:vdisk_gb '
                 'GiB each',
@@ -269,13 +275,13 @@ class Binder:
                 vdisks = -(-gb // server.request.vdisk_gb)
                 counts[uuid] = max(counts.get(uuid, 0), vdisks)
         limit = _max_per_disk(server)
-        free = {disk.uuid: self._reservation.free_gb(disk) for disk in disks}
+        free = {disk.uuid: self._operations.free_gb(disk) for disk in disks}
         while True:
             chosen = ledger.policy_disk(
                 disks, free, counts, request.size_gb, request.policy, limit
             )
             if chosen is None:
-                raise BindingError(
+                raise errors.BindingError(
                     f'no disk for volume {request.volume_id} of '
                     f'{request.size_gb} GiB by {request.policy}: GiB not '
                     f'claimed by disk {free}, vdisks of server '
@@ -295,16 +301,16 @@ class Binder:
         Returns False, and undoes all, where ``free`` is not up to date, which
         is corrected, or the disk lacks the space after all.
         """
-        with vdisk_reservation.lock(f'disk-{disk}'):
+        with locks.hold(f'disk-{disk}'):
             before = free.pop(disk)
-            now = self._reservation.free_gb(self._backend.disk(disk))
+            now = self._operations.free_gb(self._backend.disk(disk))
             if now != before:
                 # a concurrent request has chosen the same disk
                 free[disk] = now
                 return False
             try:
                 self._create(disk, request)
-                if self._reservation.reserve(disk):
+                if self._operations.reserve(disk):
                     return True
             except exception.DiskError as error:
                 LOG.warning('Trying another disk than %s: %s', disk, error)
@@ -313,7 +319,7 @@ class Binder:
                 self._backend.delete(disk, request.name)
                 raise
             self._backend.delete(disk, request.name)
-            self._reservation.try_reserve(disk)
+            self._operations.try_reserve(disk)
             return False
 
     def _create(self, disk: str, request: BindRequest) -> None:
@@ -324,19 +330,6 @@ class Binder:
             request.server.uuid if request.server else None,
             request.size_gb,
         )
-
-    def _confirm(self, disk: str) -> None:
-        """Reserve a vdisk that a killed run has allocated.
-
-        :raises BindingError: the disk is oversold.
-        """
-        with vdisk_reservation.lock(f'disk-{disk}'):
-            if not self._reservation.reserve(disk):
-                raise BindingError(
-                    f'the vdisks on disk {disk} and the claims of servers '
-                    'are larger than the disk',
-                    'the disk of the volume has no room for it',
-                )
 
 
 def _max_per_disk(server: nova_api.Server | None) -> int:
@@ -365,12 +358,11 @@ def _vdisks_per_disk(
 @contextlib.contextmanager
 def _locked(request: BindRequest) -> collections.abc.Iterator[None]:
     """Lock the volume, and its server if it has one."""
-    with contextlib.ExitStack() as stack:
-        if request.server:
-            stack.enter_context(
-                vdisk_reservation.lock(f'server-{request.server.uuid}')
-            )
-        stack.enter_context(
-            vdisk_reservation.lock(f'volume-{request.volume_id}')
-        )
+    server = request.server
+    with (
+        locks.hold(f'server-{server.uuid}')
+        if server
+        else contextlib.nullcontext(),
+        locks.hold(f'volume-{request.volume_id}'),
+    ):
         yield

@@ -24,12 +24,12 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import cinder_types
+from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import type_mapping
-from cinder_vdisk_mapper import vdisk_lookup
 from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer import exception
 
@@ -92,8 +92,8 @@ class Connections:
         disk = volume.provider_location
         update: cinder_types.ModelUpdate = {}
         if disk:
-            vdisk_lookup.check_disk(self._backend, disk, naming.volume(volume))
-            self._check_attachable(request, disk)
+            self._backend.check_disk(disk, naming.volume(volume))
+            self._binder.check_max_per_disk(request, disk)
         else:
             disk = self._binder.bind(request)
             update = {'provider_location': disk}
@@ -112,9 +112,7 @@ class Connections:
         self.remove_export(context, volume)
         if volume.provider_location:
             try:
-                vdisk_lookup.check_disk(
-                    self._backend, volume.provider_location
-                )
+                self._backend.check_disk(volume.provider_location)
             except exception.DiskPlacerError as error:
                 LOG.error('%s', error)
 
@@ -140,8 +138,8 @@ class Connections:
         """
         if self._handover.is_handed_over(volume):
             return self._handover.connect_by_new_backend(volume, connector)
-        disk = vdisk_lookup.check_disk(
-            self._backend, volume.provider_location, naming.volume(volume)
+        disk = self._backend.check_disk(
+            volume.provider_location, naming.volume(volume)
         )
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)
@@ -175,21 +173,6 @@ class Connections:
         """Return whether a connector has one of the names of this host."""
         names = (self._host, CONF.host, socket.gethostname())
         return connector.get('host') in names
-
-    def _check_attachable(
-        self, request: binding.BindRequest, disk: str
-    ) -> None:
-        """Check that a server may attach a vdisk bound for another one.
-
-        :raises BindingError: it may not.
-        """
-        owners = {
-            vdisk.server_id
-            for vdisk in self._backend.disk(disk).vdisks
-            if vdisk.name == request.name
-        }
-        if request.server and request.server.uuid not in owners:
-            self._binder.check_max_per_disk(request, disk)
 
     def _bind_request(
         self, context: Any, volume: cinder_types.Volume
@@ -225,11 +208,11 @@ def _attaching_server(
     """
     found = {
         attachment.instance_uuid
-        for attachment in volume.volume_attachment
-        if attachment.instance_uuid and attachment.attach_status != 'detached'
+        for attachment in cinder_types.attachments(volume)
+        if attachment.instance_uuid
     }
     if len(found) > 1:
-        raise binding.BindingError(
+        raise errors.BindingError(
             f'volume {volume.id} is being attached to several servers: '
             + ', '.join(sorted(found)),
             'the volume is being attached to several servers',
@@ -239,12 +222,12 @@ def _attaching_server(
     (uuid,) = found
     server = nova_api.get(context, uuid)
     if server is None:
-        raise binding.BindingError(
+        raise errors.BindingError(
             f'volume {volume.id}: Nova knows no server {uuid}',
             binding.OTHER_PROJECT,
         )
     if server.project_id != volume.project_id:
-        raise binding.BindingError(
+        raise errors.BindingError(
             f'volume {volume.id} is of project {volume.project_id}, server '
             f'{uuid} of project {server.project_id}',
             binding.OTHER_PROJECT,

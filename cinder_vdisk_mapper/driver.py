@@ -47,7 +47,6 @@ from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import stats
 from cinder_vdisk_mapper import type_mapping
-from cinder_vdisk_mapper import vdisk_lookup
 from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
@@ -193,7 +192,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             (disk.total_gb for disk in self._disks()), default=new_size
         )
         if new_size > largest:
-            raise binding.BindingError(
+            raise errors.BindingError(
                 f'no disk can hold a volume of {new_size} GiB: the largest '
                 f'has {largest} GiB',
                 f'a volume cannot be extended to {new_size} GiB here',
@@ -223,7 +222,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self._check_mapping(volume)
         if not disk:
             return None
-        vdisk_lookup.check_disk(self.backend, disk)
+        self.backend.check_disk(disk)
         self.operations.clone(
             disk, source, naming.volume(volume), volume.id, volume.size
         )
@@ -238,7 +237,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         disk = volume.provider_location
         if not disk:
             return None
-        vdisk_lookup.check_disk(self.backend, disk)
+        self.backend.check_disk(disk)
         self.operations.snapshot(
             disk,
             naming.volume(volume),
@@ -264,13 +263,13 @@ class VDiskMapperDriver(driver.VolumeDriver):
             attachment.attach_status != 'detached'
             for attachment in volume.volume_attachment
         ):
-            raise binding.BindingError(
+            raise errors.BindingError(
                 f'volume {volume.id} is attached and cannot be reverted',
                 'a volume that is attached cannot be reverted',
             )
         if not disk:
             return
-        vdisk_lookup.check_disk(self.backend, disk)
+        self.backend.check_disk(disk)
         bound = snapshot.provider_location
         self.operations.revert(
             disk,
@@ -687,9 +686,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
     def _disks(self) -> list[discover.Disk]:
         """Return the healthy disks of this backend's medium."""
-        return vdisk_lookup.usable_disks(
-            self.backend.disks(), self.configuration.vdisk_media
-        )
+        return self.backend.usable_disks(self.configuration.vdisk_media)
 
     def _check_mapping(self, volume: Volume) -> None:
         type_mapping.of_volume(

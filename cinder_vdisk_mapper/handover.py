@@ -30,15 +30,14 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import cinder_types
-from cinder_vdisk_mapper import vdisk_lookup
+from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import vdisk_operations
-from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
 
 _BINARY = 'cinder-volume'
-_RESERVED = 'reserved'
 
 # Migration status of volumes that Cinder does not migrate now.
 _NOT_MIGRATING = (None, 'success', 'error')
@@ -84,14 +83,12 @@ class Handover:
         if request.server is None or request.server.host != host:
             raise _refused(volume, f'no server on host {host} attaches it')
         service, target = _target(context, volume, host)
-        with vdisk_reservation.lock(f'volume-{volume.id}'):
+        with locks.hold(f'volume-{volume.id}'):
             volume.refresh()
             _check_unused(context, volume)
             disk = volume.provider_location
             # a killed attempt may have left a vdisk of an unbound volume
-            holding = vdisk_lookup.disks_holding(
-                self._operations.backend, request.name
-            )
+            holding = self._operations.backend.disks_holding(request.name)
             for place in [disk] if disk else holding:
                 self._check_blank(volume, request, place)
             if disk:
@@ -156,7 +153,7 @@ class Handover:
         :raises BindingError: it may have content.
         """
         backend = self._operations.backend
-        _, vdisk = vdisk_lookup.find_vdisk(backend, disk, request.name)
+        _, vdisk = backend.find_vdisk(disk, request.name)
         server = request.server
         never_active = (
             server is not None
@@ -196,12 +193,8 @@ def _check_unused(context: Any, volume: cinder_types.Volume) -> None:
 
     :raises BindingError: it is attached, or something depends on it.
     """
-    attachments = [
-        one
-        for one in volume.volume_attachment
-        if one.attach_status != 'detached'
-    ]
-    if [one.attach_status for one in attachments] != [_RESERVED]:
+    statuses = [one.attach_status for one in cinder_types.attachments(volume)]
+    if statuses != ['reserved']:
         raise _refused(volume, 'it is not reserved for one server alone')
     if volume.migration_status not in _NOT_MIGRATING:
         raise _refused(volume, 'it is being migrated')
@@ -211,8 +204,8 @@ def _check_unused(context: Any, volume: cinder_types.Volume) -> None:
         raise _refused(volume, 'it has snapshots')
 
 
-def _refused(volume: cinder_types.Volume, reason: str) -> binding.BindingError:
-    return binding.BindingError(
+def _refused(volume: cinder_types.Volume, reason: str) -> errors.BindingError:
+    return errors.BindingError(
         f'volume {volume.id} is on a local disk of {volume.host} and cannot '
         f'be attached elsewhere: {reason}',
         'the volume is on a local disk and can be attached only to servers on '

@@ -29,7 +29,6 @@ from cinder.volume import volume_types
 from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
-from cinder_vdisk_mapper import vdisk_lookup
 from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
@@ -150,10 +149,10 @@ class ManagedVDisks:
         return entries
 
     def _disks(self) -> list[discover.Disk]:
-        return vdisk_lookup.usable_disks(self._backend.disks(), self._media)
+        return self._backend.usable_disks(self._media)
 
     def _disks_holding(self, name: str) -> list[str]:
-        return vdisk_lookup.disks_holding(self._backend, name)
+        return self._backend.disks_holding(name)
 
     def _vdisks(self) -> list[tuple[discover.Disk, VDisk]]:
         return [
@@ -235,7 +234,7 @@ class ManagedVDisks:
     def _unmanage(self, disk: str | None, name: str, id_: str) -> None:
         # a killed run may not have saved the disk
         for place in [disk] if disk else self._disks_holding(name):
-            vdisk_lookup.check_disk(self._backend, place)
+            self._backend.check_disk(place)
             self._operations.unmanage(place, name, naming.unmanaged(id_))
 
 

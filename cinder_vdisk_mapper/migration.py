@@ -27,7 +27,6 @@ from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import location_info
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import type_mapping
-from cinder_vdisk_mapper import vdisk_lookup
 from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
@@ -75,7 +74,7 @@ class Migration:
             return True, None
         if not target.shares_disks(self._here):
             return False, None
-        vdisk_lookup.check_disk(self._backend, disk)
+        self._backend.check_disk(disk)
         self._move(volume, disk, target.media)
         return True, {'provider_location': volume.provider_location}
 

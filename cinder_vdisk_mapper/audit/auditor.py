@@ -32,7 +32,6 @@ from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
-from cinder_vdisk_mapper import vdisk_reservation
 from cinder_vdisk_mapper.audit import comparison
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import server_checks
@@ -141,7 +140,7 @@ class Auditor:
     ) -> list[findings.Finding]:
         """Repair the findings on one disk that still hold."""
         done = []
-        with vdisk_reservation.lock(f'disk-{disk}'):
+        with locks.hold(f'disk-{disk}'):
             host = self.read_state(nova)
             still = set(comparison.compare(host))
             due = [finding for finding in found if finding in still]
@@ -153,7 +152,7 @@ class Auditor:
         # wiping orphans may take long and needs no lock: they stay orphans
         gone = [one for one in orphans if self._try(host, one)]
         if gone:
-            with vdisk_reservation.lock(f'disk-{disk}'):
+            with locks.hold(f'disk-{disk}'):
                 self._publish(host, disk)
         return done + gone
 

@@ -20,6 +20,8 @@ from typing import Any
 
 from stevedore import driver as stevedore_driver
 
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -30,9 +32,9 @@ NAMESPACE = 'cinder_vdisk_mapper.backend'
 class Backend(abc.ABC):
     """Stores vdisks on the disks that its callers choose.
 
-    Each method runs an operation of the same name in the privileged helper
-    process, as :meth:`_run` does; a backend overrides those that do more.
-    Every method may be repeated after a crash. Arguments name disks by UUID.
+    Each method that changes a vdisk runs an operation of the same name in the
+    privileged helper process, as :meth:`_run` does; a backend overrides those
+    that do more. Every method may be repeated after a crash. Arguments name disks by UUID.
     An invalid UUID of a disk or name of a vdisk raises DiskError.
     """
 
@@ -74,6 +76,70 @@ class Backend(abc.ABC):
         A disk that is missing may come back and is not forgotten.
         """
         return discover.is_forgotten(self.disk_root, uuid)
+
+    def usable_disks(self, media: str) -> list[discover.Disk]:
+        """Return the healthy disks of a medium.
+
+        :param media: hdd, ssd or any.
+        """
+        return usable_disks(self.disks(), media)
+
+    def disks_holding(self, name: str) -> list[str]:
+        """Return the UUIDs of the disks that hold a vdisk of that name.
+
+        After an interrupted move there are several.
+        """
+        return [
+            disk.uuid
+            for disk in self.disks()
+            if any(vdisk.name == name for vdisk in disk.vdisks)
+        ]
+
+    def check_disk(self, disk: str | None, vdisk: str | None = None) -> str:
+        """Check that a disk is healthy and a vdisk on it is complete.
+
+        :param disk: UUID of the disk of a volume, None if it is not bound.
+        :param vdisk: None to check only the disk.
+        :returns: the UUID.
+        :raises DiskError: it is not so.
+        """
+        if not disk:
+            raise exception.DiskError('the volume is not bound to a disk')
+        health = self.disk(disk).health
+        if health != discover.OK:
+            raise exception.DiskError(f'disk {disk} of this host is {health}')
+        if vdisk:
+            self.usable_vdisk(disk, vdisk)
+        return disk
+
+    def find_vdisk(self, disk: str, name: str) -> tuple[discover.Disk, VDisk]:
+        """Return a disk and the vdisk of that name on it, complete or not.
+
+        :raises DiskError: the disk does not hold it, or is not there.
+        """
+        current = self.disk(disk)
+        for vdisk in current.vdisks:
+            if vdisk.name == name:
+                return current, vdisk
+        raise exception.DiskError(
+            f'vdisk {name} is not on disk {disk} ({current.health}) of this '
+            'host'
+        )
+
+    def usable_vdisk(
+        self, disk: str, name: str
+    ) -> tuple[discover.Disk, VDisk]:
+        """Return a disk and the vdisk of that name on it, which is complete.
+
+        :raises DiskError: as ``find_vdisk``, or the vdisk is not complete.
+        """
+        current, vdisk = self.find_vdisk(disk, name)
+        if not vdisk.usable:
+            raise exception.DiskError(
+                f'vdisk {name} on disk {disk} is not complete: repeat the '
+                'extension that was interrupted, or delete it'
+            )
+        return current, vdisk
 
     def has_entry(self, uuid: str) -> bool:
         """Return whether the disk root has an entry of a disk."""
@@ -234,6 +300,17 @@ class Backend(abc.ABC):
             name, or the operation fails.
         """
         self._run('rename', disk, name, new_name, volume_id)
+
+
+def usable_disks(
+    disks: collections.abc.Iterable[discover.Disk], media: str
+) -> list[discover.Disk]:
+    """Return the healthy disks of a medium: hdd, ssd or any."""
+    return [
+        disk
+        for disk in disks
+        if disk.health == discover.OK and media in (flavor.ANY, disk.medium)
+    ]
 
 
 def _as_disk(fields: tuple[Any, ...]) -> discover.Disk:

@@ -190,7 +190,7 @@ class MigrateTestCase(MigrationTestCase):
     def look(self):
         """Do as the agent does."""
         for disk in 'ab':
-            self.driver.operations.reservation.try_reserve(disk)
+            self.driver.operations.try_reserve(disk)
 
 
 class StartTestCase(MigrationTestCase):

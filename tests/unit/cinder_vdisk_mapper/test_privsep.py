@@ -257,11 +257,22 @@ class BackendsTestCase(testtools.TestCase):
                 self.assertEqual(name, operations[name].__name__)
 
 
+#: methods of a backend that run no operation of their own
+LOOKUPS = (
+    'check_disk',
+    'device_path',
+    'disk',
+    'disks_holding',
+    'find_vdisk',
+    'forgotten',
+    'has_entry',
+    'usable_disks',
+    'usable_vdisk',
+)
 BACKEND_METHODS = [
     name
     for name, _ in inspect.getmembers(base.Backend, inspect.isfunction)
-    if not name.startswith('_')
-    and name not in ('device_path', 'disk', 'forgotten', 'has_entry')
+    if not name.startswith('_') and name not in LOOKUPS
 ]
 
 

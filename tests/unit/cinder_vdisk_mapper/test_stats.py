@@ -31,7 +31,7 @@ class StatsTestCase(test_driver.DriverTestCase):
 
     def test_one_pool_of_the_healthy_disks(self):
         self.driver.backend.create('a', 'volume-1', '1', None, 30)
-        self.driver.operations.reservation.reserve('a')
+        self.driver.operations.reserve('a')
         stats = self.driver.get_volume_stats(True)
         (pool,) = stats['pools']
         self.assertEqual(
@@ -71,9 +71,9 @@ class StatsTestCase(test_driver.DriverTestCase):
 
     def test_unbound_volumes_are_not_free(self):
         self.driver.backend.create('a', 'volume-1', '1', None, 30)
-        self.driver.operations.reservation.reserve('a')
+        self.driver.operations.reserve('a')
         self.driver.backend.snapshot('a', 'volume-1', 'snapshot-2', '2')
-        self.driver.operations.reservation.reserve('a')
+        self.driver.operations.reserve('a')
         self.volumes = [
             test_driver.volume(size=15, status='available'),
             test_driver.volume(size=5, status='creating'),
@@ -107,7 +107,7 @@ class StatsTestCase(test_driver.DriverTestCase):
         self.assertEqual((40 - 5, 65, 100, 40), self.figures())
         # filled: it has not become less
         self.driver.backend.create('a', 'volume-1', '1', 'server', 60)
-        self.driver.operations.reservation.reserve('a')
+        self.driver.operations.reserve('a')
         self.volumes.pop(0)
         self.assertEqual((40 - 5, 65, 50, 40), self.figures())
 
