@@ -17,6 +17,7 @@ import functools
 import socket
 from typing import Any
 
+from cinder import context as cinder_context
 from cinder import objects
 from cinder.volume import volume_utils
 from oslo_config import cfg
@@ -103,6 +104,16 @@ class Connections:
             update |= self.exporter.create(context, volume, path)
         return update or None
 
+    def bind(self, volume: cinder_types.Volume) -> str:
+        """Bind a volume for no server and return its disk."""
+        if not volume.provider_location:
+            update = self.create_export(
+                cinder_context.get_admin_context(), volume, {'host': CONF.host}
+            )
+            volume.provider_location = (update or {})['provider_location']
+            volume.save()
+        return volume.provider_location or ''
+
     def ensure_export(self, context: Any, volume: cinder_types.Volume) -> None:
         """Log at start that the disk of an attached volume is missing.
 
@@ -130,7 +141,10 @@ class Connections:
             self._operations.extend(disk, naming.volume(volume), volume.size)
 
     def initialize_connection(
-        self, volume: cinder_types.Volume, connector: cinder_types.Connector
+        self,
+        volume: cinder_types.Volume,
+        connector: cinder_types.Connector,
+        initiator_data: Any = None,
     ) -> dict[str, Any]:
         """Return the connection by which a host attaches a volume.
 
@@ -158,6 +172,7 @@ class Connections:
         self,
         volume: cinder_types.Volume,
         connector: cinder_types.Connector | None,
+        force: bool = False,
     ) -> None:
         """Revoke the access of another host; do nothing for this one."""
         if connector and not self._is_here(connector):
@@ -185,8 +200,8 @@ class Connections:
             size_gb=volume.size,
             server=server,
             boot_time=server is not None and blank_of == server.uuid,
-            policy=type_mapping.of_volume(
-                volume, self._configuration.vdisk_default_mapping
+            policy=type_mapping.of_type(
+                volume.volume_type, self._configuration.vdisk_default_mapping
             ),
             attached=functools.partial(_attached, context, server)
             if server

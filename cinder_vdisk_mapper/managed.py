@@ -19,12 +19,16 @@ An unmanaged vdisk stays on its disk as ``unmanaged-<id>``.
 """
 
 from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
+from typing import TypeVar
 
 from cinder import context as cinder_context
 from cinder import exception as cinder_exc
 from cinder.privsep import format_inspector
 from cinder.volume import volume_types
+from cinder.volume import volume_utils
 
 from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import naming
@@ -34,6 +38,8 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 
 Reference = dict[str, Any]
+
+_Item = TypeVar('_Item', cinder_types.Volume, cinder_types.Snapshot)
 
 _SOURCE = 'source-name'
 _ALLOWED = "{'source-name': '<UUID of a disk of the backend>/<vdisk>'}"
@@ -86,17 +92,18 @@ class ManagedVDisks:
         )
 
     def get_manageable_volumes(
-        self, cinder_volumes: list[cinder_types.Volume]
+        self,
+        cinder_volumes: list[cinder_types.Volume],
+        marker: Any,
+        limit: int,
+        offset: int,
+        sort_keys: list[str],
+        sort_dirs: list[str],
     ) -> list[dict[str, Any]]:
         """List the vdisks that are volumes or can become volumes."""
-        known = {naming.volume(volume): volume.id for volume in cinder_volumes}
-        vdisks = self._vdisks()
-        managed = _managed(vdisks)
-        return [
-            _entry(disk, vdisk, known.get(vdisk.name))
-            for disk, vdisk in vdisks
-            if vdisk.name in known or vdisk.name not in managed
-        ]
+        known = {naming.volume(volume): volume for volume in cinder_volumes}
+        entries = [entry for entry, _, _ in self._manageable(known)]
+        return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
 
     def manage_existing_snapshot_get_size(
         self, snapshot: cinder_types.Snapshot, existing_ref: Reference
@@ -127,26 +134,50 @@ class ManagedVDisks:
         self._unmanage(snapshot.provider_location, name, snapshot.id)
 
     def get_manageable_snapshots(
-        self, cinder_snapshots: list[cinder_types.Snapshot]
+        self,
+        cinder_snapshots: list[cinder_types.Snapshot],
+        marker: Any,
+        limit: int,
+        offset: int,
+        sort_keys: list[str],
+        sort_dirs: list[str],
     ) -> list[dict[str, Any]]:
         """List the vdisks that are snapshots or can become snapshots."""
         known = {
             naming.snapshot(snapshot): snapshot
             for snapshot in cinder_snapshots
         }
+        entries = [
+            {
+                **entry,
+                'source_reference': snapshot
+                and _reference(disk, naming.volume(snapshot.volume)),
+            }
+            for entry, disk, snapshot in self._manageable(known)
+        ]
+        return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
+
+    def _manageable(
+        self, known: Mapping[str, _Item]
+    ) -> Iterator[tuple[dict[str, Any], discover.Disk, _Item | None]]:
+        """Yield entries of vdisks that are in ``known`` or nobody's.
+
+        :param known: volumes or snapshots by the names of their vdisks.
+        """
         vdisks = self._vdisks()
         managed = _managed(vdisks)
-        entries = []
         for disk, vdisk in vdisks:
-            snapshot = known.get(vdisk.name)
-            if snapshot is None and vdisk.name in managed:
-                continue
-            entry = _entry(disk, vdisk, snapshot.id if snapshot else None)
-            source = snapshot and _reference(
-                disk, naming.volume(snapshot.volume)
-            )
-            entries.append({**entry, 'source_reference': source})
-        return entries
+            item = known.get(vdisk.name)
+            if item or vdisk.name not in managed:
+                entry = {
+                    'reference': _reference(disk, vdisk.name),
+                    'size': vdisk.size_gb,
+                    'safe_to_manage': item is None,
+                    'reason_not_safe': 'already managed' if item else None,
+                    'cinder_id': item.id if item else None,
+                    'extra_info': None,
+                }
+                yield entry, disk, item
 
     def _disks(self) -> list[discover.Disk]:
         return self._backend.usable_disks(self._media)
@@ -267,14 +298,8 @@ def _reference(disk: discover.Disk, name: str) -> dict[str, str]:
     return {_SOURCE: f'{disk.uuid}/{name}'}
 
 
-def _entry(
-    disk: discover.Disk, vdisk: VDisk, cinder_id: str | None
-) -> dict[str, Any]:
-    return {
-        'reference': _reference(disk, vdisk.name),
-        'size': vdisk.size_gb,
-        'safe_to_manage': cinder_id is None,
-        'reason_not_safe': 'already managed' if cinder_id else None,
-        'cinder_id': cinder_id,
-        'extra_info': None,
-    }
+def _page(entries: list[dict[str, Any]], *args: Any) -> list[dict[str, Any]]:
+    page: list[dict[str, Any]] = volume_utils.paginate_entries_list(
+        entries, *args
+    )
+    return page

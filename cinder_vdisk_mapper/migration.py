@@ -53,7 +53,7 @@ class Migration:
         self._default_mapping = default_mapping
 
     def migrate_volume(
-        self, volume: cinder_types.Volume, host: dict[str, Any]
+        self, context: Any, volume: cinder_types.Volume, host: dict[str, Any]
     ) -> tuple[bool, cinder_types.ModelUpdate | None]:
         """Move a volume that is not attached to another backend.
 
@@ -80,6 +80,7 @@ class Migration:
 
     def update_migrated_volume(
         self,
+        context: Any,
         volume: cinder_types.Volume,
         new_volume: cinder_types.Volume,
         original_volume_status: str,
@@ -99,10 +100,12 @@ class Migration:
                 LOG.warning('%s keeps its former owner: %s', name, error)
         return {'_name_id': new_volume.name_id, 'provider_location': disk}
 
-    def delete_stale_copies(
-        self, volumes: Sequence[cinder_types.Volume]
-    ) -> None:
-        """Delete the copies that interrupted moves of volumes have left."""
+    def update_provider_info(
+        self,
+        volumes: Sequence[cinder_types.Volume],
+        snapshots: Sequence[cinder_types.Snapshot],
+    ) -> tuple[None, None]:
+        """Delete the copies that interrupted moves have left, at start."""
         bound = {
             naming.volume(volume): (volume.id, volume.provider_location)
             for volume in volumes
@@ -123,6 +126,7 @@ class Migration:
                     )
                 except exception.DiskPlacerError as error:
                     LOG.warning('%s stays on disk %s: %s', name, disk, error)
+        return None, None
 
     def _move(
         self, volume: cinder_types.Volume, disk: str, media: str
@@ -143,7 +147,9 @@ class Migration:
             size_gb=volume.size,
             server=None,
             boot_time=False,
-            policy=type_mapping.of_volume(volume, self._default_mapping),
+            policy=type_mapping.of_type(
+                volume.volume_type, self._default_mapping
+            ),
             attached=dict,
         )
         binder = binding.Binder(self._operations, media)

@@ -21,22 +21,12 @@ from nova_diskplacer import mapping
 MAPPING = 'vdisk:mapping'
 
 
-def of_volume(volume: cinder_types.Volume, default: str) -> str:
-    """Return the mapping of a volume that fills no claim.
+def of_type(volume_type: cinder_types.VolumeType | None, default: str) -> str:
+    """Return the mapping of a type's volumes that fill no claim.
 
-    :raises InvalidVolumeType: the mapping of its type is not installed.
+    :raises InvalidVolumeType: the mapping is not installed.
     """
-    volume_type = volume.volume_type
-    return of_type(
-        (volume_type.extra_specs if volume_type else None) or {}, default
-    )
-
-
-def of_type(extra_specs: dict[str, str], default: str) -> str:
-    """Return the mapping in a type's extra specs.
-
-    :raises InvalidVolumeType: it is not installed.
-    """
+    extra_specs = (volume_type and volume_type.extra_specs) or {}
     policy = extra_specs.get(MAPPING, default)
     if policy not in mapping.names():
         raise cinder_exc.InvalidVolumeType(

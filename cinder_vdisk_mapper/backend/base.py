@@ -34,8 +34,9 @@ class Backend(abc.ABC):
 
     Each method that changes a vdisk runs an operation of the same name in the
     privileged helper process, as :meth:`_run` does; a backend overrides those
-    that do more. Every method may be repeated after a crash. Arguments name disks by UUID.
-    An invalid UUID of a disk or name of a vdisk raises DiskError.
+    that do more. Every method may be repeated after a crash. Arguments name
+    disks by UUID. An invalid UUID of a disk or name of a vdisk raises
+    DiskError, and so does an operation that fails.
     """
 
     #: ``driver_volume_type`` of the connections to a vdisk
