@@ -32,13 +32,13 @@ from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
+from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import comparison
 from cinder_vdisk_mapper.audit import findings
-from cinder_vdisk_mapper.audit import server_checks
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
-from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
@@ -158,91 +158,60 @@ class Auditor:
 
     def _try(self, host: state.HostState, finding: findings.Finding) -> bool:
         """Repair a finding; log the error and return False if that fails."""
-        if finding.repair == findings.PUBLISH:
-            # _publish does this for the whole disk
-            return True
-        act = {
-            findings.DELETE: self._delete,
-            findings.RECORD: self._record,
-            findings.EXTEND: self._extend,
-            findings.CLAIM: self._claim,
-        }[finding.repair]
+        disk, vdisk = finding.disk, finding.vdisk
         try:
-            return act(host, finding)
+            match finding.repair:
+                case findings.DELETE:
+                    self._operations(disk).backend.delete(disk, vdisk)
+                case findings.RECORD:
+                    return self.records.record(_find(host, finding), disk)
+                case findings.EXTEND:
+                    self._extend(disk, vdisk, _find(host, finding).size_gb)
+                case findings.CLAIM:
+                    inventory.ensure_claim(
+                        self.placement,
+                        disk,
+                        finding.owner,
+                        claim_checks.extended_claim(host, finding.owner, disk),
+                        lambda: self._operations(disk).backend.disk(disk),
+                    )
+                case findings.PUBLISH:
+                    # _publish does this for the whole disk
+                    pass
         except exception.DiskPlacerError as error:
             LOG.error(
                 'Not repaired: %s, %s on disk %s: %s',
                 finding.kind,
-                finding.vdisk or finding.owner,
-                finding.disk,
+                vdisk or finding.owner,
+                disk,
                 error,
             )
             return False
-
-    def _delete(
-        self, host: state.HostState, finding: findings.Finding
-    ) -> bool:
-        self._backend(finding.disk).delete(finding.disk, finding.vdisk)
         return True
 
-    def _record(
-        self, host: state.HostState, finding: findings.Finding
-    ) -> bool:
-        return self.records.record(_find(host, finding), finding.disk)
-
-    def _extend(
-        self, host: state.HostState, finding: findings.Finding
-    ) -> bool:
-        size_gb = _find(host, finding).size_gb
-        backend = self._backend(finding.disk)
+    def _extend(self, uuid: str, name: str, size_gb: int) -> None:
+        operations = self._operations(uuid)
         # other vdisks may have been extended in the meantime
-        disk = backend.disk(finding.disk)
-        after = dataclasses.replace(
-            disk,
-            vdisks=tuple(
-                dataclasses.replace(one, size_bytes=size_gb * GIB)
-                if one.name == finding.vdisk
-                else one
-                for one in disk.vdisks
-            ),
-        )
-        claims = self.placement.provider_allocations(disk.uuid)
-        free_gb = inventory.compute_figures(after, claims).free_gb
+        disk, vdisk = operations.backend.find_vdisk(uuid, name)
+        after = dataclasses.replace(vdisk, size_bytes=size_gb * GIB)
+        free_gb = operations.free_gb_with(disk, vdisk, after)
         if free_gb < 0:
             raise exception.DiskError(f'the disk lacks {-free_gb} GiB for it')
-        backend.extend(disk.uuid, finding.vdisk, size_gb)
-        return True
-
-    def _claim(self, host: state.HostState, finding: findings.Finding) -> bool:
-        """Extend a server's claim on a disk by the part that it lacks."""
-        had = host.providers[finding.disk].claims.get(finding.owner, {})
-        for lack in host.lacks_of(finding.owner):
-            if lack.disk == finding.disk:
-                inventory.ensure_claim(
-                    self.placement,
-                    finding.disk,
-                    finding.owner,
-                    server_checks.with_lack(had, lack),
-                    functools.partial(self._disk, finding.disk),
-                )
-                return True
-        return False
+        operations.backend.extend(uuid, name, size_gb)
 
     def _publish(self, host: state.HostState, disk: str) -> None:
         if disk in host.providers:
-            inventory.sync_disk(
-                self.placement, disk, functools.partial(self._disk, disk)
-            )
+            self._operations(disk).reserve(disk)
 
-    def _disk(self, uuid: str) -> discover.Disk:
-        return self._backend(uuid).disk(uuid)
-
-    def _backend(self, uuid: str) -> base.Backend:
+    def _operations(self, uuid: str) -> vdisk_operations.VDiskOperations:
+        """Return the operations of the backend that has a disk."""
         if uuid not in self._by_disk:
             for backend in self.backends:
                 for disk in backend.disks():
                     self._by_disk[disk.uuid] = backend
-        return self._by_disk[uuid]
+        return vdisk_operations.VDiskOperations(
+            self._by_disk[uuid], self.placement
+        )
 
     def _is_forgotten(self, uuid: str) -> bool:
         try:

@@ -16,26 +16,18 @@ The checks do no I/O: they get the state of the host and return findings. A
 repair never loses data of a volume or snapshot.
 """
 
+from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
-from cinder_vdisk_mapper.audit import provider_checks
-from cinder_vdisk_mapper.audit import server_checks
 from cinder_vdisk_mapper.audit import state
-from cinder_vdisk_mapper.audit import vdisk_checks
 from cinder_vdisk_mapper.audit import volume_checks
 
 
 def compare(host: state.HostState) -> list[findings.Finding]:
     """Return the findings, sorted."""
     found = [
-        *vdisk_checks.check(host),
-        *volume_checks.check(host),
-        *(
-            finding
-            for disk in host.disks
-            for finding in provider_checks.check(host, disk)
-        ),
-        *map(provider_checks.check_orphan, host.orphan_providers),
-        *server_checks.check(host),
+        *volume_checks.check_vdisks(host),
+        *volume_checks.check_records(host),
+        *claim_checks.check(host),
     ]
     return sorted(
         found, key=lambda one: (one.kind, one.disk, one.vdisk, one.owner)
