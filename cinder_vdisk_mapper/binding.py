@@ -22,8 +22,10 @@ import collections.abc
 import contextlib
 import dataclasses
 
+from cinder import exception as cinder_exc
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
@@ -36,6 +38,9 @@ from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
 
 LOG = logging.getLogger(__name__)
+
+# Extra spec of a volume type.
+_MAPPING = 'vdisk:mapping'
 
 # More vdisks of one server than any disk holds.
 _UNLIMITED = 1 << 30
@@ -58,24 +63,21 @@ class BindRequest:
     name: str
     volume_id: str
     size_gb: int
-    server: nova_api.Server | None
-    boot_time: bool
     policy: str
-    attached: collections.abc.Callable[[], dict[str, frozenset[str]]]
+    server: nova_api.Server | None = None
+    boot_time: bool = False
+    attached: collections.abc.Callable[[], dict[str, frozenset[str]]] = dict
 
 
+@dataclasses.dataclass
 class Binder:
     """Binds vdisks to the disks of one backend.
 
     :param media: hdd, ssd or any.
     """
 
-    def __init__(
-        self, operations: vdisk_operations.VDiskOperations, media: str
-    ) -> None:
-        self.media = media
-        self._operations = operations
-        self._backend = operations.backend
+    operations: vdisk_operations.VDiskOperations
+    media: str
 
     def bind(self, request: BindRequest) -> str:
         """Allocate the vdisk and return the UUID of its disk.
@@ -85,12 +87,12 @@ class Binder:
         :raises DiskError: the operation on the claimed disk fails.
         """
         with _locked(request):
-            for found in self._backend.disks_holding(request.name):
+            for found in self.operations.backend.disks_holding(request.name):
                 # a run was killed before it saved the disk, or before the
                 # whole vdisk read as zeros
                 self._create(found, request)
                 with locks.hold(f'disk-{found}'):
-                    if not self._operations.reserve(found):
+                    if not self.operations.reserve(found):
                         raise errors.BindingError(
                             f'the vdisks on disk {found} and the claims of '
                             'servers are larger than the disk',
@@ -124,8 +126,10 @@ class Binder:
         :raises DiskError: an operation on a disk fails.
         """
         with _locked(request):
-            _, vdisk = self._backend.usable_vdisk(source, request.name)
-            self._operations.delete_other_copies(request.name, source)
+            _, vdisk = self.operations.backend.usable_vdisk(
+                source, request.name
+            )
+            self.operations.delete_other_copies(request.name, source)
             disks = [
                 one for one in self._responsive_disks({}) if one.uuid != source
             ]
@@ -138,12 +142,12 @@ class Binder:
                 request, disks, {}, _vdisks_per_disk([], request)
             )
             try:
-                self._backend.copy(source, request.name, target)
+                self.operations.backend.copy(source, request.name, target)
             except Exception:
-                self._operations.delete(target, request.name)
+                self.operations.delete(target, request.name)
                 raise
             commit(target)
-            self._operations.delete_other_copies(request.name, target)
+            self.operations.delete_other_copies(request.name, target)
 
     def check_max_per_disk(self, request: BindRequest, disk: str) -> None:
         """Check that a server may attach a vdisk that is on a disk.
@@ -154,7 +158,7 @@ class Binder:
         server = request.server
         bound_for = {
             vdisk.server_id
-            for vdisk in self._backend.disk(disk).vdisks
+            for vdisk in self.operations.backend.disk(disk).vdisks
             if vdisk.name == request.name
         }
         if server is None or server.uuid in bound_for:
@@ -164,7 +168,9 @@ class Binder:
             return
         limit = _max_per_disk(server)
         with locks.hold(f'server-{server.uuid}'):
-            counts = _vdisks_per_disk([self._backend.disk(disk)], request)
+            counts = _vdisks_per_disk(
+                [self.operations.backend.disk(disk)], request
+            )
         if counts[disk] >= limit:
             raise errors.BindingError(
                 f'volume {request.volume_id} is on disk {disk}, where server '
@@ -182,11 +188,11 @@ class Binder:
         :param claims: UUIDs of the disks that the server claims.
         """
         disks = [
-            self._backend.disk(disk.uuid)
+            self.operations.backend.disk(disk.uuid)
             if disk.uuid in claims
             and (disk.late or disk.health == discover.HUNG)
             else disk
-            for disk in self._backend.disks()
+            for disk in self.operations.backend.disks()
         ]
         return [
             disk
@@ -199,7 +205,7 @@ class Binder:
         server = request.server
         if server is None:
             return {}
-        allocations = self._operations.placement.allocations(server.uuid)
+        allocations = self.operations.placement.allocations(server.uuid)
         if allocations.project_id not in (None, server.project_id):
             raise errors.BindingError(
                 f'server {server.uuid} is of project {server.project_id}, '
@@ -275,7 +281,7 @@ class Binder:
                 vdisks = -(-gb // server.request.vdisk_gb)
                 counts[uuid] = max(counts.get(uuid, 0), vdisks)
         limit = _max_per_disk(server)
-        free = {disk.uuid: self._operations.free_gb(disk) for disk in disks}
+        free = {disk.uuid: self.operations.free_gb(disk) for disk in disks}
         while True:
             chosen = ledger.policy_disk(
                 disks, free, counts, request.size_gb, request.policy, limit
@@ -303,33 +309,50 @@ class Binder:
         """
         with locks.hold(f'disk-{disk}'):
             before = free.pop(disk)
-            now = self._operations.free_gb(self._backend.disk(disk))
+            now = self.operations.free_gb(self.operations.backend.disk(disk))
             if now != before:
                 # a concurrent request has chosen the same disk
                 free[disk] = now
                 return False
             try:
                 self._create(disk, request)
-                if self._operations.reserve(disk):
+                if self.operations.reserve(disk):
                     return True
             except exception.DiskError as error:
                 LOG.warning('Trying another disk than %s: %s', disk, error)
                 return False
             except exception.PlacementError:
-                self._backend.delete(disk, request.name)
+                self.operations.backend.delete(disk, request.name)
                 raise
-            self._backend.delete(disk, request.name)
-            self._operations.try_reserve(disk)
+            self.operations.backend.delete(disk, request.name)
+            self.operations.try_reserve(disk)
             return False
 
     def _create(self, disk: str, request: BindRequest) -> None:
-        self._backend.create(
+        self.operations.backend.create(
             disk,
             request.name,
             request.volume_id,
             request.server.uuid if request.server else None,
             request.size_gb,
         )
+
+
+def mapping_of(
+    volume_type: cinder_types.VolumeType | None, default: str
+) -> str:
+    """Return the mapping of a type's volumes that fill no claim.
+
+    :raises InvalidVolumeType: the mapping is not installed.
+    """
+    extra_specs = (volume_type and volume_type.extra_specs) or {}
+    policy = extra_specs.get(_MAPPING, default)
+    if policy not in mapping.names():
+        raise cinder_exc.InvalidVolumeType(
+            reason=f'{_MAPPING}={policy} is not one of: '
+            + ', '.join(mapping.names())
+        )
+    return policy
 
 
 def _max_per_disk(server: nova_api.Server | None) -> int:

@@ -229,7 +229,7 @@ VOLUME: internals.Names = (
         'cinder.volume.rpcapi',
         {
             'VolumeAPI': 'Asks another cinder-volume to connect a volume '
-            'handed over to it.',
+            'handed over to it.'
         },
     ),
     Name(

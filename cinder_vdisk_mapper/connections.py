@@ -30,7 +30,6 @@ from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import type_mapping
 from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer import exception
 
@@ -161,10 +160,7 @@ class Connections:
             'driver_volume_type': self._backend.connection_type,
             'data': {
                 'device_path': self.local_path(volume),
-                'vdisk': {
-                    'disk': disk,
-                    'host': self._host,
-                },
+                'vdisk': {'disk': disk, 'host': self._host},
             },
         }
 
@@ -200,7 +196,7 @@ class Connections:
             size_gb=volume.size,
             server=server,
             boot_time=server is not None and blank_of == server.uuid,
-            policy=type_mapping.of_type(
+            policy=binding.mapping_of(
                 volume.volume_type, self._configuration.vdisk_default_mapping
             ),
             attached=functools.partial(_attached, context, server)

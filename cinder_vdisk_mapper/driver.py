@@ -44,11 +44,10 @@ from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import groups
-from cinder_vdisk_mapper import location_info
 from cinder_vdisk_mapper import locks
+from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import stats
-from cinder_vdisk_mapper import type_mapping
 from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
@@ -187,8 +186,8 @@ class VDiskMapperDriver(driver.VolumeDriver):
         )
 
     @property
-    def _location(self) -> location_info.Location:
-        return location_info.of_backend(self.host, self.configuration)
+    def _location(self) -> migration.Location:
+        return migration.location_of(self.host, self.configuration)
 
     # Volumes
 
@@ -273,10 +272,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             return None
         self.backend.check_disk(disk)
         self.operations.snapshot(
-            disk,
-            naming.volume(volume),
-            naming.snapshot(snapshot),
-            snapshot.id,
+            disk, naming.volume(volume), naming.snapshot(snapshot), snapshot.id
         )
         return {'provider_location': disk}
 
@@ -505,10 +501,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
     @errors.as_driver_error()
     def create_group_snapshot(
-        self,
-        context: Any,
-        group_snapshot: Any,
-        snapshots: Sequence[Snapshot],
+        self, context: Any, group_snapshot: Any, snapshots: Sequence[Snapshot]
     ) -> tuple[ModelUpdate, groups.Updates]:
         """Make snapshots of one moment: all of them or none.
 
@@ -523,10 +516,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return {'status': 'available'}, updates
 
     def delete_group_snapshot(
-        self,
-        context: Any,
-        group_snapshot: Any,
-        snapshots: Sequence[Snapshot],
+        self, context: Any, group_snapshot: Any, snapshots: Sequence[Snapshot]
     ) -> tuple[ModelUpdate, groups.Updates]:
         """Delete the snapshots of a group snapshot."""
         return groups.delete_all(snapshots, self.delete_snapshot)
@@ -572,9 +562,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         :raises InvalidVolumeType: the mapping of the new type is unknown.
         """
-        type_mapping.of_type(
-            new_type, self.configuration.vdisk_default_mapping
-        )
+        binding.mapping_of(new_type, self.configuration.vdisk_default_mapping)
         return not diff.get('encryption'), None
 
     def _update_volume_stats(self) -> None:
@@ -615,6 +603,6 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return self.backend.usable_disks(self.configuration.vdisk_media)
 
     def _check_mapping(self, volume: Volume) -> None:
-        type_mapping.of_type(
+        binding.mapping_of(
             volume.volume_type, self.configuration.vdisk_default_mapping
         )

@@ -33,10 +33,6 @@ _TARGET = 'target:'
 _IN_PROGRESS = 'begun'
 
 
-class ExportError(exception.DiskPlacerError):
-    """A vdisk cannot be exported to another host."""
-
-
 def needs_remote_export(volume: cinder_types.Volume) -> bool:
     """Return whether Cinder may attach a volume to another host.
 
@@ -70,16 +66,13 @@ class Exporter:
     ) -> dict[str, Any]:
         """Export the vdisk at ``path`` and return the changes of the volume.
 
-        :raises ExportError: the target driver failed.
+        :raises DiskPlacerError: the target driver failed.
         """
         volume.provider_id = _IN_PROGRESS
         volume.save()
         made = self._create(context, volume, path)
         LOG.info('Volume %s is exported: %s', volume.id, made['location'])
-        return {
-            'provider_id': made['location'],
-            'provider_auth': made['auth'],
-        }
+        return {'provider_id': made['location'], 'provider_auth': made['auth']}
 
     def connection(
         self, volume: cinder_types.Volume, connector: cinder_types.Connector
@@ -107,7 +100,7 @@ class Exporter:
             # a killed run may have made it: export it again
             try:
                 made = self._create(context, volume, path)
-            except ExportError as error:
+            except exception.DiskPlacerError as error:
                 LOG.warning('There can be no export to remove: %s', error)
                 return
             volume.provider_id = made['location']
@@ -129,7 +122,7 @@ class Exporter:
         except Exception as error:
             # the target's command-line tools raise errors of all kinds
             self._forget(volume)
-            raise ExportError(
+            raise exception.DiskPlacerError(
                 f'volume {volume.id} cannot be exported to another host by '
                 f'target_helper={self.helper} ({error}); see target_helper '
                 'and target_ip_address in cinder.conf'

@@ -18,6 +18,7 @@ omitted where only one disk has a vdisk of that name. Its content must be raw.
 An unmanaged vdisk stays on its disk as ``unmanaged-<id>``.
 """
 
+import dataclasses
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -45,6 +46,7 @@ _SOURCE = 'source-name'
 _ALLOWED = "{'source-name': '<UUID of a disk of the backend>/<vdisk>'}"
 
 
+@dataclasses.dataclass
 class ManagedVDisks:
     """Manages and unmanages volumes and snapshots.
 
@@ -52,16 +54,9 @@ class ManagedVDisks:
     :param bind: binds a volume for no server and returns its disk.
     """
 
-    def __init__(
-        self,
-        operations: vdisk_operations.VDiskOperations,
-        media: str,
-        bind: Callable[[cinder_types.Volume], str],
-    ) -> None:
-        self._operations = operations
-        self._backend = operations.backend
-        self._media = media
-        self._bind = bind
+    operations: vdisk_operations.VDiskOperations
+    media: str
+    bind: Callable[[cinder_types.Volume], str]
 
     def manage_existing_get_size(
         self, volume: cinder_types.Volume, existing_ref: Reference
@@ -82,7 +77,7 @@ class ManagedVDisks:
         if not volume.provider_location and not self._disks_holding(
             naming.unmanaged(volume.name_id)
         ):
-            self._bind(volume)
+            self.bind(volume)
         self.release_vdisk(volume)
 
     def release_vdisk(self, volume: cinder_types.Volume) -> None:
@@ -125,8 +120,8 @@ class ManagedVDisks:
         if not snapshot.provider_location and not self._disks_holding(
             naming.unmanaged(snapshot.id)
         ):
-            self._operations.allocate(
-                self._bind(snapshot.volume),
+            self.operations.allocate(
+                self.bind(snapshot.volume),
                 name,
                 snapshot.id,
                 snapshot.volume_size,
@@ -180,10 +175,10 @@ class ManagedVDisks:
                 yield entry, disk, item
 
     def _disks(self) -> list[discover.Disk]:
-        return self._backend.usable_disks(self._media)
+        return self.operations.backend.usable_disks(self.media)
 
     def _disks_holding(self, name: str) -> list[str]:
-        return self._backend.disks_holding(name)
+        return self.operations.backend.disks_holding(name)
 
     def _vdisks(self) -> list[tuple[discover.Disk, VDisk]]:
         return [
@@ -224,7 +219,7 @@ class ManagedVDisks:
         if name != new_name and _managed(found):
             raise cinder_exc.ManageExistingAlreadyManaged(volume_ref=source)
         format_ = format_inspector.get_format_if_safe(
-            path=self._backend.device_path(disk.uuid, name),
+            path=self.operations.backend.device_path(disk.uuid, name),
             allow_qcow2_backing_file=False,
         )
         if format_ != 'raw':
@@ -257,23 +252,20 @@ class ManagedVDisks:
     def _manage(
         self, disk: discover.Disk, vdisk: VDisk, name: str, id_: str
     ) -> cinder_types.ModelUpdate:
-        self._operations.manage(
-            disk.uuid, vdisk.name, name, id_, vdisk.size_gb
-        )
+        self.operations.manage(disk.uuid, vdisk.name, name, id_, vdisk.size_gb)
         return {'provider_location': disk.uuid}
 
     def _unmanage(self, disk: str | None, name: str, id_: str) -> None:
         # a killed run may not have saved the disk
         for place in [disk] if disk else self._disks_holding(name):
-            self._backend.check_disk(place)
-            self._operations.unmanage(place, name, naming.unmanaged(id_))
+            self.operations.backend.check_disk(place)
+            self.operations.unmanage(place, name, naming.unmanaged(id_))
 
 
 def _managed(vdisks: list[tuple[discover.Disk, VDisk]]) -> set[str]:
     """Return the names of vdisks that are volumes or snapshots of Cinder."""
     return records.managed(
-        cinder_context.get_admin_context(),
-        {vdisk.name for _, vdisk in vdisks},
+        cinder_context.get_admin_context(), {vdisk.name for _, vdisk in vdisks}
     )
 
 

@@ -17,23 +17,71 @@ copy is safe and before the original is deleted: it is right at every moment,
 so any copy on another disk is a leftover of an interrupted move.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import cinder_types
-from cinder_vdisk_mapper import location_info
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import type_mapping
 from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 
 LOG = logging.getLogger(__name__)
 
+# of ``location_info``
+_DRIVER = 'VDiskMapper'
 
+
+@dataclasses.dataclass(frozen=True)
+class Location:
+    """Location of the disks of a backend of this driver.
+
+    Its text is the capability ``location_info``.
+    """
+
+    host: str
+    backend: str
+    disk_root: str
+    media: str
+
+    def __str__(self) -> str:
+        return ':'.join(
+            (_DRIVER, self.host, self.backend, self.disk_root, self.media)
+        )
+
+    def shares_disks(self, other: 'Location') -> bool:
+        """Return whether both use the same disks by the same backend."""
+        return dataclasses.replace(self, media=other.media) == other
+
+
+def location_of(host: str, configuration: Any) -> Location:
+    """Return the location of the backend whose Cinder host is ``host``."""
+    return Location(
+        volume_utils.extract_host(host, 'host'),
+        configuration.vdisk_backend,
+        configuration.vdisk_disk_root,
+        configuration.vdisk_media,
+    )
+
+
+def parse_location(location_info: str | None) -> Location | None:
+    """Parse a reported location; None for other drivers."""
+    # only the directory may contain colons
+    driver, _, rest = (location_info or '').partition(':')
+    host, _, rest = rest.partition(':')
+    backend, _, rest = rest.partition(':')
+    disk_root, _, media = rest.rpartition(':')
+    if driver != _DRIVER or not (host and backend and disk_root and media):
+        return None
+    return Location(host, backend, disk_root, media)
+
+
+@dataclasses.dataclass
 class Migration:
     """Moves volumes to other backends of this host.
 
@@ -41,16 +89,9 @@ class Migration:
     :param default_mapping: of volumes whose type has none.
     """
 
-    def __init__(
-        self,
-        operations: vdisk_operations.VDiskOperations,
-        here: location_info.Location,
-        default_mapping: str,
-    ) -> None:
-        self._operations = operations
-        self._backend = operations.backend
-        self._here = here
-        self._default_mapping = default_mapping
+    operations: vdisk_operations.VDiskOperations
+    here: Location
+    default_mapping: str
 
     def migrate_volume(
         self, context: Any, volume: cinder_types.Volume, host: dict[str, Any]
@@ -62,7 +103,7 @@ class Migration:
             drivers.
         :raises DiskPlacerError: it cannot be moved.
         """
-        target = location_info.parse(
+        target = parse_location(
             (host.get('capabilities') or {}).get('location_info')
         )
         if target is None:
@@ -70,11 +111,11 @@ class Migration:
         name, disk = naming.volume(volume), volume.provider_location
         if not disk:
             # at most a killed attempt to bind it has left a vdisk
-            self._operations.delete_everywhere(None, name)
+            self.operations.delete_everywhere(None, name)
             return True, None
-        if not target.shares_disks(self._here):
+        if not target.shares_disks(self.here):
             return False, None
-        self._backend.check_disk(disk)
+        self.operations.backend.check_disk(disk)
         self._move(volume, disk, target.media)
         return True, {'provider_location': volume.provider_location}
 
@@ -94,7 +135,7 @@ class Migration:
         name, disk = naming.volume(new_volume), new_volume.provider_location
         if disk and original_volume_status == 'available':
             try:
-                self._operations.change_owner(disk, name, volume.id)
+                self.operations.change_owner(disk, name, volume.id)
             except exception.DiskPlacerError as error:
                 # the volume has moved, and nothing depends on the owner
                 LOG.warning('%s keeps its former owner: %s', name, error)
@@ -113,7 +154,7 @@ class Migration:
         }
         copies = {
             (vdisk.name, disk.uuid)
-            for disk in self._backend.disks()
+            for disk in self.operations.backend.disks()
             for vdisk in disk.vdisks
             if vdisk.name in bound
         }
@@ -121,7 +162,7 @@ class Migration:
             volume_id, location = bound[name]
             if disk != location and (name, location) in copies:
                 try:
-                    self._operations.delete_stale_copies(
+                    self.operations.delete_stale_copies(
                         name, volume_id, location
                     )
                 except exception.DiskPlacerError as error:
@@ -132,9 +173,9 @@ class Migration:
         self, volume: cinder_types.Volume, disk: str, media: str
     ) -> None:
         name = naming.volume(volume)
-        if media in (flavor.ANY, self._backend.disk(disk).medium):
+        if media in (flavor.ANY, self.operations.backend.disk(disk).medium):
             # a killed run may have moved it already
-            self._operations.delete_stale_copies(name, volume.id, disk)
+            self.operations.delete_stale_copies(name, volume.id, disk)
             return
 
         def commit(target: str) -> None:
@@ -145,12 +186,9 @@ class Migration:
             name=name,
             volume_id=volume.id,
             size_gb=volume.size,
-            server=None,
-            boot_time=False,
-            policy=type_mapping.of_type(
-                volume.volume_type, self._default_mapping
+            policy=binding.mapping_of(
+                volume.volume_type, self.default_mapping
             ),
-            attached=dict,
         )
-        binder = binding.Binder(self._operations, media)
+        binder = binding.Binder(self.operations, media)
         binder.move(request, disk, commit)

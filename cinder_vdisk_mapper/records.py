@@ -15,8 +15,9 @@
 One query reads up to 500 of them.
 """
 
+import collections
 import collections.abc
-import datetime
+import dataclasses
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +25,6 @@ from cinder.db import api as db_api
 from cinder.db import models
 from oslo_utils import timeutils
 
-from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper.audit import state
 
 Volume = models.Volume
@@ -52,6 +52,7 @@ _BATCH = 500
 VDiskNames = collections.abc.Iterable[str]
 
 
+@dataclasses.dataclass
 class Records:
     """Reads volumes and snapshots from Cinder's database.
 
@@ -60,12 +61,9 @@ class Records:
     :param stuck_after: see :class:`state.Record`; in seconds.
     """
 
-    def __init__(
-        self, context: Any, backends: tuple[str, ...], stuck_after: int
-    ) -> None:
-        self._context = context
-        self._backends = backends
-        self._stuck_after = stuck_after
+    context: Any
+    backends: tuple[str, ...]
+    stuck_after: int
 
     def of_host(self) -> list[state.Record]:
         """Return the existing volumes and snapshots of the backends."""
@@ -73,7 +71,7 @@ class Records:
             sa.false(),
             *(
                 condition
-                for name in self._backends
+                for name in self.backends
                 for condition in (
                     Volume.host == name,
                     Volume.host.startswith(name + '#', autoescape=True),
@@ -92,15 +90,16 @@ class Records:
 
         :param vdisks: names of the vdisks.
         """
-        vdisks = set(vdisks)
-        volumes = filter(None, map(naming.volume_id, vdisks))
-        snapshots = filter(None, map(naming.snapshot_id, vdisks))
+        ids_of = collections.defaultdict(set)
+        for name in vdisks:
+            kind, _, id_ = name.partition('-')
+            ids_of[kind].add(id_)
         found = []
-        for ids in _batches(volumes):
+        for ids in _batches(ids_of['volume']):
             found += self._volumes(
                 sa.or_(Volume.id.in_(ids), Volume._name_id.in_(ids))
             )
-        for ids in _batches(snapshots):
+        for ids in _batches(ids_of['snapshot']):
             found += self._snapshots(Snapshot.id.in_(ids))
         return list(dict.fromkeys(found))
 
@@ -113,7 +112,7 @@ class Records:
         if record.kind == 'snapshot':
             model = Snapshot
         column = model.provider_location
-        with db_api.main_context_manager.writer.using(self._context) as db:
+        with db_api.main_context_manager.writer.using(self.context) as db:
             changed = db.execute(
                 sa.update(model)
                 .where(
@@ -129,7 +128,7 @@ class Records:
             return bool(changed.rowcount)
 
     def _volumes(self, *conditions: Any) -> list[state.Record]:
-        with db_api.main_context_manager.reader.using(self._context) as db:
+        with db_api.main_context_manager.reader.using(self.context) as db:
             rows = db.query(Volume).filter(*conditions).all()
             return [
                 self._record(
@@ -143,13 +142,10 @@ class Records:
             ]
 
     def _snapshots(self, *conditions: Any) -> list[state.Record]:
-        with db_api.main_context_manager.reader.using(self._context) as db:
+        with db_api.main_context_manager.reader.using(self.context) as db:
             rows = (
                 db.query(Snapshot, Volume.host)
-                .outerjoin(
-                    Volume,
-                    Volume.id == Snapshot.volume_id,
-                )
+                .outerjoin(Volume, Volume.id == Snapshot.volume_id)
                 .filter(*conditions)
                 .all()
             )
@@ -171,15 +167,14 @@ class Records:
             disk=row.provider_location or None,
             size_gb=size_gb,
             status=row.status,
-            here=(host or '').partition('#')[0] in self._backends,
+            here=(host or '').partition('#')[0] in self.backends,
             settled=settled,
-            stuck=not (settled or row.deleted) and self._is_stuck(row),
+            stuck=not (settled or row.deleted)
+            and timeutils.is_older_than(
+                row.updated_at or row.created_at, self.stuck_after
+            ),
             deleted=bool(row.deleted),
         )
-
-    def _is_stuck(self, row: Any) -> bool:
-        age = timeutils.utcnow() - (row.updated_at or row.created_at)
-        return bool(age > datetime.timedelta(seconds=self._stuck_after))
 
 
 def managed(context: Any, vdisks: VDiskNames) -> set[str]:

@@ -29,6 +29,7 @@ from nova_diskplacer.placement import inventory
 LOG = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass
 class VDiskOperations:
     """Extends, copies, renames and deletes vdisks.
 
@@ -41,13 +42,8 @@ class VDiskOperations:
     or accept it.
     """
 
-    def __init__(
-        self,
-        backend: base.Backend,
-        placement: placement_client.PlacementClient,
-    ) -> None:
-        self.backend = backend
-        self.placement = placement
+    backend: base.Backend
+    placement: placement_client.PlacementClient
 
     def free_gb(self, disk: discover.Disk) -> int:
         """Return the GiB of a disk that no claim and no vdisk takes.

@@ -34,9 +34,9 @@ from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
 from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.audit import claim_checks
-from cinder_vdisk_mapper.audit import comparison
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
@@ -70,10 +70,10 @@ class Auditor:
 
         :raises PlacementError: Placement cannot be asked.
         """
-        found = comparison.compare(self.read_state())
+        found = compare(self.read_state())
         if not found:
             return []
-        again = set(comparison.compare(self.read_state()))
+        again = set(compare(self.read_state()))
         return [finding for finding in found if finding in again]
 
     def read_state(self, nova: state.Nova | None = None) -> state.HostState:
@@ -142,7 +142,7 @@ class Auditor:
         done = []
         with locks.hold(f'disk-{disk}'):
             host = self.read_state(nova)
-            still = set(comparison.compare(host))
+            still = set(compare(host))
             due = [finding for finding in found if finding in still]
             orphans = [one for one in due if one.kind == findings.ORPHAN]
             for finding in due:
@@ -244,6 +244,24 @@ class Auditor:
             and not any(b.has_entry(one.uuid) for b in self.backends)
         )
         return providers, tuple(sorted(orphans))
+
+
+def compare(host: state.HostState) -> list[findings.Finding]:
+    """Compare Cinder's database, the disks, Placement and Nova.
+
+    The checks do no I/O. A repair of a finding never loses data of a volume or
+    snapshot.
+
+    :returns: the findings, sorted.
+    """
+    found = [
+        *volume_checks.check_vdisks(host),
+        *volume_checks.check_records(host),
+        *claim_checks.check(host),
+    ]
+    return sorted(
+        found, key=lambda one: (one.kind, one.disk, one.vdisk, one.owner)
+    )
 
 
 def _find(host: state.HostState, finding: findings.Finding) -> state.Record:

@@ -158,30 +158,21 @@ class Backend(abc.ABC):
 
         If the volume already has a vdisk of that name, it does nothing.
 
-        :raises DiskError: the disk lacks the space, the vdisk of that name
-            belongs to another volume, or the operation fails.
+        :raises DiskError: the disk lacks the space, or the vdisk of that name
+            belongs to another volume.
         """
         self._run('create', disk, name, volume_id, server_id, size_gb * GIB)
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
-        """Extend a vdisk to ``size_gb`` GiB and allocate all of it.
-
-        :raises DiskError: the disk lacks the space, or the operation fails.
-        """
+        """Extend a vdisk to ``size_gb`` GiB and allocate all of it."""
         self._run('extend', disk, name, size_gb * GIB)
 
     def shrink(self, disk: str, name: str, size_gb: int) -> None:
-        """Undo an extension of a vdisk that was never used.
-
-        :raises DiskError: the operation fails.
-        """
+        """Undo an extension of a vdisk that was never used."""
         self._run('shrink', disk, name, size_gb * GIB)
 
     def delete(self, disk: str, name: str) -> None:
-        """Delete a vdisk; its bytes cannot be read afterwards.
-
-        :raises DiskError: the operation fails.
-        """
+        """Delete a vdisk; its bytes cannot be read afterwards."""
         self._run('delete', disk, name)
 
     def sweep(self, disk: str) -> None:
@@ -189,8 +180,6 @@ class Backend(abc.ABC):
 
         A backend whose leftovers cannot be mistaken for complete vdisks need
         not remove them.
-
-        :raises DiskError: the operation fails.
         """
         self._run('sweep', disk)
 
@@ -199,7 +188,6 @@ class Backend(abc.ABC):
 
         A backend that cannot know returns True.
 
-        :raises DiskError: there is no such vdisk, or the operation fails.
         """
         return bool(self._run('written', disk, name))
 
@@ -212,18 +200,12 @@ class Backend(abc.ABC):
         snapshot already has a vdisk of that name, it does nothing.
 
         :raises DiskError: there is no such vdisk, the disk lacks the space,
-            the vdisk ``snapshot`` belongs to another snapshot, or the
-            operation fails.
+            or the vdisk ``snapshot`` belongs to another snapshot.
         """
         self._run('snapshot', disk, name, snapshot, snapshot_id)
 
     def clone(
-        self,
-        disk: str,
-        source: str,
-        name: str,
-        volume_id: str,
-        size_gb: int,
+        self, disk: str, source: str, name: str, volume_id: str, size_gb: int
     ) -> None:
         """Make a vdisk with the content of a vdisk or snapshot of its disk.
 
@@ -232,18 +214,12 @@ class Backend(abc.ABC):
         already has a vdisk of that name, it does nothing.
 
         :raises DiskError: there is no such source or it is larger, the disk
-            lacks the space, the vdisk ``name`` belongs to another volume, or
-            the operation fails.
+            lacks the space, or the vdisk ``name`` belongs to another volume.
         """
         self._run('clone', disk, source, name, volume_id, size_gb * GIB)
 
     def allocate_clone(
-        self,
-        disk: str,
-        source: str,
-        name: str,
-        volume_id: str,
-        size_gb: int,
+        self, disk: str, source: str, name: str, volume_id: str, size_gb: int
     ) -> None:
         """Allocate the space of a clone, which ``clone`` then completes.
 
@@ -263,8 +239,6 @@ class Backend(abc.ABC):
         Size, volume and server stay; bytes beyond the end of the snapshot
         read as zeros.
 
-        :raises DiskError: there is no such vdisk or snapshot, or the
-            operation fails.
         """
         self._run('revert', disk, name, snapshot)
 
@@ -273,7 +247,6 @@ class Backend(abc.ABC):
 
         Size, volume and server stay, and all of it stays allocated.
 
-        :raises DiskError: there is no such vdisk, or the operation fails.
         """
         self._run('clear', disk, name)
 
@@ -284,8 +257,7 @@ class Backend(abc.ABC):
         attached. The copy is durable when this returns; bytes beyond the end
         of the source read as zeros.
 
-        :raises DiskError: either is not there, they do not match, or the
-            operation fails.
+        :raises DiskError: either is not there, or they do not match.
         """
         self._run('copy', disk, name, target)
 
@@ -297,8 +269,8 @@ class Backend(abc.ABC):
         It belongs to no server afterwards. Repeating the call does nothing.
 
         :param volume_id: '' for no volume.
-        :raises DiskError: there is no such vdisk, there is one of the new
-            name, or the operation fails.
+        :raises DiskError: there is no such vdisk, or there is one of the new
+            name.
         """
         self._run('rename', disk, name, new_name, volume_id)
 

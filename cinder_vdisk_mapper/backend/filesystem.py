@@ -35,12 +35,7 @@ class FilesystemBackend(base.Backend):
         return privsep.run(self.disk_root, operation, *arguments)
 
     def allocate_clone(
-        self,
-        disk: str,
-        source: str,
-        name: str,
-        volume_id: str,
-        size_gb: int,
+        self, disk: str, source: str, name: str, volume_id: str, size_gb: int
     ) -> None:
         self.clone(disk, source, name, volume_id, size_gb)
 

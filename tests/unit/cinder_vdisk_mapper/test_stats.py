@@ -16,7 +16,7 @@ from unittest import mock
 
 import testtools
 
-from cinder_vdisk_mapper import location_info
+from cinder_vdisk_mapper import migration
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
 
@@ -143,11 +143,11 @@ class StatsTestCase(test_driver.DriverTestCase):
 class LocationTestCase(testtools.TestCase):
     def test_round_trip(self):
         for disk_root in ('/disks', '/odd:path'):
-            location = location_info.Location(
+            location = migration.Location(
                 'node', 'filesystem', disk_root, 'ssd'
             )
-            self.assertEqual(location, location_info.parse(str(location)))
+            self.assertEqual(location, migration.parse_location(str(location)))
 
     def test_others(self):
         for info in (None, '', 'LVMVolumeDriver:node:vg:default:0', 'x'):
-            self.assertIsNone(location_info.parse(info))
+            self.assertIsNone(migration.parse_location(info))
