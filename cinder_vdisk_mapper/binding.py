@@ -25,12 +25,12 @@ import dataclasses
 from cinder import exception as cinder_exc
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_types import VolumeType
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
@@ -76,7 +76,7 @@ class Binder:
     :param media: hdd, ssd or any.
     """
 
-    operations: vdisk_operations.VDiskOperations
+    operations: VDiskOperations
     media: str
 
     def bind(self, request: BindRequest) -> str:
@@ -338,9 +338,7 @@ class Binder:
         )
 
 
-def mapping_of(
-    volume_type: cinder_types.VolumeType | None, default: str
-) -> str:
+def mapping_of(volume_type: VolumeType | None, default: str) -> str:
     """Return the mapping of a type's volumes that fill no claim.
 
     :raises InvalidVolumeType: the mapping is not installed.

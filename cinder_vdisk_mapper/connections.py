@@ -24,13 +24,18 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.binding import Binder
+from cinder_vdisk_mapper.binding import BindRequest
+from cinder_vdisk_mapper.cinder_types import Connector
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 
 CONF = cfg.CONF
@@ -54,8 +59,8 @@ class Connections:
         self,
         host: str,
         configuration: Any,
-        operations: vdisk_operations.VDiskOperations,
-        binder: binding.Binder,
+        operations: VDiskOperations,
+        binder: Binder,
         target_drivers: dict[str, str],
     ) -> None:
         self._host: str = volume_utils.extract_host(host, 'host')
@@ -72,11 +77,8 @@ class Connections:
         return export.Exporter(self._configuration, self._target_drivers)
 
     def create_export(
-        self,
-        context: Any,
-        volume: cinder_types.Volume,
-        connector: cinder_types.Connector,
-    ) -> cinder_types.ModelUpdate | None:
+        self, context: Any, volume: Volume, connector: Connector
+    ) -> ModelUpdate | None:
         """Bind a volume, or hand it over to the host of its server.
 
         :raises DiskPlacerError: it cannot be attached on that host, or no
@@ -90,7 +92,7 @@ class Connections:
             )
             return None
         disk = volume.provider_location
-        update: cinder_types.ModelUpdate = {}
+        update: ModelUpdate = {}
         if disk:
             self._backend.check_disk(disk, naming.volume(volume))
             self._binder.check_max_per_disk(request, disk)
@@ -103,7 +105,7 @@ class Connections:
             update |= self.exporter.create(context, volume, path)
         return update or None
 
-    def bind(self, volume: cinder_types.Volume) -> str:
+    def bind(self, volume: Volume) -> str:
         """Bind a volume for no server and return its disk."""
         if not volume.provider_location:
             update = self.create_export(
@@ -113,7 +115,7 @@ class Connections:
             volume.save()
         return volume.provider_location or ''
 
-    def ensure_export(self, context: Any, volume: cinder_types.Volume) -> None:
+    def ensure_export(self, context: Any, volume: Volume) -> None:
         """Log at start that the disk of an attached volume is missing.
 
         An error would set the volume to error, and the disk may come back.
@@ -126,7 +128,7 @@ class Connections:
             except exception.DiskPlacerError as error:
                 LOG.error('%s', error)
 
-    def remove_export(self, context: Any, volume: cinder_types.Volume) -> None:
+    def remove_export(self, context: Any, volume: Volume) -> None:
         """Remove the export to another host; the volume stays bound."""
         disk = volume.provider_location
         if not disk:
@@ -140,10 +142,7 @@ class Connections:
             self._operations.extend(disk, naming.volume(volume), volume.size)
 
     def initialize_connection(
-        self,
-        volume: cinder_types.Volume,
-        connector: cinder_types.Connector,
-        initiator_data: Any = None,
+        self, volume: Volume, connector: Connector, initiator_data: Any = None
     ) -> dict[str, Any]:
         """Return the connection by which a host attaches a volume.
 
@@ -165,32 +164,27 @@ class Connections:
         }
 
     def terminate_connection(
-        self,
-        volume: cinder_types.Volume,
-        connector: cinder_types.Connector | None,
-        force: bool = False,
+        self, volume: Volume, connector: Connector | None, force: bool = False
     ) -> None:
         """Revoke the access of another host; do nothing for this one."""
         if connector and not self._is_here(connector):
             self.exporter.disconnect(volume, connector)
 
-    def local_path(self, volume: cinder_types.Volume) -> str:
+    def local_path(self, volume: Volume) -> str:
         """Return the path of a bound volume."""
         return self._backend.device_path(
             volume.provider_location or '', naming.volume(volume)
         )
 
-    def _is_here(self, connector: cinder_types.Connector) -> bool:
+    def _is_here(self, connector: Connector) -> bool:
         """Return whether a connector has one of the names of this host."""
         names = (self._host, CONF.host, socket.gethostname())
         return connector.get('host') in names
 
-    def _bind_request(
-        self, context: Any, volume: cinder_types.Volume
-    ) -> binding.BindRequest:
+    def _bind_request(self, context: Any, volume: Volume) -> BindRequest:
         server = _attaching_server(context, volume)
         blank_of = nova_api.of_blank_volume(volume.display_name)
-        return binding.BindRequest(
+        return BindRequest(
             name=naming.volume(volume),
             volume_id=volume.id,
             size_gb=volume.size,
@@ -205,9 +199,7 @@ class Connections:
         )
 
 
-def _attaching_server(
-    context: Any, volume: cinder_types.Volume
-) -> nova_api.Server | None:
+def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:
     """Return the server that attaches or has attached the volume.
 
     Any member of the volume's project can make an attachment with the UUID of
@@ -219,7 +211,7 @@ def _attaching_server(
     """
     found = {
         attachment.instance_uuid
-        for attachment in cinder_types.attachments(volume)
+        for attachment in attachments(volume)
         if attachment.instance_uuid
     }
     if len(found) > 1:

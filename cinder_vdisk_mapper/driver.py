@@ -39,7 +39,6 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import cinder_internals
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
@@ -48,14 +47,16 @@ from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import stats
-from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.binding import Binder
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
 from cinder_vdisk_mapper.connections import Connections
 from cinder_vdisk_mapper.managed import ManagedVDisks
 from cinder_vdisk_mapper.migration import Migration
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer.disks import discover
@@ -155,9 +156,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return placement_client.PlacementClient.from_conf(CONF)
 
     @functools.cached_property
-    def operations(self) -> vdisk_operations.VDiskOperations:
+    def operations(self) -> VDiskOperations:
         """Changes vdisks and reserves them."""
-        return vdisk_operations.VDiskOperations(self.backend, self.placement)
+        return VDiskOperations(self.backend, self.placement)
 
     @functools.cached_property
     def _connections(self) -> Connections:
@@ -165,7 +166,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             self.host,
             self.configuration,
             self.operations,
-            binding.Binder(self.operations, self.configuration.vdisk_media),
+            Binder(self.operations, self.configuration.vdisk_media),
             self.target_mapping,
         )
 
@@ -289,7 +290,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     ) -> None:
         """Give a volume that is not attached the content of a snapshot."""
         disk = volume.provider_location
-        if cinder_types.attachments(volume):
+        if attachments(volume):
             raise errors.BindingError(
                 f'volume {volume.id} is attached and cannot be reverted',
                 'a volume that is attached cannot be reverted',

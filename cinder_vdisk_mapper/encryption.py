@@ -39,7 +39,7 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_utils import units
 
-from cinder_vdisk_mapper import cinder_types
+from cinder_vdisk_mapper.cinder_types import Volume
 
 CONF = cfg.CONF
 
@@ -52,7 +52,7 @@ _LINK = 'link'
 _ATTEMPTS = 50
 
 
-def check_provider(volume: cinder_types.Volume) -> None:
+def check_provider(volume: Volume) -> None:
     """Check that the provider of an encrypted volume is LUKS.
 
     :raises VolumeDriverException: it is another one.
@@ -73,7 +73,7 @@ def check_provider(volume: cinder_types.Volume) -> None:
 
 def write_image(
     context: Any,
-    volume: cinder_types.Volume,
+    volume: Volume,
     image_id: str,
     path: str,
     device: str,
@@ -137,9 +137,7 @@ def remove_link(attach_info: dict[str, Any] | None) -> None:
 
 
 @contextlib.contextmanager
-def _luks(
-    context: Any, volume: cinder_types.Volume
-) -> Iterator[tuple[str, str]]:
+def _luks(context: Any, volume: Volume) -> Iterator[tuple[str, str]]:
     """Yield the options and the secret of a volume for qemu-img.
 
     The key is in memory only.

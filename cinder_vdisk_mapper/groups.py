@@ -30,11 +30,14 @@ from cinder import exception as cinder_exc
 from cinder import objects
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
+from cinder_vdisk_mapper.cinder_types import Snapshot
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
@@ -42,9 +45,9 @@ LOG = logging.getLogger(__name__)
 _DELETED = 'deleted'
 _ERROR = 'error_deleting'
 
-Updates = list[cinder_types.ModelUpdate]
+Updates = list[ModelUpdate]
 
-_Item = TypeVar('_Item', cinder_types.Volume, cinder_types.Snapshot)
+_Item = TypeVar('_Item', Volume, Snapshot)
 
 
 class _Copy(NamedTuple):
@@ -57,9 +60,7 @@ class _Copy(NamedTuple):
 
 
 def create_snapshots(
-    operations: vdisk_operations.VDiskOperations,
-    context: Any,
-    snapshots: Sequence[cinder_types.Snapshot],
+    operations: VDiskOperations, context: Any, snapshots: Sequence[Snapshot]
 ) -> Updates:
     """Make snapshots of one moment: all of them or none.
 
@@ -125,13 +126,13 @@ def create_snapshots(
 
 
 def _detached_volumes(
-    context: Any, snapshots: Sequence[cinder_types.Snapshot]
-) -> dict[str, cinder_types.Volume]:
+    context: Any, snapshots: Sequence[Snapshot]
+) -> dict[str, Volume]:
     """Return the volumes of snapshots, by the snapshots' ids.
 
     :raises BindingError: a volume is attached.
     """
-    volumes: dict[str, cinder_types.Volume] = {
+    volumes: dict[str, Volume] = {
         snapshot.id: objects.Volume.get_by_id(context, snapshot.volume_id)
         for snapshot in snapshots
     }
@@ -140,9 +141,7 @@ def _detached_volumes(
 
 
 def _check_space(
-    operations: vdisk_operations.VDiskOperations,
-    disk: str,
-    copies: Sequence[_Copy],
+    operations: VDiskOperations, disk: str, copies: Sequence[_Copy]
 ) -> errors.BindingError:
     """Check that a disk has the space for its new snapshots.
 
@@ -167,7 +166,7 @@ def _check_space(
     return refusal
 
 
-def _undo(operations: vdisk_operations.VDiskOperations, copy: _Copy) -> None:
+def _undo(operations: VDiskOperations, copy: _Copy) -> None:
     try:
         # the caller holds the lock that operations.delete takes
         operations.backend.delete(copy.disk, copy.snapshot)
@@ -177,16 +176,14 @@ def _undo(operations: vdisk_operations.VDiskOperations, copy: _Copy) -> None:
         LOG.error('Snapshot %s is left: %s', copy.snapshot_id, error)
 
 
-def check_detached(volumes: Iterable[cinder_types.Volume]) -> None:
+def check_detached(volumes: Iterable[Volume]) -> None:
     """Check that nobody can write to any of the volumes.
 
     A volume that is about to be attached has an attachment already.
 
     :raises BindingError: a volume is attached.
     """
-    attached = [
-        volume.id for volume in volumes if cinder_types.attachments(volume)
-    ]
+    attached = [volume.id for volume in volumes if attachments(volume)]
     if attached:
         raise errors.BindingError(
             f'the group is consistent and its volumes {attached} are attached',
@@ -197,7 +194,7 @@ def check_detached(volumes: Iterable[cinder_types.Volume]) -> None:
 
 def delete_all(
     items: Sequence[_Item], delete: Callable[[_Item], None]
-) -> tuple[cinder_types.ModelUpdate, Updates]:
+) -> tuple[ModelUpdate, Updates]:
     """Delete as many volumes or snapshots as possible.
 
     :returns: the changes of the group and of each item.

@@ -28,11 +28,13 @@ from cinder.volume import rpcapi
 from cinder.volume import volume_utils
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.binding import BindRequest
+from cinder_vdisk_mapper.cinder_types import Connector
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
@@ -49,13 +51,11 @@ class Handover:
     :param host: Cinder host of this backend.
     """
 
-    def __init__(
-        self, host: str, operations: vdisk_operations.VDiskOperations
-    ) -> None:
+    def __init__(self, host: str, operations: VDiskOperations) -> None:
         self._here = volume_utils.extract_host(host, 'backend')
         self._operations = operations
 
-    def is_handed_over(self, volume: cinder_types.Volume) -> bool:
+    def is_handed_over(self, volume: Volume) -> bool:
         """Return whether another backend has the volume now."""
         return bool(
             volume.host
@@ -63,11 +63,7 @@ class Handover:
         )
 
     def hand_over(
-        self,
-        context: Any,
-        volume: cinder_types.Volume,
-        request: binding.BindRequest,
-        host: str,
+        self, context: Any, volume: Volume, request: BindRequest, host: str
     ) -> None:
         """Give a volume without content to the backend of its server's host.
 
@@ -108,7 +104,7 @@ class Handover:
         )
 
     def connect_by_new_backend(
-        self, volume: cinder_types.Volume, connector: cinder_types.Connector
+        self, volume: Volume, connector: Connector
     ) -> dict[str, Any]:
         """Return the connection to a volume that was handed over.
 
@@ -140,10 +136,7 @@ class Handover:
         return connection
 
     def _check_blank(
-        self,
-        volume: cinder_types.Volume,
-        request: binding.BindRequest,
-        disk: str,
+        self, volume: Volume, request: BindRequest, disk: str
     ) -> None:
         """Check that the vdisk of a volume has no content that would be lost.
 
@@ -165,9 +158,7 @@ class Handover:
             raise _refused(volume, f'it has content on disk {disk}')
 
 
-def _target(
-    context: Any, volume: cinder_types.Volume, host: str
-) -> tuple[Any, str]:
+def _target(context: Any, volume: Volume, host: str) -> tuple[Any, str]:
     """Return the service and the Cinder host of the backend to hand over to.
 
     :raises BindingError: there is none that is up.
@@ -188,12 +179,12 @@ def _target(
     return service, volume_utils.append_host(backend, pool)
 
 
-def _check_unused(context: Any, volume: cinder_types.Volume) -> None:
+def _check_unused(context: Any, volume: Volume) -> None:
     """Check that a volume is reserved for one server and not used otherwise.
 
     :raises BindingError: it is attached, or something depends on it.
     """
-    statuses = [one.attach_status for one in cinder_types.attachments(volume)]
+    statuses = [one.attach_status for one in attachments(volume)]
     if statuses != ['reserved']:
         raise _refused(volume, 'it is not reserved for one server alone')
     if volume.migration_status not in _NOT_MIGRATING:
@@ -204,7 +195,7 @@ def _check_unused(context: Any, volume: cinder_types.Volume) -> None:
         raise _refused(volume, 'it has snapshots')
 
 
-def _refused(volume: cinder_types.Volume, reason: str) -> errors.BindingError:
+def _refused(volume: Volume, reason: str) -> errors.BindingError:
     return errors.BindingError(
         f'volume {volume.id} is on a local disk of {volume.host} and cannot '
         f'be attached elsewhere: {reason}',

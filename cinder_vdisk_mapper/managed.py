@@ -31,16 +31,18 @@ from cinder.privsep import format_inspector
 from cinder.volume import volume_types
 from cinder.volume import volume_utils
 
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
+from cinder_vdisk_mapper.cinder_types import Snapshot
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 
 Reference = dict[str, Any]
 
-_Item = TypeVar('_Item', cinder_types.Volume, cinder_types.Snapshot)
+_Item = TypeVar('_Item', Volume, Snapshot)
 
 _SOURCE = 'source-name'
 _ALLOWED = "{'source-name': '<UUID of a disk of the backend>/<vdisk>'}"
@@ -54,25 +56,25 @@ class ManagedVDisks:
     :param bind: binds a volume for no server and returns its disk.
     """
 
-    operations: vdisk_operations.VDiskOperations
+    operations: VDiskOperations
     media: str
-    bind: Callable[[cinder_types.Volume], str]
+    bind: Callable[[Volume], str]
 
     def manage_existing_get_size(
-        self, volume: cinder_types.Volume, existing_ref: Reference
+        self, volume: Volume, existing_ref: Reference
     ) -> int:
         """Return the GiB, rounded up, of a vdisk that can become a volume."""
         _check_type(volume)
         return self._checked(existing_ref, naming.volume(volume))[1].size_gb
 
     def manage_existing(
-        self, volume: cinder_types.Volume, existing_ref: Reference
-    ) -> cinder_types.ModelUpdate:
+        self, volume: Volume, existing_ref: Reference
+    ) -> ModelUpdate:
         """Make a vdisk a volume of whole GiB, allocated and reserved."""
         disk, vdisk = self._checked(existing_ref, naming.volume(volume))
         return self._manage(disk, vdisk, naming.volume(volume), volume.id)
 
-    def unmanage(self, volume: cinder_types.Volume) -> None:
+    def unmanage(self, volume: Volume) -> None:
         """Unmanage a volume, which is bound first if it is not."""
         if not volume.provider_location and not self._disks_holding(
             naming.unmanaged(volume.name_id)
@@ -80,7 +82,7 @@ class ManagedVDisks:
             self.bind(volume)
         self.release_vdisk(volume)
 
-    def release_vdisk(self, volume: cinder_types.Volume) -> None:
+    def release_vdisk(self, volume: Volume) -> None:
         """Unmanage the vdisk of a volume, if it has one."""
         self._unmanage(
             volume.provider_location, naming.volume(volume), volume.name_id
@@ -88,7 +90,7 @@ class ManagedVDisks:
 
     def get_manageable_volumes(
         self,
-        cinder_volumes: list[cinder_types.Volume],
+        cinder_volumes: list[Volume],
         marker: Any,
         limit: int,
         offset: int,
@@ -101,20 +103,20 @@ class ManagedVDisks:
         return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
 
     def manage_existing_snapshot_get_size(
-        self, snapshot: cinder_types.Snapshot, existing_ref: Reference
+        self, snapshot: Snapshot, existing_ref: Reference
     ) -> int:
         """Return the GiB, rounded up, of a vdisk that can be a snapshot."""
         return self._checked_snapshot(snapshot, existing_ref)[1].size_gb
 
     def manage_existing_snapshot(
-        self, snapshot: cinder_types.Snapshot, existing_ref: Reference
-    ) -> cinder_types.ModelUpdate:
+        self, snapshot: Snapshot, existing_ref: Reference
+    ) -> ModelUpdate:
         """Make a vdisk a snapshot of a volume on the same disk."""
         disk, vdisk = self._checked_snapshot(snapshot, existing_ref)
         name = naming.snapshot(snapshot)
         return self._manage(disk, vdisk, name, snapshot.id)
 
-    def unmanage_snapshot(self, snapshot: cinder_types.Snapshot) -> None:
+    def unmanage_snapshot(self, snapshot: Snapshot) -> None:
         """Unmanage a snapshot, which is made first if it has no vdisk."""
         name = naming.snapshot(snapshot)
         if not snapshot.provider_location and not self._disks_holding(
@@ -130,7 +132,7 @@ class ManagedVDisks:
 
     def get_manageable_snapshots(
         self,
-        cinder_snapshots: list[cinder_types.Snapshot],
+        cinder_snapshots: list[Snapshot],
         marker: Any,
         limit: int,
         offset: int,
@@ -231,7 +233,7 @@ class ManagedVDisks:
         return disk, vdisk
 
     def _checked_snapshot(
-        self, snapshot: cinder_types.Snapshot, reference: Reference
+        self, snapshot: Snapshot, reference: Reference
     ) -> tuple[discover.Disk, VDisk]:
         disk, vdisk = self._checked(reference, naming.snapshot(snapshot))
         volume = snapshot.volume
@@ -251,7 +253,7 @@ class ManagedVDisks:
 
     def _manage(
         self, disk: discover.Disk, vdisk: VDisk, name: str, id_: str
-    ) -> cinder_types.ModelUpdate:
+    ) -> ModelUpdate:
         self.operations.manage(disk.uuid, vdisk.name, name, id_, vdisk.size_gb)
         return {'provider_location': disk.uuid}
 
@@ -269,7 +271,7 @@ def _managed(vdisks: list[tuple[discover.Disk, VDisk]]) -> set[str]:
     )
 
 
-def _check_type(volume: cinder_types.Volume) -> None:
+def _check_type(volume: Volume) -> None:
     type_id = volume.volume_type_id
     context = cinder_context.get_admin_context()
     if type_id and volume_types.is_encrypted(context, type_id):

@@ -25,9 +25,13 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.binding import Binder
+from cinder_vdisk_mapper.binding import BindRequest
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
+from cinder_vdisk_mapper.cinder_types import Snapshot
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 
@@ -89,13 +93,13 @@ class Migration:
     :param default_mapping: of volumes whose type has none.
     """
 
-    operations: vdisk_operations.VDiskOperations
+    operations: VDiskOperations
     here: Location
     default_mapping: str
 
     def migrate_volume(
-        self, context: Any, volume: cinder_types.Volume, host: dict[str, Any]
-    ) -> tuple[bool, cinder_types.ModelUpdate | None]:
+        self, context: Any, volume: Volume, host: dict[str, Any]
+    ) -> tuple[bool, ModelUpdate | None]:
         """Move a volume that is not attached to another backend.
 
         :param host: of that backend, with its capabilities.
@@ -122,10 +126,10 @@ class Migration:
     def update_migrated_volume(
         self,
         context: Any,
-        volume: cinder_types.Volume,
-        new_volume: cinder_types.Volume,
+        volume: Volume,
+        new_volume: Volume,
         original_volume_status: str,
-    ) -> cinder_types.ModelUpdate:
+    ) -> ModelUpdate:
         """Give a volume the vdisk that Cinder has copied it to.
 
         The vdisk keeps its name: the original still has the volume's name.
@@ -142,9 +146,7 @@ class Migration:
         return {'_name_id': new_volume.name_id, 'provider_location': disk}
 
     def update_provider_info(
-        self,
-        volumes: Sequence[cinder_types.Volume],
-        snapshots: Sequence[cinder_types.Snapshot],
+        self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
     ) -> tuple[None, None]:
         """Delete the copies that interrupted moves have left, at start."""
         bound = {
@@ -169,9 +171,7 @@ class Migration:
                     LOG.warning('%s stays on disk %s: %s', name, disk, error)
         return None, None
 
-    def _move(
-        self, volume: cinder_types.Volume, disk: str, media: str
-    ) -> None:
+    def _move(self, volume: Volume, disk: str, media: str) -> None:
         name = naming.volume(volume)
         if media in (flavor.ANY, self.operations.backend.disk(disk).medium):
             # a killed run may have moved it already
@@ -182,7 +182,7 @@ class Migration:
             volume.provider_location = target
             volume.save()
 
-        request = binding.BindRequest(
+        request = BindRequest(
             name=name,
             volume_id=volume.id,
             size_gb=volume.size,
@@ -190,5 +190,5 @@ class Migration:
                 volume.volume_type, self.default_mapping
             ),
         )
-        binder = binding.Binder(self.operations, media)
+        binder = Binder(self.operations, media)
         binder.move(request, disk, commit)

@@ -15,15 +15,16 @@
 The driver counts vdisks of other names and leaves them alone.
 """
 
-from cinder_vdisk_mapper import cinder_types
+from cinder_vdisk_mapper.cinder_types import Snapshot
+from cinder_vdisk_mapper.cinder_types import Volume
 
 
-def volume(volume: cinder_types.Volume) -> str:
+def volume(volume: Volume) -> str:
     """Return the name of a volume's vdisk."""
     return f'volume-{volume.name_id}'
 
 
-def snapshot(snapshot: cinder_types.Snapshot) -> str:
+def snapshot(snapshot: Snapshot) -> str:
     """Return the name of a snapshot's vdisk."""
     return f'snapshot-{snapshot.id}'
 

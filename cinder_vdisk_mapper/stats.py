@@ -17,8 +17,8 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper.cinder_types import Volume
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.placement import client as placement_client
@@ -32,7 +32,7 @@ _NEVER_BOUND = ('error', 'deleting', 'error_deleting')
 def report(
     disks: collections.abc.Sequence[discover.Disk],
     unclaimed: collections.abc.Mapping[str, int],
-    volumes: collections.abc.Iterable[cinder_types.Volume],
+    volumes: collections.abc.Iterable[Volume],
 ) -> tuple[dict[str, int], dict[str, Any]]:
     """Return the capacity of healthy disks in GiB, and the capabilities.
 

@@ -32,12 +32,12 @@ from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
-from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.placement import client as placement_client
@@ -203,15 +203,13 @@ class Auditor:
         if disk in host.providers:
             self._operations(disk).reserve(disk)
 
-    def _operations(self, uuid: str) -> vdisk_operations.VDiskOperations:
+    def _operations(self, uuid: str) -> VDiskOperations:
         """Return the operations of the backend that has a disk."""
         if uuid not in self._by_disk:
             for backend in self.backends:
                 for disk in backend.disks():
                     self._by_disk[disk.uuid] = backend
-        return vdisk_operations.VDiskOperations(
-            self._by_disk[uuid], self.placement
-        )
+        return VDiskOperations(self._by_disk[uuid], self.placement)
 
     def _is_forgotten(self, uuid: str) -> bool:
         try:
