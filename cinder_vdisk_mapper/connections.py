@@ -64,11 +64,11 @@ class Connections:
         target_drivers: dict[str, str],
     ) -> None:
         self._host: str = volume_utils.extract_host(host, 'host')
+        self._cinder_host = volume_utils.extract_host(host, 'backend')
         self._configuration = configuration
         self._operations = operations
         self._backend = operations.backend
         self._binder = binder
-        self._handover = handover.Handover(host, operations)
         self._target_drivers = target_drivers
 
     @functools.cached_property
@@ -87,8 +87,8 @@ class Connections:
         here = self._is_here(connector)
         request = self._bind_request(context, volume)
         if not here and not export.needs_remote_export(volume):
-            self._handover.hand_over(
-                context, volume, request, connector['host']
+            handover.hand_over(
+                self._operations, context, volume, request, connector['host']
             )
             return None
         disk = volume.provider_location
@@ -148,8 +148,11 @@ class Connections:
 
         :raises DiskPlacerError: the volume cannot be attached.
         """
-        if self._handover.is_handed_over(volume):
-            return self._handover.connect_by_new_backend(volume, connector)
+        backend = volume.host and volume_utils.extract_host(
+            volume.host, 'backend'
+        )
+        if backend and backend != self._cinder_host:
+            return handover.connect_by_new_backend(volume, connector)
         disk = self._backend.check_disk(
             volume.provider_location, naming.volume(volume)
         )

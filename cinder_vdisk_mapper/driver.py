@@ -124,12 +124,6 @@ class VDiskMapperDriver(driver.VolumeDriver):
         The leftovers of killed processes are removed: locks, and unfinished
         changes of healthy disks.
         """
-        if not CONF.oslo_concurrency.lock_path:
-            raise cinder_exc.VolumeDriverException(
-                message='[oslo_concurrency] lock_path of cinder.conf is not '
-                'set; it must be a directory that all cinder-volume '
-                'processes of the host share'
-            )
         locks.sweep()
         disks = self._disks()
         for disk in disks:

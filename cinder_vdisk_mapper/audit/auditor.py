@@ -277,11 +277,6 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
     :raises DiskPlacerError: cinder.conf has no VDisk Mapper backend, or lacks
         options that these need.
     """
-    if not config.oslo_concurrency.lock_path:
-        raise exception.DiskPlacerError(
-            '[oslo_concurrency] lock_path of cinder.conf is not set; it must '
-            'be the one of cinder-volume'
-        )
     locks.make_directory(config.state_path)
     # the import needs Cinder's objects, which the caller has registered
     manager = importutils.import_module('cinder.volume.manager')
