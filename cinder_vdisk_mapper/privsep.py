@@ -82,12 +82,6 @@ def entry_point(of: Any) -> collections.abc.Callable[[_Function], _Function]:
     return decorator
 
 
-def skip_helper_as_root(of: Any) -> None:
-    """Call functions in this process if it runs as root."""
-    if os.geteuid() == 0:
-        of.set_client_mode(False)
-
-
 def call(
     operations: collections.abc.Mapping[str, Operation],
     disk_root: str,

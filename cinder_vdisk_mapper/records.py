@@ -49,8 +49,6 @@ _MIGRATED = frozenset((None, '', 'none', 'success', 'error'))
 # Ids in one query: databases limit the number of its parameters.
 _BATCH = 500
 
-VDiskNames = collections.abc.Iterable[str]
-
 
 @dataclasses.dataclass
 class Records:
@@ -68,14 +66,10 @@ class Records:
     def of_host(self) -> list[state.Record]:
         """Return the existing volumes and snapshots of the backends."""
         here = sa.or_(
-            sa.false(),
+            Volume.host.in_(self.backends),
             *(
-                condition
+                Volume.host.startswith(f'{name}#', autoescape=True)
                 for name in self.backends
-                for condition in (
-                    Volume.host == name,
-                    Volume.host.startswith(name + '#', autoescape=True),
-                )
             ),
         )
         return [
@@ -83,7 +77,9 @@ class Records:
             *self._snapshots(here, sa.not_(Snapshot.deleted)),
         ]
 
-    def others(self, vdisks: VDiskNames) -> list[state.Record]:
+    def others(
+        self, vdisks: collections.abc.Iterable[str]
+    ) -> list[state.Record]:
         """Return the volumes and snapshots that may own vdisks.
 
         They may be on any host, and deleted.
@@ -108,9 +104,7 @@ class Records:
 
         :returns: False, and nothing is written, if the row has changed.
         """
-        model: Any = Volume
-        if record.kind == 'snapshot':
-            model = Snapshot
+        model: Any = Snapshot if record.kind == 'snapshot' else Volume
         column = model.provider_location
         with db_api.main_context_manager.writer.using(self.context) as db:
             changed = db.execute(
@@ -177,7 +171,7 @@ class Records:
         )
 
 
-def managed(context: Any, vdisks: VDiskNames) -> set[str]:
+def managed(context: Any, vdisks: collections.abc.Iterable[str]) -> set[str]:
     """Return the names of vdisks that are volumes or snapshots of Cinder."""
     vdisks = set(vdisks)
     return vdisks & {

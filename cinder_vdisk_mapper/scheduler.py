@@ -87,13 +87,15 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         backend = volume_utils.extract_host(backend_state.backend_id, 'host')
         if host not in (ANYWHERE, backend):
             return False
-        if _is_here(backend_state, properties):
+        is_here = (
+            properties.get('status') != 'creating'
+            and properties.get('host') == backend_state.backend_id
+        )
+        if is_here or (
+            host == ANYWHERE and _fits(backend_state, properties, UNCLAIMED)
+        ):
             return self._has_capacity(backend_state, filter_properties)
-        if host == ANYWHERE:
-            return _fits(
-                backend_state, properties, UNCLAIMED
-            ) and self._has_capacity(backend_state, filter_properties)
-        return _fits(backend_state, properties, FREE)
+        return host != ANYWHERE and _fits(backend_state, properties, FREE)
 
     def _has_capacity(
         self, backend_state: Any, filter_properties: dict[str, Any]
@@ -154,14 +156,6 @@ def _check_filters() -> None:
             'it rejects the volumes of servers that have claimed the last '
             'space of a host, and VDiskLocalityFilter replaces it'
         )
-
-
-def _is_here(backend_state: Any, properties: dict[str, Any]) -> bool:
-    """Return whether the backend has the volume of a request."""
-    return bool(
-        properties.get('status') != 'creating'
-        and properties.get('host') == backend_state.backend_id
-    )
 
 
 def _fits(

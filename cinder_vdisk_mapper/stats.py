@@ -94,7 +94,6 @@ class UnclaimedSpace:
         ],
     ) -> None:
         self._get_placement = get_placement
-        self._root: str | None = None
         self._unclaimed: dict[str, int] = {}
 
     def by_disk(
@@ -107,15 +106,10 @@ class UnclaimedSpace:
         """
         try:
             placement = self._get_placement()
-            for disk in disks if self._root is None else ():
+            for disk in disks:
                 if provider := placement.provider(disk.uuid):
-                    self._root = provider.root
+                    self._unclaimed = placement.free_gb(provider.root)
                     break
-            if self._root:
-                self._unclaimed = placement.free_gb(self._root)
-                if not self._unclaimed:
-                    # full, or the compute node has another provider now
-                    self._root = None
         except exception.DiskPlacerError as error:
             LOG.warning('The claims of servers are unknown: %s', error)
         return self._unclaimed

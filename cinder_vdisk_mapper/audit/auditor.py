@@ -47,18 +47,19 @@ LOG = logging.getLogger(__name__)
 
 _DRIVER = 'cinder_vdisk_mapper.driver.VDiskMapperDriver'
 
-#: Returns the servers in Nova, given the consumers that have claimed disks.
-AskNova = collections.abc.Callable[[collections.abc.Iterable[str]], state.Nova]
-
 
 @dataclasses.dataclass(frozen=True)
 class Auditor:
-    """Audits the VDisk Mapper backends of this host."""
+    """Audits the VDisk Mapper backends of this host.
+
+    :param ask_nova: returns the servers in Nova, given the consumers that have
+        claimed disks.
+    """
 
     backends: tuple[base.Backend, ...]
     placement: placement_client.PlacementClient
     records: records_.Records
-    ask_nova: AskNova
+    ask_nova: collections.abc.Callable[[set[str]], state.Nova]
     _by_disk: dict[str, base.Backend] = dataclasses.field(
         default_factory=dict, init=False
     )

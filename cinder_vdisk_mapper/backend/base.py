@@ -16,6 +16,7 @@ import abc
 import collections.abc
 import dataclasses
 import os
+import types
 from typing import Any
 
 from stevedore import driver as stevedore_driver
@@ -45,16 +46,22 @@ class Backend(abc.ABC):
     #: options of the driver's section of cinder.conf, None without a driver
     configuration: Any = None
 
+    #: the module of the helper process, with its ``context`` and ``run``
+    helper: types.ModuleType
+
     def __init__(self, disk_root: str) -> None:
         self.disk_root = disk_root
+        if os.geteuid() == 0:
+            # root runs operations in its own process
+            self.helper.context.set_client_mode(False)
 
-    @abc.abstractmethod
     def _run(self, operation: str, *arguments: Any) -> Any:
         """Run an operation in the helper process of this backend.
 
         :param arguments: sizes are in bytes.
         :raises DiskError: the helper process rejects it, or it fails.
         """
+        return self.helper.run(self.disk_root, operation, *arguments)
 
     @abc.abstractmethod
     def device_path(self, disk: str, name: str) -> str:

@@ -20,7 +20,6 @@ from cinder.volume import volume_utils
 from oslo_concurrency import processutils
 from oslo_config import cfg
 
-from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
@@ -36,12 +35,7 @@ class LVMBackend(base.Backend):
 
     connection_type = 'local'
 
-    def __init__(self, disk_root: str) -> None:
-        super().__init__(disk_root)
-        privsep.skip_helper_as_root(privsep_lvm.context)
-
-    def _run(self, operation: str, *arguments: Any) -> Any:
-        return privsep_lvm.run(self.disk_root, operation, *arguments)
+    helper = privsep_lvm
 
     def delete(self, disk: str, name: str) -> None:
         device = self._run('mark_deleted', disk, name)

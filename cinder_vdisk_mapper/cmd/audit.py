@@ -132,14 +132,8 @@ def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             '[database] connection of cinder.conf: '
             + str(error).partition('\n')[0]
         ) from error
-    if args.format == 'json':
-        listed = {
-            'findings': [dataclasses.asdict(one) for one in found],
-            'repaired': [dataclasses.asdict(one) for one in repaired],
-        }
-        print(json.dumps(listed, indent=2))
-    else:
-        print(_table(found, repaired))
+    show = _json if args.format == 'json' else _table
+    print(show(found, repaired))
     return int(bool(found))
 
 
@@ -160,6 +154,13 @@ def _run(
             break
         found = again
     return found, repaired
+
+
+def _json(
+    found: list[findings.Finding], repaired: list[findings.Finding]
+) -> str:
+    shown = {'findings': found, 'repaired': repaired}
+    return json.dumps(shown, default=dataclasses.asdict, indent=2)
 
 
 def _table(

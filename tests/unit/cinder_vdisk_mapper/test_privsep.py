@@ -333,5 +333,5 @@ class SetupTestCase(testtools.TestCase):
         for user, helped in ((1000, True), (0, False)):
             privsep.context.set_client_mode(True)
             with mock.patch.object(os, 'geteuid', return_value=user):
-                privsep.skip_helper_as_root(privsep.context)
+                filesystem.FilesystemBackend('/disks')
             self.assertEqual(helped, privsep.context.client_mode)
