@@ -355,11 +355,8 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         :raises VolumeDriverException: no disk may hold the volume.
         """
-        with self._fetched(context, volume, image_service, image_id) as (
-            image,
-            volume,
-            device,
-        ):
+        fetched = self._fetched(context, volume, image_service, image_id)
+        with fetched as (image, volume, device):
             image_utils.convert_image(
                 image,
                 device,
@@ -385,11 +382,8 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         :raises ImageTooBig: the volume cannot hold the image and the header.
         """
-        with self._fetched(context, volume, image_service, image_id) as (
-            image,
-            volume,
-            device,
-        ):
+        fetched = self._fetched(context, volume, image_service, image_id)
+        with fetched as (image, volume, device):
             encryption.write_image(
                 context, volume, image_id, image, device, self.host
             )
@@ -594,8 +588,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         }
 
     def _disks(self) -> list[discover.Disk]:
-        """Return the healthy disks of this backend's medium."""
-        return self.backend.usable_disks(self.configuration.vdisk_media)
+        return base.usable_disks(
+            self.backend.disks(), self.configuration.vdisk_media
+        )
 
     def _check_mapping(self, volume: Volume) -> None:
         binding.mapping_of(

@@ -40,8 +40,6 @@ from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
 
-_BINARY = 'cinder-volume'
-
 # Migration status of volumes that Cinder does not migrate now.
 _NOT_MIGRATING = (None, 'success', 'error')
 
@@ -154,7 +152,9 @@ def _target(context: Any, volume: Volume, host: str) -> tuple[Any, str]:
     pool = volume_utils.extract_host(volume.host, 'pool')
     backend = f'{host}@{section}'
     try:
-        service = objects.Service.get_by_args(context, backend, _BINARY)
+        service = objects.Service.get_by_args(
+            context, backend, 'cinder-volume'
+        )
     except cinder_exc.ServiceNotFound:
         raise _refused(volume, f'there is no backend {backend}') from None
     if not service.is_up or service.disabled or service.frozen:

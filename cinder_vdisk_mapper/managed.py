@@ -33,6 +33,7 @@ from cinder.volume import volume_utils
 
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
+from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
@@ -177,7 +178,7 @@ class ManagedVDisks:
                 yield entry, disk, item
 
     def _disks(self) -> list[discover.Disk]:
-        return self.operations.backend.usable_disks(self.media)
+        return base.usable_disks(self.operations.backend.disks(), self.media)
 
     def _disks_holding(self, name: str) -> list[str]:
         return self.operations.backend.disks_holding(name)

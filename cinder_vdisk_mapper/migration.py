@@ -18,8 +18,10 @@ so any copy on another disk is a leftover of an interrupted move.
 """
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 from cinder.volume import volume_utils
 from oslo_log import log as logging
@@ -37,12 +39,8 @@ from nova_diskplacer import flavor
 
 LOG = logging.getLogger(__name__)
 
-# of ``location_info``
-_DRIVER = 'VDiskMapper'
 
-
-@dataclasses.dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """Location of the disks of a backend of this driver.
 
     Its text is the capability ``location_info``.
@@ -54,13 +52,11 @@ class Location:
     media: str
 
     def __str__(self) -> str:
-        return ':'.join(
-            (_DRIVER, self.host, self.backend, self.disk_root, self.media)
-        )
+        return ':'.join(('VDiskMapper', *self))
 
     def shares_disks(self, other: 'Location') -> bool:
         """Return whether both use the same disks by the same backend."""
-        return dataclasses.replace(self, media=other.media) == other
+        return self._replace(media=other.media) == other
 
 
 def location_of(host: str, configuration: Any) -> Location:
@@ -76,13 +72,10 @@ def location_of(host: str, configuration: Any) -> Location:
 def parse_location(location_info: str | None) -> Location | None:
     """Parse a reported location; None for other drivers."""
     # only the directory may contain colons
-    driver, _, rest = (location_info or '').partition(':')
-    host, _, rest = rest.partition(':')
-    backend, _, rest = rest.partition(':')
-    disk_root, _, media = rest.rpartition(':')
-    if driver != _DRIVER or not (host and backend and disk_root and media):
-        return None
-    return Location(host, backend, disk_root, media)
+    found = re.fullmatch(
+        'VDiskMapper:([^:]+):([^:]+):(.+):([^:]+)', location_info or ''
+    )
+    return Location(*found.groups()) if found else None
 
 
 @dataclasses.dataclass

@@ -175,11 +175,14 @@ def parse(fields: dict[str, Any]) -> Server:
     """
     uuid = fields['id']
     try:
+        extra_specs = fields['flavor']['extra_specs']
+        named = flavor.NAMESPACE + flavor.PROFILE in extra_specs
+        found = profiles() if named else flavor.NO_PROFILES
         return Server(
             uuid,
             fields['tenant_id'],
             fields['OS-EXT-SRV-ATTR:host'] or None,
-            _request(fields['flavor']['extra_specs']),
+            flavor.parse(extra_specs, found),
             fields['OS-SRV-USG:launched_at'] is not None,
         )
     except KeyError as error:
@@ -189,13 +192,6 @@ def parse(fields: dict[str, Any]) -> Server:
         ) from error
     except (ValueError, exception.ProfileError) as error:
         raise NovaError(f'the flavor of server {uuid}: {error}') from error
-
-
-def _request(extra_specs: dict[str, str]) -> flavor.VDiskRequest | None:
-    named = flavor.NAMESPACE + flavor.PROFILE in extra_specs
-    return flavor.parse(
-        extra_specs, profiles() if named else flavor.NO_PROFILES
-    )
 
 
 @functools.cache

@@ -85,13 +85,6 @@ class Backend(abc.ABC):
         """
         return discover.is_forgotten(self.disk_root, uuid)
 
-    def usable_disks(self, media: str) -> list[discover.Disk]:
-        """Return the healthy disks of a medium.
-
-        :param media: hdd, ssd or any.
-        """
-        return usable_disks(self.disks(), media)
-
     def disks_holding(self, name: str) -> list[str]:
         """Return the UUIDs of the disks that hold a vdisk of that name.
 

@@ -24,6 +24,7 @@ from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.host import sysfs
 
 CONF = cfg.CONF
 
@@ -80,8 +81,4 @@ def _supports_write_zeroes(path: str) -> bool:
     """Return whether a device supports the write zeroes command."""
     device = os.path.basename(os.path.realpath(path))
     limit = f'/sys/class/block/{device}/queue/write_zeroes_max_bytes'
-    try:
-        with open(limit, encoding='ascii') as stream:
-            return int(stream.read()) > 0
-    except OSError:
-        return False
+    return int(sysfs.read_optional(limit) or 0) > 0

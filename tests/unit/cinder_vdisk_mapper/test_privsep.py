@@ -266,7 +266,6 @@ LOOKUPS = (
     'find_vdisk',
     'forgotten',
     'has_entry',
-    'usable_disks',
     'usable_vdisk',
 )
 BACKEND_METHODS = [
