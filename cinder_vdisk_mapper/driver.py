@@ -106,7 +106,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.configuration.append_config_values(conf.OPTS)
-        self._unclaimed = stats.UnclaimedSpace(lambda: self.placement)
+        self._unclaimed_gb: dict[str, int] = {}
 
     @staticmethod
     def get_driver_options() -> list[Any]:
@@ -563,7 +563,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             filters={'provider_location': None},
         )
         capacity, capabilities = stats.report(
-            disks, self._unclaimed.by_disk(disks), unbound
+            disks, self._read_unclaimed(disks), unbound
         )
         capabilities |= {
             'vdisk_media': self.configuration.vdisk_media,
@@ -586,6 +586,22 @@ class VDiskMapperDriver(driver.VolumeDriver):
             **capabilities,
             'pools': [pool],
         }
+
+    def _read_unclaimed(self, disks: list[discover.Disk]) -> dict[str, int]:
+        """Return the unclaimed GiB of each disk in Placement.
+
+        If Placement does not answer, these are the last known figures, or none
+        if it never answered: no volume can be bound then.
+        """
+        try:
+            for disk in disks:
+                if provider := self.placement.provider(disk.uuid):
+                    root = provider.root
+                    self._unclaimed_gb = self.placement.free_gb(root)
+                    break
+        except exception.DiskPlacerError as error:
+            LOG.warning('The claims of servers are unknown: %s', error)
+        return self._unclaimed_gb
 
     def _disks(self) -> list[discover.Disk]:
         return base.usable_disks(

@@ -15,15 +15,9 @@
 import collections.abc
 from typing import Any
 
-from oslo_log import log as logging
-
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.cinder_types import Volume
-from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
-from nova_diskplacer.placement import client as placement_client
-
-LOG = logging.getLogger(__name__)
 
 # Statuses of volumes that will not be bound.
 _NEVER_BOUND = ('error', 'deleting', 'error_deleting')
@@ -79,37 +73,3 @@ def report(
         'QoS_support': False,
         'consistent_group_snapshot_enabled': True,
     }
-
-
-class UnclaimedSpace:
-    """Reads the unclaimed GiB of this host's disks from Placement.
-
-    :param get_placement: raises DiskPlacerError if [placement] is wrong.
-    """
-
-    def __init__(
-        self,
-        get_placement: collections.abc.Callable[
-            [], placement_client.PlacementClient
-        ],
-    ) -> None:
-        self._get_placement = get_placement
-        self._unclaimed: dict[str, int] = {}
-
-    def by_disk(
-        self, disks: collections.abc.Sequence[discover.Disk]
-    ) -> dict[str, int]:
-        """Return the unclaimed GiB of each disk.
-
-        If Placement does not answer, these are the last known figures, or none
-        if it never answered: no volume can be bound then.
-        """
-        try:
-            placement = self._get_placement()
-            for disk in disks:
-                if provider := placement.provider(disk.uuid):
-                    self._unclaimed = placement.free_gb(provider.root)
-                    break
-        except exception.DiskPlacerError as error:
-            LOG.warning('The claims of servers are unknown: %s', error)
-        return self._unclaimed

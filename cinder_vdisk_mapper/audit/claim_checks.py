@@ -32,9 +32,6 @@ from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
 from nova_diskplacer.placement.client import Resources
 
-Held = collections.abc.Iterable[tuple[str, VDisk]]
-Claims = collections.abc.Mapping[str, Resources]
-
 
 def check(host: state.HostState) -> findings.Findings:
     """Compare disks with their providers, and servers with their claims."""
@@ -189,7 +186,9 @@ class Lack:
 
 
 def lacks(
-    request: flavor.VDiskRequest, held: Held, claims: Claims
+    request: flavor.VDiskRequest,
+    held: collections.abc.Iterable[tuple[str, VDisk]],
+    claims: collections.abc.Mapping[str, Resources],
 ) -> tuple[list[Lack], int]:
     """Return the claims that a server lacks for its vdisks.
 
