@@ -13,6 +13,7 @@
 """Attaches vdisks to servers of this host, and to other hosts for copies."""
 
 import collections
+import dataclasses
 import functools
 import socket
 from typing import Any
@@ -47,6 +48,7 @@ LOG = logging.getLogger(__name__)
 _BEING_FILLED = ('creating', 'restoring-backup')
 
 
+@dataclasses.dataclass
 class Connections:
     """Binds volumes when they are attached and returns their connections.
 
@@ -55,26 +57,19 @@ class Connections:
     :param target_drivers: class path by ``target_helper``.
     """
 
-    def __init__(
-        self,
-        host: str,
-        configuration: Any,
-        operations: VDiskOperations,
-        binder: Binder,
-        target_drivers: dict[str, str],
-    ) -> None:
-        self._host: str = volume_utils.extract_host(host, 'host')
-        self._cinder_host = volume_utils.extract_host(host, 'backend')
-        self._configuration = configuration
-        self._operations = operations
-        self._backend = operations.backend
-        self._binder = binder
-        self._target_drivers = target_drivers
+    host: str
+    configuration: Any
+    operations: VDiskOperations
+    target_drivers: dict[str, str]
+
+    @property
+    def _hostname(self) -> str:
+        return str(volume_utils.extract_host(self.host, 'host'))
 
     @functools.cached_property
     def exporter(self) -> export.Exporter:
         """Exports vdisks to other hosts; made when it is first used."""
-        return export.Exporter(self._configuration, self._target_drivers)
+        return export.Exporter(self.configuration, self.target_drivers)
 
     def create_export(
         self, context: Any, volume: Volume, connector: Connector
@@ -85,23 +80,26 @@ class Connections:
             disk may hold it.
         """
         here = self._is_here(connector)
+        binder = Binder(self.operations, self.configuration.vdisk_media)
         request = self._bind_request(context, volume)
         if not here and not export.needs_remote_export(volume):
             handover.hand_over(
-                self._operations, context, volume, request, connector['host']
+                self.operations, context, volume, request, connector['host']
             )
             return None
         disk = volume.provider_location
         update: ModelUpdate = {}
         if disk:
-            self._backend.check_disk(disk, naming.volume(volume))
-            self._binder.check_max_per_disk(request, disk)
+            self.operations.backend.check_disk(disk, naming.volume(volume))
+            binder.check_max_per_disk(request, disk)
         else:
-            disk = self._binder.bind(request)
+            disk = binder.bind(request)
             update = {'provider_location': disk}
             LOG.info('Volume %s is bound to disk %s', volume.id, disk)
         if not here:
-            path = self._backend.device_path(disk, naming.volume(volume))
+            path = self.operations.backend.device_path(
+                disk, naming.volume(volume)
+            )
             update |= self.exporter.create(context, volume, path)
         return update or None
 
@@ -124,7 +122,7 @@ class Connections:
         self.remove_export(context, volume)
         if volume.provider_location:
             try:
-                self._backend.check_disk(volume.provider_location)
+                self.operations.backend.check_disk(volume.provider_location)
             except exception.DiskPlacerError as error:
                 LOG.error('%s', error)
 
@@ -139,7 +137,7 @@ class Connections:
             volume
         ):
             # allocate the blocks again that were truncated or left out
-            self._operations.extend(disk, naming.volume(volume), volume.size)
+            self.operations.extend(disk, naming.volume(volume), volume.size)
 
     def initialize_connection(
         self, volume: Volume, connector: Connector, initiator_data: Any = None
@@ -148,21 +146,20 @@ class Connections:
 
         :raises DiskPlacerError: the volume cannot be attached.
         """
-        backend = volume.host and volume_utils.extract_host(
-            volume.host, 'backend'
-        )
-        if backend and backend != self._cinder_host:
+        here = volume_utils.extract_host(self.host, 'backend')
+        there = volume_utils.extract_host(volume.host or here, 'backend')
+        if here != there:
             return handover.connect_by_new_backend(volume, connector)
-        disk = self._backend.check_disk(
+        disk = self.operations.backend.check_disk(
             volume.provider_location, naming.volume(volume)
         )
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)
         return {
-            'driver_volume_type': self._backend.connection_type,
+            'driver_volume_type': self.operations.backend.connection_type,
             'data': {
                 'device_path': self.local_path(volume),
-                'vdisk': {'disk': disk, 'host': self._host},
+                'vdisk': {'disk': disk, 'host': self._hostname},
             },
         }
 
@@ -175,13 +172,13 @@ class Connections:
 
     def local_path(self, volume: Volume) -> str:
         """Return the path of a bound volume."""
-        return self._backend.device_path(
+        return self.operations.backend.device_path(
             volume.provider_location or '', naming.volume(volume)
         )
 
     def _is_here(self, connector: Connector) -> bool:
         """Return whether a connector has one of the names of this host."""
-        names = (self._host, CONF.host, socket.gethostname())
+        names = (self._hostname, CONF.host, socket.gethostname())
         return connector.get('host') in names
 
     def _bind_request(self, context: Any, volume: Volume) -> BindRequest:
@@ -194,7 +191,7 @@ class Connections:
             server=server,
             boot_time=server is not None and blank_of == server.uuid,
             policy=binding.mapping_of(
-                volume.volume_type, self._configuration.vdisk_default_mapping
+                volume.volume_type, self.configuration.vdisk_default_mapping
             ),
             attached=functools.partial(_attached, context, server)
             if server

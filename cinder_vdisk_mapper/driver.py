@@ -48,7 +48,6 @@ from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import stats
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.binding import Binder
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
@@ -157,11 +156,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     @functools.cached_property
     def _connections(self) -> Connections:
         return Connections(
-            self.host,
-            self.configuration,
-            self.operations,
-            Binder(self.operations, self.configuration.vdisk_media),
-            self.target_mapping,
+            self.host, self.configuration, self.operations, self.target_mapping
         )
 
     @functools.cached_property
