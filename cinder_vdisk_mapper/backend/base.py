@@ -187,7 +187,6 @@ class Backend(abc.ABC):
         """Return whether a vdisk may have been written to since it was made.
 
         A backend that cannot know returns True.
-
         """
         return bool(self._run('written', disk, name))
 
@@ -238,7 +237,6 @@ class Backend(abc.ABC):
 
         Size, volume and server stay; bytes beyond the end of the snapshot
         read as zeros.
-
         """
         self._run('revert', disk, name, snapshot)
 
@@ -246,7 +244,6 @@ class Backend(abc.ABC):
         """Make a vdisk that is not attached read as zeros again.
 
         Size, volume and server stay, and all of it stays allocated.
-
         """
         self._run('clear', disk, name)
 
