@@ -66,15 +66,13 @@ LOG = logging.getLogger(__name__)
 CONF = cfg.CONF
 CONF.register_opts(conf.OPTS, group=cinder_configuration.SHARED_CONF_GROUP)
 
-
-_Collaborator = TypeVar('_Collaborator')
 _Arguments = ParamSpec('_Arguments')
 _Result = TypeVar('_Result')
 
 
 def _forward(
     attribute: str,
-    method: Callable[Concatenate[_Collaborator, _Arguments], _Result],
+    method: Callable[Concatenate[Any, _Arguments], _Result],
 ) -> Callable[Concatenate[Any, _Arguments], _Result]:
     """Return a method of the driver that calls one of a collaborator.
 

@@ -47,6 +47,7 @@ def _vdisk(
     if any(one.here for one in living if one in named):
         return
     kind = vdisk.name.partition('-')[0]
+    removal = findings.removal_command(disk.uuid, vdisk.name)
     if living:
         yield findings.Finding(
             'elsewhere',
@@ -56,8 +57,7 @@ def _vdisk(
             f'{kind} {living[0].id} exists ({living[0].status}), but Cinder '
             'has it on another host or in another vdisk',
             advice='check if the disk was moved here from another host; if '
-            'the volume was migrated away and is complete there, '
-            + findings.removal_command(disk.uuid, vdisk.name),
+            f'the volume was migrated away and is complete there, {removal}',
         )
     elif named:
         writable = disk.health == discover.OK
@@ -78,8 +78,7 @@ def _vdisk(
             owner,
             f'{vdisk.size_gb} GiB of a {kind} that Cinder does not know, or '
             'has purged from its database',
-            advice='if it is not needed, '
-            + findings.removal_command(disk.uuid, vdisk.name),
+            advice=f'if it is not needed, {removal}',
         )
 
 
