@@ -22,12 +22,15 @@ import collections.abc
 import contextlib
 import dataclasses
 
+from cinder import exception as cinder_exc
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import vdisk_lookup
-from cinder_vdisk_mapper import vdisk_operations
-from cinder_vdisk_mapper import vdisk_reservation
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_types import VolumeType
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
@@ -36,10 +39,11 @@ from nova_diskplacer.placement import ledger
 
 LOG = logging.getLogger(__name__)
 
+# Extra spec of a volume type.
+_MAPPING = 'vdisk:mapping'
+
 # More vdisks of one server than any disk holds.
 _UNLIMITED = 1 << 30
-
-BindingError = vdisk_reservation.BindingError
 
 #: shown to the owner of a volume in place of facts about other projects
 OTHER_PROJECT = 'a volume can be attached only to a server of its own project'
@@ -59,25 +63,21 @@ class BindRequest:
     name: str
     volume_id: str
     size_gb: int
-    server: nova_api.Server | None
-    boot_time: bool
     policy: str
-    attached: collections.abc.Callable[[], dict[str, frozenset[str]]]
+    server: nova_api.Server | None = None
+    boot_time: bool = False
+    attached: collections.abc.Callable[[], dict[str, frozenset[str]]] = dict
 
 
+@dataclasses.dataclass
 class Binder:
     """Binds vdisks to the disks of one backend.
 
     :param media: hdd, ssd or any.
     """
 
-    def __init__(
-        self, operations: vdisk_operations.VDiskOperations, media: str
-    ) -> None:
-        self.media = media
-        self._operations = operations
-        self._backend = operations.backend
-        self._reservation = operations.reservation
+    operations: VDiskOperations
+    media: str
 
     def bind(self, request: BindRequest) -> str:
         """Allocate the vdisk and return the UUID of its disk.
@@ -87,13 +87,17 @@ class Binder:
         :raises DiskError: the operation on the claimed disk fails.
         """
         with _locked(request):
-            for found in vdisk_lookup.disks_holding(
-                self._backend, request.name
-            ):
+            for found in self.operations.backend.disks_holding(request.name):
                 # a run was killed before it saved the disk, or before the
                 # whole vdisk read as zeros
                 self._create(found, request)
-                self._confirm(found)
+                with locks.hold(f'disk-{found}'):
+                    if not self.operations.reserve(found):
+                        raise errors.BindingError(
+                            f'the vdisks on disk {found} and the claims of '
+                            'servers are larger than the disk',
+                            'the disk of the volume has no room for it',
+                        )
                 return found
             claims = self._claims(request)
             disks = self._responsive_disks(claims)
@@ -101,7 +105,7 @@ class Binder:
             chosen = self._claimed_disk(request, disks, claims, counts)
             if chosen:
                 # the lock waits until a change that oversells it is undone
-                with vdisk_reservation.lock(f'disk-{chosen}'):
+                with locks.hold(f'disk-{chosen}'):
                     self._create(chosen, request)
                 return chosen
             return self._bind_unclaimed(request, disks, claims, counts)
@@ -122,10 +126,10 @@ class Binder:
         :raises DiskError: an operation on a disk fails.
         """
         with _locked(request):
-            _, vdisk = vdisk_lookup.usable_vdisk(
-                self._backend, source, request.name
+            _, vdisk = self.operations.backend.usable_vdisk(
+                source, request.name
             )
-            self._operations.delete_other_copies(request.name, source)
+            self.operations.delete_other_copies(request.name, source)
             disks = [
                 one for one in self._responsive_disks({}) if one.uuid != source
             ]
@@ -138,34 +142,40 @@ class Binder:
                 request, disks, {}, _vdisks_per_disk([], request)
             )
             try:
-                self._backend.copy(source, request.name, target)
+                self.operations.backend.copy(source, request.name, target)
             except Exception:
-                self._operations.delete(target, request.name)
+                self.operations.delete(target, request.name)
                 raise
             commit(target)
-            self._operations.delete_other_copies(request.name, target)
+            self.operations.delete_other_copies(request.name, target)
 
     def check_max_per_disk(self, request: BindRequest, disk: str) -> None:
-        """Check that a server may have one more vdisk on a disk.
+        """Check that a server may attach a vdisk that is on a disk.
 
-        :raises BindingError: it has as many there as round robin allows.
+        :raises BindingError: the vdisk was bound for another server, and this
+            one has as many there as round robin allows.
         """
-        if request.server is None:
+        server = request.server
+        bound_for = {
+            vdisk.server_id
+            for vdisk in self.operations.backend.disk(disk).vdisks
+            if vdisk.name == request.name
+        }
+        if server is None or server.uuid in bound_for:
             return
-        vdisk_request = request.server.request
-        policy = vdisk_request.mapping if vdisk_request else request.policy
+        policy = server.request.mapping if server.request else request.policy
         if not mapping.load(policy).spreads:
             return
-        limit = _max_per_disk(request.server)
-        with vdisk_reservation.lock(f'server-{request.server.uuid}'):
-            counts = _vdisks_per_disk([self._backend.disk(disk)], request)[
-                disk
-            ]
-        if counts >= limit:
-            raise BindingError(
+        limit = _max_per_disk(server)
+        with locks.hold(f'server-{server.uuid}'):
+            counts = _vdisks_per_disk(
+                [self.operations.backend.disk(disk)], request
+            )
+        if counts[disk] >= limit:
+            raise errors.BindingError(
                 f'volume {request.volume_id} is on disk {disk}, where server '
-                f'{request.server.uuid} has {limit} vdisks already, which '
-                f'is as many as {policy} puts on one disk',
+                f'{server.uuid} has {limit} vdisks already, which is as many '
+                f'as {policy} puts on one disk',
                 'the disk of the volume holds as many volumes of the server '
                 f'as {policy} puts on one disk',
             )
@@ -178,26 +188,26 @@ class Binder:
         :param claims: UUIDs of the disks that the server claims.
         """
         disks = [
-            self._backend.disk(disk.uuid)
+            self.operations.backend.disk(disk.uuid)
             if disk.uuid in claims
             and (disk.late or disk.health == discover.HUNG)
             else disk
-            for disk in self._backend.disks()
+            for disk in self.operations.backend.disks()
         ]
         return [
             disk
-            for disk in vdisk_lookup.usable_disks(disks, self.media)
+            for disk in base.usable_disks(disks, self.media)
             if not disk.late
         ]
 
     def _claims(self, request: BindRequest) -> dict[str, int]:
         """Return the GiB that the server claims, by disk."""
-        if request.server is None:
-            return {}
         server = request.server
-        allocations = self._reservation.placement.allocations(server.uuid)
+        if server is None:
+            return {}
+        allocations = self.operations.placement.allocations(server.uuid)
         if allocations.project_id not in (None, server.project_id):
-            raise BindingError(
+            raise errors.BindingError(
                 f'server {server.uuid} is of project {server.project_id}, '
                 f'and its claims of project {allocations.project_id}',
                 OTHER_PROJECT,
@@ -219,29 +229,31 @@ class Binder:
 
         :raises BindingError: a blank volume of the flavor fills none.
         """
-        if request.server is None or not claims:
+        server = request.server
+        if server is None or not claims:
             return None
-        vdisk_request = request.server.request
-        spread = vdisk_request and mapping.load(vdisk_request.mapping).spreads
+        spread = (
+            server.request and mapping.load(server.request.mapping).spreads
+        )
         chosen = ledger.claimed_disk(
             disks,
-            request.server.uuid,
+            server.uuid,
             claims,
             counts,
             request.size_gb,
-            _max_per_disk(request.server) if spread else _UNLIMITED,
+            _max_per_disk(server) if spread else _UNLIMITED,
         )
         if chosen is None and request.boot_time:
             unfilled = {
                 disk.uuid: ledger.unfilled_gb(
-                    disk, request.server.uuid, claims[disk.uuid]
+                    disk, server.uuid, claims[disk.uuid]
                 )
                 for disk in disks
                 if disk.uuid in claims
             }
-            raise BindingError(
+            raise errors.BindingError(
                 f'volume {request.volume_id} of {request.size_gb} GiB does '
-                f'not fit the claims of server {request.server.uuid}: GiB by '
+                f'not fit the claims of server {server.uuid}: GiB by '
                 f'disk {claims}, not filled {unfilled}; the flavor '
                 'has diskplacer:vdisks blank volumes of diskplacer:vdisk_gb '
                 'GiB each',
@@ -269,13 +281,13 @@ class Binder:
                 vdisks = -(-gb // server.request.vdisk_gb)
                 counts[uuid] = max(counts.get(uuid, 0), vdisks)
         limit = _max_per_disk(server)
-        free = {disk.uuid: self._reservation.free_gb(disk) for disk in disks}
+        free = {disk.uuid: self.operations.free_gb(disk) for disk in disks}
         while True:
             chosen = ledger.policy_disk(
                 disks, free, counts, request.size_gb, request.policy, limit
             )
             if chosen is None:
-                raise BindingError(
+                raise errors.BindingError(
                     f'no disk for volume {request.volume_id} of '
                     f'{request.size_gb} GiB by {request.policy}: GiB not '
                     f'claimed by disk {free}, vdisks of server '
@@ -295,29 +307,29 @@ class Binder:
         Returns False, and undoes all, where ``free`` is not up to date, which
         is corrected, or the disk lacks the space after all.
         """
-        with vdisk_reservation.lock(f'disk-{disk}'):
+        with locks.hold(f'disk-{disk}'):
             before = free.pop(disk)
-            now = self._reservation.free_gb(self._backend.disk(disk))
+            now = self.operations.free_gb(self.operations.backend.disk(disk))
             if now != before:
                 # a concurrent request has chosen the same disk
                 free[disk] = now
                 return False
             try:
                 self._create(disk, request)
-                if self._reservation.reserve(disk):
+                if self.operations.reserve(disk):
                     return True
             except exception.DiskError as error:
                 LOG.warning('Trying another disk than %s: %s', disk, error)
                 return False
             except exception.PlacementError:
-                self._backend.delete(disk, request.name)
+                self.operations.backend.delete(disk, request.name)
                 raise
-            self._backend.delete(disk, request.name)
-            self._reservation.try_reserve(disk)
+            self.operations.backend.delete(disk, request.name)
+            self.operations.try_reserve(disk)
             return False
 
     def _create(self, disk: str, request: BindRequest) -> None:
-        self._backend.create(
+        self.operations.backend.create(
             disk,
             request.name,
             request.volume_id,
@@ -325,18 +337,20 @@ class Binder:
             request.size_gb,
         )
 
-    def _confirm(self, disk: str) -> None:
-        """Reserve a vdisk that a killed run has allocated.
 
-        :raises BindingError: the disk is oversold.
-        """
-        with vdisk_reservation.lock(f'disk-{disk}'):
-            if not self._reservation.reserve(disk):
-                raise BindingError(
-                    f'the vdisks on disk {disk} and the claims of servers '
-                    'are larger than the disk',
-                    'the disk of the volume has no room for it',
-                )
+def mapping_of(volume_type: VolumeType | None, default: str) -> str:
+    """Return the mapping of a type's volumes that fill no claim.
+
+    :raises InvalidVolumeType: the mapping is not installed.
+    """
+    extra_specs = (volume_type and volume_type.extra_specs) or {}
+    policy = extra_specs.get(_MAPPING, default)
+    if policy not in mapping.names():
+        raise cinder_exc.InvalidVolumeType(
+            reason=f'{_MAPPING}={policy} is not one of: '
+            + ', '.join(mapping.names())
+        )
+    return policy
 
 
 def _max_per_disk(server: nova_api.Server | None) -> int:
@@ -365,12 +379,11 @@ def _vdisks_per_disk(
 @contextlib.contextmanager
 def _locked(request: BindRequest) -> collections.abc.Iterator[None]:
     """Lock the volume, and its server if it has one."""
-    with contextlib.ExitStack() as stack:
-        if request.server:
-            stack.enter_context(
-                vdisk_reservation.lock(f'server-{request.server.uuid}')
-            )
-        stack.enter_context(
-            vdisk_reservation.lock(f'volume-{request.volume_id}')
-        )
+    server = request.server
+    with (
+        locks.hold(f'server-{server.uuid}')
+        if server
+        else contextlib.nullcontext(),
+        locks.hold(f'volume-{request.volume_id}'),
+    ):
         yield

@@ -12,66 +12,65 @@
 
 """Names in Cinder's code that the driver and the scheduler's filter use."""
 
+import functools
+
 from nova_diskplacer import internals
 from nova_diskplacer.internals import Name
 
 RELEASE = 'Cinder 29'
 
-_EXTRACT_HOST = Name(
-    'cinder.volume.volume_utils',
-    'extract_host',
-    'Host of a backend.',
-    parameters=('level',),
-)
+_capacity = functools.partial(Name, 'cinder.scheduler.filters.capacity_filter')
+_host_manager = functools.partial(Name, 'cinder.scheduler.host_manager')
+_driver = functools.partial(Name, 'cinder.volume.driver')
+_configuration = functools.partial(Name, 'cinder.volume.configuration')
+_objects = functools.partial(Name, 'cinder.objects')
+_models = functools.partial(Name, 'cinder.db.models')
+_db_api = functools.partial(Name, 'cinder.db.api')
+_volume_utils = functools.partial(Name, 'cinder.volume.volume_utils')
+_rpcapi = functools.partial(Name, 'cinder.volume.rpcapi')
+_image_utils = functools.partial(Name, 'cinder.image.image_utils')
+_exception = functools.partial(Name, 'cinder.exception')
 
-_NOVA = Name(
-    'cinder.compute.nova',
-    'novaclient',
-    "Cinder's client of Nova, configured by ``[nova]``: reads the project, "
-    'the host and the flavor of the server of a volume.',
-    parameters=('privileged_user',),
+_SHARED = (
+    _volume_utils('extract_host', 'Host of a backend.', ('level',)),
+    Name(
+        'cinder.compute.nova',
+        'novaclient',
+        "Cinder's client of Nova, configured by ``[nova]``: reads the "
+        'project, the host and the flavor of the server of a volume.',
+        ('privileged_user',),
+    ),
 )
 
 #: Checked by cinder-scheduler when the filter is first used.
 SCHEDULER: internals.Names = (
-    Name(
-        'cinder.scheduler.filters.capacity_filter',
+    _capacity(
         'CapacityFilter',
         'Base of the filter; Cinder makes one for each request.',
     ),
-    Name(
-        'cinder.scheduler.filters.capacity_filter',
+    _capacity(
         'CapacityFilter.backend_passes',
         'Filters the backends of other drivers.',
-        parameters=('backend_state', 'filter_properties'),
+        ('backend_state', 'filter_properties'),
     ),
-    Name(
-        'cinder.scheduler.host_manager',
+    _host_manager(
         'BackendState.__init__',
         'The reported capabilities of a backend.',
         source=('self.capabilities',),
     ),
-    Name(
-        'cinder.scheduler.host_manager',
-        'BackendState.backend_id',
-        'The name of a backend.',
-    ),
-    _EXTRACT_HOST,
-    _NOVA,
+    _host_manager('BackendState.backend_id', 'The name of a backend.'),
+    *_SHARED,
 )
+
+_SERVER = 'The server that attaches or has attached a volume.'
+_ROWS = (
+    'Rows of volumes and snapshots: those of a host, and of many ids at once.'
+)
+_ERROR = 'An error that Cinder expects.'
 
 #: Checked by cinder-volume when it sets up the driver.
 VOLUME: internals.Names = (
-    Name(
-        'cinder.volume.driver',
-        'VolumeDriver',
-        'Base of the driver.',
-    ),
-    Name(
-        'cinder.interface',
-        'volumedriver',
-        'Registers the driver.',
-    ),
+    Name('cinder.interface', 'volumedriver', 'Registers the driver.'),
     Name(
         'cinder.volume.manager',
         'VolumeManager._connection_create',
@@ -84,93 +83,94 @@ VOLUME: internals.Names = (
             'self.driver.initialize_connection(',
         ),
     ),
-    Name(
-        'cinder.volume.driver',
+    _driver('VolumeDriver', 'Base of the driver.'),
+    _driver(
         'VolumeDriver._connect_device',
         'Overridden for encrypted volumes.',
-        parameters=('conn',),
+        ('conn',),
     ),
-    Name(
-        'cinder.volume.driver',
+    _driver(
         'VolumeDriver._attach_volume',
         'Attaches a volume to this host, to be written to.',
-        parameters=('context', 'volume', 'properties'),
+        ('context', 'volume', 'properties'),
     ),
-    Name(
-        'cinder.volume.driver',
+    _driver(
         'VolumeDriver._detach_volume',
         'Overridden for encrypted volumes.',
-        parameters=('context', 'attach_info', 'volume', 'properties', 'force'),
+        ('context', 'attach_info', 'volume', 'properties', 'force'),
     ),
-    Name(
-        'cinder.volume.configuration',
-        'SHARED_CONF_GROUP',
-        'Group of the options that all backends share.',
+    _configuration(
+        'SHARED_CONF_GROUP', 'Group of the options that all backends share.'
     ),
-    Name(
-        'cinder.volume.configuration',
-        'Configuration',
-        'Options of a backend, for ``disk audit``.',
+    _configuration(
+        'Configuration', 'Options of a backend, for ``disk audit``.'
     ),
-    Name(
-        'cinder.objects',
+    _objects('register_all', 'The objects, for ``disk audit``.'),
+    _objects(
         'Volume._name_id',
         'Names the vdisk of a volume that Cinder has copied.',
     ),
-    Name(
-        'cinder.objects',
+    _objects(
         'Volume.migration_status',
         'Marks volumes that another host may connect and that the audit must '
         'leave alone.',
     ),
-    *(
-        Name(
-            'cinder.objects',
-            name,
-            'The server that attaches or has attached a volume.',
-        )
-        for name in (
-            'Volume.volume_attachment',
-            'VolumeAttachment.attach_status',
-            'VolumeAttachment.instance_uuid',
-        )
+    _objects('Volume.volume_attachment', _SERVER),
+    _objects('VolumeAttachment.attach_status', _SERVER),
+    _objects('VolumeAttachment.instance_uuid', _SERVER),
+    _objects('Volume.get_by_id', 'Volumes in the database.'),
+    _objects(
+        'VolumeAttachmentList.get_all_by_instance_uuid',
+        'Volumes in the database.',
     ),
-    _EXTRACT_HOST,
-    _NOVA,
-    Name(
-        'cinder.volume.volume_utils',
-        'brick_get_connector_properties',
-        'Attaches a volume to this host.',
+    _objects(
+        'SnapshotList.get_all_for_volume',
+        'Volumes with snapshots are not handed over.',
     ),
-    Name(
-        'cinder.volume.volume_utils',
-        'clear_volume',
-        'Wipes a logical volume.',
-        parameters=(
-            'volume_clear',
-            'volume_clear_size',
-            'volume_clear_ionice',
-        ),
+    _objects(
+        'Service.get_by_args',
+        'The service that a volume is handed over to.',
+        ('host', 'binary_key'),
     ),
-    Name(
-        'cinder.volume.volume_utils',
+    _models('Snapshot', _ROWS),
+    _models('Snapshot.provider_location', _ROWS),
+    _models('Snapshot.status', _ROWS),
+    _models('Snapshot.volume_id', _ROWS),
+    _models('Snapshot.volume_size', _ROWS),
+    _models('Volume', _ROWS),
+    _models('Volume._name_id', _ROWS),
+    _models('Volume.host', _ROWS),
+    _models('Volume.migration_status', _ROWS),
+    _models('Volume.name_id', _ROWS),
+    _models('Volume.provider_location', _ROWS),
+    _models('Volume.size', _ROWS),
+    _models('Volume.status', _ROWS),
+    _db_api('main_context_manager.reader.using', 'Reads the database.'),
+    _db_api('main_context_manager.writer.using', 'Writes to the database.'),
+    *_SHARED,
+    _volume_utils('append_host', 'The pool that a volume is handed over to.'),
+    _volume_utils(
+        'brick_get_connector_properties', 'Attaches a volume to this host.'
+    ),
+    _volume_utils(
         'check_encryption_provider',
         'Encryption of a volume; rejects other providers than LUKS.',
     ),
-    Name(
-        'cinder.volume.volume_utils',
-        'is_group_a_cg_snapshot_type',
-        'Returns whether snapshots of a group must be consistent.',
+    _volume_utils(
+        'clear_volume',
+        'Wipes a logical volume.',
+        ('volume_clear', 'volume_clear_size', 'volume_clear_ionice'),
     ),
-    Name(
-        'cinder.volume.volume_utils',
+    _volume_utils(
         'image_conversion_dir',
         'Directory whose leftovers Cinder removes when it starts.',
     ),
-    Name(
-        'cinder.volume.volume_utils',
-        'paginate_entries_list',
-        'Pages of lists of manageable vdisks.',
+    _volume_utils(
+        'is_group_a_cg_snapshot_type',
+        'Returns whether snapshots of a group must be consistent.',
+    ),
+    _volume_utils(
+        'paginate_entries_list', 'Pages of lists of manageable vdisks.'
     ),
     Name(
         'cinder.volume.volume_types',
@@ -182,27 +182,15 @@ VOLUME: internals.Names = (
         'Throttle.get_default',
         'Limit of bytes per second for copies.',
     ),
-    Name(
-        'cinder.image.image_utils',
+    _image_utils(
         'convert_image',
         'Writes an image into an allocated vdisk.',
-        parameters=('src_format', 'disable_sparse', 'skip_create'),
+        ('src_format', 'disable_sparse', 'skip_create'),
     ),
-    Name(
-        'cinder.image.image_utils',
-        'fetch_to_raw',
-        'Fetches an image.',
-        parameters=('size',),
-    ),
-    Name(
-        'cinder.image.image_utils',
-        'temporary_file',
-        'A file that Cinder removes when it starts.',
-    ),
-    Name(
-        'cinder.image.image_utils',
-        'decode_cipher',
-        'Cipher in arguments of ``qemu-img``.',
+    _image_utils('decode_cipher', 'Cipher in arguments of ``qemu-img``.'),
+    _image_utils('fetch_to_raw', 'Fetches an image.', ('size',)),
+    _image_utils(
+        'temporary_file', 'A file that Cinder removes when it starts.'
     ),
     Name(
         'cinder.privsep.format_inspector',
@@ -214,94 +202,27 @@ VOLUME: internals.Names = (
         'execute',
         'Runs ``qemu-img``, by rootwrap if root is needed.',
     ),
-    *(
-        Name('cinder.objects', name, 'Volumes in the database.')
-        for name in (
-            'Volume.get_by_id',
-            'VolumeAttachmentList.get_all_by_instance_uuid',
-        )
-    ),
-    *(
-        Name(
-            'cinder.db.models',
-            name,
-            'Rows of volumes and snapshots: those of a host, and of many ids '
-            'at once.',
-        )
-        for name in (
-            'Snapshot',
-            'Snapshot.provider_location',
-            'Snapshot.status',
-            'Snapshot.volume_id',
-            'Snapshot.volume_size',
-            'Volume',
-            'Volume._name_id',
-            'Volume.host',
-            'Volume.migration_status',
-            'Volume.name_id',
-            'Volume.provider_location',
-            'Volume.size',
-            'Volume.status',
-        )
-    ),
-    *(
-        Name(
-            'cinder.db.api',
-            f'main_context_manager.{name}.using',
-            'Transactions of the database.',
-        )
-        for name in ('reader', 'writer')
-    ),
-    Name(
-        'cinder.objects',
-        'SnapshotList.get_all_for_volume',
-        'Volumes with snapshots are not handed over.',
-    ),
-    Name(
-        'cinder.objects',
-        'Service.get_by_args',
-        'The service that a volume is handed over to.',
-        parameters=('host', 'binary_key'),
-    ),
-    Name(
-        'cinder.volume.volume_utils',
-        'append_host',
-        'The pool that a volume is handed over to.',
-    ),
-    Name(
-        'cinder.volume.rpcapi',
+    _rpcapi(
         'VolumeAPI',
         'Asks another cinder-volume to connect a volume handed over to it.',
     ),
-    Name(
-        'cinder.volume.rpcapi',
+    _rpcapi(
         'VolumeAPI.initialize_connection',
         'Exports and connects a volume and returns the connection.',
-        parameters=('ctxt', 'volume', 'connector'),
-    ),
-    Name(
-        'cinder.objects',
-        'register_all',
-        'The objects, for ``disk audit``.',
+        ('ctxt', 'volume', 'connector'),
     ),
     Name(
         'cinder.context',
         'get_admin_context',
         'Context of calls that no user has made.',
     ),
-    *(
-        Name('cinder.exception', name, 'Errors that Cinder expects.')
-        for name in (
-            'CinderException',
-            'ImageTooBig',
-            'InvalidConnectorException',
-            'InvalidVolumeType',
-            'ManageExistingAlreadyManaged',
-            'ManageExistingInvalidReference',
-            'ManageExistingVolumeTypeMismatch',
-            'NotFound',
-            'ServiceNotFound',
-            'VolumeDriverException',
-        )
-    ),
+    _exception('CinderException', _ERROR),
+    _exception('ImageTooBig', _ERROR),
+    _exception('InvalidConnectorException', _ERROR),
+    _exception('InvalidVolumeType', _ERROR),
+    _exception('ManageExistingAlreadyManaged', _ERROR),
+    _exception('ManageExistingInvalidReference', _ERROR),
+    _exception('ManageExistingVolumeTypeMismatch', _ERROR),
+    _exception('ServiceNotFound', _ERROR),
+    _exception('VolumeDriverException', _ERROR),
 )

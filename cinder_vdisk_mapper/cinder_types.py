@@ -72,3 +72,12 @@ class Snapshot(Protocol):
     volume_id: str
     volume_size: int
     provider_location: str | None
+
+
+def attachments(volume: Volume) -> list[Attachment]:
+    """Return the attachments of a volume that are not detached."""
+    return [
+        attachment
+        for attachment in volume.volume_attachment
+        if attachment.attach_status != 'detached'
+    ]

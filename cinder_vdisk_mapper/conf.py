@@ -90,7 +90,4 @@ Directories of the workload profiles that flavors name, as in nova.conf.
 
 def list_opts() -> list[tuple[Any, list[Any]]]:
     """Entry point of ``oslo.config.opts``."""
-    return [
-        (SHARED_GROUP, OPTS),
-        (PROFILES_GROUP, [diskplacer.PROFILE_DIRS]),
-    ]
+    return [(SHARED_GROUP, OPTS), (PROFILES_GROUP, [diskplacer.PROFILE_DIRS])]

@@ -13,24 +13,30 @@
 """Attaches vdisks to servers of this host, and to other hosts for copies."""
 
 import collections
+import dataclasses
 import functools
 import socket
 from typing import Any
 
+from cinder import context as cinder_context
 from cinder import objects
 from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import cinder_types
+from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import type_mapping
-from cinder_vdisk_mapper import vdisk_lookup
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.binding import Binder
+from cinder_vdisk_mapper.binding import BindRequest
+from cinder_vdisk_mapper.cinder_types import Connector
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 
 CONF = cfg.CONF
@@ -42,6 +48,7 @@ LOG = logging.getLogger(__name__)
 _BEING_FILLED = ('creating', 'restoring-backup')
 
 
+@dataclasses.dataclass
 class Connections:
     """Binds volumes when they are attached and returns their connections.
 
@@ -50,60 +57,63 @@ class Connections:
     :param target_drivers: class path by ``target_helper``.
     """
 
-    def __init__(
-        self,
-        host: str,
-        configuration: Any,
-        operations: vdisk_operations.VDiskOperations,
-        binder: binding.Binder,
-        target_drivers: dict[str, str],
-    ) -> None:
-        self._host: str = volume_utils.extract_host(host, 'host')
-        self._configuration = configuration
-        self._operations = operations
-        self._backend = operations.backend
-        self._binder = binder
-        self._handover = handover.Handover(host, operations)
-        self._target_drivers = target_drivers
+    host: str
+    configuration: Any
+    operations: VDiskOperations
+    target_drivers: dict[str, str]
+
+    @property
+    def _hostname(self) -> str:
+        return str(volume_utils.extract_host(self.host, 'host'))
 
     @functools.cached_property
     def exporter(self) -> export.Exporter:
         """Exports vdisks to other hosts; made when it is first used."""
-        return export.Exporter(self._configuration, self._target_drivers)
+        return export.Exporter(self.configuration, self.target_drivers)
 
     def create_export(
-        self,
-        context: Any,
-        volume: cinder_types.Volume,
-        connector: cinder_types.Connector,
-    ) -> cinder_types.ModelUpdate | None:
+        self, context: Any, volume: Volume, connector: Connector
+    ) -> ModelUpdate | None:
         """Bind a volume, or hand it over to the host of its server.
 
         :raises DiskPlacerError: it cannot be attached on that host, or no
             disk may hold it.
         """
         here = self._is_here(connector)
+        binder = Binder(self.operations, self.configuration.vdisk_media)
         request = self._bind_request(context, volume)
         if not here and not export.needs_remote_export(volume):
-            self._handover.hand_over(
-                context, volume, request, connector['host']
+            handover.hand_over(
+                self.operations, context, volume, request, connector['host']
             )
             return None
         disk = volume.provider_location
-        update: cinder_types.ModelUpdate = {}
+        update: ModelUpdate = {}
         if disk:
-            vdisk_lookup.check_disk(self._backend, disk, naming.volume(volume))
-            self._check_attachable(request, disk)
+            self.operations.backend.check_disk(disk, naming.volume(volume))
+            binder.check_max_per_disk(request, disk)
         else:
-            disk = self._binder.bind(request)
+            disk = binder.bind(request)
             update = {'provider_location': disk}
             LOG.info('Volume %s is bound to disk %s', volume.id, disk)
         if not here:
-            path = self._backend.device_path(disk, naming.volume(volume))
+            path = self.operations.backend.device_path(
+                disk, naming.volume(volume)
+            )
             update |= self.exporter.create(context, volume, path)
         return update or None
 
-    def ensure_export(self, context: Any, volume: cinder_types.Volume) -> None:
+    def bind(self, volume: Volume) -> str:
+        """Bind a volume for no server and return its disk."""
+        if not volume.provider_location:
+            update = self.create_export(
+                cinder_context.get_admin_context(), volume, {'host': CONF.host}
+            )
+            volume.provider_location = (update or {})['provider_location']
+            volume.save()
+        return volume.provider_location or ''
+
+    def ensure_export(self, context: Any, volume: Volume) -> None:
         """Log at start that the disk of an attached volume is missing.
 
         An error would set the volume to error, and the disk may come back.
@@ -112,13 +122,11 @@ class Connections:
         self.remove_export(context, volume)
         if volume.provider_location:
             try:
-                vdisk_lookup.check_disk(
-                    self._backend, volume.provider_location
-                )
+                self.operations.backend.check_disk(volume.provider_location)
             except exception.DiskPlacerError as error:
                 LOG.error('%s', error)
 
-    def remove_export(self, context: Any, volume: cinder_types.Volume) -> None:
+    def remove_export(self, context: Any, volume: Volume) -> None:
         """Remove the export to another host; the volume stays bound."""
         disk = volume.provider_location
         if not disk:
@@ -129,81 +137,61 @@ class Connections:
             volume
         ):
             # allocate the blocks again that were truncated or left out
-            self._operations.extend(disk, naming.volume(volume), volume.size)
+            self.operations.extend(disk, naming.volume(volume), volume.size)
 
     def initialize_connection(
-        self, volume: cinder_types.Volume, connector: cinder_types.Connector
+        self, volume: Volume, connector: Connector, initiator_data: Any = None
     ) -> dict[str, Any]:
         """Return the connection by which a host attaches a volume.
 
         :raises DiskPlacerError: the volume cannot be attached.
         """
-        if self._handover.is_handed_over(volume):
-            return self._handover.connect_by_new_backend(volume, connector)
-        disk = vdisk_lookup.check_disk(
-            self._backend, volume.provider_location, naming.volume(volume)
+        here = volume_utils.extract_host(self.host, 'backend')
+        there = volume_utils.extract_host(volume.host or here, 'backend')
+        if here != there:
+            return handover.connect_by_new_backend(volume, connector)
+        disk = self.operations.backend.check_disk(
+            volume.provider_location, naming.volume(volume)
         )
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)
         return {
-            'driver_volume_type': self._backend.connection_type,
+            'driver_volume_type': self.operations.backend.connection_type,
             'data': {
                 'device_path': self.local_path(volume),
-                'vdisk': {
-                    'disk': disk,
-                    'host': self._host,
-                },
+                'vdisk': {'disk': disk, 'host': self._hostname},
             },
         }
 
     def terminate_connection(
-        self,
-        volume: cinder_types.Volume,
-        connector: cinder_types.Connector | None,
+        self, volume: Volume, connector: Connector | None, force: bool = False
     ) -> None:
         """Revoke the access of another host; do nothing for this one."""
         if connector and not self._is_here(connector):
             self.exporter.disconnect(volume, connector)
 
-    def local_path(self, volume: cinder_types.Volume) -> str:
+    def local_path(self, volume: Volume) -> str:
         """Return the path of a bound volume."""
-        return self._backend.device_path(
+        return self.operations.backend.device_path(
             volume.provider_location or '', naming.volume(volume)
         )
 
-    def _is_here(self, connector: cinder_types.Connector) -> bool:
+    def _is_here(self, connector: Connector) -> bool:
         """Return whether a connector has one of the names of this host."""
-        names = (self._host, CONF.host, socket.gethostname())
+        names = (self._hostname, CONF.host, socket.gethostname())
         return connector.get('host') in names
 
-    def _check_attachable(
-        self, request: binding.BindRequest, disk: str
-    ) -> None:
-        """Check that a server may attach a vdisk bound for another one.
-
-        :raises BindingError: it may not.
-        """
-        owners = {
-            vdisk.server_id
-            for vdisk in self._backend.disk(disk).vdisks
-            if vdisk.name == request.name
-        }
-        if request.server and request.server.uuid not in owners:
-            self._binder.check_max_per_disk(request, disk)
-
-    def _bind_request(
-        self, context: Any, volume: cinder_types.Volume
-    ) -> binding.BindRequest:
+    def _bind_request(self, context: Any, volume: Volume) -> BindRequest:
         server = _attaching_server(context, volume)
         blank_of = nova_api.of_blank_volume(volume.display_name)
-        return binding.BindRequest(
+        return BindRequest(
             name=naming.volume(volume),
             volume_id=volume.id,
             size_gb=volume.size,
             server=server,
             boot_time=server is not None and blank_of == server.uuid,
-            policy=type_mapping.of_volume(
-                volume, self._configuration.vdisk_default_mapping
+            policy=binding.mapping_of(
+                volume.volume_type, self.configuration.vdisk_default_mapping
             ),
             attached=functools.partial(_attached, context, server)
             if server
@@ -211,9 +199,7 @@ class Connections:
         )
 
 
-def _attaching_server(
-    context: Any, volume: cinder_types.Volume
-) -> nova_api.Server | None:
+def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:
     """Return the server that attaches or has attached the volume.
 
     Any member of the volume's project can make an attachment with the UUID of
@@ -225,11 +211,11 @@ def _attaching_server(
     """
     found = {
         attachment.instance_uuid
-        for attachment in volume.volume_attachment
-        if attachment.instance_uuid and attachment.attach_status != 'detached'
+        for attachment in attachments(volume)
+        if attachment.instance_uuid
     }
     if len(found) > 1:
-        raise binding.BindingError(
+        raise errors.BindingError(
             f'volume {volume.id} is being attached to several servers: '
             + ', '.join(sorted(found)),
             'the volume is being attached to several servers',
@@ -239,12 +225,12 @@ def _attaching_server(
     (uuid,) = found
     server = nova_api.get(context, uuid)
     if server is None:
-        raise binding.BindingError(
+        raise errors.BindingError(
             f'volume {volume.id}: Nova knows no server {uuid}',
             binding.OTHER_PROJECT,
         )
     if server.project_id != volume.project_id:
-        raise binding.BindingError(
+        raise errors.BindingError(
             f'volume {volume.id} is of project {volume.project_id}, server '
             f'{uuid} of project {server.project_id}',
             binding.OTHER_PROJECT,

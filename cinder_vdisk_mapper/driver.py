@@ -19,13 +19,18 @@ it never leaves by itself. ``provider_location`` is the UUID of that disk.
 
 import contextlib
 import functools
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
+from typing import Concatenate
+from typing import ParamSpec
+from typing import TypeVar
 
 from cinder import context as cinder_context
 from cinder import exception as cinder_exc
 from cinder import interface
+from cinder.image import image_utils
 from cinder.volume import configuration as cinder_configuration
 from cinder.volume import driver
 from cinder.volume import volume_utils
@@ -35,24 +40,22 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import cinder_internals
 from cinder_vdisk_mapper import conf
-from cinder_vdisk_mapper import connections
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import groups
-from cinder_vdisk_mapper import images
-from cinder_vdisk_mapper import location_info
 from cinder_vdisk_mapper import locks
-from cinder_vdisk_mapper import managed
 from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import stats
-from cinder_vdisk_mapper import type_mapping
-from cinder_vdisk_mapper import vdisk_lookup
-from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.connections import Connections
+from cinder_vdisk_mapper.managed import ManagedVDisks
+from cinder_vdisk_mapper.migration import Migration
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer.disks import discover
@@ -62,6 +65,30 @@ LOG = logging.getLogger(__name__)
 
 CONF = cfg.CONF
 CONF.register_opts(conf.OPTS, group=cinder_configuration.SHARED_CONF_GROUP)
+
+_Arguments = ParamSpec('_Arguments')
+_Result = TypeVar('_Result')
+
+
+def _forward(
+    attribute: str,
+    method: Callable[Concatenate[Any, _Arguments], _Result],
+) -> Callable[Concatenate[Any, _Arguments], _Result]:
+    """Return a method of the driver that calls one of a collaborator.
+
+    It raises VolumeDriverException in place of the project's errors.
+
+    :param attribute: of the driver, which holds the collaborator.
+    """
+
+    @functools.wraps(method)
+    @errors.as_driver_error()
+    def forward(
+        self: Any, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> _Result:
+        return method(getattr(self, attribute), *args, **kwargs)
+
+    return forward
 
 
 @interface.volumedriver
@@ -76,7 +103,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.configuration.append_config_values(conf.OPTS)
-        self._unclaimed = stats.UnclaimedSpace(lambda: self.placement)
+        self._unclaimed_gb: dict[str, int] = {}
 
     @staticmethod
     def get_driver_options() -> list[Any]:
@@ -94,12 +121,6 @@ class VDiskMapperDriver(driver.VolumeDriver):
         The leftovers of killed processes are removed: locks, and unfinished
         changes of healthy disks.
         """
-        if not CONF.oslo_concurrency.lock_path:
-            raise cinder_exc.VolumeDriverException(
-                message='[oslo_concurrency] lock_path of cinder.conf is not '
-                'set; it must be a directory that all cinder-volume '
-                'processes of the host share'
-            )
         locks.sweep()
         disks = self._disks()
         for disk in disks:
@@ -126,36 +147,35 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return placement_client.PlacementClient.from_conf(CONF)
 
     @functools.cached_property
-    def operations(self) -> vdisk_operations.VDiskOperations:
+    def operations(self) -> VDiskOperations:
         """Changes vdisks and reserves them."""
-        return vdisk_operations.VDiskOperations(self.backend, self.placement)
+        return VDiskOperations(self.backend, self.placement)
 
     @functools.cached_property
-    def _connections(self) -> connections.Connections:
-        """Attaches vdisks."""
-        return connections.Connections(
-            self.host,
-            self.configuration,
-            self.operations,
-            binding.Binder(self.operations, self.configuration.vdisk_media),
-            self.target_mapping,
+    def _connections(self) -> Connections:
+        return Connections(
+            self.host, self.configuration, self.operations, self.target_mapping
         )
 
     @functools.cached_property
-    def _managed(self) -> managed.ManagedVDisks:
-        """Manages and unmanages vdisks."""
-        return managed.ManagedVDisks(
-            self.operations, self.configuration.vdisk_media, self._bind
+    def _managed(self) -> ManagedVDisks:
+        return ManagedVDisks(
+            self.operations,
+            self.configuration.vdisk_media,
+            self._connections.bind,
         )
 
     @functools.cached_property
-    def _migration(self) -> migration.Migration:
-        """Moves vdisks."""
-        return migration.Migration(
+    def _migration(self) -> Migration:
+        return Migration(
             self.operations,
-            location_info.of_backend(self.host, self.configuration),
+            self._location,
             self.configuration.vdisk_default_mapping,
         )
+
+    @property
+    def _location(self) -> migration.Location:
+        return migration.location_of(self.host, self.configuration)
 
     # Volumes
 
@@ -193,7 +213,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             (disk.total_gb for disk in self._disks()), default=new_size
         )
         if new_size > largest:
-            raise binding.BindingError(
+            raise errors.BindingError(
                 f'no disk can hold a volume of {new_size} GiB: the largest '
                 f'has {largest} GiB',
                 f'a volume cannot be extended to {new_size} GiB here',
@@ -223,7 +243,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self._check_mapping(volume)
         if not disk:
             return None
-        vdisk_lookup.check_disk(self.backend, disk)
+        self.backend.check_disk(disk)
         self.operations.clone(
             disk, source, naming.volume(volume), volume.id, volume.size
         )
@@ -238,12 +258,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         disk = volume.provider_location
         if not disk:
             return None
-        vdisk_lookup.check_disk(self.backend, disk)
+        self.backend.check_disk(disk)
         self.operations.snapshot(
-            disk,
-            naming.volume(volume),
-            naming.snapshot(snapshot),
-            snapshot.id,
+            disk, naming.volume(volume), naming.snapshot(snapshot), snapshot.id
         )
         return {'provider_location': disk}
 
@@ -260,17 +277,14 @@ class VDiskMapperDriver(driver.VolumeDriver):
     ) -> None:
         """Give a volume that is not attached the content of a snapshot."""
         disk = volume.provider_location
-        if any(
-            attachment.attach_status != 'detached'
-            for attachment in volume.volume_attachment
-        ):
-            raise binding.BindingError(
+        if attachments(volume):
+            raise errors.BindingError(
                 f'volume {volume.id} is attached and cannot be reverted',
                 'a volume that is attached cannot be reverted',
             )
         if not disk:
             return
-        vdisk_lookup.check_disk(self.backend, disk)
+        self.backend.check_disk(disk)
         bound = snapshot.provider_location
         self.operations.revert(
             disk,
@@ -305,48 +319,20 @@ class VDiskMapperDriver(driver.VolumeDriver):
         if not connector.get('host'):
             raise cinder_exc.InvalidConnectorException(missing='host')
 
-    @errors.as_driver_error()
-    def create_export(
-        self, context: Any, volume: Volume, connector: dict[str, Any]
-    ) -> ModelUpdate | None:
-        """Bind the volume to a disk if it is not bound yet.
-
-        A volume without content is handed over to the host of its server.
-
-        :raises VolumeDriverException: it cannot be attached on that host, or
-            no disk may hold it.
-        """
-        return self._connections.create_export(context, volume, connector)
-
-    @errors.as_driver_error()
-    def ensure_export(self, context: Any, volume: Volume) -> None:
-        """Log at start that the disk of an attached volume is missing."""
-        self._connections.ensure_export(context, volume)
-
-    @errors.as_driver_error()
-    def remove_export(self, context: Any, volume: Volume) -> None:
-        """Remove the export to another host; the volume stays bound."""
-        self._connections.remove_export(context, volume)
-
-    @errors.as_driver_error()
-    def initialize_connection(
-        self, volume: Volume, connector: dict[str, Any], **kwargs: Any
-    ) -> dict[str, Any]:
-        """Return the connection by which a host attaches a volume."""
-        return self._connections.initialize_connection(volume, connector)
-
-    def terminate_connection(
-        self, volume: Volume, connector: dict[str, Any] | None, **kwargs: Any
-    ) -> None:
-        """Revoke the access of another host; do nothing for this one."""
-        self._connections.terminate_connection(volume, connector)
-
-    def local_path(self, volume: Volume) -> str:
-        """Return the path of a bound volume."""
-        return self._connections.local_path(volume)
+    create_export = _forward('_connections', Connections.create_export)
+    ensure_export = _forward('_connections', Connections.ensure_export)
+    remove_export = _forward('_connections', Connections.remove_export)
+    initialize_connection = _forward(
+        '_connections', Connections.initialize_connection
+    )
+    terminate_connection = _forward(
+        '_connections', Connections.terminate_connection
+    )
+    local_path = _forward('_connections', Connections.local_path)
 
     # Images
 
+    @errors.as_driver_error()
     def copy_image_to_volume(
         self,
         context: Any,
@@ -357,20 +343,25 @@ class VDiskMapperDriver(driver.VolumeDriver):
     ) -> None:
         """Bind the volume by its policy and write an image to it.
 
+        Cinder's own way truncates a file first, so that others could take its
+        space until it is written again.
+
         :raises VolumeDriverException: no disk may hold the volume.
         """
-        with (
-            self._fetched(context, volume, image_service, image_id) as image,
-            self._attached(context, volume) as (volume, device),
-        ):
-            images.write(image, device, disable_sparse)
-        with errors.as_driver_error():
-            # zeros were written by deallocating their blocks
-            self.backend.extend(
-                volume.provider_location or '',
-                naming.volume(volume),
-                volume.size,
+        fetched = self._fetched(context, volume, image_service, image_id)
+        with fetched as (image, volume, device):
+            image_utils.convert_image(
+                image,
+                device,
+                'raw',
+                src_format='raw',
+                disable_sparse=disable_sparse,
+                skip_create=True,
             )
+        # zeros were written by deallocating their blocks
+        self.backend.extend(
+            volume.provider_location or '', naming.volume(volume), volume.size
+        )
 
     def copy_image_to_encrypted_volume(
         self,
@@ -384,39 +375,40 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         :raises ImageTooBig: the volume cannot hold the image and the header.
         """
-        with (
-            self._fetched(context, volume, image_service, image_id) as image,
-            self._attached(context, volume) as (volume, device),
-        ):
+        fetched = self._fetched(context, volume, image_service, image_id)
+        with fetched as (image, volume, device):
             encryption.write_image(
                 context, volume, image_id, image, device, self.host
             )
 
+    @contextlib.contextmanager
     def _fetched(
         self, context: Any, volume: Volume, image_service: Any, image_id: str
-    ) -> contextlib.AbstractContextManager[str]:
-        return images.fetched(
-            context,
-            image_service,
-            image_id,
-            volume.size,
-            self.host,
-            self.configuration.volume_dd_blocksize,
-        )
+    ) -> Iterator[tuple[str, Volume, str]]:
+        """Download an image and attach the volume that it is for.
 
-    @contextlib.contextmanager
-    def _attached(
-        self, context: Any, volume: Volume
-    ) -> Iterator[tuple[Volume, str]]:
-        """Attach a volume to this host; yield it and its device's path."""
-        properties = volume_utils.brick_get_connector_properties()
-        attach_info, volume = self._attach_volume(context, volume, properties)
-        try:
-            yield volume, attach_info['device']['path']
-        finally:
-            self._detach_volume(
-                context, attach_info, volume, properties, force=True
+        Yields the path of the raw image, the volume, and its device's path.
+        """
+        # Cinder removes files with this suffix when it starts
+        with image_utils.temporary_file(suffix=self.host) as path:
+            image_utils.fetch_to_raw(
+                context,
+                image_service,
+                image_id,
+                path,
+                self.configuration.volume_dd_blocksize,
+                size=volume.size,
             )
+            properties = volume_utils.brick_get_connector_properties()
+            attach_info, volume = self._attach_volume(
+                context, volume, properties
+            )
+            try:
+                yield path, volume, attach_info['device']['path']
+            finally:
+                self._detach_volume(
+                    context, attach_info, volume, properties, force=True
+                )
 
     def _connect_device(self, conn: dict[str, Any]) -> dict[str, Any]:
         """Attach a volume to this host, by a link if it is encrypted."""
@@ -460,6 +452,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         """Delete the volumes of a group."""
         return groups.delete_all(volumes, self.delete_volume)
 
+    @errors.as_driver_error()
     def create_group_from_src(
         self,
         context: Any,
@@ -477,19 +470,12 @@ class VDiskMapperDriver(driver.VolumeDriver):
             and one of the volumes is attached.
         """
         if snapshots:
-            copies = [
-                self.create_volume_from_snapshot(volume, snapshot)
-                for volume, snapshot in zip(volumes, snapshots, strict=True)
-            ]
+            copies = map(self.create_volume_from_snapshot, volumes, snapshots)
         else:
             sources = source_vols or ()
             if volume_utils.is_group_a_cg_snapshot_type(group):
-                with errors.as_driver_error():
-                    groups.check_detached(sources)
-            copies = [
-                self.create_cloned_volume(volume, source)
-                for volume, source in zip(volumes, sources, strict=True)
-            ]
+                groups.check_detached(sources)
+            copies = map(self.create_cloned_volume, volumes, sources)
         return None, [
             {'id': volume.id, **(update or {})}
             for volume, update in zip(volumes, copies, strict=True)
@@ -497,10 +483,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
     @errors.as_driver_error()
     def create_group_snapshot(
-        self,
-        context: Any,
-        group_snapshot: Any,
-        snapshots: Sequence[Snapshot],
+        self, context: Any, group_snapshot: Any, snapshots: Sequence[Snapshot]
     ) -> tuple[ModelUpdate, groups.Updates]:
         """Make snapshots of one moment: all of them or none.
 
@@ -515,102 +498,41 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return {'status': 'available'}, updates
 
     def delete_group_snapshot(
-        self,
-        context: Any,
-        group_snapshot: Any,
-        snapshots: Sequence[Snapshot],
+        self, context: Any, group_snapshot: Any, snapshots: Sequence[Snapshot]
     ) -> tuple[ModelUpdate, groups.Updates]:
         """Delete the snapshots of a group snapshot."""
         return groups.delete_all(snapshots, self.delete_snapshot)
 
     # Managed vdisks
 
-    @errors.as_driver_error()
-    def manage_existing_get_size(
-        self, volume: Volume, existing_ref: dict[str, Any]
-    ) -> int:
-        """Return the GiB, rounded up, of a vdisk that can become a volume."""
-        return self._managed.manage_existing_get_size(volume, existing_ref)
-
-    @errors.as_driver_error()
-    def manage_existing(
-        self, volume: Volume, existing_ref: dict[str, Any]
-    ) -> ModelUpdate:
-        """Make a vdisk a volume of whole GiB, allocated and reserved."""
-        return self._managed.manage_existing(volume, existing_ref)
-
-    @errors.as_driver_error()
-    def unmanage(self, volume: Volume) -> None:
-        """Unmanage a volume, which is bound first if it is not."""
-        self._managed.unmanage(volume)
-
-    @errors.as_driver_error()
-    def get_manageable_volumes(
-        self,
-        cinder_volumes: list[Volume],
-        marker: Any,
-        limit: int,
-        offset: int,
-        sort_keys: list[str],
-        sort_dirs: list[str],
-    ) -> list[dict[str, Any]]:
-        """List the vdisks that are volumes or can become volumes."""
-        entries = self._managed.get_manageable_volumes(cinder_volumes)
-        page: list[dict[str, Any]] = volume_utils.paginate_entries_list(
-            entries, marker, limit, offset, sort_keys, sort_dirs
-        )
-        return page
-
-    @errors.as_driver_error()
-    def manage_existing_snapshot_get_size(
-        self, snapshot: Snapshot, existing_ref: dict[str, Any]
-    ) -> int:
-        """Return the GiB, rounded up, of a vdisk that can be a snapshot."""
-        return self._managed.manage_existing_snapshot_get_size(
-            snapshot, existing_ref
-        )
-
-    @errors.as_driver_error()
-    def manage_existing_snapshot(
-        self, snapshot: Snapshot, existing_ref: dict[str, Any]
-    ) -> ModelUpdate:
-        """Make a vdisk a snapshot of a volume on the same disk."""
-        return self._managed.manage_existing_snapshot(snapshot, existing_ref)
-
-    @errors.as_driver_error()
-    def unmanage_snapshot(self, snapshot: Snapshot) -> None:
-        """Unmanage a snapshot, which is made first if it has no vdisk."""
-        self._managed.unmanage_snapshot(snapshot)
-
-    @errors.as_driver_error()
-    def get_manageable_snapshots(
-        self,
-        cinder_snapshots: list[Snapshot],
-        marker: Any,
-        limit: int,
-        offset: int,
-        sort_keys: list[str],
-        sort_dirs: list[str],
-    ) -> list[dict[str, Any]]:
-        """List the vdisks that are snapshots or can become snapshots."""
-        entries = self._managed.get_manageable_snapshots(cinder_snapshots)
-        page: list[dict[str, Any]] = volume_utils.paginate_entries_list(
-            entries, marker, limit, offset, sort_keys, sort_dirs
-        )
-        return page
+    manage_existing_get_size = _forward(
+        '_managed', ManagedVDisks.manage_existing_get_size
+    )
+    manage_existing = _forward('_managed', ManagedVDisks.manage_existing)
+    unmanage = _forward('_managed', ManagedVDisks.unmanage)
+    get_manageable_volumes = _forward(
+        '_managed', ManagedVDisks.get_manageable_volumes
+    )
+    manage_existing_snapshot_get_size = _forward(
+        '_managed', ManagedVDisks.manage_existing_snapshot_get_size
+    )
+    manage_existing_snapshot = _forward(
+        '_managed', ManagedVDisks.manage_existing_snapshot
+    )
+    unmanage_snapshot = _forward('_managed', ManagedVDisks.unmanage_snapshot)
+    get_manageable_snapshots = _forward(
+        '_managed', ManagedVDisks.get_manageable_snapshots
+    )
 
     # Migrations
 
-    @errors.as_driver_error()
-    def migrate_volume(
-        self, context: Any, volume: Volume, host: dict[str, Any]
-    ) -> tuple[bool, ModelUpdate | None]:
-        """Move a volume that is not attached to another backend.
-
-        Returns False where Cinder has to copy it: to other hosts and other
-        drivers.
-        """
-        return self._migration.migrate_volume(volume, host)
+    migrate_volume = _forward('_migration', Migration.migrate_volume)
+    update_migrated_volume = _forward(
+        '_migration', Migration.update_migrated_volume
+    )
+    update_provider_info = _forward(
+        '_migration', Migration.update_provider_info
+    )
 
     def retype(
         self, context: Any, volume: Volume, new_type: Any, diff: Any, host: Any
@@ -622,58 +544,31 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         :raises InvalidVolumeType: the mapping of the new type is unknown.
         """
-        type_mapping.of_type(
-            new_type.extra_specs or {},
-            self.configuration.vdisk_default_mapping,
-        )
+        binding.mapping_of(new_type, self.configuration.vdisk_default_mapping)
         return not diff.get('encryption'), None
-
-    @errors.as_driver_error()
-    def update_migrated_volume(
-        self,
-        context: Any,
-        volume: Volume,
-        new_volume: Volume,
-        original_volume_status: str,
-    ) -> ModelUpdate:
-        """Give a volume the vdisk that Cinder has copied it to."""
-        return self._migration.update_migrated_volume(
-            volume, new_volume, original_volume_status
-        )
-
-    @errors.as_driver_error()
-    def update_provider_info(
-        self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
-    ) -> tuple[None, None]:
-        """Delete the copies that interrupted moves have left, at start."""
-        self._migration.delete_stale_copies(volumes)
-        return None, None
 
     def _update_volume_stats(self) -> None:
         """Set the statistics of the backend, which has one pool."""
         disks = self._disks()
-        volumes = self.db.volume_get_all_by_host(
+        unbound = self.db.volume_get_all_by_host(
             cinder_context.get_admin_context(),
             self.host,
             filters={'provider_location': None},
         )
-        found = stats.capacity(
-            disks, self._unclaimed.by_disk(disks), *stats.unbound_gb(volumes)
+        capacity, capabilities = stats.report(
+            disks, self._read_unclaimed(disks), unbound
         )
-        capabilities = stats.capabilities(
-            found,
-            self.configuration.vdisk_media,
-            str(location_info.of_backend(self.host, self.configuration)),
-        )
+        capabilities |= {
+            'vdisk_media': self.configuration.vdisk_media,
+            'location_info': str(self._location),
+        }
         name = self.configuration.safe_get('volume_backend_name')
         pool = {
             'pool_name': name,
-            'total_capacity_gb': found.total_gb,
-            'free_capacity_gb': found.free_gb,
-            'provisioned_capacity_gb': found.provisioned_gb,
             'reserved_percentage': self.configuration.reserved_percentage,
             'filter_function': self.get_filter_function(),
             'goodness_function': self.get_goodness_function(),
+            **capacity,
             **capabilities,
         }
         self._stats = {
@@ -685,23 +580,28 @@ class VDiskMapperDriver(driver.VolumeDriver):
             'pools': [pool],
         }
 
+    def _read_unclaimed(self, disks: list[discover.Disk]) -> dict[str, int]:
+        """Return the unclaimed GiB of each disk in Placement.
+
+        If Placement does not answer, these are the last known figures, or none
+        if it never answered: no volume can be bound then.
+        """
+        try:
+            for disk in disks:
+                if provider := self.placement.provider(disk.uuid):
+                    root = provider.root
+                    self._unclaimed_gb = self.placement.free_gb(root)
+                    break
+        except exception.DiskPlacerError as error:
+            LOG.warning('The claims of servers are unknown: %s', error)
+        return self._unclaimed_gb
+
     def _disks(self) -> list[discover.Disk]:
-        """Return the healthy disks of this backend's medium."""
-        return vdisk_lookup.usable_disks(
+        return base.usable_disks(
             self.backend.disks(), self.configuration.vdisk_media
         )
 
     def _check_mapping(self, volume: Volume) -> None:
-        type_mapping.of_volume(
-            volume, self.configuration.vdisk_default_mapping
+        binding.mapping_of(
+            volume.volume_type, self.configuration.vdisk_default_mapping
         )
-
-    def _bind(self, volume: Volume) -> str:
-        """Bind a volume for no server and return its disk."""
-        if not volume.provider_location:
-            update = self._connections.create_export(
-                cinder_context.get_admin_context(), volume, {'host': CONF.host}
-            )
-            volume.provider_location = (update or {})['provider_location']
-            volume.save()
-        return volume.provider_location or ''

@@ -28,7 +28,6 @@ import os
 import uuid
 from collections.abc import Iterator
 from typing import Any
-from typing import NamedTuple
 
 from castellan import key_manager
 from cinder import context as cinder_context
@@ -40,7 +39,7 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_utils import units
 
-from cinder_vdisk_mapper import cinder_types
+from cinder_vdisk_mapper.cinder_types import Volume
 
 CONF = cfg.CONF
 
@@ -53,14 +52,7 @@ _LINK = 'link'
 _ATTEMPTS = 50
 
 
-class Luks(NamedTuple):
-    """Arguments of qemu-img for an encrypted volume."""
-
-    options: str
-    secret: str
-
-
-def check_provider(volume: cinder_types.Volume) -> None:
+def check_provider(volume: Volume) -> None:
     """Check that the provider of an encrypted volume is LUKS.
 
     :raises VolumeDriverException: it is another one.
@@ -81,7 +73,7 @@ def check_provider(volume: cinder_types.Volume) -> None:
 
 def write_image(
     context: Any,
-    volume: cinder_types.Volume,
+    volume: Volume,
     image_id: str,
     path: str,
     device: str,
@@ -94,14 +86,14 @@ def write_image(
     :raises ImageTooBig: the volume is too small for the image and the header.
     """
     with (
-        _luks(context, volume) as luks,
+        _luks(context, volume) as (options, secret),
         image_utils.temporary_file(suffix=host) as header,
     ):
         utils.execute(
             'qemu-img',
             'create',
-            *('-q', '-f', 'luks', '--object', luks.secret),
-            *('-o', luks.options, header, '0'),
+            *('-q', '-f', 'luks', '--object', secret),
+            *('-o', options, header, '0'),
             attempts=_ATTEMPTS,
             delay_on_retry=False,
         )
@@ -119,7 +111,7 @@ def write_image(
             path,
             device,
             f'driver=luks,key-secret={_KEY},file.filename={device}',
-            *('--object', luks.secret, '--target-image-opts'),
+            *('--object', secret, '--target-image-opts'),
         )
 
 
@@ -131,8 +123,7 @@ def add_link(attach_info: dict[str, Any], host: str) -> dict[str, Any]:
     """
     device = attach_info['device']
     link = os.path.join(
-        volume_utils.image_conversion_dir(),
-        f'{uuid.uuid4().hex[:12]}-{host}',
+        volume_utils.image_conversion_dir(), f'{uuid.uuid4().hex[:12]}-{host}'
     )
     os.symlink(device['path'], link)
     return {**attach_info, 'device': {**device, 'path': link, _LINK: link}}
@@ -146,8 +137,11 @@ def remove_link(attach_info: dict[str, Any] | None) -> None:
 
 
 @contextlib.contextmanager
-def _luks(context: Any, volume: cinder_types.Volume) -> Iterator[Luks]:
-    """Yield the encryption of a volume, with its key in memory only."""
+def _luks(context: Any, volume: Volume) -> Iterator[tuple[str, str]]:
+    """Yield the options and the secret of a volume for qemu-img.
+
+    The key is in memory only.
+    """
     encryption = volume_utils.check_encryption_provider(volume, context)
     cipher = image_utils.decode_cipher(
         encryption['cipher'], encryption['key_size']
@@ -159,7 +153,7 @@ def _luks(context: Any, volume: cinder_types.Volume) -> Iterator[Luks]:
     try:
         os.write(descriptor, binascii.hexlify(key.get_encoded()))
         path = f'/proc/{os.getpid()}/fd/{descriptor}'
-        yield Luks(
+        yield (
             f'key-secret={_KEY},cipher-alg={cipher["cipher_alg"]},'
             f'cipher-mode={cipher["cipher_mode"]},'
             f'ivgen-alg={cipher["ivgen_alg"]}',

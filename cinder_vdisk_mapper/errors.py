@@ -32,6 +32,19 @@ _PUBLIC = (
 )
 
 
+class BindingError(exception.DiskPlacerError):
+    """A volume may not be bound, attached or changed as requested.
+
+    :param message: complete explanation for operators.
+    :param public: one sentence for the owner of the volume. It names no host,
+        disk, project or server and no free space.
+    """
+
+    def __init__(self, message: str, public: str) -> None:
+        super().__init__(message)
+        self.public = public
+
+
 @contextlib.contextmanager
 def as_driver_error() -> Iterator[None]:
     """Raise VolumeDriverException in place of the project's errors.

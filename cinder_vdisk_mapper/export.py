@@ -21,7 +21,8 @@ from typing import Any
 from oslo_log import log as logging
 from oslo_utils import importutils
 
-from cinder_vdisk_mapper import cinder_types
+from cinder_vdisk_mapper.cinder_types import Connector
+from cinder_vdisk_mapper.cinder_types import Volume
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
@@ -33,11 +34,7 @@ _TARGET = 'target:'
 _IN_PROGRESS = 'begun'
 
 
-class ExportError(exception.DiskPlacerError):
-    """A vdisk cannot be exported to another host."""
-
-
-def needs_remote_export(volume: cinder_types.Volume) -> bool:
+def needs_remote_export(volume: Volume) -> bool:
     """Return whether Cinder may attach a volume to another host.
 
     Cinder does so to fill the volume that replaces one of that host. A server
@@ -66,23 +63,20 @@ class Exporter:
         )
 
     def create(
-        self, context: Any, volume: cinder_types.Volume, path: str
+        self, context: Any, volume: Volume, path: str
     ) -> dict[str, Any]:
         """Export the vdisk at ``path`` and return the changes of the volume.
 
-        :raises ExportError: the target driver failed.
+        :raises DiskPlacerError: the target driver failed.
         """
         volume.provider_id = _IN_PROGRESS
         volume.save()
         made = self._create(context, volume, path)
         LOG.info('Volume %s is exported: %s', volume.id, made['location'])
-        return {
-            'provider_id': made['location'],
-            'provider_auth': made['auth'],
-        }
+        return {'provider_id': made['location'], 'provider_auth': made['auth']}
 
     def connection(
-        self, volume: cinder_types.Volume, connector: cinder_types.Connector
+        self, volume: Volume, connector: Connector
     ) -> dict[str, Any]:
         """Return the connection by which a host attaches the export."""
         connection: dict[str, Any] = self.target.initialize_connection(
@@ -90,16 +84,12 @@ class Exporter:
         )
         return connection
 
-    def disconnect(
-        self, volume: cinder_types.Volume, connector: cinder_types.Connector
-    ) -> None:
+    def disconnect(self, volume: Volume, connector: Connector) -> None:
         """Revoke the access of a host."""
         if volume.provider_id:
             self.target.terminate_connection(_as_exported(volume), connector)
 
-    def remove(
-        self, context: Any, volume: cinder_types.Volume, path: str
-    ) -> None:
+    def remove(self, context: Any, volume: Volume, path: str) -> None:
         """Remove the export of a volume, if there is one."""
         if not volume.provider_id:
             return
@@ -107,7 +97,7 @@ class Exporter:
             # a killed run may have made it: export it again
             try:
                 made = self._create(context, volume, path)
-            except ExportError as error:
+            except exception.DiskPlacerError as error:
                 LOG.warning('There can be no export to remove: %s', error)
                 return
             volume.provider_id = made['location']
@@ -115,12 +105,12 @@ class Exporter:
         self._forget(volume)
 
     @staticmethod
-    def _forget(volume: cinder_types.Volume) -> None:
+    def _forget(volume: Volume) -> None:
         volume.provider_id = volume.provider_auth = None
         volume.save()
 
     def _create(
-        self, context: Any, volume: cinder_types.Volume, path: str
+        self, context: Any, volume: Volume, path: str
     ) -> dict[str, Any]:
         try:
             made: dict[str, Any] = self.target.create_export(
@@ -129,7 +119,7 @@ class Exporter:
         except Exception as error:
             # the target's command-line tools raise errors of all kinds
             self._forget(volume)
-            raise ExportError(
+            raise exception.DiskPlacerError(
                 f'volume {volume.id} cannot be exported to another host by '
                 f'target_helper={self.helper} ({error}); see target_helper '
                 'and target_ip_address in cinder.conf'
@@ -137,7 +127,7 @@ class Exporter:
         return made
 
 
-def _as_exported(volume: cinder_types.Volume) -> cinder_types.Volume:
+def _as_exported(volume: Volume) -> Volume:
     """Return the volume with the export in ``provider_location``."""
     exported = volume.obj_clone()
     exported.provider_location = volume.provider_id

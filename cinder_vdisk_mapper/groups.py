@@ -30,26 +30,27 @@ from cinder import exception as cinder_exc
 from cinder import objects
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import cinder_types
+from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import vdisk_lookup
-from cinder_vdisk_mapper import vdisk_operations
-from cinder_vdisk_mapper import vdisk_reservation
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
+from cinder_vdisk_mapper.cinder_types import Snapshot
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
 
-_AVAILABLE = 'available'
-_DETACHED = 'detached'
 _DELETED = 'deleted'
 _ERROR = 'error_deleting'
 
-Updates = list[cinder_types.ModelUpdate]
+Updates = list[ModelUpdate]
 
-_Item = TypeVar('_Item', cinder_types.Volume, cinder_types.Snapshot)
+_Item = TypeVar('_Item', Volume, Snapshot)
 
 
-class Copy(NamedTuple):
+class _Copy(NamedTuple):
     """A snapshot to make of the vdisk ``name``."""
 
     disk: str
@@ -59,9 +60,7 @@ class Copy(NamedTuple):
 
 
 def create_snapshots(
-    operations: vdisk_operations.VDiskOperations,
-    context: Any,
-    snapshots: Sequence[cinder_types.Snapshot],
+    operations: VDiskOperations, context: Any, snapshots: Sequence[Snapshot]
 ) -> Updates:
     """Make snapshots of one moment: all of them or none.
 
@@ -71,22 +70,14 @@ def create_snapshots(
     :raises PlacementError: Placement does not answer or accept it.
     :raises DiskError: an operation on a disk fails.
     """
-
-    def detached() -> dict[str, cinder_types.Volume]:
-        volumes: dict[str, cinder_types.Volume] = {
-            snapshot.id: objects.Volume.get_by_id(context, snapshot.volume_id)
-            for snapshot in snapshots
-        }
-        check_detached(volumes.values())
-        return volumes
-
-    with contextlib.ExitStack() as locks:
+    backend = operations.backend
+    with contextlib.ExitStack() as stack:
         # no volume is bound meanwhile
         for volume_id in sorted(snapshot.volume_id for snapshot in snapshots):
-            locks.enter_context(vdisk_reservation.lock(f'volume-{volume_id}'))
-        volumes = detached()
+            stack.enter_context(locks.hold(f'volume-{volume_id}'))
+        volumes = _detached_volumes(context, snapshots)
         copies = [
-            Copy(
+            _Copy(
                 disk,
                 naming.volume(volumes[snapshot.id]),
                 naming.snapshot(snapshot),
@@ -96,78 +87,75 @@ def create_snapshots(
             if (disk := volumes[snapshot.id].provider_location)
         ]
         for copy in copies:
-            vdisk_lookup.check_disk(operations.backend, copy.disk, copy.name)
-        create_copies(operations, copies, detached)
-    disks = {copy.snapshot_id: copy.disk for copy in copies}
-    return [
-        {
-            'id': snapshot.id,
-            'status': _AVAILABLE,
-            'provider_location': disks.get(snapshot.id),
-        }
-        for snapshot in snapshots
-    ]
-
-
-def create_copies(
-    operations: vdisk_operations.VDiskOperations,
-    copies: Sequence[Copy],
-    check: Callable[[], object],
-) -> None:
-    """Make all snapshots, or none.
-
-    :param check: called after they are made; raises an error where they may
-        not be of one moment.
-    :raises BindingError: a disk lacks unclaimed space.
-    :raises PlacementError: Placement does not answer or accept it.
-    :raises DiskError: an operation on a disk fails.
-    """
-    backend, reservation = operations.backend, operations.reservation
-    disks = sorted({copy.disk for copy in copies})
-    with contextlib.ExitStack() as locks:
+            backend.check_disk(copy.disk, copy.name)
+        disks = sorted({copy.disk for copy in copies})
         for disk in disks:
-            locks.enter_context(vdisk_reservation.lock(f'disk-{disk}'))
-        refusals = {
-            disk: _check_space(operations, disk, copies) for disk in disks
-        }
+            stack.enter_context(locks.hold(f'disk-{disk}'))
         present = {
             (disk, vdisk.name)
             for disk in disks
             for vdisk in backend.disk(disk).vdisks
         }
+        new = [
+            one for one in copies if (one.disk, one.snapshot) not in present
+        ]
+        refusals = {
+            disk: _check_space(operations, disk, new) for disk in disks
+        }
         try:
             for copy in copies:
                 backend.snapshot(*copy)
-            check()
+            # a volume attached meanwhile may have been written to
+            _detached_volumes(context, snapshots)
             for disk in disks:
-                if not reservation.reserve(disk):
+                if not operations.reserve(disk):
                     raise refusals[disk]
         except BaseException:
-            for copy in copies:
-                if (copy.disk, copy.snapshot) not in present:
-                    _undo(operations, copy)
+            for copy in new:
+                _undo(operations, copy)
             raise
+    return [
+        {
+            'id': snapshot.id,
+            'status': 'available',
+            'provider_location': volumes[snapshot.id].provider_location
+            or None,
+        }
+        for snapshot in snapshots
+    ]
+
+
+def _detached_volumes(
+    context: Any, snapshots: Sequence[Snapshot]
+) -> dict[str, Volume]:
+    """Return the volumes of snapshots, by the snapshots' ids.
+
+    :raises BindingError: a volume is attached.
+    """
+    volumes: dict[str, Volume] = {
+        snapshot.id: objects.Volume.get_by_id(context, snapshot.volume_id)
+        for snapshot in snapshots
+    }
+    check_detached(volumes.values())
+    return volumes
 
 
 def _check_space(
-    operations: vdisk_operations.VDiskOperations,
-    disk: str,
-    copies: Sequence[Copy],
-) -> vdisk_reservation.BindingError:
-    """Check that a disk has the space for its snapshots.
+    operations: VDiskOperations, disk: str, copies: Sequence[_Copy]
+) -> errors.BindingError:
+    """Check that a disk has the space for its new snapshots.
 
     :returns: the error to raise where it lacks the space after all.
     :raises BindingError: it lacks the space.
     """
     backend = operations.backend
-    present = {vdisk.name for vdisk in backend.disk(disk).vdisks}
-    needed = 0
-    for copy in copies:
-        if copy.disk == disk and copy.snapshot not in present:
-            _, vdisk = vdisk_lookup.usable_vdisk(backend, disk, copy.name)
-            needed += vdisk.size_gb
-    free = operations.reservation.free_gb(backend.disk(disk))
-    refusal = vdisk_reservation.BindingError(
+    needed = sum(
+        backend.usable_vdisk(disk, copy.name)[1].size_gb
+        for copy in copies
+        if copy.disk == disk
+    )
+    free = operations.free_gb(backend.disk(disk))
+    refusal = errors.BindingError(
         f'disk {disk} has no room for the group snapshot, which takes '
         f'{needed} GiB there: {max(free, 0)} GiB of it are neither claimed '
         'nor taken',
@@ -178,33 +166,26 @@ def _check_space(
     return refusal
 
 
-def _undo(operations: vdisk_operations.VDiskOperations, copy: Copy) -> None:
+def _undo(operations: VDiskOperations, copy: _Copy) -> None:
     try:
         # the caller holds the lock that operations.delete takes
         operations.backend.delete(copy.disk, copy.snapshot)
-        operations.reservation.try_reserve(copy.disk)
+        operations.try_reserve(copy.disk)
     except exception.DiskPlacerError as error:
         # the snapshot is in error now, and deleting it tries again
         LOG.error('Snapshot %s is left: %s', copy.snapshot_id, error)
 
 
-def check_detached(volumes: Iterable[cinder_types.Volume]) -> None:
+def check_detached(volumes: Iterable[Volume]) -> None:
     """Check that nobody can write to any of the volumes.
 
     A volume that is about to be attached has an attachment already.
 
     :raises BindingError: a volume is attached.
     """
-    attached = [
-        volume.id
-        for volume in volumes
-        if any(
-            attachment.attach_status != _DETACHED
-            for attachment in volume.volume_attachment
-        )
-    ]
+    attached = [volume.id for volume in volumes if attachments(volume)]
     if attached:
-        raise vdisk_reservation.BindingError(
+        raise errors.BindingError(
             f'the group is consistent and its volumes {attached} are attached',
             'snapshots and copies of a consistent group can be made only '
             'while none of its volumes is attached',
@@ -213,7 +194,7 @@ def check_detached(volumes: Iterable[cinder_types.Volume]) -> None:
 
 def delete_all(
     items: Sequence[_Item], delete: Callable[[_Item], None]
-) -> tuple[cinder_types.ModelUpdate, Updates]:
+) -> tuple[ModelUpdate, Updates]:
     """Delete as many volumes or snapshots as possible.
 
     :returns: the changes of the group and of each item.

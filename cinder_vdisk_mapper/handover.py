@@ -28,149 +28,122 @@ from cinder.volume import rpcapi
 from cinder.volume import volume_utils
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import cinder_types
-from cinder_vdisk_mapper import vdisk_lookup
-from cinder_vdisk_mapper import vdisk_operations
-from cinder_vdisk_mapper import vdisk_reservation
+from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locks
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.binding import BindRequest
+from cinder_vdisk_mapper.cinder_types import Connector
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
-
-_BINARY = 'cinder-volume'
-_RESERVED = 'reserved'
 
 # Migration status of volumes that Cinder does not migrate now.
 _NOT_MIGRATING = (None, 'success', 'error')
 
 
-class Handover:
-    """Hands volumes over to the backends of other hosts.
+def hand_over(
+    operations: VDiskOperations,
+    context: Any,
+    volume: Volume,
+    request: BindRequest,
+    host: str,
+) -> None:
+    """Give a volume without content to the backend of its server's host.
 
-    :param host: Cinder host of this backend.
+    At each moment the volume is bound here, or unbound here, or unbound
+    there, so that a repetition after a crash continues from there.
+
+    :param request: to bind the volume for the server.
+    :param host: the host that attaches the volume.
+    :raises BindingError: the volume has content or is in use, or there is
+        no such backend on that host.
+    :raises DiskError: its disk is not there, or the operation fails.
     """
-
-    def __init__(
-        self, host: str, operations: vdisk_operations.VDiskOperations
-    ) -> None:
-        self._here = volume_utils.extract_host(host, 'backend')
-        self._operations = operations
-
-    def is_handed_over(self, volume: cinder_types.Volume) -> bool:
-        """Return whether another backend has the volume now."""
-        return bool(
-            volume.host
-            and volume_utils.extract_host(volume.host, 'backend') != self._here
-        )
-
-    def hand_over(
-        self,
-        context: Any,
-        volume: cinder_types.Volume,
-        request: binding.BindRequest,
-        host: str,
-    ) -> None:
-        """Give a volume without content to the backend of its server's host.
-
-        At each moment the volume is bound here, or unbound here, or unbound
-        there, so that a repetition after a crash continues from there.
-
-        :param request: to bind the volume for the server.
-        :param host: the host that attaches the volume.
-        :raises BindingError: the volume has content or is in use, or there is
-            no such backend on that host.
-        :raises DiskError: its disk is not there, or the operation fails.
-        """
-        if request.server is None or request.server.host != host:
-            raise _refused(volume, f'no server on host {host} attaches it')
-        service, target = _target(context, volume, host)
-        with vdisk_reservation.lock(f'volume-{volume.id}'):
-            volume.refresh()
-            _check_unused(context, volume)
-            disk = volume.provider_location
-            # a killed attempt may have left a vdisk of an unbound volume
-            holding = vdisk_lookup.disks_holding(
-                self._operations.backend, request.name
-            )
-            for place in [disk] if disk else holding:
-                self._check_blank(volume, request, place)
-            if disk:
-                volume.provider_location = None
-                volume.save()
-            self._operations.delete_everywhere(disk, request.name)
-            before = volume.host
-            volume.host = target
-            volume.service_uuid = service.uuid
-            volume.save()
-        LOG.info(
-            'Volume %s is handed over from %s to %s for server %s',
-            volume.id,
-            before,
-            target,
-            request.server.uuid,
-        )
-
-    def connect_by_new_backend(
-        self, volume: cinder_types.Volume, connector: cinder_types.Connector
-    ) -> dict[str, Any]:
-        """Return the connection to a volume that was handed over.
-
-        The backend that has the volume now binds and connects it.
-
-        :raises VolumeDriverException: that backend rejects it, with its
-            reason.
-        :raises BindingError: the volume is no longer about to be attached.
-        :raises DiskPlacerError: that backend does not answer.
-        """
-        context = cinder_context.get_admin_context()
-        # deleting the vdisk may have taken long
+    if request.server is None or request.server.host != host:
+        raise _refused(volume, f'no server on host {host} attaches it')
+    service, target = _target(context, volume, host)
+    with locks.hold(f'volume-{volume.id}'):
         volume.refresh()
         _check_unused(context, volume)
-        try:
-            connection: dict[str, Any] = (
-                rpcapi.VolumeAPI().initialize_connection(
-                    context, volume, connector
-                )
-            )
-        except cinder_exc.CinderException as error:
-            # the other lines are the traceback of that host
-            public = str(error).partition('\n')[0]
-            raise cinder_exc.VolumeDriverException(message=public) from None
-        except oslo_messaging.MessagingException as error:
-            raise exception.DiskPlacerError(
-                f'{volume.host} does not attach volume {volume.id}: {error}'
-            ) from error
-        return connection
+        disk = volume.provider_location
+        # a killed attempt may have left a vdisk of an unbound volume
+        holding = operations.backend.disks_holding(request.name)
+        for place in [disk] if disk else holding:
+            _check_blank(operations.backend, volume, request, place)
+        if disk:
+            volume.provider_location = None
+            volume.save()
+        operations.delete_everywhere(disk, request.name)
+        before = volume.host
+        volume.host = target
+        volume.service_uuid = service.uuid
+        volume.save()
+    LOG.info(
+        'Volume %s is handed over from %s to %s for server %s',
+        volume.id,
+        before,
+        target,
+        request.server.uuid,
+    )
 
-    def _check_blank(
-        self,
-        volume: cinder_types.Volume,
-        request: binding.BindRequest,
-        disk: str,
-    ) -> None:
-        """Check that the vdisk of a volume has no content that would be lost.
 
-        Content that a server wrote at its boot to a volume that Nova made for
-        it does not count if the server was never active.
+def connect_by_new_backend(
+    volume: Volume, connector: Connector
+) -> dict[str, Any]:
+    """Return the connection to a volume that was handed over.
 
-        :raises BindingError: it may have content.
-        """
-        backend = self._operations.backend
-        _, vdisk = vdisk_lookup.find_vdisk(backend, disk, request.name)
-        server = request.server
-        never_active = (
-            server is not None
-            and request.boot_time
-            and vdisk.server_id == server.uuid
-            and not server.launched
+    The backend that has the volume now binds and connects it.
+
+    :raises VolumeDriverException: that backend rejects it, with its
+        reason.
+    :raises BindingError: the volume is no longer about to be attached.
+    :raises DiskPlacerError: that backend does not answer.
+    """
+    context = cinder_context.get_admin_context()
+    # deleting the vdisk may have taken long
+    volume.refresh()
+    _check_unused(context, volume)
+    try:
+        connection: dict[str, Any] = rpcapi.VolumeAPI().initialize_connection(
+            context, volume, connector
         )
-        if not never_active and backend.written(disk, request.name):
-            raise _refused(volume, f'it has content on disk {disk}')
+    except cinder_exc.CinderException as error:
+        # the other lines are the traceback of that host
+        public = str(error).partition('\n')[0]
+        raise cinder_exc.VolumeDriverException(message=public) from None
+    except oslo_messaging.MessagingException as error:
+        raise exception.DiskPlacerError(
+            f'{volume.host} does not attach volume {volume.id}: {error}'
+        ) from error
+    return connection
 
 
-def _target(
-    context: Any, volume: cinder_types.Volume, host: str
-) -> tuple[Any, str]:
+def _check_blank(
+    backend: base.Backend, volume: Volume, request: BindRequest, disk: str
+) -> None:
+    """Check that the vdisk of a volume has no content that would be lost.
+
+    Content that a server wrote at its boot to a volume that Nova made for
+    it does not count if the server was never active.
+
+    :raises BindingError: it may have content.
+    """
+    _, vdisk = backend.find_vdisk(disk, request.name)
+    server = request.server
+    never_active = (
+        server is not None
+        and request.boot_time
+        and vdisk.server_id == server.uuid
+        and not server.launched
+    )
+    if not never_active and backend.written(disk, request.name):
+        raise _refused(volume, f'it has content on disk {disk}')
+
+
+def _target(context: Any, volume: Volume, host: str) -> tuple[Any, str]:
     """Return the service and the Cinder host of the backend to hand over to.
 
     :raises BindingError: there is none that is up.
@@ -179,7 +152,9 @@ def _target(
     pool = volume_utils.extract_host(volume.host, 'pool')
     backend = f'{host}@{section}'
     try:
-        service = objects.Service.get_by_args(context, backend, _BINARY)
+        service = objects.Service.get_by_args(
+            context, backend, 'cinder-volume'
+        )
     except cinder_exc.ServiceNotFound:
         raise _refused(volume, f'there is no backend {backend}') from None
     if not service.is_up or service.disabled or service.frozen:
@@ -191,17 +166,13 @@ def _target(
     return service, volume_utils.append_host(backend, pool)
 
 
-def _check_unused(context: Any, volume: cinder_types.Volume) -> None:
+def _check_unused(context: Any, volume: Volume) -> None:
     """Check that a volume is reserved for one server and not used otherwise.
 
     :raises BindingError: it is attached, or something depends on it.
     """
-    attachments = [
-        one
-        for one in volume.volume_attachment
-        if one.attach_status != 'detached'
-    ]
-    if [one.attach_status for one in attachments] != [_RESERVED]:
+    statuses = [one.attach_status for one in attachments(volume)]
+    if statuses != ['reserved']:
         raise _refused(volume, 'it is not reserved for one server alone')
     if volume.migration_status not in _NOT_MIGRATING:
         raise _refused(volume, 'it is being migrated')
@@ -211,8 +182,8 @@ def _check_unused(context: Any, volume: cinder_types.Volume) -> None:
         raise _refused(volume, 'it has snapshots')
 
 
-def _refused(volume: cinder_types.Volume, reason: str) -> binding.BindingError:
-    return binding.BindingError(
+def _refused(volume: Volume, reason: str) -> errors.BindingError:
+    return errors.BindingError(
         f'volume {volume.id} is on a local disk of {volume.host} and cannot '
         f'be attached elsewhere: {reason}',
         'the volume is on a local disk and can be attached only to servers on '

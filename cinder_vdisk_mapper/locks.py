@@ -122,8 +122,8 @@ def _directory() -> str:
     directory: str | None = CONF.oslo_concurrency.lock_path
     if not directory:
         raise exception.DiskPlacerError(
-            '[oslo_concurrency] lock_path is not set; it must be a directory '
-            'that all cinder-volume processes of the host share'
+            '[oslo_concurrency] lock_path of cinder.conf is not set; it must '
+            'be a directory that all cinder-volume processes of the host share'
         )
     return directory
 

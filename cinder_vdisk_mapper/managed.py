@@ -18,28 +18,38 @@ omitted where only one disk has a vdisk of that name. Its content must be raw.
 An unmanaged vdisk stays on its disk as ``unmanaged-<id>``.
 """
 
+import dataclasses
 from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
+from typing import TypeVar
 
 from cinder import context as cinder_context
 from cinder import exception as cinder_exc
 from cinder.privsep import format_inspector
 from cinder.volume import volume_types
+from cinder.volume import volume_utils
 
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
-from cinder_vdisk_mapper import vdisk_lookup
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
+from cinder_vdisk_mapper.cinder_types import Snapshot
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 
 Reference = dict[str, Any]
 
+_Item = TypeVar('_Item', Volume, Snapshot)
+
 _SOURCE = 'source-name'
 _ALLOWED = "{'source-name': '<UUID of a disk of the backend>/<vdisk>'}"
 
 
+@dataclasses.dataclass
 class ManagedVDisks:
     """Manages and unmanages volumes and snapshots.
 
@@ -47,80 +57,74 @@ class ManagedVDisks:
     :param bind: binds a volume for no server and returns its disk.
     """
 
-    def __init__(
-        self,
-        operations: vdisk_operations.VDiskOperations,
-        media: str,
-        bind: Callable[[cinder_types.Volume], str],
-    ) -> None:
-        self._operations = operations
-        self._backend = operations.backend
-        self._media = media
-        self._bind = bind
+    operations: VDiskOperations
+    media: str
+    bind: Callable[[Volume], str]
 
     def manage_existing_get_size(
-        self, volume: cinder_types.Volume, existing_ref: Reference
+        self, volume: Volume, existing_ref: Reference
     ) -> int:
         """Return the GiB, rounded up, of a vdisk that can become a volume."""
         _check_type(volume)
         return self._checked(existing_ref, naming.volume(volume))[1].size_gb
 
     def manage_existing(
-        self, volume: cinder_types.Volume, existing_ref: Reference
-    ) -> cinder_types.ModelUpdate:
+        self, volume: Volume, existing_ref: Reference
+    ) -> ModelUpdate:
         """Make a vdisk a volume of whole GiB, allocated and reserved."""
         disk, vdisk = self._checked(existing_ref, naming.volume(volume))
         return self._manage(disk, vdisk, naming.volume(volume), volume.id)
 
-    def unmanage(self, volume: cinder_types.Volume) -> None:
+    def unmanage(self, volume: Volume) -> None:
         """Unmanage a volume, which is bound first if it is not."""
         if not volume.provider_location and not self._disks_holding(
             naming.unmanaged(volume.name_id)
         ):
-            self._bind(volume)
+            self.bind(volume)
         self.release_vdisk(volume)
 
-    def release_vdisk(self, volume: cinder_types.Volume) -> None:
+    def release_vdisk(self, volume: Volume) -> None:
         """Unmanage the vdisk of a volume, if it has one."""
         self._unmanage(
             volume.provider_location, naming.volume(volume), volume.name_id
         )
 
     def get_manageable_volumes(
-        self, cinder_volumes: list[cinder_types.Volume]
+        self,
+        cinder_volumes: list[Volume],
+        marker: Any,
+        limit: int,
+        offset: int,
+        sort_keys: list[str],
+        sort_dirs: list[str],
     ) -> list[dict[str, Any]]:
         """List the vdisks that are volumes or can become volumes."""
-        known = {naming.volume(volume): volume.id for volume in cinder_volumes}
-        vdisks = self._vdisks()
-        managed = _managed(vdisks)
-        return [
-            _entry(disk, vdisk, known.get(vdisk.name))
-            for disk, vdisk in vdisks
-            if vdisk.name in known or vdisk.name not in managed
-        ]
+        known = {naming.volume(volume): volume for volume in cinder_volumes}
+        entries = [entry for entry, _, _ in self._manageable(known)]
+        return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
 
     def manage_existing_snapshot_get_size(
-        self, snapshot: cinder_types.Snapshot, existing_ref: Reference
+        self, snapshot: Snapshot, existing_ref: Reference
     ) -> int:
         """Return the GiB, rounded up, of a vdisk that can be a snapshot."""
         return self._checked_snapshot(snapshot, existing_ref)[1].size_gb
 
     def manage_existing_snapshot(
-        self, snapshot: cinder_types.Snapshot, existing_ref: Reference
-    ) -> cinder_types.ModelUpdate:
+        self, snapshot: Snapshot, existing_ref: Reference
+    ) -> ModelUpdate:
         """Make a vdisk a snapshot of a volume on the same disk."""
         disk, vdisk = self._checked_snapshot(snapshot, existing_ref)
         name = naming.snapshot(snapshot)
         return self._manage(disk, vdisk, name, snapshot.id)
 
-    def unmanage_snapshot(self, snapshot: cinder_types.Snapshot) -> None:
+    def unmanage_snapshot(self, snapshot: Snapshot) -> None:
         """Unmanage a snapshot, which is made first if it has no vdisk."""
         name = naming.snapshot(snapshot)
         if not snapshot.provider_location and not self._disks_holding(
             naming.unmanaged(snapshot.id)
         ):
-            self._operations.allocate(
-                self._bind(snapshot.volume),
+            self.operations.allocate(
+                self.bind(snapshot.volume),
                 name,
                 snapshot.id,
                 snapshot.volume_size,
@@ -128,32 +132,56 @@ class ManagedVDisks:
         self._unmanage(snapshot.provider_location, name, snapshot.id)
 
     def get_manageable_snapshots(
-        self, cinder_snapshots: list[cinder_types.Snapshot]
+        self,
+        cinder_snapshots: list[Snapshot],
+        marker: Any,
+        limit: int,
+        offset: int,
+        sort_keys: list[str],
+        sort_dirs: list[str],
     ) -> list[dict[str, Any]]:
         """List the vdisks that are snapshots or can become snapshots."""
         known = {
             naming.snapshot(snapshot): snapshot
             for snapshot in cinder_snapshots
         }
+        entries = [
+            {
+                **entry,
+                'source_reference': snapshot
+                and _reference(disk, naming.volume(snapshot.volume)),
+            }
+            for entry, disk, snapshot in self._manageable(known)
+        ]
+        return _page(entries, marker, limit, offset, sort_keys, sort_dirs)
+
+    def _manageable(
+        self, known: Mapping[str, _Item]
+    ) -> Iterator[tuple[dict[str, Any], discover.Disk, _Item | None]]:
+        """Yield entries of vdisks that are in ``known`` or nobody's.
+
+        :param known: volumes or snapshots by the names of their vdisks.
+        """
         vdisks = self._vdisks()
         managed = _managed(vdisks)
-        entries = []
         for disk, vdisk in vdisks:
-            snapshot = known.get(vdisk.name)
-            if snapshot is None and vdisk.name in managed:
-                continue
-            entry = _entry(disk, vdisk, snapshot.id if snapshot else None)
-            source = snapshot and _reference(
-                disk, naming.volume(snapshot.volume)
-            )
-            entries.append({**entry, 'source_reference': source})
-        return entries
+            item = known.get(vdisk.name)
+            if item or vdisk.name not in managed:
+                entry = {
+                    'reference': _reference(disk, vdisk.name),
+                    'size': vdisk.size_gb,
+                    'safe_to_manage': item is None,
+                    'reason_not_safe': 'already managed' if item else None,
+                    'cinder_id': item.id if item else None,
+                    'extra_info': None,
+                }
+                yield entry, disk, item
 
     def _disks(self) -> list[discover.Disk]:
-        return vdisk_lookup.usable_disks(self._backend.disks(), self._media)
+        return base.usable_disks(self.operations.backend.disks(), self.media)
 
     def _disks_holding(self, name: str) -> list[str]:
-        return vdisk_lookup.disks_holding(self._backend, name)
+        return self.operations.backend.disks_holding(name)
 
     def _vdisks(self) -> list[tuple[discover.Disk, VDisk]]:
         return [
@@ -194,7 +222,7 @@ class ManagedVDisks:
         if name != new_name and _managed(found):
             raise cinder_exc.ManageExistingAlreadyManaged(volume_ref=source)
         format_ = format_inspector.get_format_if_safe(
-            path=self._backend.device_path(disk.uuid, name),
+            path=self.operations.backend.device_path(disk.uuid, name),
             allow_qcow2_backing_file=False,
         )
         if format_ != 'raw':
@@ -206,7 +234,7 @@ class ManagedVDisks:
         return disk, vdisk
 
     def _checked_snapshot(
-        self, snapshot: cinder_types.Snapshot, reference: Reference
+        self, snapshot: Snapshot, reference: Reference
     ) -> tuple[discover.Disk, VDisk]:
         disk, vdisk = self._checked(reference, naming.snapshot(snapshot))
         volume = snapshot.volume
@@ -226,28 +254,25 @@ class ManagedVDisks:
 
     def _manage(
         self, disk: discover.Disk, vdisk: VDisk, name: str, id_: str
-    ) -> cinder_types.ModelUpdate:
-        self._operations.manage(
-            disk.uuid, vdisk.name, name, id_, vdisk.size_gb
-        )
+    ) -> ModelUpdate:
+        self.operations.manage(disk.uuid, vdisk.name, name, id_, vdisk.size_gb)
         return {'provider_location': disk.uuid}
 
     def _unmanage(self, disk: str | None, name: str, id_: str) -> None:
         # a killed run may not have saved the disk
         for place in [disk] if disk else self._disks_holding(name):
-            vdisk_lookup.check_disk(self._backend, place)
-            self._operations.unmanage(place, name, naming.unmanaged(id_))
+            self.operations.backend.check_disk(place)
+            self.operations.unmanage(place, name, naming.unmanaged(id_))
 
 
 def _managed(vdisks: list[tuple[discover.Disk, VDisk]]) -> set[str]:
     """Return the names of vdisks that are volumes or snapshots of Cinder."""
     return records.managed(
-        cinder_context.get_admin_context(),
-        {vdisk.name for _, vdisk in vdisks},
+        cinder_context.get_admin_context(), {vdisk.name for _, vdisk in vdisks}
     )
 
 
-def _check_type(volume: cinder_types.Volume) -> None:
+def _check_type(volume: Volume) -> None:
     type_id = volume.volume_type_id
     context = cinder_context.get_admin_context()
     if type_id and volume_types.is_encrypted(context, type_id):
@@ -268,14 +293,8 @@ def _reference(disk: discover.Disk, name: str) -> dict[str, str]:
     return {_SOURCE: f'{disk.uuid}/{name}'}
 
 
-def _entry(
-    disk: discover.Disk, vdisk: VDisk, cinder_id: str | None
-) -> dict[str, Any]:
-    return {
-        'reference': _reference(disk, vdisk.name),
-        'size': vdisk.size_gb,
-        'safe_to_manage': cinder_id is None,
-        'reason_not_safe': 'already managed' if cinder_id else None,
-        'cinder_id': cinder_id,
-        'extra_info': None,
-    }
+def _page(entries: list[dict[str, Any]], *args: Any) -> list[dict[str, Any]]:
+    page: list[dict[str, Any]] = volume_utils.paginate_entries_list(
+        entries, *args
+    )
+    return page

@@ -17,24 +17,68 @@ copy is safe and before the original is deleted: it is right at every moment,
 so any copy on another disk is a leftover of an interrupted move.
 """
 
+import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
+from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import cinder_types
-from cinder_vdisk_mapper import location_info
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import type_mapping
-from cinder_vdisk_mapper import vdisk_lookup
-from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.binding import Binder
+from cinder_vdisk_mapper.binding import BindRequest
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
+from cinder_vdisk_mapper.cinder_types import Snapshot
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 
 LOG = logging.getLogger(__name__)
 
 
+class Location(NamedTuple):
+    """Location of the disks of a backend of this driver.
+
+    Its text is the capability ``location_info``.
+    """
+
+    host: str
+    backend: str
+    disk_root: str
+    media: str
+
+    def __str__(self) -> str:
+        return ':'.join(('VDiskMapper', *self))
+
+    def shares_disks(self, other: 'Location') -> bool:
+        """Return whether both use the same disks by the same backend."""
+        return self._replace(media=other.media) == other
+
+
+def location_of(host: str, configuration: Any) -> Location:
+    """Return the location of the backend whose Cinder host is ``host``."""
+    return Location(
+        volume_utils.extract_host(host, 'host'),
+        configuration.vdisk_backend,
+        configuration.vdisk_disk_root,
+        configuration.vdisk_media,
+    )
+
+
+def parse_location(location_info: str | None) -> Location | None:
+    """Parse a reported location; None for other drivers."""
+    # only the directory may contain colons
+    found = re.fullmatch(
+        'VDiskMapper:([^:]+):([^:]+):(.+):([^:]+)', location_info or ''
+    )
+    return Location(*found.groups()) if found else None
+
+
+@dataclasses.dataclass
 class Migration:
     """Moves volumes to other backends of this host.
 
@@ -42,20 +86,13 @@ class Migration:
     :param default_mapping: of volumes whose type has none.
     """
 
-    def __init__(
-        self,
-        operations: vdisk_operations.VDiskOperations,
-        here: location_info.Location,
-        default_mapping: str,
-    ) -> None:
-        self._operations = operations
-        self._backend = operations.backend
-        self._here = here
-        self._default_mapping = default_mapping
+    operations: VDiskOperations
+    here: Location
+    default_mapping: str
 
     def migrate_volume(
-        self, volume: cinder_types.Volume, host: dict[str, Any]
-    ) -> tuple[bool, cinder_types.ModelUpdate | None]:
+        self, context: Any, volume: Volume, host: dict[str, Any]
+    ) -> tuple[bool, ModelUpdate | None]:
         """Move a volume that is not attached to another backend.
 
         :param host: of that backend, with its capabilities.
@@ -63,7 +100,7 @@ class Migration:
             drivers.
         :raises DiskPlacerError: it cannot be moved.
         """
-        target = location_info.parse(
+        target = parse_location(
             (host.get('capabilities') or {}).get('location_info')
         )
         if target is None:
@@ -71,20 +108,21 @@ class Migration:
         name, disk = naming.volume(volume), volume.provider_location
         if not disk:
             # at most a killed attempt to bind it has left a vdisk
-            self._operations.delete_everywhere(None, name)
+            self.operations.delete_everywhere(None, name)
             return True, None
-        if not target.shares_disks(self._here):
+        if not target.shares_disks(self.here):
             return False, None
-        vdisk_lookup.check_disk(self._backend, disk)
+        self.operations.backend.check_disk(disk)
         self._move(volume, disk, target.media)
         return True, {'provider_location': volume.provider_location}
 
     def update_migrated_volume(
         self,
-        volume: cinder_types.Volume,
-        new_volume: cinder_types.Volume,
+        context: Any,
+        volume: Volume,
+        new_volume: Volume,
         original_volume_status: str,
-    ) -> cinder_types.ModelUpdate:
+    ) -> ModelUpdate:
         """Give a volume the vdisk that Cinder has copied it to.
 
         The vdisk keeps its name: the original still has the volume's name.
@@ -94,16 +132,16 @@ class Migration:
         name, disk = naming.volume(new_volume), new_volume.provider_location
         if disk and original_volume_status == 'available':
             try:
-                self._operations.change_owner(disk, name, volume.id)
+                self.operations.change_owner(disk, name, volume.id)
             except exception.DiskPlacerError as error:
                 # the volume has moved, and nothing depends on the owner
                 LOG.warning('%s keeps its former owner: %s', name, error)
         return {'_name_id': new_volume.name_id, 'provider_location': disk}
 
-    def delete_stale_copies(
-        self, volumes: Sequence[cinder_types.Volume]
-    ) -> None:
-        """Delete the copies that interrupted moves of volumes have left."""
+    def update_provider_info(
+        self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
+    ) -> tuple[None, None]:
+        """Delete the copies that interrupted moves have left, at start."""
         bound = {
             naming.volume(volume): (volume.id, volume.provider_location)
             for volume in volumes
@@ -111,7 +149,7 @@ class Migration:
         }
         copies = {
             (vdisk.name, disk.uuid)
-            for disk in self._backend.disks()
+            for disk in self.operations.backend.disks()
             for vdisk in disk.vdisks
             if vdisk.name in bound
         }
@@ -119,33 +157,31 @@ class Migration:
             volume_id, location = bound[name]
             if disk != location and (name, location) in copies:
                 try:
-                    self._operations.delete_stale_copies(
+                    self.operations.delete_stale_copies(
                         name, volume_id, location
                     )
                 except exception.DiskPlacerError as error:
                     LOG.warning('%s stays on disk %s: %s', name, disk, error)
+        return None, None
 
-    def _move(
-        self, volume: cinder_types.Volume, disk: str, media: str
-    ) -> None:
+    def _move(self, volume: Volume, disk: str, media: str) -> None:
         name = naming.volume(volume)
-        if media in (flavor.ANY, self._backend.disk(disk).medium):
+        if media in (flavor.ANY, self.operations.backend.disk(disk).medium):
             # a killed run may have moved it already
-            self._operations.delete_stale_copies(name, volume.id, disk)
+            self.operations.delete_stale_copies(name, volume.id, disk)
             return
 
         def commit(target: str) -> None:
             volume.provider_location = target
             volume.save()
 
-        request = binding.BindRequest(
+        request = BindRequest(
             name=name,
             volume_id=volume.id,
             size_gb=volume.size,
-            server=None,
-            boot_time=False,
-            policy=type_mapping.of_volume(volume, self._default_mapping),
-            attached=dict,
+            policy=binding.mapping_of(
+                volume.volume_type, self.default_mapping
+            ),
         )
-        binder = binding.Binder(self._operations, media)
+        binder = Binder(self.operations, media)
         binder.move(request, disk, commit)

@@ -15,20 +15,18 @@
 The driver counts vdisks of other names and leaves them alone.
 """
 
-from cinder_vdisk_mapper import cinder_types
-
-_VOLUME = 'volume-'
-_SNAPSHOT = 'snapshot-'
+from cinder_vdisk_mapper.cinder_types import Snapshot
+from cinder_vdisk_mapper.cinder_types import Volume
 
 
-def volume(volume: cinder_types.Volume) -> str:
+def volume(volume: Volume) -> str:
     """Return the name of a volume's vdisk."""
-    return f'{_VOLUME}{volume.name_id}'
+    return f'volume-{volume.name_id}'
 
 
-def snapshot(snapshot: cinder_types.Snapshot) -> str:
+def snapshot(snapshot: Snapshot) -> str:
     """Return the name of a snapshot's vdisk."""
-    return f'{_SNAPSHOT}{snapshot.id}'
+    return f'snapshot-{snapshot.id}'
 
 
 def unmanaged(id_: str) -> str:
@@ -37,15 +35,3 @@ def unmanaged(id_: str) -> str:
     :param id_: the id in its former name.
     """
     return f'unmanaged-{id_}'
-
-
-def volume_id(name: str) -> str | None:
-    """Return the id in the name of a volume's vdisk; None for others."""
-    return name.removeprefix(_VOLUME) if name.startswith(_VOLUME) else None
-
-
-def snapshot_id(name: str) -> str | None:
-    """Return the id in the name of a snapshot's vdisk; None for others."""
-    if name.startswith(_SNAPSHOT):
-        return name.removeprefix(_SNAPSHOT)
-    return None

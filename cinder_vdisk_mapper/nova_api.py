@@ -79,11 +79,11 @@ def get(context: Any, uuid: str) -> Server | None:
     :raises NovaError: Nova does not answer, or the extra specs of the flavor
         are missing or invalid.
     """
-    try:
-        with _as_nova_error(f'server {uuid}'):
+    with _as_nova_error(f'server {uuid}'):
+        try:
             server = _client(context, _MICROVERSION).servers.get(uuid)
-    except nova_exc.NotFound:
-        return None
+        except nova_exc.NotFound:
+            return None
     return parse(server.to_dict())
 
 
@@ -98,7 +98,7 @@ def of_hosts(
     :raises NovaError: Nova does not answer.
     """
     found = {}
-    with _as_nova_error('servers', missing=True):
+    with _as_nova_error('servers'):
         client = _client(context, _MICROVERSION)
         rows = [
             one.to_dict()
@@ -125,7 +125,7 @@ def existing_consumers(
     :raises NovaError: Nova does not answer.
     """
     known = set()
-    with _as_nova_error('servers and migrations', missing=True):
+    with _as_nova_error('servers and migrations'):
         client = _client(context, _MIGRATIONS)
         for one in client.servers.list(
             detailed=False,
@@ -153,13 +153,8 @@ def _client(context: Any, microversion: str) -> Any:
 
 
 @contextlib.contextmanager
-def _as_nova_error(
-    subject: str, missing: bool = False
-) -> collections.abc.Iterator[None]:
-    """Raise NovaError in place of the errors of Nova's client.
-
-    :param missing: True to include the status 404.
-    """
+def _as_nova_error(subject: str) -> collections.abc.Iterator[None]:
+    """Raise NovaError in place of the errors of Nova's client."""
     try:
         yield
     except (
@@ -167,8 +162,6 @@ def _as_nova_error(
         nova_exc.ClientException,
         requests_exc.RequestException,
     ) as error:
-        if isinstance(error, nova_exc.NotFound) and not missing:
-            raise
         raise NovaError(
             f'Nova does not answer about {subject} ({error}); see [nova] in '
             'cinder.conf'
@@ -182,11 +175,14 @@ def parse(fields: dict[str, Any]) -> Server:
     """
     uuid = fields['id']
     try:
+        extra_specs = fields['flavor']['extra_specs']
+        named = flavor.NAMESPACE + flavor.PROFILE in extra_specs
+        found = profiles() if named else flavor.NO_PROFILES
         return Server(
             uuid,
             fields['tenant_id'],
             fields['OS-EXT-SRV-ATTR:host'] or None,
-            _request(fields['flavor']['extra_specs']),
+            flavor.parse(extra_specs, found),
             fields['OS-SRV-USG:launched_at'] is not None,
         )
     except KeyError as error:
@@ -196,13 +192,6 @@ def parse(fields: dict[str, Any]) -> Server:
         ) from error
     except (ValueError, exception.ProfileError) as error:
         raise NovaError(f'the flavor of server {uuid}: {error}') from error
-
-
-def _request(extra_specs: dict[str, str]) -> flavor.VDiskRequest | None:
-    named = flavor.NAMESPACE + flavor.PROFILE in extra_specs
-    return flavor.parse(
-        extra_specs, profiles() if named else flavor.NO_PROFILES
-    )
 
 
 @functools.cache

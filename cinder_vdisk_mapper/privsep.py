@@ -81,12 +81,6 @@ def entry_point(of: Any) -> collections.abc.Callable[[_Function], _Function]:
     return decorator
 
 
-def skip_helper_as_root(of: Any) -> None:
-    """Call functions in this process if it runs as root."""
-    if os.geteuid() == 0:
-        of.set_client_mode(False)
-
-
 def call(
     operations: collections.abc.Mapping[str, Operation],
     disk_root: str,
@@ -133,24 +127,19 @@ def check_root_owned(disk_root: str) -> str:
     while True:
         # the parent decides who can make a missing entry
         with contextlib.suppress(FileNotFoundError):
-            _check_mode(disk_root, part, os.stat(part), part == path)
+            status = os.stat(part)
+            # in a sticky directory other users cannot replace root's entries
+            closed = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or (
+                part != path and status.st_mode & stat.S_ISVTX
+            )
+            if status.st_uid not in (0, os.geteuid()) or not closed:
+                raise exception.DiskError(
+                    f'vdisk_disk_root {disk_root}: {part} must be owned and '
+                    'writable by root only'
+                )
         if part == '/':
             return path
         part = os.path.dirname(part)
-
-
-def _check_mode(
-    disk_root: str, part: str, status: os.stat_result, itself: bool
-) -> None:
-    # in a sticky directory other users cannot replace root's entries
-    closed = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or (
-        not itself and status.st_mode & stat.S_ISVTX
-    )
-    if status.st_uid not in (0, os.geteuid()) or not closed:
-        raise exception.DiskError(
-            f'vdisk_disk_root {disk_root}: {part} must be owned and '
-            'writable by root only'
-        )
 
 
 def list_disks(kind: str) -> Operation:

@@ -15,8 +15,9 @@
 One query reads up to 500 of them.
 """
 
+import collections
 import collections.abc
-import datetime
+import dataclasses
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +25,6 @@ from cinder.db import api as db_api
 from cinder.db import models
 from oslo_utils import timeutils
 
-from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper.audit import state
 
 Volume = models.Volume
@@ -49,9 +49,8 @@ _MIGRATED = frozenset((None, '', 'none', 'success', 'error'))
 # Ids in one query: databases limit the number of its parameters.
 _BATCH = 500
 
-VDiskNames = collections.abc.Iterable[str]
 
-
+@dataclasses.dataclass
 class Records:
     """Reads volumes and snapshots from Cinder's database.
 
@@ -60,24 +59,17 @@ class Records:
     :param stuck_after: see :class:`state.Record`; in seconds.
     """
 
-    def __init__(
-        self, context: Any, backends: tuple[str, ...], stuck_after: int
-    ) -> None:
-        self._context = context
-        self._backends = backends
-        self._stuck_after = stuck_after
+    context: Any
+    backends: tuple[str, ...]
+    stuck_after: int
 
     def of_host(self) -> list[state.Record]:
         """Return the existing volumes and snapshots of the backends."""
         here = sa.or_(
-            sa.false(),
+            Volume.host.in_(self.backends),
             *(
-                condition
-                for name in self._backends
-                for condition in (
-                    Volume.host == name,
-                    Volume.host.startswith(name + '#', autoescape=True),
-                )
+                Volume.host.startswith(f'{name}#', autoescape=True)
+                for name in self.backends
             ),
         )
         return [
@@ -85,22 +77,25 @@ class Records:
             *self._snapshots(here, sa.not_(Snapshot.deleted)),
         ]
 
-    def others(self, vdisks: VDiskNames) -> list[state.Record]:
+    def others(
+        self, vdisks: collections.abc.Iterable[str]
+    ) -> list[state.Record]:
         """Return the volumes and snapshots that may own vdisks.
 
         They may be on any host, and deleted.
 
         :param vdisks: names of the vdisks.
         """
-        vdisks = set(vdisks)
-        volumes = filter(None, map(naming.volume_id, vdisks))
-        snapshots = filter(None, map(naming.snapshot_id, vdisks))
+        ids_of = collections.defaultdict(set)
+        for name in vdisks:
+            kind, _, id_ = name.partition('-')
+            ids_of[kind].add(id_)
         found = []
-        for ids in _batches(volumes):
+        for ids in _batches(ids_of['volume']):
             found += self._volumes(
                 sa.or_(Volume.id.in_(ids), Volume._name_id.in_(ids))
             )
-        for ids in _batches(snapshots):
+        for ids in _batches(ids_of['snapshot']):
             found += self._snapshots(Snapshot.id.in_(ids))
         return list(dict.fromkeys(found))
 
@@ -109,11 +104,9 @@ class Records:
 
         :returns: False, and nothing is written, if the row has changed.
         """
-        model: Any = Volume
-        if record.kind == 'snapshot':
-            model = Snapshot
+        model: Any = Snapshot if record.kind == 'snapshot' else Volume
         column = model.provider_location
-        with db_api.main_context_manager.writer.using(self._context) as db:
+        with db_api.main_context_manager.writer.using(self.context) as db:
             changed = db.execute(
                 sa.update(model)
                 .where(
@@ -129,7 +122,7 @@ class Records:
             return bool(changed.rowcount)
 
     def _volumes(self, *conditions: Any) -> list[state.Record]:
-        with db_api.main_context_manager.reader.using(self._context) as db:
+        with db_api.main_context_manager.reader.using(self.context) as db:
             rows = db.query(Volume).filter(*conditions).all()
             return [
                 self._record(
@@ -143,13 +136,10 @@ class Records:
             ]
 
     def _snapshots(self, *conditions: Any) -> list[state.Record]:
-        with db_api.main_context_manager.reader.using(self._context) as db:
+        with db_api.main_context_manager.reader.using(self.context) as db:
             rows = (
                 db.query(Snapshot, Volume.host)
-                .outerjoin(
-                    Volume,
-                    Volume.id == Snapshot.volume_id,
-                )
+                .outerjoin(Volume, Volume.id == Snapshot.volume_id)
                 .filter(*conditions)
                 .all()
             )
@@ -171,18 +161,17 @@ class Records:
             disk=row.provider_location or None,
             size_gb=size_gb,
             status=row.status,
-            here=(host or '').partition('#')[0] in self._backends,
+            here=(host or '').partition('#')[0] in self.backends,
             settled=settled,
-            stuck=not (settled or row.deleted) and self._is_stuck(row),
+            stuck=not (settled or row.deleted)
+            and timeutils.is_older_than(
+                row.updated_at or row.created_at, self.stuck_after
+            ),
             deleted=bool(row.deleted),
         )
 
-    def _is_stuck(self, row: Any) -> bool:
-        age = timeutils.utcnow() - (row.updated_at or row.created_at)
-        return bool(age > datetime.timedelta(seconds=self._stuck_after))
 
-
-def managed(context: Any, vdisks: VDiskNames) -> set[str]:
+def managed(context: Any, vdisks: collections.abc.Iterable[str]) -> set[str]:
     """Return the names of vdisks that are volumes or snapshots of Cinder."""
     vdisks = set(vdisks)
     return vdisks & {

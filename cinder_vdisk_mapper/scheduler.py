@@ -80,18 +80,22 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         """Return whether the backend may hold the requested volume."""
         if not backend_state.capabilities.get('vdisk_mapper'):
             return self._has_capacity(backend_state, filter_properties)
-        properties = _properties(filter_properties)
+        # a request may have no properties of a volume
+        spec = filter_properties.get('request_spec') or {}
+        properties = spec.get('volume_properties') or {}
         host = self._host_of(properties, filter_properties)
         backend = volume_utils.extract_host(backend_state.backend_id, 'host')
         if host not in (ANYWHERE, backend):
             return False
-        if _is_here(backend_state, properties):
+        is_here = (
+            properties.get('status') != 'creating'
+            and properties.get('host') == backend_state.backend_id
+        )
+        if is_here or (
+            host == ANYWHERE and _fits(backend_state, properties, UNCLAIMED)
+        ):
             return self._has_capacity(backend_state, filter_properties)
-        if host == ANYWHERE:
-            return _fits(
-                backend_state, properties, UNCLAIMED
-            ) and self._has_capacity(backend_state, filter_properties)
-        return _fits(backend_state, properties, FREE)
+        return host != ANYWHERE and _fits(backend_state, properties, FREE)
 
     def _has_capacity(
         self, backend_state: Any, filter_properties: dict[str, Any]
@@ -152,20 +156,6 @@ def _check_filters() -> None:
             'it rejects the volumes of servers that have claimed the last '
             'space of a host, and VDiskLocalityFilter replaces it'
         )
-
-
-def _properties(filter_properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the properties of the volume; a request may have none."""
-    spec = filter_properties.get('request_spec') or {}
-    return dict(spec.get('volume_properties') or {})
-
-
-def _is_here(backend_state: Any, properties: dict[str, Any]) -> bool:
-    """Return whether the backend has the volume of a request."""
-    return bool(
-        properties.get('status') != 'creating'
-        and properties.get('host') == backend_state.backend_id
-    )
 
 
 def _fits(

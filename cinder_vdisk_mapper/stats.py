@@ -13,102 +13,59 @@
 """Capacity of the backend for cinder-scheduler."""
 
 import collections.abc
-import dataclasses
 from typing import Any
 
-from oslo_log import log as logging
-
-from cinder_vdisk_mapper import cinder_types
 from cinder_vdisk_mapper import nova_api
-from nova_diskplacer import exception
+from cinder_vdisk_mapper.cinder_types import Volume
 from nova_diskplacer.disks import discover
-from nova_diskplacer.placement import client as placement_client
-
-LOG = logging.getLogger(__name__)
 
 # Statuses of volumes that will not be bound.
 _NEVER_BOUND = ('error', 'deleting', 'error_deleting')
 
 
-@dataclasses.dataclass(frozen=True)
-class Capacity:
-    """Used and free space of a backend, in GiB.
-
-    ``largest_gb`` is the size of the largest vdisk that one disk can take for
-    a server that has claimed it, ``largest_unclaimed_gb`` for any other.
-    """
-
-    total_gb: int
-    free_gb: int
-    provisioned_gb: int
-    largest_gb: int
-    largest_unclaimed_gb: int
-
-
-def capacity(
+def report(
     disks: collections.abc.Sequence[discover.Disk],
     unclaimed: collections.abc.Mapping[str, int],
-    unbound_gb: int,
-    pending_gb: int,
-) -> Capacity:
-    """Return the capacity of healthy disks.
+    volumes: collections.abc.Iterable[Volume],
+) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the capacity of healthy disks in GiB, and the capabilities.
 
     Space that servers claim is not free, even if it holds no vdisk.
 
     :param unclaimed: unclaimed GiB of each disk, by UUID.
-    :param unbound_gb: sum of the sizes of unbound volumes.
-    :param pending_gb: sum of the sizes of those for which no server has a
-        claim.
-    """
-    free = {
-        disk.uuid: max(0, min(disk.free_gb, unclaimed.get(disk.uuid, 0)))
-        for disk in disks
-    }
-    return Capacity(
-        total_gb=sum(disk.total_gb for disk in disks),
-        free_gb=max(0, sum(free.values()) - pending_gb),
-        provisioned_gb=unbound_gb
-        + sum(vdisk.size_gb for disk in disks for vdisk in disk.vdisks),
-        largest_gb=max((disk.free_gb for disk in disks), default=0),
-        largest_unclaimed_gb=max(free.values(), default=0),
-    )
-
-
-def unbound_gb(
-    volumes: collections.abc.Iterable[cinder_types.Volume],
-) -> tuple[int, int]:
-    """Return the sum of the sizes of unbound volumes, in GiB.
-
-    :returns: of all; of those for which no server has a claim: the blank
-        volumes of servers fill claims.
+    :param volumes: the unbound volumes among them will take space.
     """
     unbound = [
         volume
         for volume in volumes
         if not volume.provider_location and volume.status not in _NEVER_BOUND
     ]
-    return (
-        sum(volume.size for volume in unbound),
-        sum(
-            volume.size
-            for volume in unbound
-            if not nova_api.of_blank_volume(volume.display_name)
-        ),
+    # the blank volumes of servers fill claims
+    pending_gb = sum(
+        volume.size
+        for volume in unbound
+        if not nova_api.of_blank_volume(volume.display_name)
     )
-
-
-def capabilities(found: Capacity, media: str, location: str) -> dict[str, Any]:
-    """Return the capabilities of a backend.
-
-    :param location: its ``location_info``.
-    """
-    return {
+    total_gb = sum(disk.total_gb for disk in disks)
+    free_gb = [
+        max(0, min(disk.free_gb, unclaimed.get(disk.uuid, 0)))
+        for disk in disks
+    ]
+    capacity = {
+        'total_capacity_gb': total_gb,
+        'free_capacity_gb': max(0, sum(free_gb) - pending_gb),
+        'provisioned_capacity_gb': sum(volume.size for volume in unbound)
+        + sum(vdisk.size_gb for disk in disks for vdisk in disk.vdisks),
+    }
+    return capacity, {
         'vdisk_mapper': True,
-        'backend_state': 'up' if found.total_gb else 'down',
-        'vdisk_media': media,
-        'vdisk_largest_free_gb': found.largest_gb,
-        'vdisk_largest_unclaimed_gb': found.largest_unclaimed_gb,
-        'location_info': location,
+        'backend_state': 'up' if total_gb else 'down',
+        # sizes of the largest vdisk that one disk can take: for a server that
+        # has claimed it, and for any other
+        'vdisk_largest_free_gb': max(
+            (disk.free_gb for disk in disks), default=0
+        ),
+        'vdisk_largest_unclaimed_gb': max(free_gb, default=0),
         'thin_provisioning_support': False,
         'thick_provisioning_support': True,
         'online_extend_support': False,
@@ -116,43 +73,3 @@ def capabilities(found: Capacity, media: str, location: str) -> dict[str, Any]:
         'QoS_support': False,
         'consistent_group_snapshot_enabled': True,
     }
-
-
-class UnclaimedSpace:
-    """Reads the unclaimed GiB of this host's disks from Placement.
-
-    :param get_placement: raises DiskPlacerError if [placement] is wrong.
-    """
-
-    def __init__(
-        self,
-        get_placement: collections.abc.Callable[
-            [], placement_client.PlacementClient
-        ],
-    ) -> None:
-        self._get_placement = get_placement
-        self._root: str | None = None
-        self._unclaimed: dict[str, int] = {}
-
-    def by_disk(
-        self, disks: collections.abc.Sequence[discover.Disk]
-    ) -> dict[str, int]:
-        """Return the unclaimed GiB of each disk.
-
-        If Placement does not answer, these are the last known figures, or none
-        if it never answered: no volume can be bound then.
-        """
-        try:
-            placement = self._get_placement()
-            for disk in disks if self._root is None else ():
-                if provider := placement.provider(disk.uuid):
-                    self._root = provider.root
-                    break
-            if self._root:
-                self._unclaimed = placement.free_gb(self._root)
-                if not self._unclaimed:
-                    # full, or the compute node has another provider now
-                    self._root = None
-        except exception.DiskPlacerError as error:
-            LOG.warning('The claims of servers are unknown: %s', error)
-        return self._unclaimed

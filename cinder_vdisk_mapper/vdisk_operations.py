@@ -17,84 +17,107 @@ import dataclasses
 
 from oslo_log import log as logging
 
-from cinder_vdisk_mapper import vdisk_lookup
-from cinder_vdisk_mapper import vdisk_reservation
+from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import inventory
 
 LOG = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass
 class VDiskOperations:
     """Extends, copies, renames and deletes vdisks.
 
     Copies stay on the disk of their original and count in full, so that no
     write can run out of space.
+
+    The operations raise DiskError where the disk is not there or an operation
+    on it fails. Those that take space, and ``unmanage``, raise BindingError
+    where the disk lacks it, and PlacementError where Placement does not answer
+    or accept it.
     """
 
-    def __init__(
-        self,
-        backend: base.Backend,
-        placement: placement_client.PlacementClient,
-    ) -> None:
-        self.backend = backend
-        self.reservation = vdisk_reservation.DiskReservation(
-            backend, placement
+    backend: base.Backend
+    placement: placement_client.PlacementClient
+
+    def free_gb(self, disk: discover.Disk) -> int:
+        """Return the GiB of a disk that no claim and no vdisk takes.
+
+        It is negative for a disk that is oversold.
+
+        :raises PlacementError: Placement does not answer.
+        """
+        claims = self.placement.provider_allocations(disk.uuid)
+        return inventory.compute_figures(disk, claims).free_gb
+
+    def free_gb_with(
+        self, disk: discover.Disk, before: VDisk, after: VDisk
+    ) -> int:
+        """Return the free GiB of a disk after one vdisk is replaced."""
+        vdisks = tuple(
+            after if vdisk is before else vdisk for vdisk in disk.vdisks
         )
+        return self.free_gb(dataclasses.replace(disk, vdisks=vdisks))
+
+    def reserve(self, disk: str) -> bool:
+        """Reserve the vdisks of a disk in Placement; False if oversold.
+
+        :raises PlacementError: Placement does not accept it.
+        """
+        figures = inventory.sync_disk(
+            self.placement, disk, lambda: self.backend.disk(disk)
+        )
+        return figures.free_gb >= 0
+
+    def try_reserve(self, disk: str) -> None:
+        """Reserve the vdisks of a disk; the agent does it where this fails."""
+        try:
+            self.reserve(disk)
+        except exception.PlacementError as error:
+            LOG.warning(
+                'Placement is not updated for disk %s: %s', disk, error
+            )
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
         """Extend a bound vdisk to ``size_gb`` GiB.
 
         An interrupted extension is already reserved and is finished first.
-
-        :raises BindingError: its disk lacks unclaimed space.
-        :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or the operation fails.
         """
-        with vdisk_reservation.lock(f'disk-{disk}'):
-            current, vdisk = vdisk_lookup.find_vdisk(self.backend, disk, name)
+        with locks.hold(f'disk-{disk}'):
+            current, vdisk = self.backend.find_vdisk(disk, name)
             operation = f'extend {name} from {vdisk.size_gb} to {size_gb} GiB'
             if vdisk.size_bytes:
                 self.backend.extend(disk, name, vdisk.size_gb)
             if size_gb <= vdisk.size_gb:
                 # Placement may not know of an extension that was killed
-                if not self.reservation.reserve(disk):
+                if not self.reserve(disk):
                     raise _refusal(disk, operation, 0)
                 return
-            larger = dataclasses.replace(vdisk, size_bytes=size_gb << 30)
-            free = self._free_gb_with(current, vdisk, larger)
-            refusal = _refusal(disk, operation, free + size_gb - vdisk.size_gb)
-            if free < 0:
-                raise refusal
-            self.reservation.change_and_reserve(
-                disk,
+            self._replace(
+                current,
+                vdisk,
+                dataclasses.replace(vdisk, size_bytes=size_gb << 30),
+                operation,
                 lambda: self.backend.extend(disk, name, size_gb),
                 lambda: self.backend.shrink(disk, name, vdisk.size_gb),
-                refusal,
             )
 
     def delete(self, disk: str, name: str) -> None:
-        """Delete a vdisk and release its space in Placement.
-
-        :raises DiskError: the operation fails.
-        """
+        """Delete a vdisk and release its space in Placement."""
         self.backend.delete(disk, name)
-        with vdisk_reservation.lock(f'disk-{disk}'):
-            self.reservation.try_reserve(disk)
+        with locks.hold(f'disk-{disk}'):
+            self.try_reserve(disk)
 
     def allocate(
         self, disk: str, name: str, volume_id: str, size_gb: int
     ) -> None:
-        """Make a vdisk of zeros for which no server has a claim.
-
-        :raises BindingError: the disk lacks unclaimed space.
-        :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or the operation fails.
-        """
-        with vdisk_reservation.lock(f'disk-{disk}'):
+        """Make a vdisk of zeros for which no server has a claim."""
+        with locks.hold(f'disk-{disk}'):
             self._add(
                 self.backend.disk(disk),
                 VDisk(name, volume_id, None, size_gb << 30),
@@ -106,16 +129,9 @@ class VDiskOperations:
     def snapshot(
         self, disk: str, name: str, snapshot: str, snapshot_id: str
     ) -> None:
-        """Make a snapshot of a vdisk, of the same size on the same disk.
-
-        :raises BindingError: the disk lacks unclaimed space.
-        :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or the operation fails.
-        """
-        with vdisk_reservation.lock(f'disk-{disk}'):
-            current, vdisk = vdisk_lookup.usable_vdisk(
-                self.backend, disk, name
-            )
+        """Make a snapshot of a vdisk, of the same size on the same disk."""
+        with locks.hold(f'disk-{disk}'):
+            current, vdisk = self.backend.usable_vdisk(disk, name)
             self._add(
                 current,
                 VDisk(snapshot, snapshot_id, None, vdisk.size_bytes),
@@ -130,14 +146,10 @@ class VDiskOperations:
         """Make a vdisk of ``size_gb`` GiB with the content of another.
 
         ``source``, a vdisk or a snapshot, may be smaller; the rest is zeros.
-
-        :raises BindingError: the disk lacks unclaimed space.
-        :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or the operation fails.
         """
         copy = disk, source, name, volume_id, size_gb
-        with vdisk_reservation.lock(f'disk-{disk}'):
-            current, _ = vdisk_lookup.usable_vdisk(self.backend, disk, source)
+        with locks.hold(f'disk-{disk}'):
+            current, _ = self.backend.usable_vdisk(disk, source)
             self._add(
                 current,
                 VDisk(name, volume_id, None, size_gb << 30),
@@ -153,13 +165,12 @@ class VDiskOperations:
         """Give a vdisk that nobody uses the content of its snapshot.
 
         :param snapshot: None for zeros, the content of an unbound volume.
-        :raises DiskError: the disk is not there, or the operation fails.
         """
-        vdisk_lookup.usable_vdisk(self.backend, disk, name)
+        self.backend.usable_vdisk(disk, name)
         if snapshot is None:
             self.backend.clear(disk, name)
         else:
-            vdisk_lookup.usable_vdisk(self.backend, disk, snapshot)
+            self.backend.usable_vdisk(disk, snapshot)
             self.backend.revert(disk, name, snapshot)
 
     def delete_everywhere(self, disk: str | None, name: str) -> None:
@@ -169,14 +180,13 @@ class VDiskOperations:
         disk; a vdisk on a forgotten disk counts as deleted.
 
         :param disk: ``provider_location`` of the volume or snapshot.
-        :raises DiskError: its disk is missing, or the operation fails.
         """
         if disk and self.backend.forgotten(disk):
             LOG.warning('%s was on disk %s, which is forgotten', name, disk)
         elif disk:
-            vdisk_lookup.check_disk(self.backend, disk)
+            self.backend.check_disk(disk)
             self.delete(disk, name)
-        for leftover in vdisk_lookup.disks_holding(self.backend, name):
+        for leftover in self.backend.disks_holding(name):
             self.delete(leftover, name)
 
     def delete_stale_copies(
@@ -187,8 +197,8 @@ class VDiskOperations:
         :param disk: UUID of the disk that holds the volume.
         :raises DiskError: that disk does not hold it, or is not there.
         """
-        with vdisk_reservation.lock(f'volume-{volume_id}'):
-            vdisk_lookup.usable_vdisk(self.backend, disk, name)
+        with locks.hold(f'volume-{volume_id}'):
+            self.backend.usable_vdisk(disk, name)
             self.delete_other_copies(name, disk)
 
     def delete_other_copies(self, name: str, disk: str) -> None:
@@ -196,7 +206,7 @@ class VDiskOperations:
 
         The caller holds the lock of its volume.
         """
-        for other in vdisk_lookup.disks_holding(self.backend, name):
+        for other in self.backend.disks_holding(name):
             if other != disk:
                 try:
                     self.delete(other, name)
@@ -205,13 +215,10 @@ class VDiskOperations:
                     LOG.warning('%s stays on disk %s: %s', name, other, error)
 
     def change_owner(self, disk: str, name: str, volume_id: str) -> None:
-        """Give a vdisk that is not attached to another volume.
-
-        :raises DiskError: the disk is not there, or the operation fails.
-        """
-        with vdisk_reservation.lock(f'disk-{disk}'):
+        """Give a vdisk that is not attached to another volume."""
+        with locks.hold(f'disk-{disk}'):
             self.backend.rename(disk, name, name, volume_id)
-            self.reservation.try_reserve(disk)
+            self.try_reserve(disk)
 
     def manage(
         self, disk: str, name: str, new_name: str, volume_id: str, size_gb: int
@@ -219,57 +226,45 @@ class VDiskOperations:
         """Rename a vdisk, give it to a volume and extend it to ``size_gb``.
 
         It may be repeated.
-
-        :raises BindingError: the disk lacks the space.
-        :raises PlacementError: Placement does not answer or accept it.
-        :raises DiskError: the disk is not there, or the operation fails.
         """
-        with vdisk_reservation.lock(f'disk-{disk}'):
-            current = self.backend.disk(disk)
-            names = {vdisk.name for vdisk in current.vdisks}
+        with locks.hold(f'disk-{disk}'):
+            names = {one.name for one in self.backend.disk(disk).vdisks}
             current_name = new_name if new_name in names else name
-            current, before = vdisk_lookup.find_vdisk(
-                self.backend, disk, current_name
-            )
+            current, before = self.backend.find_vdisk(disk, current_name)
             if current_name != name and before.volume_id != volume_id:
                 raise exception.DiskError(
                     f'vdisk {current_name} on disk {disk} belongs to '
                     f'{before.volume_id!r}'
                 )
-            after = VDisk(new_name, volume_id, None, size_gb << 30)
-            free = self._free_gb_with(current, before, after)
-            refusal = _refusal(
-                disk,
-                f'take {before.name} of {before.size_gb} GiB as {new_name} of '
-                f'{size_gb} GiB',
-                free + size_gb - before.size_gb,
-            )
-            if free < 0:
-                raise refusal
 
             def change() -> None:
                 self.backend.rename(disk, name, new_name, volume_id)
                 self.backend.extend(disk, new_name, size_gb)
 
-            def undo() -> None:
-                self.backend.rename(disk, new_name, name, before.volume_id)
-
-            self.reservation.change_and_reserve(disk, change, undo, refusal)
+            self._replace(
+                current,
+                before,
+                VDisk(new_name, volume_id, None, size_gb << 30),
+                f'take {before.name} of {before.size_gb} GiB as {new_name} of '
+                f'{size_gb} GiB',
+                change,
+                lambda: self.backend.rename(
+                    disk, new_name, name, before.volume_id
+                ),
+            )
 
     def unmanage(self, disk: str, name: str, new_name: str) -> None:
         """Rename a vdisk so that it belongs to no volume; it stays reserved.
 
         :raises BindingError: its space is claimed by its server, and the
             disk lacks the space to keep it beside that claim.
-        :raises PlacementError: Placement does not answer.
-        :raises DiskError: the disk is not there, or the operation fails.
         """
-        with vdisk_reservation.lock(f'disk-{disk}'):
+        with locks.hold(f'disk-{disk}'):
             current = self.backend.disk(disk)
             for vdisk in current.vdisks:
                 if vdisk.name == name and vdisk.server_id:
                     after = VDisk(new_name, '', None, vdisk.size_bytes)
-                    free = self._free_gb_with(current, vdisk, after)
+                    free = self.free_gb_with(current, vdisk, after)
                     if free < 0:
                         raise _refusal(
                             disk,
@@ -278,7 +273,7 @@ class VDiskOperations:
                             free + vdisk.size_gb,
                         )
             self.backend.rename(disk, name, new_name, '')
-            self.reservation.try_reserve(disk)
+            self.try_reserve(disk)
 
     def _add(
         self,
@@ -289,7 +284,7 @@ class VDiskOperations:
         """Make a vdisk on a disk that has the space, and reserve it."""
         disk = current.uuid
         present = any(vdisk.name == new.name for vdisk in current.vdisks)
-        free = self.reservation.free_gb(current)
+        free = self.free_gb(current)
         refusal = _refusal(disk, f'keep {new.name} of {new.size_gb} GiB', free)
         if not present and free < new.size_gb:
             raise refusal
@@ -299,24 +294,54 @@ class VDiskOperations:
             if not present:
                 self.backend.delete(disk, new.name)
 
-        self.reservation.change_and_reserve(disk, make, undo, refusal)
+        self._change_and_reserve(disk, make, undo, refusal)
 
-    def _free_gb_with(
-        self, disk: discover.Disk, before: VDisk, after: VDisk
-    ) -> int:
-        """Return the free GiB of a disk after one vdisk is replaced."""
-        vdisks = tuple(
-            after if vdisk is before else vdisk for vdisk in disk.vdisks
+    def _replace(
+        self,
+        current: discover.Disk,
+        before: VDisk,
+        after: VDisk,
+        operation: str,
+        change: collections.abc.Callable[[], None],
+        undo: collections.abc.Callable[[], None],
+    ) -> None:
+        """Change a vdisk if its disk has the space, and reserve it."""
+        free = self.free_gb_with(current, before, after)
+        refusal = _refusal(
+            current.uuid, operation, free + after.size_gb - before.size_gb
         )
-        return self.reservation.free_gb(
-            dataclasses.replace(disk, vdisks=vdisks)
-        )
+        if free < 0:
+            raise refusal
+        self._change_and_reserve(current.uuid, change, undo, refusal)
+
+    def _change_and_reserve(
+        self,
+        disk: str,
+        change: collections.abc.Callable[[], None],
+        undo: collections.abc.Callable[[], None],
+        refusal: errors.BindingError,
+    ) -> None:
+        """Change a disk and reserve the result; undo it if that fails.
+
+        The caller holds the disk's lock.
+
+        :param refusal: raised where the disk lacks the space after all.
+        """
+        try:
+            change()
+            if not self.reserve(disk):
+                raise refusal
+        except exception.DiskPlacerError:
+            try:
+                undo()
+            except exception.DiskError as error:
+                LOG.warning('A change of disk %s stays: %s', disk, error)
+            self.try_reserve(disk)
+            raise
 
 
-def _refusal(
-    disk: str, operation: str, free_gb: int
-) -> vdisk_reservation.BindingError:
-    return vdisk_reservation.BindingError(
+def _refusal(disk: str, operation: str, free_gb: int) -> errors.BindingError:
+    return errors.BindingError(
         f'disk {disk} has no room to {operation}: {max(free_gb, 0)} GiB of it '
         'are neither claimed nor taken',
         'the disk of the volume has no room for that',

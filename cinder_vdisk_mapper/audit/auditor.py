@@ -32,14 +32,13 @@ from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
-from cinder_vdisk_mapper import vdisk_reservation
-from cinder_vdisk_mapper.audit import comparison
+from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
-from cinder_vdisk_mapper.audit import server_checks
 from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
-from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
@@ -48,18 +47,19 @@ LOG = logging.getLogger(__name__)
 
 _DRIVER = 'cinder_vdisk_mapper.driver.VDiskMapperDriver'
 
-#: Returns the servers in Nova, given the consumers that have claimed disks.
-AskNova = collections.abc.Callable[[collections.abc.Iterable[str]], state.Nova]
-
 
 @dataclasses.dataclass(frozen=True)
 class Auditor:
-    """Audits the VDisk Mapper backends of this host."""
+    """Audits the VDisk Mapper backends of this host.
+
+    :param ask_nova: returns the servers in Nova, given the consumers that have
+        claimed disks.
+    """
 
     backends: tuple[base.Backend, ...]
     placement: placement_client.PlacementClient
     records: records_.Records
-    ask_nova: AskNova
+    ask_nova: collections.abc.Callable[[set[str]], state.Nova]
     _by_disk: dict[str, base.Backend] = dataclasses.field(
         default_factory=dict, init=False
     )
@@ -71,10 +71,10 @@ class Auditor:
 
         :raises PlacementError: Placement cannot be asked.
         """
-        found = comparison.compare(self.read_state())
+        found = compare(self.read_state())
         if not found:
             return []
-        again = set(comparison.compare(self.read_state()))
+        again = set(compare(self.read_state()))
         return [finding for finding in found if finding in again]
 
     def read_state(self, nova: state.Nova | None = None) -> state.HostState:
@@ -141,9 +141,9 @@ class Auditor:
     ) -> list[findings.Finding]:
         """Repair the findings on one disk that still hold."""
         done = []
-        with vdisk_reservation.lock(f'disk-{disk}'):
+        with locks.hold(f'disk-{disk}'):
             host = self.read_state(nova)
-            still = set(comparison.compare(host))
+            still = set(compare(host))
             due = [finding for finding in found if finding in still]
             orphans = [one for one in due if one.kind == findings.ORPHAN]
             for finding in due:
@@ -153,97 +153,64 @@ class Auditor:
         # wiping orphans may take long and needs no lock: they stay orphans
         gone = [one for one in orphans if self._try(host, one)]
         if gone:
-            with vdisk_reservation.lock(f'disk-{disk}'):
+            with locks.hold(f'disk-{disk}'):
                 self._publish(host, disk)
         return done + gone
 
     def _try(self, host: state.HostState, finding: findings.Finding) -> bool:
         """Repair a finding; log the error and return False if that fails."""
-        if finding.repair == findings.PUBLISH:
-            # _publish does this for the whole disk
-            return True
-        act = {
-            findings.DELETE: self._delete,
-            findings.RECORD: self._record,
-            findings.EXTEND: self._extend,
-            findings.CLAIM: self._claim,
-        }[finding.repair]
+        disk, vdisk = finding.disk, finding.vdisk
         try:
-            return act(host, finding)
+            match finding.repair:
+                case findings.DELETE:
+                    self._operations(disk).backend.delete(disk, vdisk)
+                case findings.RECORD:
+                    return self.records.record(_find(host, finding), disk)
+                case findings.EXTEND:
+                    self._extend(disk, vdisk, _find(host, finding).size_gb)
+                case findings.CLAIM:
+                    inventory.ensure_claim(
+                        self.placement,
+                        disk,
+                        finding.owner,
+                        claim_checks.extended_claim(host, finding.owner, disk),
+                        lambda: self._operations(disk).backend.disk(disk),
+                    )
+                case findings.PUBLISH:
+                    # _publish does this for the whole disk
+                    pass
         except exception.DiskPlacerError as error:
             LOG.error(
                 'Not repaired: %s, %s on disk %s: %s',
                 finding.kind,
-                finding.vdisk or finding.owner,
-                finding.disk,
+                vdisk or finding.owner,
+                disk,
                 error,
             )
             return False
-
-    def _delete(
-        self, host: state.HostState, finding: findings.Finding
-    ) -> bool:
-        self._backend(finding.disk).delete(finding.disk, finding.vdisk)
         return True
 
-    def _record(
-        self, host: state.HostState, finding: findings.Finding
-    ) -> bool:
-        return self.records.record(_find(host, finding), finding.disk)
-
-    def _extend(
-        self, host: state.HostState, finding: findings.Finding
-    ) -> bool:
-        size_gb = _find(host, finding).size_gb
-        backend = self._backend(finding.disk)
+    def _extend(self, uuid: str, name: str, size_gb: int) -> None:
+        operations = self._operations(uuid)
         # other vdisks may have been extended in the meantime
-        disk = backend.disk(finding.disk)
-        after = dataclasses.replace(
-            disk,
-            vdisks=tuple(
-                dataclasses.replace(one, size_bytes=size_gb * GIB)
-                if one.name == finding.vdisk
-                else one
-                for one in disk.vdisks
-            ),
-        )
-        claims = self.placement.provider_allocations(disk.uuid)
-        free_gb = inventory.compute_figures(after, claims).free_gb
+        disk, vdisk = operations.backend.find_vdisk(uuid, name)
+        after = dataclasses.replace(vdisk, size_bytes=size_gb * GIB)
+        free_gb = operations.free_gb_with(disk, vdisk, after)
         if free_gb < 0:
             raise exception.DiskError(f'the disk lacks {-free_gb} GiB for it')
-        backend.extend(disk.uuid, finding.vdisk, size_gb)
-        return True
-
-    def _claim(self, host: state.HostState, finding: findings.Finding) -> bool:
-        """Extend a server's claim on a disk by the part that it lacks."""
-        had = host.providers[finding.disk].claims.get(finding.owner, {})
-        for lack in host.lacks_of(finding.owner):
-            if lack.disk == finding.disk:
-                inventory.ensure_claim(
-                    self.placement,
-                    finding.disk,
-                    finding.owner,
-                    server_checks.with_lack(had, lack),
-                    functools.partial(self._disk, finding.disk),
-                )
-                return True
-        return False
+        operations.backend.extend(uuid, name, size_gb)
 
     def _publish(self, host: state.HostState, disk: str) -> None:
         if disk in host.providers:
-            inventory.sync_disk(
-                self.placement, disk, functools.partial(self._disk, disk)
-            )
+            self._operations(disk).reserve(disk)
 
-    def _disk(self, uuid: str) -> discover.Disk:
-        return self._backend(uuid).disk(uuid)
-
-    def _backend(self, uuid: str) -> base.Backend:
+    def _operations(self, uuid: str) -> VDiskOperations:
+        """Return the operations of the backend that has a disk."""
         if uuid not in self._by_disk:
             for backend in self.backends:
                 for disk in backend.disks():
                     self._by_disk[disk.uuid] = backend
-        return self._by_disk[uuid]
+        return VDiskOperations(self._by_disk[uuid], self.placement)
 
     def _is_forgotten(self, uuid: str) -> bool:
         try:
@@ -278,6 +245,24 @@ class Auditor:
         return providers, tuple(sorted(orphans))
 
 
+def compare(host: state.HostState) -> list[findings.Finding]:
+    """Compare Cinder's database, the disks, Placement and Nova.
+
+    The checks do no I/O. A repair of a finding never loses data of a volume or
+    snapshot.
+
+    :returns: the findings, sorted.
+    """
+    found = [
+        *volume_checks.check_vdisks(host),
+        *volume_checks.check_records(host),
+        *claim_checks.check(host),
+    ]
+    return sorted(
+        found, key=lambda one: (one.kind, one.disk, one.vdisk, one.owner)
+    )
+
+
 def _find(host: state.HostState, finding: findings.Finding) -> state.Record:
     return next(
         record
@@ -293,11 +278,6 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
     :raises DiskPlacerError: cinder.conf has no VDisk Mapper backend, or lacks
         options that these need.
     """
-    if not config.oslo_concurrency.lock_path:
-        raise exception.DiskPlacerError(
-            '[oslo_concurrency] lock_path of cinder.conf is not set; it must '
-            'be the one of cinder-volume'
-        )
     locks.make_directory(config.state_path)
     # the import needs Cinder's objects, which the caller has registered
     manager = importutils.import_module('cinder.volume.manager')

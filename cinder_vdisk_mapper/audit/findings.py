@@ -36,9 +36,9 @@ class Finding:
 
     kind: str
     disk: str
-    vdisk: str
-    owner: str
-    message: str
+    vdisk: str = ''
+    owner: str = ''
+    message: str = ''
     repair: str = ''
     advice: str = ''
 

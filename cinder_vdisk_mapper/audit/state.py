@@ -14,7 +14,6 @@
 
 import dataclasses
 
-from cinder_vdisk_mapper import claims as claims_
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
@@ -92,16 +91,14 @@ class HostState:
     orphan_providers: tuple[str, ...] = ()
     nova: Nova = Nova()
 
-    def vdisks_by_server(self) -> dict[str, list[tuple[str, VDisk]]]:
-        """Return the vdisks bound for each server, with their disks."""
-        held: dict[str, list[tuple[str, VDisk]]] = {}
-        for disk in self.disks:
-            for vdisk in disk.vdisks:
-                if vdisk.server_id and is_vdisk_name(vdisk.name):
-                    held.setdefault(vdisk.server_id, []).append(
-                        (disk.uuid, vdisk)
-                    )
-        return held
+    def vdisks_of(self, server: str) -> list[tuple[str, VDisk]]:
+        """Return the vdisks bound for a server, with their disks."""
+        return [
+            (disk.uuid, vdisk)
+            for disk in self.disks
+            for vdisk in disk.vdisks
+            if vdisk.server_id == server and is_vdisk_name(vdisk.name)
+        ]
 
     def claims_of(self, server: str) -> dict[str, placement_client.Resources]:
         """Return a server's claims, by disk."""
@@ -110,14 +107,6 @@ class HostState:
             for disk, provider in self.providers.items()
             if server in provider.claims
         }
-
-    def lacks_of(self, server: str) -> list[claims_.Lack]:
-        """Return the claims that a server of this host lacks."""
-        request = dict(self.nova.servers).get(server)
-        if request is None:
-            return []
-        held = self.vdisks_by_server().get(server, [])
-        return list(claims_.lacks(request, held, self.claims_of(server))[0])
 
 
 def is_vdisk_name(name: str) -> bool:

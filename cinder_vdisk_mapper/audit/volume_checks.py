@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Compares the volumes and snapshots of a host with their vdisks."""
+"""Compares volumes and snapshots with the vdisks on the disks of a host."""
 
 import collections
 
@@ -24,7 +24,65 @@ from nova_diskplacer.disks.vdisk import VDisk
 _Copies = dict[str, tuple[discover.Disk, VDisk]]
 
 
-def check(host: state.HostState) -> findings.Findings:
+def check_vdisks(host: state.HostState) -> findings.Findings:
+    """Find vdisks without a volume or snapshot on this host."""
+    by_id = collections.defaultdict(list)
+    for record in host.records:
+        for id_ in record.ids:
+            by_id[id_].append(record)
+    for disk in host.disks:
+        for vdisk in disk.vdisks:
+            if state.is_vdisk_name(vdisk.name):
+                owner = vdisk.name.partition('-')[2]
+                yield from _vdisk(disk, vdisk, by_id[owner])
+
+
+def _vdisk(
+    disk: discover.Disk, vdisk: VDisk, known: list[state.Record]
+) -> findings.Findings:
+    """Compare a vdisk with the records of its id."""
+    owner = vdisk.name.partition('-')[2]
+    named = [one for one in known if one.vdisk == vdisk.name]
+    living = [one for one in known if not one.deleted]
+    if any(one.here for one in living if one in named):
+        return
+    kind = vdisk.name.partition('-')[0]
+    removal = findings.removal_command(disk.uuid, vdisk.name)
+    if living:
+        yield findings.Finding(
+            'elsewhere',
+            disk.uuid,
+            vdisk.name,
+            living[0].id,
+            f'{kind} {living[0].id} exists ({living[0].status}), but Cinder '
+            'has it on another host or in another vdisk',
+            advice='check if the disk was moved here from another host; if '
+            f'the volume was migrated away and is complete there, {removal}',
+        )
+    elif named:
+        writable = disk.health == discover.OK
+        yield findings.Finding(
+            findings.ORPHAN,
+            disk.uuid,
+            vdisk.name,
+            owner,
+            f'{vdisk.size_gb} GiB of a {kind} that Cinder has deleted',
+            findings.DELETE if writable else '',
+            '' if writable else f'make disk {disk.uuid} writable',
+        )
+    else:
+        yield findings.Finding(
+            'unknown',
+            disk.uuid,
+            vdisk.name,
+            owner,
+            f'{vdisk.size_gb} GiB of a {kind} that Cinder does not know, or '
+            'has purged from its database',
+            advice=f'if it is not needed, {removal}',
+        )
+
+
+def check_records(host: state.HostState) -> findings.Findings:
     """Compare the volumes and snapshots of this host with the disks."""
     copies: dict[str, _Copies] = collections.defaultdict(dict)
     for disk in host.disks:
@@ -35,32 +93,47 @@ def check(host: state.HostState) -> findings.Findings:
         one.vdisk for one in host.records if not one.deleted
     )
     for record in host.records:
-        if record.here and not record.deleted:
-            yield from _check_record(
+        if not record.here or record.deleted:
+            continue
+        if record.settled:
+            yield from _check_settled(
                 host,
                 record,
                 dict(copies.get(record.vdisk, {})),
                 living[record.vdisk] == 1,
             )
+        elif record.stuck:
+            kind = 'snapshot ' if record.kind == 'snapshot' else ''
+            yield _finding(
+                record,
+                'stuck',
+                record.disk or '',
+                f'{record.kind} {record.id} has been {record.status} for too '
+                'long; its vdisk is not checked meanwhile',
+                'if cinder-volume no longer works on it: openstack volume '
+                f'{kind}set --state available {record.id}, and repeat the '
+                'operation',
+            )
 
 
-def _check_record(
-    host: state.HostState, record: state.Record, copies: _Copies, alone: bool
-) -> findings.Findings:
-    if record.settled:
-        yield from _check_settled(host, record, copies, alone)
-    elif record.stuck:
-        yield findings.Finding(
-            'stuck',
-            record.disk or '',
-            record.vdisk,
-            record.id,
-            f'{record.kind} {record.id} has been {record.status} for too '
-            'long; its vdisk is not checked meanwhile',
-            advice='if cinder-volume no longer works on it: openstack volume '
-            + ('snapshot ' if record.kind == 'snapshot' else '')
-            + f'set --state available {record.id}, and repeat the operation',
-        )
+def _finding(
+    record: state.Record,
+    kind: str,
+    disk: str,
+    message: str,
+    advice: str,
+    repair: str = '',
+) -> findings.Finding:
+    """Return a finding about a record, with advice if there is no repair."""
+    return findings.Finding(
+        kind,
+        disk,
+        record.vdisk,
+        record.id,
+        message,
+        repair,
+        '' if repair else advice,
+    )
 
 
 def _check_settled(
@@ -69,14 +142,13 @@ def _check_settled(
     """Compare a record without an operation under way with the disks."""
     for disk, vdisk in copies.values():
         if vdisk.volume_id not in record.ids:
-            yield findings.Finding(
+            yield _finding(
+                record,
                 'wrong-owner',
                 disk.uuid,
-                record.vdisk,
-                record.id,
                 f'the owner of the vdisk is {vdisk.volume_id!r}, not '
                 f'{record.kind} {record.id}',
-                advice='find out who copied or changed it; its owner is the '
+                'find out who copied or changed it; its owner is the '
                 'attribute user.diskplacer.volume of the file, or the tag '
                 'diskplacer.volume of the logical volume',
             )
@@ -86,32 +158,27 @@ def _check_settled(
     disk, vdisk = copies.pop(record.disk)
     yield from _check_size(record, disk, vdisk, only=not copies)
     if not vdisk.usable:
-        yield findings.Finding(
+        yield _finding(
+            record,
             'not-whole',
             disk.uuid,
-            record.vdisk,
-            record.id,
             f'the vdisk of {record.kind} {record.id} cannot be attached: its '
             'creation, extension or deletion was interrupted, so that it may '
             'be incomplete or contain data of others',
-            advice='repeat the interrupted operation (an extension, to the '
-            f'same size), or delete the {record.kind}',
+            'repeat the interrupted operation (an extension, to the same '
+            f'size), or delete the {record.kind}',
         )
     whole = alone and _is_complete(record, disk, vdisk)
     for other, second in copies.values():
-        repair = whole and other.health == discover.OK
-        yield findings.Finding(
+        yield _finding(
+            record,
             'second-copy',
             other.uuid,
-            record.vdisk,
-            record.id,
             f'{second.size_gb} GiB left of an interrupted migration: '
             f'{record.kind} {record.id} is on disk {disk.uuid}',
-            findings.DELETE if repair else '',
-            ''
-            if repair
-            else f'check that the copy on disk {disk.uuid} is complete, then '
+            f'check that the copy on disk {disk.uuid} is complete, then '
             + findings.removal_command(other.uuid, record.vdisk),
+            findings.DELETE if whole and other.health == discover.OK else '',
         )
 
 
@@ -120,60 +187,51 @@ def _check_location(
 ) -> findings.Findings:
     """Report a vdisk that is not on the disk of its record."""
     health = {disk.uuid: disk.health for disk in host.disks}
-    recorded = record.disk and health.get(record.disk, discover.MISSING)
-    if record.disk and recorded in discover.UNAVAILABLE:
-        yield _missing_disk(host, record)
+    missing = (
+        record.disk is not None
+        and health.get(record.disk, discover.MISSING) in discover.UNAVAILABLE
+    )
+    if record.disk and missing:
+        forgotten = record.disk in host.forgotten
+        yield _finding(
+            record,
+            'disk-forgotten' if forgotten else 'disk-missing',
+            record.disk,
+            f'{record.kind} {record.id} is on disk {record.disk}, which '
+            + ('was forgotten' if forgotten else 'cannot be read'),
+            f'delete the {record.kind}'
+            if forgotten
+            else 'bring the disk back, or diskplacer-manage disk forget '
+            f'{record.disk} if it is lost',
+        )
     elif record.disk and not copies:
-        yield findings.Finding(
+        yield _finding(
+            record,
             'lost',
             record.disk,
-            record.vdisk,
-            record.id,
             f'neither disk {record.disk} nor any other has the vdisk of '
             f'{record.kind} {record.id}',
-            advice=f'restore it from a backup, or delete the {record.kind}',
+            f'restore it from a backup, or delete the {record.kind}',
         )
     for disk, vdisk in copies.values():
         # the record keeps a disk that may come back
         repair = (
             alone
             and len(copies) == 1
-            and recorded not in discover.UNAVAILABLE
+            and not missing
             and _is_complete(record, disk, vdisk)
         )
-        yield findings.Finding(
+        yield _finding(
+            record,
             'not-recorded',
             disk.uuid,
-            record.vdisk,
-            record.id,
             f'the vdisk of {record.kind} {record.id} is here, but its disk '
             f'in the database is {record.disk or "none"}',
+            'several disks have a copy, or it is incomplete, or the disk in '
+            'the database may come back: find out which copy is right before '
+            f'the {record.kind} is used',
             findings.RECORD if repair else '',
-            ''
-            if repair
-            else 'several disks have a copy, or it is incomplete, or the disk '
-            'in the database may come back: find out which copy is right '
-            f'before the {record.kind} is used',
         )
-
-
-def _missing_disk(
-    host: state.HostState, record: state.Record
-) -> findings.Finding:
-    disk = record.disk or ''
-    forgotten = disk in host.forgotten
-    return findings.Finding(
-        'disk-forgotten' if forgotten else 'disk-missing',
-        disk,
-        record.vdisk,
-        record.id,
-        f'{record.kind} {record.id} is on disk {disk}, which '
-        + ('was forgotten' if forgotten else 'cannot be read'),
-        advice=f'delete the {record.kind}'
-        if forgotten
-        else 'bring the disk back, or diskplacer-manage disk forget '
-        f'{disk} if it is lost',
-    )
 
 
 def _check_size(
@@ -191,20 +249,16 @@ def _check_size(
         and record.kind == 'volume'
         and disk.health == discover.OK
     )
-    advice = 'check if it is complete' if smaller and not extend else ''
-    if not smaller:
-        advice = (
-            f'an extension was interrupted: repeat it to {vdisk.size_gb} GiB'
-        )
-    yield findings.Finding(
+    yield _finding(
+        record,
         'wrong-size',
         disk.uuid,
-        record.vdisk,
-        record.id,
         f'the vdisk has {vdisk.size_bytes} bytes, {record.kind} {record.id} '
         f'{size}',
+        'check if it is complete'
+        if smaller
+        else f'an extension was interrupted: repeat it to {vdisk.size_gb} GiB',
         findings.EXTEND if extend else '',
-        advice,
     )
 
 

@@ -16,10 +16,13 @@ import abc
 import collections.abc
 import dataclasses
 import os
+import types
 from typing import Any
 
 from stevedore import driver as stevedore_driver
 
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -30,10 +33,11 @@ NAMESPACE = 'cinder_vdisk_mapper.backend'
 class Backend(abc.ABC):
     """Stores vdisks on the disks that its callers choose.
 
-    Each method runs an operation of the same name in the privileged helper
-    process, as :meth:`_run` does; a backend overrides those that do more.
-    Every method may be repeated after a crash. Arguments name disks by UUID.
-    An invalid UUID of a disk or name of a vdisk raises DiskError.
+    Each method that changes a vdisk runs an operation of the same name in the
+    privileged helper process, as :meth:`_run` does; a backend overrides those
+    that do more. Every method may be repeated after a crash. Arguments name
+    disks by UUID. An invalid UUID of a disk or name of a vdisk raises
+    DiskError, and so does an operation that fails.
     """
 
     #: ``driver_volume_type`` of the connections to a vdisk
@@ -42,16 +46,22 @@ class Backend(abc.ABC):
     #: options of the driver's section of cinder.conf, None without a driver
     configuration: Any = None
 
+    #: the module of the helper process, with its ``context`` and ``run``
+    helper: types.ModuleType
+
     def __init__(self, disk_root: str) -> None:
         self.disk_root = disk_root
+        if os.geteuid() == 0:
+            # root runs operations in its own process
+            self.helper.context.set_client_mode(False)
 
-    @abc.abstractmethod
     def _run(self, operation: str, *arguments: Any) -> Any:
         """Run an operation in the helper process of this backend.
 
         :param arguments: sizes are in bytes.
         :raises DiskError: the helper process rejects it, or it fails.
         """
+        return self.helper.run(self.disk_root, operation, *arguments)
 
     @abc.abstractmethod
     def device_path(self, disk: str, name: str) -> str:
@@ -75,6 +85,63 @@ class Backend(abc.ABC):
         """
         return discover.is_forgotten(self.disk_root, uuid)
 
+    def disks_holding(self, name: str) -> list[str]:
+        """Return the UUIDs of the disks that hold a vdisk of that name.
+
+        After an interrupted move there are several.
+        """
+        return [
+            disk.uuid
+            for disk in self.disks()
+            if any(vdisk.name == name for vdisk in disk.vdisks)
+        ]
+
+    def check_disk(self, disk: str | None, vdisk: str | None = None) -> str:
+        """Check that a disk is healthy and a vdisk on it is complete.
+
+        :param disk: UUID of the disk of a volume, None if it is not bound.
+        :param vdisk: None to check only the disk.
+        :returns: the UUID.
+        :raises DiskError: it is not so.
+        """
+        if not disk:
+            raise exception.DiskError('the volume is not bound to a disk')
+        health = self.disk(disk).health
+        if health != discover.OK:
+            raise exception.DiskError(f'disk {disk} of this host is {health}')
+        if vdisk:
+            self.usable_vdisk(disk, vdisk)
+        return disk
+
+    def find_vdisk(self, disk: str, name: str) -> tuple[discover.Disk, VDisk]:
+        """Return a disk and the vdisk of that name on it, complete or not.
+
+        :raises DiskError: the disk does not hold it, or is not there.
+        """
+        current = self.disk(disk)
+        for vdisk in current.vdisks:
+            if vdisk.name == name:
+                return current, vdisk
+        raise exception.DiskError(
+            f'vdisk {name} is not on disk {disk} ({current.health}) of this '
+            'host'
+        )
+
+    def usable_vdisk(
+        self, disk: str, name: str
+    ) -> tuple[discover.Disk, VDisk]:
+        """Return a disk and the vdisk of that name on it, which is complete.
+
+        :raises DiskError: as ``find_vdisk``, or the vdisk is not complete.
+        """
+        current, vdisk = self.find_vdisk(disk, name)
+        if not vdisk.usable:
+            raise exception.DiskError(
+                f'vdisk {name} on disk {disk} is not complete: repeat the '
+                'extension that was interrupted, or delete it'
+            )
+        return current, vdisk
+
     def has_entry(self, uuid: str) -> bool:
         """Return whether the disk root has an entry of a disk."""
         return os.path.lexists(discover.disk_path(self.disk_root, uuid))
@@ -91,30 +158,21 @@ class Backend(abc.ABC):
 
         If the volume already has a vdisk of that name, it does nothing.
 
-        :raises DiskError: the disk lacks the space, the vdisk of that name
-            belongs to another volume, or the operation fails.
+        :raises DiskError: the disk lacks the space, or the vdisk of that name
+            belongs to another volume.
         """
         self._run('create', disk, name, volume_id, server_id, size_gb * GIB)
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
-        """Extend a vdisk to ``size_gb`` GiB and allocate all of it.
-
-        :raises DiskError: the disk lacks the space, or the operation fails.
-        """
+        """Extend a vdisk to ``size_gb`` GiB and allocate all of it."""
         self._run('extend', disk, name, size_gb * GIB)
 
     def shrink(self, disk: str, name: str, size_gb: int) -> None:
-        """Undo an extension of a vdisk that was never used.
-
-        :raises DiskError: the operation fails.
-        """
+        """Undo an extension of a vdisk that was never used."""
         self._run('shrink', disk, name, size_gb * GIB)
 
     def delete(self, disk: str, name: str) -> None:
-        """Delete a vdisk; its bytes cannot be read afterwards.
-
-        :raises DiskError: the operation fails.
-        """
+        """Delete a vdisk; its bytes cannot be read afterwards."""
         self._run('delete', disk, name)
 
     def sweep(self, disk: str) -> None:
@@ -122,8 +180,6 @@ class Backend(abc.ABC):
 
         A backend whose leftovers cannot be mistaken for complete vdisks need
         not remove them.
-
-        :raises DiskError: the operation fails.
         """
         self._run('sweep', disk)
 
@@ -131,8 +187,6 @@ class Backend(abc.ABC):
         """Return whether a vdisk may have been written to since it was made.
 
         A backend that cannot know returns True.
-
-        :raises DiskError: there is no such vdisk, or the operation fails.
         """
         return bool(self._run('written', disk, name))
 
@@ -145,18 +199,12 @@ class Backend(abc.ABC):
         snapshot already has a vdisk of that name, it does nothing.
 
         :raises DiskError: there is no such vdisk, the disk lacks the space,
-            the vdisk ``snapshot`` belongs to another snapshot, or the
-            operation fails.
+            or the vdisk ``snapshot`` belongs to another snapshot.
         """
         self._run('snapshot', disk, name, snapshot, snapshot_id)
 
     def clone(
-        self,
-        disk: str,
-        source: str,
-        name: str,
-        volume_id: str,
-        size_gb: int,
+        self, disk: str, source: str, name: str, volume_id: str, size_gb: int
     ) -> None:
         """Make a vdisk with the content of a vdisk or snapshot of its disk.
 
@@ -165,18 +213,12 @@ class Backend(abc.ABC):
         already has a vdisk of that name, it does nothing.
 
         :raises DiskError: there is no such source or it is larger, the disk
-            lacks the space, the vdisk ``name`` belongs to another volume, or
-            the operation fails.
+            lacks the space, or the vdisk ``name`` belongs to another volume.
         """
         self._run('clone', disk, source, name, volume_id, size_gb * GIB)
 
     def allocate_clone(
-        self,
-        disk: str,
-        source: str,
-        name: str,
-        volume_id: str,
-        size_gb: int,
+        self, disk: str, source: str, name: str, volume_id: str, size_gb: int
     ) -> None:
         """Allocate the space of a clone, which ``clone`` then completes.
 
@@ -195,9 +237,6 @@ class Backend(abc.ABC):
 
         Size, volume and server stay; bytes beyond the end of the snapshot
         read as zeros.
-
-        :raises DiskError: there is no such vdisk or snapshot, or the
-            operation fails.
         """
         self._run('revert', disk, name, snapshot)
 
@@ -205,8 +244,6 @@ class Backend(abc.ABC):
         """Make a vdisk that is not attached read as zeros again.
 
         Size, volume and server stay, and all of it stays allocated.
-
-        :raises DiskError: there is no such vdisk, or the operation fails.
         """
         self._run('clear', disk, name)
 
@@ -217,8 +254,7 @@ class Backend(abc.ABC):
         attached. The copy is durable when this returns; bytes beyond the end
         of the source read as zeros.
 
-        :raises DiskError: either is not there, they do not match, or the
-            operation fails.
+        :raises DiskError: either is not there, or they do not match.
         """
         self._run('copy', disk, name, target)
 
@@ -230,10 +266,21 @@ class Backend(abc.ABC):
         It belongs to no server afterwards. Repeating the call does nothing.
 
         :param volume_id: '' for no volume.
-        :raises DiskError: there is no such vdisk, there is one of the new
-            name, or the operation fails.
+        :raises DiskError: there is no such vdisk, or there is one of the new
+            name.
         """
         self._run('rename', disk, name, new_name, volume_id)
+
+
+def usable_disks(
+    disks: collections.abc.Iterable[discover.Disk], media: str
+) -> list[discover.Disk]:
+    """Return the healthy disks of a medium: hdd, ssd or any."""
+    return [
+        disk
+        for disk in disks
+        if disk.health == discover.OK and media in (flavor.ANY, disk.medium)
+    ]
 
 
 def _as_disk(fields: tuple[Any, ...]) -> discover.Disk:

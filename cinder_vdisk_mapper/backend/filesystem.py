@@ -12,8 +12,6 @@
 
 """Vdisks as raw files, preallocated or reflinked, one filesystem per disk."""
 
-from typing import Any
-
 from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer.disks import discover
@@ -27,20 +25,10 @@ class FilesystemBackend(base.Backend):
     # expects a block device.
     connection_type = 'gpfs'
 
-    def __init__(self, disk_root: str) -> None:
-        super().__init__(disk_root)
-        privsep.skip_helper_as_root(privsep.context)
-
-    def _run(self, operation: str, *arguments: Any) -> Any:
-        return privsep.run(self.disk_root, operation, *arguments)
+    helper = privsep
 
     def allocate_clone(
-        self,
-        disk: str,
-        source: str,
-        name: str,
-        volume_id: str,
-        size_gb: int,
+        self, disk: str, source: str, name: str, volume_id: str, size_gb: int
     ) -> None:
         self.clone(disk, source, name, volume_id, size_gb)
 

@@ -20,11 +20,11 @@ from cinder.volume import volume_utils
 from oslo_concurrency import processutils
 from oslo_config import cfg
 
-from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper import privsep_lvm
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.host import sysfs
 
 CONF = cfg.CONF
 
@@ -36,12 +36,7 @@ class LVMBackend(base.Backend):
 
     connection_type = 'local'
 
-    def __init__(self, disk_root: str) -> None:
-        super().__init__(disk_root)
-        privsep.skip_helper_as_root(privsep_lvm.context)
-
-    def _run(self, operation: str, *arguments: Any) -> Any:
-        return privsep_lvm.run(self.disk_root, operation, *arguments)
+    helper = privsep_lvm
 
     def delete(self, disk: str, name: str) -> None:
         device = self._run('mark_deleted', disk, name)
@@ -86,8 +81,4 @@ def _supports_write_zeroes(path: str) -> bool:
     """Return whether a device supports the write zeroes command."""
     device = os.path.basename(os.path.realpath(path))
     limit = f'/sys/class/block/{device}/queue/write_zeroes_max_bytes'
-    try:
-        with open(limit, encoding='ascii') as stream:
-            return int(stream.read()) > 0
-    except OSError:
-        return False
+    return int(sysfs.read_optional(limit) or 0) > 0

@@ -159,13 +159,8 @@ def _run(
 def _json(
     found: list[findings.Finding], repaired: list[findings.Finding]
 ) -> str:
-    return json.dumps(
-        {
-            'findings': [dataclasses.asdict(one) for one in found],
-            'repaired': [dataclasses.asdict(one) for one in repaired],
-        },
-        indent=2,
-    )
+    shown = {'findings': found, 'repaired': repaired}
+    return json.dumps(shown, default=dataclasses.asdict, indent=2)
 
 
 def _table(

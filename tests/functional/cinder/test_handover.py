@@ -18,6 +18,7 @@ from unittest import mock
 from cinder import objects
 from cinder.volume import rpcapi
 
+from cinder_vdisk_mapper import handover
 from tests.functional.cinder import test_driver
 
 HERE = 'host1@vdisk#vdisk'
@@ -153,12 +154,11 @@ class HandoverTestCase(test_driver.DriverTestCase):
         server, volume, _ = self.reschedule()
         bound = self.place(volume)
         here, there = (manager.manager.driver for manager in self.volume)
-        handing_over = here._connections._handover
         for target, name, done, place in (
-            (handing_over, '_check_blank', False, bound),
+            (handover, '_check_blank', False, bound),
             (here.operations, 'delete_everywhere', False, (HERE, None)),
             (here.operations, 'delete_everywhere', True, (HERE, None)),
-            (handing_over, 'hand_over', True, (THERE, None)),
+            (handover, 'hand_over', True, (THERE, None)),
             (there, 'create_export', True, (THERE, None)),
             (there, 'initialize_connection', False, (THERE, self.disk)),
         ):

@@ -142,6 +142,6 @@ class BindUntold(operations.Bind):
     """Forgets to tell Placement."""
 
     def perform(self, cloud, made):
-        reservation = cloud.managers['hdd'].driver.operations.reservation
-        reservation.reserve = lambda disk: True
+        operations = cloud.managers['hdd'].driver.operations
+        operations.reserve = lambda disk: True
         super().perform(cloud, made)

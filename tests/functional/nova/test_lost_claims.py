@@ -16,7 +16,7 @@ from urllib import parse
 
 from nova.cmd import manage
 
-from cinder_vdisk_mapper import claims
+from cinder_vdisk_mapper.audit import claim_checks
 from nova_diskplacer import flavor as flavors
 from tests.functional.nova import base
 
@@ -43,7 +43,7 @@ class LostClaimsTestCase(base.CloudTestCase):
         self.assertEqual('ACTIVE', found['status'])
         self.assertIsNone(found['OS-EXT-STS:task_state'])
         request = flavors.parse(found['flavor']['extra_specs'])
-        return claims.lacks(
+        return claim_checks.lacks(
             request, (), self.claims(server['id']).get('host0', {})
         )
 

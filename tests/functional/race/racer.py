@@ -30,6 +30,7 @@ from keystoneauth1 import token_endpoint
 from oslo_concurrency import lockutils
 
 from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import filesystem
@@ -88,7 +89,7 @@ class Thread(threading.Thread):
                 )
                 try:
                     step()
-                except (binding.BindingError, exception.Conflict):
+                except (errors.BindingError, exception.Conflict):
                     self.refused[step.__name__] += 1
         except Exception:
             self.failure = traceback.format_exc()
@@ -116,7 +117,7 @@ class Thread(threading.Thread):
         """Bind a volume for a server, which has claimed a disk for it."""
         server_id, volume_id = str(uuid.uuid4()), str(uuid.uuid4())
         disk = self.random.choice(self.operations.backend.disks()).uuid
-        self.operations.reservation.placement._call(
+        self.operations.placement._call(
             'put',
             f'/allocations/{server_id}',
             {

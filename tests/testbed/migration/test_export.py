@@ -30,7 +30,7 @@ from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
-from cinder_vdisk_mapper import vdisk_reservation
+from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.placement import client as placement_client
@@ -89,7 +89,7 @@ class ExportTestCase(testtools.TestCase):
         for where, name in (
             (objects.Volume, 'save'),
             (placement_client.PlacementClient, 'from_conf'),
-            (vdisk_reservation.DiskReservation, 'reserve'),
+            (vdisk_operations.VDiskOperations, 'reserve'),
         ):
             self.useFixture(fixtures.MockPatchObject(where, name))
         self.useFixture(

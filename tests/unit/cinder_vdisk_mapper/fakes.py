@@ -14,6 +14,7 @@
 
 import collections
 import dataclasses
+from unittest import mock
 
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer import exception
@@ -34,6 +35,7 @@ class Backend(base.Backend):
     """
 
     connection_type = 'fake'
+    helper = mock.Mock()
 
     def __init__(self, *disks):
         super().__init__('/disks')

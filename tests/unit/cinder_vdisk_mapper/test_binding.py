@@ -28,9 +28,10 @@ from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import vdisk_operations
-from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping as mappings
@@ -105,7 +106,7 @@ class LockTestCase(BindingTestCase):
     def setUp(self):
         super().setUp()
         self.held = []
-        lock = vdisk_reservation.lock
+        lock = locks.hold
 
         @contextlib.contextmanager
         def noted(name):
@@ -117,9 +118,7 @@ class LockTestCase(BindingTestCase):
                     self.held.remove(name)
 
         self.useFixture(
-            fixtures.MonkeyPatch(
-                'cinder_vdisk_mapper.vdisk_reservation.lock', noted
-            )
+            fixtures.MonkeyPatch('cinder_vdisk_mapper.locks.hold', noted)
         )
         self.seen = []
         self.backend.changed = lambda: self.seen.append(set(self.held))
@@ -258,7 +257,7 @@ class BindTestCase(BindingTestCase):
         self.binder.check_max_per_disk(request('1'), 'a')
         self.binder.bind(request('2', for_=other))
         error = self.assertRaises(
-            binding.BindingError,
+            errors.BindingError,
             self.binder.check_max_per_disk,
             request('1', for_=other),
             'b',
@@ -334,7 +333,7 @@ class RaceTestCase(BindingTestCase):
         def bind(number):
             try:
                 results.append(self.binder.bind(request(number, 10, who)))
-            except binding.BindingError:
+            except errors.BindingError:
                 results.append(None)
 
         threads = [
@@ -506,7 +505,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         }
         try:
             bound = self.binder.bind(what)
-        except binding.BindingError:
+        except errors.BindingError:
             assert not claimed
             return
         if claimed:
@@ -528,7 +527,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         self.placement.generation += 1
         for disk in self.DISKS:
             # as the agent does
-            self.operations.reservation.try_reserve(disk)
+            self.operations.try_reserve(disk)
 
     @stateful.rule(data=strategies.data())
     def delete_volume(self, data):
@@ -552,7 +551,7 @@ class Ledger(stateful.RuleBasedStateMachine):
                     f'snapshot-{self.volumes}',
                     str(self.volumes),
                 )
-            except binding.BindingError:
+            except errors.BindingError:
                 assert self.placement.room_of(disk) < vdisk.size_gb
 
     @stateful.rule(data=strategies.data(), more=strategies.integers(0, 5))
@@ -571,7 +570,7 @@ class Ledger(stateful.RuleBasedStateMachine):
                     str(self.volumes),
                     size,
                 )
-            except binding.BindingError:
+            except errors.BindingError:
                 assert self.placement.room_of(disk) < size
 
     @stateful.rule(data=strategies.data(), more=strategies.integers(1, 20))
@@ -582,7 +581,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             disk, vdisk = data.draw(strategies.sampled_from(held))
             try:
                 self.operations.extend(disk, vdisk.name, vdisk.size_gb + more)
-            except binding.BindingError:
+            except errors.BindingError:
                 pass
 
     def all_held(self):

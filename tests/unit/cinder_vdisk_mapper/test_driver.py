@@ -28,6 +28,7 @@ from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import internals
 from nova_diskplacer.exception import DiskError
+from nova_diskplacer.exception import DiskPlacerError
 from nova_diskplacer.placement import client as placement_client
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
@@ -128,8 +129,7 @@ class SetupTestCase(DriverTestCase):
         self.driver.check_for_setup_error()
         self.conf.config(lock_path=None, group='oslo_concurrency')
         error = self.assertRaises(
-            cinder_exc.VolumeDriverException,
-            self.driver.check_for_setup_error,
+            DiskPlacerError, self.driver.check_for_setup_error
         )
         self.assertIn('[oslo_concurrency] lock_path', str(error))
 

@@ -19,7 +19,6 @@ import testtools
 from cinder import exception as cinder_exc
 
 from cinder_vdisk_mapper import errors
-from cinder_vdisk_mapper import vdisk_reservation
 from nova_diskplacer import exception
 
 SECRET = 'disk 3d1f of host node has 12 GiB'
@@ -38,9 +37,7 @@ class ExplainedTestCase(testtools.TestCase):
             return ''.join(traceback.format_exception(found))
 
     def test_own_sentence(self):
-        text = self.explained(
-            vdisk_reservation.BindingError(SECRET, 'there is no room')
-        )
+        text = self.explained(errors.BindingError(SECRET, 'there is no room'))
         self.assertIn('there is no room', text)
         self.assertNotIn(SECRET, text)
 

@@ -18,6 +18,7 @@ from cinder import objects
 from cinder.volume.targets import driver as targets
 
 from cinder_vdisk_mapper import export
+from nova_diskplacer import exception
 
 objects.register_all()
 
@@ -115,7 +116,7 @@ class ExporterTestCase(testtools.TestCase):
 
     def test_no_target(self):
         Target.broken = True
-        error = self.assertRaises(export.ExportError, self.create)
+        error = self.assertRaises(exception.DiskPlacerError, self.create)
         self.assertIn('target_helper=tgtadm (tgt-admin: not', str(error))
         # nor can its absence keep the volume from being deleted
         self.assertEqual(['begun', None], self.saved)

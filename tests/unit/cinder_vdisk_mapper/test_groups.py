@@ -18,7 +18,6 @@ from cinder import exception as cinder_exc
 from cinder import objects
 from cinder.volume import volume_utils
 
-from cinder_vdisk_mapper import groups
 from nova_diskplacer import exception
 from tests.unit.cinder_vdisk_mapper import test_driver
 
@@ -57,7 +56,7 @@ class GroupTestCase(test_driver.DriverTestCase):
         )
         if disk:
             self.driver.backend.create(disk, f'volume-{id_}', id_, None, 10)
-            self.driver.operations.reservation.reserve(disk)
+            self.driver.operations.reserve(disk)
         return mock.Mock(id=id_, volume_id=id_, provider_location=disk)
 
     def attach(self, volume_id, server='s'):
@@ -263,21 +262,11 @@ class GroupTestCase(test_driver.DriverTestCase):
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
 
     def test_undone_after_any_error(self):
-        copies = [
-            groups.Copy('a', 'volume-1', 'snapshot-1', '1'),
-            groups.Copy('b', 'volume-2', 'snapshot-2', '2'),
-        ]
-
         def interrupted():
             raise KeyboardInterrupt
 
-        self.assertRaises(
-            KeyboardInterrupt,
-            groups.create_copies,
-            self.driver.operations,
-            copies,
-            interrupted,
-        )
+        self.driver.backend.changed = interrupted
+        self.assertRaises(KeyboardInterrupt, self.create)
         self.assertEqual({'volume-1', 'volume-2'}, self.vdisks())
 
     def test_what_cannot_be_undone(self):

@@ -16,7 +16,7 @@ from unittest import mock
 
 from cinder import exception as cinder_exc
 
-from cinder_vdisk_mapper import location_info
+from cinder_vdisk_mapper import migration
 from nova_diskplacer import exception
 from nova_diskplacer.placement import client as placement_client
 from tests.unit.cinder_vdisk_mapper import test_driver
@@ -48,7 +48,7 @@ class MigrationTestCase(test_driver.DriverTestCase):
         return {
             'host': 'node@ssd#vdisk',
             'capabilities': {
-                'location_info': str(location_info.Location(**location))
+                'location_info': str(migration.Location(**location))
             },
         }
 
@@ -190,7 +190,7 @@ class MigrateTestCase(MigrationTestCase):
     def look(self):
         """Do as the agent does."""
         for disk in 'ab':
-            self.driver.operations.reservation.try_reserve(disk)
+            self.driver.operations.try_reserve(disk)
 
 
 class StartTestCase(MigrationTestCase):

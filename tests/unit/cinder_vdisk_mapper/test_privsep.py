@@ -257,11 +257,21 @@ class BackendsTestCase(testtools.TestCase):
                 self.assertEqual(name, operations[name].__name__)
 
 
+#: methods of a backend that run no operation of their own
+LOOKUPS = (
+    'check_disk',
+    'device_path',
+    'disk',
+    'disks_holding',
+    'find_vdisk',
+    'forgotten',
+    'has_entry',
+    'usable_vdisk',
+)
 BACKEND_METHODS = [
     name
     for name, _ in inspect.getmembers(base.Backend, inspect.isfunction)
-    if not name.startswith('_')
-    and name not in ('device_path', 'disk', 'forgotten', 'has_entry')
+    if not name.startswith('_') and name not in LOOKUPS
 ]
 
 
@@ -322,5 +332,5 @@ class SetupTestCase(testtools.TestCase):
         for user, helped in ((1000, True), (0, False)):
             privsep.context.set_client_mode(True)
             with mock.patch.object(os, 'geteuid', return_value=user):
-                privsep.skip_helper_as_root(privsep.context)
+                filesystem.FilesystemBackend('/disks')
             self.assertEqual(helped, privsep.context.client_mode)

@@ -16,7 +16,7 @@ from unittest import mock
 
 import testtools
 
-from cinder_vdisk_mapper import location_info
+from cinder_vdisk_mapper import migration
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
 
@@ -31,7 +31,7 @@ class StatsTestCase(test_driver.DriverTestCase):
 
     def test_one_pool_of_the_healthy_disks(self):
         self.driver.backend.create('a', 'volume-1', '1', None, 30)
-        self.driver.operations.reservation.reserve('a')
+        self.driver.operations.reserve('a')
         stats = self.driver.get_volume_stats(True)
         (pool,) = stats['pools']
         self.assertEqual(
@@ -71,9 +71,9 @@ class StatsTestCase(test_driver.DriverTestCase):
 
     def test_unbound_volumes_are_not_free(self):
         self.driver.backend.create('a', 'volume-1', '1', None, 30)
-        self.driver.operations.reservation.reserve('a')
+        self.driver.operations.reserve('a')
         self.driver.backend.snapshot('a', 'volume-1', 'snapshot-2', '2')
-        self.driver.operations.reservation.reserve('a')
+        self.driver.operations.reserve('a')
         self.volumes = [
             test_driver.volume(size=15, status='available'),
             test_driver.volume(size=5, status='creating'),
@@ -107,7 +107,7 @@ class StatsTestCase(test_driver.DriverTestCase):
         self.assertEqual((40 - 5, 65, 100, 40), self.figures())
         # filled: it has not become less
         self.driver.backend.create('a', 'volume-1', '1', 'server', 60)
-        self.driver.operations.reservation.reserve('a')
+        self.driver.operations.reserve('a')
         self.volumes.pop(0)
         self.assertEqual((40 - 5, 65, 50, 40), self.figures())
 
@@ -143,11 +143,11 @@ class StatsTestCase(test_driver.DriverTestCase):
 class LocationTestCase(testtools.TestCase):
     def test_round_trip(self):
         for disk_root in ('/disks', '/odd:path'):
-            location = location_info.Location(
+            location = migration.Location(
                 'node', 'filesystem', disk_root, 'ssd'
             )
-            self.assertEqual(location, location_info.parse(str(location)))
+            self.assertEqual(location, migration.parse_location(str(location)))
 
     def test_others(self):
         for info in (None, '', 'LVMVolumeDriver:node:vg:default:0', 'x'):
-            self.assertIsNone(location_info.parse(info))
+            self.assertIsNone(migration.parse_location(info))

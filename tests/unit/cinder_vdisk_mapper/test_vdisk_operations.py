@@ -14,8 +14,7 @@
 
 import dataclasses
 
-from cinder_vdisk_mapper import binding
-from cinder_vdisk_mapper import vdisk_lookup
+from cinder_vdisk_mapper import errors
 from nova_diskplacer import exception
 from nova_diskplacer.placement import client as placement_client
 from tests.fakes import disks as fake_disks
@@ -84,7 +83,7 @@ class OperationsTestCase(test_binding.BindingTestCase):
         self.placement.offered['a'][placement_client.GB]['reserved'] = 0
         self.placement.claim('other', {'a': 90})
         before = self.backend.disks()
-        self.assertRaises(binding.BindingError, method, *arguments)
+        self.assertRaises(errors.BindingError, method, *arguments)
         self.assertEqual(before, self.backend.disks())
 
 
@@ -201,7 +200,7 @@ class ManageTestCase(OperationsTestCase):
         )
         self.backend._set('a', (*rest, found))
         self.backend.content['a', 'disk.raw'] = 'theirs'
-        self.operations.reservation.try_reserve('a')
+        self.operations.try_reserve('a')
 
     def adopt(self, size_gb=5):
         """Take it as volume 2."""
@@ -261,7 +260,7 @@ class ExtendTestCase(test_binding.BindingTestCase):
             exception.DiskError, self.operations.extend, 'a', 'volume-1', 30
         )
         self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
-        vdisk_lookup.usable_vdisk(self.backend, 'a', 'volume-1')
+        self.backend.usable_vdisk('a', 'volume-1')
 
     def test_interrupted(self):
         """The last run was killed; the size it was to have does not matter."""
@@ -270,15 +269,14 @@ class ExtendTestCase(test_binding.BindingTestCase):
             self.assertRaisesRegex(
                 exception.DiskError,
                 'is not complete: repeat the extension',
-                vdisk_lookup.usable_vdisk,
-                self.backend,
+                self.backend.usable_vdisk,
                 'a',
                 'volume-1',
             )
             self.operations.extend('a', 'volume-1', size)
             self.assertEqual(max(size, 30), self.size())
             self.assertEqual(max(size, 30), self.reserved()['a'])
-            vdisk_lookup.usable_vdisk(self.backend, 'a', 'volume-1')
+            self.backend.usable_vdisk('a', 'volume-1')
 
     def test_interrupted_within_a_gib(self):
         (vdisk,) = self.backend.known['a'].vdisks
@@ -298,7 +296,7 @@ class ExtendTestCase(test_binding.BindingTestCase):
     def test_no_room(self):
         self.placement.claim('other', {'a': 80})
         error = self.assertRaises(
-            binding.BindingError, self.operations.extend, 'a', 'volume-1', 21
+            errors.BindingError, self.operations.extend, 'a', 'volume-1', 21
         )
         self.assertIn('no room to extend', str(error))
         self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
@@ -307,7 +305,7 @@ class ExtendTestCase(test_binding.BindingTestCase):
     def test_claim_that_comes_in_between_wins(self):
         self.backend.changed = lambda: self.placement.claim('other', {'a': 90})
         self.assertRaises(
-            binding.BindingError, self.operations.extend, 'a', 'volume-1', 11
+            errors.BindingError, self.operations.extend, 'a', 'volume-1', 11
         )
         self.assertEqual((10, 10), (self.size(), self.reserved()['a']))
 

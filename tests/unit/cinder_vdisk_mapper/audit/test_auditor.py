@@ -21,7 +21,7 @@ import testtools
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
-from cinder_vdisk_mapper import vdisk_reservation
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.audit import auditor
 from cinder_vdisk_mapper.audit import state
 from nova_diskplacer import exception
@@ -96,7 +96,7 @@ class AuditorTestCase(testtools.TestCase):
             group='oslo_concurrency',
         )
         self.held = []
-        lock = vdisk_reservation.lock
+        lock = locks.hold
 
         @contextlib.contextmanager
         def noted(name):
@@ -105,7 +105,7 @@ class AuditorTestCase(testtools.TestCase):
                 yield
                 self.held.remove(name)
 
-        patch = mock.patch.object(vdisk_reservation, 'lock', noted)
+        patch = mock.patch.object(locks, 'hold', noted)
         patch.start()
         self.addCleanup(patch.stop)
         self.nova = state.Nova()
@@ -233,7 +233,7 @@ class LockTestCase(AuditorTestCase):
         host = self.host([unrecorded, gone], {'d1': [there, orphan]})
         found = host.audit()
         self.assertEqual(2, len(found))
-        lock = vdisk_reservation.lock
+        lock = locks.hold
 
         @contextlib.contextmanager
         def late(name):
@@ -247,7 +247,7 @@ class LockTestCase(AuditorTestCase):
             with lock(name):
                 yield
 
-        with mock.patch.object(vdisk_reservation, 'lock', late):
+        with mock.patch.object(locks, 'hold', late):
             self.assertEqual([], host.repair(found))
         self.assertEqual(
             {there, orphan}, {*host.backends[0].known['d1'].vdisks}

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from cinder_vdisk_mapper.audit import comparison
+from cinder_vdisk_mapper.audit import auditor
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from nova_diskplacer import flavor
@@ -115,7 +115,7 @@ def make_state(records=(), disks=None, providers=None, **fields):
 class AuditTestCase(unittest.TestCase):
     def assertFound(self, expected, state):
         """Compare (kind, disk, repair) of the findings; returns these."""
-        found = comparison.compare(state)
+        found = auditor.compare(state)
         self.assertEqual(
             expected, [(one.kind, one.disk, one.repair) for one in found]
         )
@@ -211,7 +211,7 @@ class CompareTestCase(AuditTestCase):
 
     def test_second_copy_of_what_is_not_whole(self):
         for held in (vdisk(size_gb=1), vdisk(owner=OTHER)):
-            found = comparison.compare(
+            found = auditor.compare(
                 make_state([volume()], {'d1': [held], 'd2': [vdisk()]})
             )
             # not even extended: that would make it look whole
@@ -236,7 +236,7 @@ class CompareTestCase(AuditTestCase):
             {'d1': [vdisk()], 'd2': [vdisk()]},
             {'d1': [vdisk(size_gb=1)]},
         ):
-            found = comparison.compare(make_state([volume(disk=None)], disks))
+            found = auditor.compare(make_state([volume(disk=None)], disks))
             self.assertEqual({''}, {one.repair for one in found})
 
     def test_copy_while_the_recorded_disk_is_away(self):
@@ -624,7 +624,7 @@ class RepairTestCase(unittest.TestCase):
     def test_repairs_end_and_lose_nothing(self, before):
         after = before
         for _ in range(60):
-            due = [one for one in comparison.compare(after) if one.repair]
+            due = [one for one in auditor.compare(after) if one.repair]
             if not due:
                 break
             after = repaired(after, due[0])

@@ -1,0 +1,242 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Compares disks and the vdisks on them with the claims in Placement.
+
+Nova claims space on disks when it schedules a server. A server that was forced
+to a host without the scheduler's filters has no claims, and ``nova-manage
+placement heal_allocations --force`` drops the claims of a server. The space of
+its vdisks is then reserved, but its MB/s are available to others.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+
+from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import state
+from nova_diskplacer import flavor
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.placement import inventory
+from nova_diskplacer.placement.client import GB
+from nova_diskplacer.placement.client import MBPS
+from nova_diskplacer.placement.client import Resources
+
+
+def check(host: state.HostState) -> findings.Findings:
+    """Compare disks with their providers, and servers with their claims."""
+    for disk in host.disks:
+        yield from _check_disk(host, disk)
+    for uuid in host.orphan_providers:
+        yield findings.Finding(
+            'provider-without-disk',
+            uuid,
+            message='Placement has a provider of a disk that this host does '
+            'not have',
+            advice='diskplacer-agent deletes it when servers claim nothing of '
+            'it',
+        )
+    for server, request in host.nova.servers:
+        yield from _check_server(host, server, request)
+
+
+def _check_disk(
+    host: state.HostState, disk: discover.Disk
+) -> findings.Findings:
+    """Compare a disk with its resource provider."""
+    provider = host.providers.get(disk.uuid)
+    if provider is None:
+        if disk.health not in discover.UNAVAILABLE:
+            yield findings.Finding(
+                'no-provider',
+                disk.uuid,
+                message='Placement has no provider of the disk',
+                advice='check that diskplacer-agent runs on this host',
+            )
+        return
+    if disk.health == discover.OK:
+        wanted = inventory.compute_figures(disk, provider.claims)
+    else:
+        wanted = inventory.fully_reserved(
+            provider.inventories, provider.claims
+        )
+    if not inventory.is_current(provider.inventories, wanted):
+        published = provider.inventories.get(GB, {})
+        yield findings.Finding(
+            'wrong-figures',
+            disk.uuid,
+            message=f'Placement has {published.get("reserved", 0)} of '
+            f'{published.get("total", 0)} GiB reserved, the disk has '
+            f'{min(wanted.reserved_gb, wanted.total_gb)} of '
+            f'{wanted.total_gb}',
+            repair=findings.PUBLISH,
+        )
+    if disk.health == discover.OK and wanted.free_gb < 0:
+        yield findings.Finding(
+            'oversold',
+            disk.uuid,
+            message=f'servers claim {wanted.used_gb} GiB and vdisks without a '
+            f'claim take {wanted.reserved_gb}, of {wanted.total_gb} GiB',
+            advice='delete or migrate vdisks, or move servers away',
+        )
+    for consumer in sorted(host.nova.gone & provider.claims.keys()):
+        yield findings.Finding(
+            'claim-without-server',
+            disk.uuid,
+            owner=consumer,
+            message=f'{provider.claims[consumer].get(GB, 0)} GiB are claimed '
+            'by a consumer that is neither a server nor a migration',
+            advice=f'nova-manage placement audit --resource_provider '
+            f'{disk.uuid}',
+        )
+
+
+def _check_server(
+    host: state.HostState, server: str, request: flavor.VDiskRequest
+) -> findings.Findings:
+    """Compare a server's vdisks and flavor with its claims."""
+    found, nowhere = lacks(
+        request, host.vdisks_of(server), host.claims_of(server)
+    )
+    healthy = {
+        disk.uuid: disk
+        for disk in host.disks
+        if disk.health == discover.OK and disk.uuid in host.providers
+    }
+    for lack in found:
+        refusal = f'make disk {lack.disk} healthy and known to Placement'
+        if lack.disk in healthy:
+            claims = host.providers[lack.disk].claims
+            after = inventory.compute_figures(
+                healthy[lack.disk],
+                {**claims, server: lack.added_to(claims.get(server, {}))},
+            )
+            refusal = _refusal(after)
+        yield findings.Finding(
+            'unclaimed',
+            lack.disk,
+            owner=server,
+            message=f'server {server} lacks a claim of {lack.gb} GiB and '
+            f'{lack.mbps} MB/s for the vdisks of its flavor',
+            repair='' if refusal else findings.CLAIM,
+            advice=refusal,
+        )
+    # a disk that cannot be read may hold the vdisks
+    if nowhere and len(healthy) == len(host.disks):
+        yield findings.Finding(
+            'without-vdisks',
+            '',
+            owner=server,
+            message=f'the flavor of server {server} asks for {request.vdisks} '
+            f'vdisks of {request.vdisk_gb} GiB; {nowhere} of them neither '
+            'exist nor are claimed',
+            advice='to get them, create the server again without forcing its '
+            'host, or shelve and unshelve it',
+        )
+
+
+def _refusal(after: inventory.DiskFigures) -> str:
+    """Return the reason why claims do not fit on a disk, '' if they do."""
+    if after.free_gb < 0:
+        return (
+            f'the disk lacks {-after.free_gb} GiB for its vdisks and claims: '
+            'delete or migrate vdisks, or move servers away'
+        )
+    if after.used_mbps > after.total_mbps:
+        return (
+            f'{after.used_mbps} of {after.total_mbps} MB/s of the disk would '
+            'be claimed: move servers away, or correct its throughput'
+        )
+    return ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Lack:
+    """The part of a server's claim on a disk that is missing.
+
+    ``vdisks`` is the number of its vdisks there without a claim, ``gb`` and
+    ``mbps`` are the GiB and MB/s that its claim lacks for them.
+    """
+
+    disk: str
+    vdisks: int
+    gb: int
+    mbps: int
+
+    def added_to(self, claim: Resources) -> Resources:
+        """Return a claim extended by its missing part."""
+        total = {
+            GB: claim.get(GB, 0) + self.gb,
+            MBPS: claim.get(MBPS, 0) + self.mbps,
+        }
+        return {
+            **claim,
+            **{name: units for name, units in total.items() if units},
+        }
+
+
+def lacks(
+    request: flavor.VDiskRequest,
+    held: collections.abc.Iterable[tuple[str, VDisk]],
+    claims: collections.abc.Mapping[str, Resources],
+) -> tuple[list[Lack], int]:
+    """Return the claims that a server lacks for its vdisks.
+
+    Vdisks beyond those of its flavor, which were attached while it ran, need
+    no claim.
+
+    :param held: its vdisks, each with its disk.
+    :param claims: its claims by disk.
+    :returns: the missing part of each claim, and the number of the flavor's
+        vdisks that neither exist nor are claimed.
+    """
+    left = {disk: claim.get(GB, 0) for disk, claim in claims.items()}
+    number: collections.Counter[str] = collections.Counter()
+    unclaimed = []
+    for disk, vdisk in sorted(
+        held, key=lambda one: (one[1].size_gb != request.vdisk_gb, one[1].name)
+    ):
+        if left.get(disk, 0) >= vdisk.size_gb:
+            left[disk] -= vdisk.size_gb
+            number[disk] += 1
+        else:
+            unclaimed.append((disk, vdisk))
+    to_come = sum(gb // request.vdisk_gb for gb in left.values())
+    missing = max(0, request.vdisks - number.total() - to_come)
+    gb: collections.Counter[str] = collections.Counter()
+    without: collections.Counter[str] = collections.Counter()
+    for disk, vdisk in unclaimed[:missing]:
+        without[disk] += 1
+        gb[disk] += vdisk.size_gb
+    found = []
+    for disk in sorted(number | without):
+        mbps = (number + without)[disk] * request.vdisk_mbps
+        lack = Lack(
+            disk,
+            without[disk],
+            max(0, gb[disk] - left.get(disk, 0)),
+            max(0, mbps - claims.get(disk, {}).get(MBPS, 0)),
+        )
+        if lack.gb or lack.mbps:
+            found.append(lack)
+    return found, missing - without.total()
+
+
+def extended_claim(host: state.HostState, server: str, disk: str) -> Resources:
+    """Return a server's claim on a disk, extended by the part it lacks."""
+    claims = host.claims_of(server)
+    found, _ = lacks(
+        dict(host.nova.servers)[server], host.vdisks_of(server), claims
+    )
+    (lack,) = (one for one in found if one.disk == disk)
+    return lack.added_to(claims.get(disk, {}))
