@@ -179,7 +179,7 @@ class Reconciler:
         self, disks: list[discover.Disk]
     ) -> dict[str, placement_client.Provider]:
         if self._tree_known:
-            found = self._tree()
+            found = self._client.tree(self._root())
             if {one.uuid for one in found} >= {disk.uuid for disk in disks}:
                 return {provider.uuid: provider for provider in found}
         node = self._client.provider_by_name(self._compute_node)
@@ -195,10 +195,8 @@ class Reconciler:
             self._forgotten.load()
             self.root = node.uuid
             self._tree_known = True
-        return {provider.uuid: provider for provider in self._tree()}
-
-    def _tree(self) -> list[placement_client.Provider]:
-        return self._client.tree(self._root())
+        tree = self._client.tree(self._root())
+        return {provider.uuid: provider for provider in tree}
 
     def _update_provider(
         self, disk: discover.Disk, provider: placement_client.Provider | None

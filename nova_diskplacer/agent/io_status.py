@@ -40,12 +40,8 @@ def build_status(
     seekers: collections.abc.Collection[types.ConsumerDisk],
     guests: guest_stats.GuestStats | None,
 ) -> status.Status:
-    """Return the status after an interval.
+    """Return the status after an interval; see its fields.
 
-    :param host: Nova's name of the host.
-    :param mode: ``[diskplacer_weights] mode``.
-    :param time: end of the interval, in seconds since the epoch.
-    :param cpu_seconds: CPU time of the interval.
     :param decision: None if weights are not decided.
     :param fair_shares: ratios of use to fair share.
     :param totals: totals with this interval.

@@ -37,6 +37,8 @@ LOG = logging.getLogger(__name__)
 
 _PREFIX = 'diskplacer'
 
+_Decisions = list[tuple[libvirt_servers.Server, numa_pinning.Decision]]
+
 
 class Affinity:
     """Pins the threads of this host's servers.
@@ -67,7 +69,18 @@ class Affinity:
         :raises OSError: the host's CPUs cannot be read.
         """
         decisions = self._decide(servers, disks, self._config.read())
-        self._log_problems(decisions)
+        for server, decision in decisions:
+            if decision.problem:
+                self._log.log(
+                    server.uuid,
+                    'Server %s cannot be kept on the NUMA node of its disks: '
+                    '%s.',
+                    server.uuid,
+                    decision.problem,
+                )
+            else:
+                self._log.clear(server.uuid)
+        self._log.clear_except({server.uuid for server, _ in decisions})
         decisions = [one for one in decisions if one[1].steps]
         if decisions:
             self._pin_servers(decisions)
@@ -77,7 +90,7 @@ class Affinity:
         servers: collections.abc.Sequence[libvirt_servers.Server],
         disks: collections.abc.Sequence[discover.Disk],
         config: cpus.NovaCpuSets,
-    ) -> list[tuple[libvirt_servers.Server, numa_pinning.Decision]]:
+    ) -> _Decisions:
         host = cpus.read()
         used: dict[str, list[discover.Disk]] = {}
         by_uuid = {disk.uuid: disk for disk in disks}
@@ -97,28 +110,7 @@ class Affinity:
                 found.append((server, decision))
         return found
 
-    def _log_problems(
-        self,
-        decisions: list[tuple[libvirt_servers.Server, numa_pinning.Decision]],
-    ) -> None:
-        problems = {
-            server.uuid: decision.problem
-            for server, decision in decisions
-            if decision.problem
-        }
-        for uuid, problem in problems.items():
-            self._log.log(
-                uuid,
-                'Server %s cannot be kept on the NUMA node of its disks: %s.',
-                uuid,
-                problem,
-            )
-        self._log.clear_except(problems)
-
-    def _pin_servers(
-        self,
-        decisions: list[tuple[libvirt_servers.Server, numa_pinning.Decision]],
-    ) -> None:
+    def _pin_servers(self, decisions: _Decisions) -> None:
         libvirt = libvirt_connection.import_libvirt()
         refused = []
         with libvirt_connection.connect(
@@ -156,7 +148,15 @@ def _apply(
     live = libvirt.VIR_DOMAIN_AFFECT_LIVE
     for step in steps:
         if isinstance(step, numa_pinning.SetMetadata):
-            _set_metadata(libvirt, domain, step.node)
+            domain.setMetadata(
+                libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+                None
+                if step.node is None
+                else f'<affinity node="{step.node}"/>',
+                None if step.node is None else _PREFIX,
+                numa_pinning.NAMESPACE,
+                live,
+            )
             continue
         allowed = tuple(cpu in step.cpus for cpu in range(1 + max(step.cpus)))
         kind, number = step.thread
@@ -166,16 +166,6 @@ def _apply(
             domain.pinEmulator(allowed, live)
         else:
             domain.pinIOThread(number, allowed, live)
-
-
-def _set_metadata(libvirt: Any, domain: Any, node: int | None) -> None:
-    domain.setMetadata(
-        libvirt.VIR_DOMAIN_METADATA_ELEMENT,
-        None if node is None else f'<affinity node="{node}"/>',
-        None if node is None else _PREFIX,
-        numa_pinning.NAMESPACE,
-        libvirt.VIR_DOMAIN_AFFECT_LIVE,
-    )
 
 
 def _log_pinning(

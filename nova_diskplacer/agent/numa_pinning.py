@@ -123,7 +123,13 @@ def decide(
     if not server.running:
         return None
     root = xml.etree.ElementTree.fromstring(server.xml)  # noqa: S314
-    if _pinned_by_nova(server, root):
+    # Nova defines a NUMA topology if it pins vCPUs, which suffices; the other
+    # conditions additionally protect servers with dedicated CPUs
+    if (
+        server.pinned_by_nova
+        or root.find('numatune') is not None
+        or server.extra_specs.get(_POLICY, 'shared') != 'shared'
+    ):
         return None
     threads = _parse_threads(root)
     pinned = threads.node is not None
@@ -168,21 +174,6 @@ def decide(
         # a server with any pin of the agent always has the metadata
         steps.insert(len(steps) if node is None else 0, SetMetadata(node))
     return Decision(threads.domain_id, node, problem, target, tuple(steps))
-
-
-def _pinned_by_nova(
-    server: libvirt_servers.Server, root: xml.etree.ElementTree.Element
-) -> bool:
-    """Return whether Nova pins the vCPUs.
-
-    Nova then defines a NUMA topology, which suffices; the other conditions
-    additionally protect servers with dedicated CPUs.
-    """
-    return (
-        server.pinned_by_nova
-        or root.find('numatune') is not None
-        or server.extra_specs.get(_POLICY, 'shared') != 'shared'
-    )
 
 
 def _find_node(

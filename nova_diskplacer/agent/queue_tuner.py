@@ -15,6 +15,7 @@
 import collections.abc
 import errno
 import functools
+import itertools
 import os
 
 from oslo_config import cfg
@@ -172,32 +173,30 @@ class QueueTuner:
 
     def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
         queue = block_queue.read(saved.device)
-        values = {
-            name: value
-            for name, value in saved.values.items()
-            if name in queue.values
-        }
-        return self._change(queue, values, 'the original value')
+        return self._change(queue, saved.values, 'the original value')
 
     def _load_modules(
         self, queue: block_queue.Queue, wanted: catalogue.Queue
     ) -> block_queue.Queue:
-        """Try each scheduler that may be a module once."""
+        """Try each scheduler that may be a module once.
+
+        The kernel loads it when it is selected.
+        """
         if block_queue.SCHEDULER not in queue.values:
             return queue
-        for name in queue_policy.unloaded_schedulers(wanted, queue.schedulers):
-            if name not in self._tried_modules:
-                self._tried_modules.add(name)
-                try:
-                    block_queue.write(
-                        queue.device, block_queue.SCHEDULER, name
-                    )
-                except OSError as error:
-                    LOG.info(
-                        'The kernel has no I/O scheduler %s (%s).', name, error
-                    )
-                else:
-                    break
+        for name in itertools.takewhile(
+            lambda name: name not in queue.schedulers, wanted.schedulers
+        ):
+            if name in self._tried_modules:
+                continue
+            self._tried_modules.add(name)
+            try:
+                block_queue.write(queue.device, block_queue.SCHEDULER, name)
+                break
+            except OSError as error:
+                LOG.info(
+                    'The kernel has no I/O scheduler %s (%s).', name, error
+                )
         return block_queue.read(queue.device)
 
     def _change(
