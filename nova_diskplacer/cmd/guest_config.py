@@ -22,6 +22,7 @@ from nova_diskplacer import flavor
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import map as map_
+from nova_diskplacer.cmd import shell
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
 from nova_diskplacer.placement import client as placement_client
@@ -34,10 +35,12 @@ _FORMATS = {'user-data': config.user_data, 'script': config.script}
 
 def register(subparsers: typing.Any) -> None:
     """Add the ``guest-config`` command to an argparse parser's subparsers."""
-    parser = subparsers.add_parser(
+    parser = shell.add_command(
+        subparsers,
         'guest-config',
-        help='generate user data that makes a server use its vdisks',
-        description='Prints cloud-init user data that formats and mounts the '
+        _guest_config,
+        'generate user data that makes a server use its vdisks',
+        'Prints cloud-init user data that formats and mounts the '
         'vdisks of a server and configures a framework to spread its data '
         'over them. It does not touch a disk with any other signature.',
     )
@@ -104,7 +107,6 @@ def register(subparsers: typing.Any) -> None:
     )
     map_.add_timeout(parser)
     cloud.add_arguments(parser)
-    parser.set_defaults(handler=_guest_config)
 
 
 def _guest_config(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:

@@ -30,7 +30,6 @@ class Actual:
     """
 
     volume_id: str
-    server_id: str | None
     disk: str
     size_gb: int
     is_snapshot: bool = False

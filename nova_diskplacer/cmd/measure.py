@@ -16,7 +16,6 @@ import collections.abc
 import contextlib
 import dataclasses
 import datetime
-import json
 import os
 import signal
 import sys
@@ -24,10 +23,10 @@ import types
 from typing import Any
 from typing import NoReturn
 
-import prettytable
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.lvm import volumes
@@ -54,10 +53,12 @@ Say = collections.abc.Callable[[str], None]
 
 def register(commands: Any) -> None:
     """Add the command to the subparsers of ``diskplacer-manage disk``."""
-    command = commands.add_parser(
+    command = shell.add_command(
+        commands,
         'measure',
-        help='measure the speed of disks',
-        description='Measures disks with fio in free space, which it frees '
+        _measure,
+        'measure the speed of disks',
+        'Measures disks with fio in free space, which it frees '
         'afterwards. It saves the result on the disk: the model for io.cost, '
         'and the MB/s that servers may claim in Placement, those of long '
         'sequential reads or writes, whichever is slower. Nothing else should '
@@ -67,14 +68,14 @@ def register(commands: Any) -> None:
     command.add_argument('uuids', nargs='+', metavar='UUID')
     command.add_argument(
         '--size',
-        type=_number(_MIN_SIZE),
+        type=shell.number(int, _MIN_SIZE),
         metavar='MIB',
         help=f'size of the measured space (default: {_DEFAULT_SIZE}, at most '
         'a quarter of the free space)',
     )
     command.add_argument(
         '--seconds',
-        type=_number(1),
+        type=shell.number(int, 1),
         default=_SECONDS,
         help='duration of each of seven loads (default: %(default)s)',
     )
@@ -84,21 +85,7 @@ def register(commands: Any) -> None:
         help='measure disks with vdisks of running servers too: this slows '
         'the servers down, and their I/O makes the figures too low',
     )
-    command.add_argument(
-        '--format', choices=('table', 'json'), default='table'
-    )
-    command.set_defaults(handler=_measure)
-
-
-def _number(least: int) -> collections.abc.Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f'{text!r} is not an integer of at least {least}'
-            )
-        return int(text)
-
-    return number
+    shell.add_format(command)
 
 
 def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
@@ -321,23 +308,18 @@ def _say(text: str) -> None:
 
 
 def _print(models: dict[str, io_model.Model], format_: str) -> None:
+    fields = {uuid: dataclasses.asdict(one) for uuid, one in models.items()}
     if format_ == 'json':
-        found = [
-            {
-                'uuid': uuid,
-                'mbps': model.mbps,
-                **dataclasses.asdict(model),
-            }
-            for uuid, model in models.items()
-        ]
-        print(json.dumps(found, indent=2))
+        shell.print_json(
+            [
+                {'uuid': uuid, 'mbps': models[uuid].mbps, **figures}
+                for uuid, figures in fields.items()
+            ]
+        )
         return
-    table = prettytable.PrettyTable(
-        ['UUID', 'MB/s', *io_model.COEFFICIENTS, 'latency', 'scheduler']
-    )
-    table.align = 'l'
-    for uuid, model in models.items():
-        fields = dataclasses.asdict(model)
-        fields.pop('measured')
-        table.add_row([uuid, model.mbps, *fields.values()])
-    print(table)
+    names = (*io_model.COEFFICIENTS, 'latency', 'scheduler')
+    rows = [
+        (uuid, models[uuid].mbps, *(figures[name] for name in names))
+        for uuid, figures in fields.items()
+    ]
+    print(shell.make_table(('UUID', 'MB/s', *names), rows))

@@ -31,6 +31,7 @@ from rich import console as rich_console
 from rich import live as rich_live
 
 from nova_diskplacer import exception
+from nova_diskplacer.cmd import shell
 from nova_diskplacer.cmd import top_view
 from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import status_socket
@@ -41,10 +42,12 @@ _UNLIMITED = 10_000
 
 def register(subparsers: typing.Any) -> None:
     """Add the ``top`` command to an argparse parser's subparsers."""
-    parser = subparsers.add_parser(
+    parser = shell.add_command(
+        subparsers,
         'top',
-        help="show the I/O of this host's servers and disks, live",
-        description='Shows the I/O of each disk of this host and of each '
+        _top,
+        "show the I/O of this host's servers and disks, live",
+        'Shows the I/O of each disk of this host and of each '
         'server on it, and the weights that the agent has decided on, the '
         'busiest first. The agent must run, and the command needs root. q '
         'ends it. Without a terminal it writes one view after the other.',
@@ -54,7 +57,7 @@ def register(subparsers: typing.Any) -> None:
     )
     parser.add_argument(
         '--interval',
-        type=_seconds,
+        type=shell.number(float, 0.1, 3600),
         metavar='SECONDS',
         help='time between two views (default: [diskplacer_monitor] interval)',
     )
@@ -65,19 +68,6 @@ def register(subparsers: typing.Any) -> None:
         help='json writes a line for each view, with all figures of the '
         'agent (default: %(default)s)',
     )
-    parser.set_defaults(handler=_top)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a number from 0.1 to 3600'
-        )
-    return seconds
 
 
 def _top(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:

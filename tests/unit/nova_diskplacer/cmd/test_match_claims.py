@@ -26,7 +26,7 @@ VDISKS = st.lists(st.tuples(DISKS, st.integers(1, 20)), max_size=10)
 def actual(places):
     """Return a vdisk for each (disk, GiB)."""
     return [
-        match_claims.Actual(f'volume-{number}', 'server', disk, gb)
+        match_claims.Actual(f'volume-{number}', disk, gb)
         for number, (disk, gb) in enumerate(places)
     ]
 
@@ -113,7 +113,7 @@ class PairTest(base.BaseTestCase):
 
     def test_two_files_of_one_volume(self):
         # copied by hand: one of them is too much
-        vdisk = match_claims.Actual('volume', 'server', 'a', 10)
+        vdisk = match_claims.Actual('volume', 'a', 10)
         rows = match_claims.match({'a': 10}, [vdisk, vdisk])
         self.assertEqual(['ok', 'unclaimed'], [row.status for row in rows])
 
