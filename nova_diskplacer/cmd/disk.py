@@ -35,6 +35,26 @@ from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import fstab
 from nova_diskplacer.host import jobs
 
+_DISK_COLUMNS = {
+    'UUID': 'uuid',
+    'Device': 'device',
+    'Medium': 'medium',
+    'Model': 'model',
+    'NUMA node': 'numa_node',
+    'Total GiB': 'total_gb',
+    'Free GiB': 'free_gb',
+    'MB/s': 'mbps',
+    'VDisks': 'vdisks',
+    'Health': 'health',
+}
+_VDISK_COLUMNS = {
+    'Name': 'name',
+    'Kind': 'kind',
+    'Owner': 'volume_id',
+    'Bound for server': 'server_id',
+    'GiB': 'size_gb',
+}
+
 #: Entry points that add commands, given argparse's subparsers.
 COMMANDS = 'nova_diskplacer.cmd.disk'
 
@@ -165,26 +185,8 @@ def _list(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if args.format == 'json':
         shell.print_json([_fields(disk) for disk in disks])
         return 0
-    columns = (
-        'UUID', 'Device', 'Medium', 'Model', 'NUMA node', 'Total GiB',
-        'Free GiB', 'MB/s', 'VDisks', 'Health',
-    )  # fmt: skip
-    rows = [
-        (
-            disk.uuid,
-            disk.device,
-            disk.medium,
-            disk.model,
-            _text(disk.numa_node),
-            disk.total_gb,
-            disk.free_gb,
-            disk.mbps,
-            len(disk.vdisks),
-            disk.health,
-        )
-        for disk in disks
-    ]
-    print(shell.make_table(columns, rows))
+    rows = [{**_fields(disk), 'vdisks': len(disk.vdisks)} for disk in disks]
+    _print_table(_DISK_COLUMNS, rows)
     return 0
 
 
@@ -249,27 +251,24 @@ def _print_disk(
     if format_ == 'json':
         shell.print_json(fields | ({'io_model': figures} if figures else {}))
         return
-    del fields['vdisks']
+    vdisks_of_disk = fields.pop('vdisks')
     fields |= {f'io_model {name}': value for name, value in figures.items()}
-    rows = [(name, _text(value)) for name, value in fields.items()]
-    print(shell.make_table(('Field', 'Value'), rows))
-    if disk.vdisks:
-        vdisks_ = [
-            (
-                vdisk.name,
-                _kind(vdisk),
-                vdisk.volume_id,
-                _text(vdisk.server_id),
-                vdisk.size_gb,
-            )
-            for vdisk in disk.vdisks
-        ]
-        columns = ('Name', 'Kind', 'Owner', 'Bound for server', 'GiB')
-        print(shell.make_table(columns, vdisks_))
+    rows = [{'name': name, 'value': fields[name]} for name in fields]
+    _print_table({'Field': 'name', 'Value': 'value'}, rows)
+    if vdisks_of_disk:
+        _print_table(_VDISK_COLUMNS, vdisks_of_disk)
 
 
-def _text(value: Any) -> Any:
-    return '' if value is None else value
+def _print_table(columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+    """Print a table.
+
+    :param columns: the key of each column's values in the rows.
+    """
+    cells = [
+        ['' if row[key] is None else row[key] for key in columns.values()]
+        for row in rows
+    ]
+    print(shell.make_table(list(columns), cells))
 
 
 def _fields(disk: discover.Disk) -> dict[str, Any]:

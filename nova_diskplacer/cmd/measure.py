@@ -48,8 +48,6 @@ _SECONDS = 15
 
 _STATUS_INTERRUPTED = 130
 
-Say = collections.abc.Callable[[str], None]
-
 
 def register(commands: Any) -> None:
     """Add the command to the subparsers of ``diskplacer-manage disk``."""
@@ -101,7 +99,7 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         with _exit_on_signals():
             for disk, size in zip(disks, sizes, strict=True):
                 models[disk.uuid] = measure(
-                    disk_root, disk, size * MIB, args.seconds, _say
+                    disk_root, disk, size * MIB, args.seconds
                 )
     except KeyboardInterrupt:
         _say('\nInterrupted: the space of the disk is free again.\n')
@@ -192,12 +190,10 @@ def measure(
     disk: discover.Disk,
     size_bytes: int,
     seconds: int,
-    say: Say,
 ) -> io_model.Model:
     """Measure a disk, and save the model on it.
 
     :param seconds: duration of each load.
-    :param say: called with messages of the progress.
     :raises DiskError: it is being measured already, or fio or the disk fails.
     """
     loads = fio.loads_for(disk.medium)
@@ -207,19 +203,22 @@ def measure(
         tempspace.allocated(disk_root, disk.uuid, size_bytes) as path,
     ):
         runner = fio.Fio(path, size_bytes, _root_cgroup())
-        say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
+        _say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
         runner.fill()
-        say(' done\n')
+        _say(' done\n')
         for count, (name, load) in enumerate(loads.items(), 1):
-            say(f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...')
+            _say(
+                f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...'
+            )
             result = runner.measure(load, seconds)
             found[name] = result
-            say(f' {_format_result(load, result)}\n')
+            value = result.bps / 1e6 if load.unit == 'MB/s' else result.iops
+            _say(f' {value:.1f} {load.unit}\n')
         model = _model(disk, loads, found)
         io_model.save(disk_root, disk.uuid, model)
         # this takes long if a volume is zeroed
-        say(f'disk {disk.uuid}: freeing the space ...')
-    say(' done\n')
+        _say(f'disk {disk.uuid}: freeing the space ...')
+    _say(' done\n')
     return model
 
 
@@ -228,7 +227,6 @@ def _model(
     loads: dict[str, fio.Load],
     found: dict[str, fio.Result],
 ) -> io_model.Model:
-    latency = 1e6 / found['latency'].iops
     return io_model.Model(
         **{
             name: round(
@@ -238,17 +236,12 @@ def _model(
             )
             for name in io_model.COEFFICIENTS
         },
-        latency=max(1, round(latency)),
+        latency=max(1, round(1e6 / found['latency'].iops)),
         scheduler=_scheduler(disk),
         measured=datetime.datetime.now(datetime.UTC).isoformat(
             timespec='seconds'
         ),
     )
-
-
-def _format_result(load: fio.Load, result: fio.Result) -> str:
-    value = result.bps / 1e6 if load.unit == 'MB/s' else result.iops
-    return f'{value:.1f} {load.unit}'
 
 
 def _scheduler(disk: discover.Disk) -> str:
