@@ -200,10 +200,7 @@ class QueueTuner:
         return block_queue.read(queue.device)
 
     def _change(
-        self,
-        queue: block_queue.Queue,
-        wanted: block_queue.Values,
-        reason: str,
+        self, queue: block_queue.Queue, wanted: block_queue.Values, reason: str
     ) -> bool:
         """Change the settings of a queue; returns whether all are as wanted.
 

@@ -186,10 +186,7 @@ def size_mib(disk: discover.Disk, wanted: int | None) -> int:
 
 
 def measure(
-    disk_root: str,
-    disk: discover.Disk,
-    size_bytes: int,
-    seconds: int,
+    disk_root: str, disk: discover.Disk, size_bytes: int, seconds: int
 ) -> io_model.Model:
     """Measure a disk, and save the model on it.
 
