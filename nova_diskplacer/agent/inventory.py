@@ -210,7 +210,11 @@ class Reconciler:
                     inventory.compute_figures(disk, {}),
                 )
         if disk.medium:
-            self._set_traits(disk)
+            wanted = {placement_client.DISK_TRAIT, traits.MEDIA[disk.medium]}
+            mode = self._cache_modes.get(disk.uuid)
+            if mode is not None:
+                wanted.add(traits.CACHE_MODES[mode])
+            self._replace_traits(disk.uuid, wanted)
         figures = inventory.sync_disk(
             self._client, disk.uuid, lambda: _inspect_again(disk)
         )
@@ -268,13 +272,6 @@ class Reconciler:
             self._client.set_inventories(uuid, generation, {})
         return True
 
-    def _set_traits(self, disk: discover.Disk) -> None:
-        wanted = {placement_client.DISK_TRAIT, traits.MEDIA[disk.medium]}
-        mode = self._cache_modes.get(disk.uuid)
-        if mode is not None:
-            wanted.add(traits.CACHE_MODES[mode])
-        self._replace_traits(disk.uuid, wanted)
-
     def _replace_traits(self, uuid: str, wanted: set[str]) -> None:
         """Set the managed traits of a disk to ``wanted``; keep all others."""
         generation, present = self._client.traits(uuid)
@@ -316,11 +313,10 @@ class Reconciler:
     def _set_host_trait(self, usable: bool) -> None:
         """Set or remove the trait of a compute node with disks."""
         for attempt in range(1, _ATTEMPTS + 1):
-            generation, wanted = self._client.traits(self._root())
-            if usable:
-                wanted.add(traits.HOST)
-            else:
-                wanted.discard(traits.HOST)
+            generation, present = self._client.traits(self._root())
+            wanted = present - {traits.HOST} | (
+                {traits.HOST} if usable else set()
+            )
             try:
                 self._client.set_traits(self._root(), generation, wanted)
                 return

@@ -119,11 +119,11 @@ class Affinity:
             for server, decision in decisions:
                 try:
                     domain = connection.lookupByUUIDString(server.uuid)
-                    if domain.ID() == decision.domain_id:
+                    if domain.ID() == server.domain_id:
                         _apply(libvirt, domain, decision.steps)
                         _log_pinning(server, decision)
                 except libvirt.libvirtError as error:
-                    if _may_run(libvirt, connection, decision.domain_id):
+                    if _may_run(libvirt, connection, server.domain_id):
                         refused.append(f'{server.uuid}: {error}')
         if refused:
             raise exception.HypervisorError(
@@ -131,7 +131,7 @@ class Affinity:
             )
 
 
-def _may_run(libvirt: Any, connection: Any, domain_id: int) -> bool:
+def _may_run(libvirt: Any, connection: Any, domain_id: int | None) -> bool:
     """Return False if the domain with this ID has ended."""
     try:
         connection.lookupByID(domain_id)

@@ -51,13 +51,11 @@ class Thread(typing.NamedTuple):
 class Threads:
     """The threads of a running server in its XML.
 
-    ``domain_id`` is libvirt's ID, which is new after each start. ``node`` is
-    the node in the agent's metadata, None without metadata. ``cpuset`` are
-    the CPUs that Nova allows, None for all. ``pins`` are the CPUs of pinned
-    threads.
+    ``node`` is the node in the agent's metadata, None without metadata.
+    ``cpuset`` are the CPUs that Nova allows, None for all. ``pins`` are the
+    CPUs of pinned threads.
     """
 
-    domain_id: int
     node: int | None
     cpuset: cpus.Cpus | None
     all: tuple[Thread, ...]
@@ -90,7 +88,6 @@ class Decision:
     is the reason why a server that requests pinning is not pinned, or ''.
     """
 
-    domain_id: int
     node: int | None
     problem: str
     cpus: cpus.Cpus
@@ -150,9 +147,7 @@ def decide(
         for thread in threads.all
     }
     if not pinned and any(not allowed <= pin for pin in pins.values()):
-        return Decision(
-            threads.domain_id, None, 'another tool has pinned it', allowed, ()
-        )
+        return Decision(None, 'another tool has pinned it', allowed, ())
     node, problem = None, ''
     if requested:
         node, problem = _find_node(disks)
@@ -173,7 +168,7 @@ def decide(
     if node != threads.node:
         # a server with any pin of the agent always has the metadata
         steps.insert(len(steps) if node is None else 0, SetMetadata(node))
-    return Decision(threads.domain_id, node, problem, target, tuple(steps))
+    return Decision(node, problem, target, tuple(steps))
 
 
 def _find_node(
@@ -207,7 +202,6 @@ def _parse_threads(root: xml.etree.ElementTree.Element) -> Threads:
             thread = Thread(kind, int(pin.get(kind, 0)))
             pins[thread] = cpus.parse(pin.get('cpuset', ''))
     return Threads(
-        domain_id=int(root.get('id', -1)),
         node=None if metadata is None else int(metadata.get('node', -1)),
         cpuset=cpuset,
         all=tuple(threads),
