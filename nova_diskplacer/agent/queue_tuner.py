@@ -79,15 +79,16 @@ class QueueTuner:
         """
         running = [server for server in servers if server.running]
         by_disk = usage.servers_by_disk(running, disks)
-        tasks: dict[str, collections.abc.Callable[[], None]] = {
+        tasks = {
             # including forgotten disks
             uuid: functools.partial(self._saved.restore, uuid)
             for uuid in self._saved.uuids()
-        }
-        for disk in disks:
-            tasks[disk.uuid] = functools.partial(
+        } | {
+            disk.uuid: functools.partial(
                 self._tune_disk, disk, by_disk.get(disk.uuid, [])
             )
+            for disk in disks
+        }
         for uuid, task in tasks.items():
             try:
                 task()

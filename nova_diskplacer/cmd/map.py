@@ -234,19 +234,14 @@ def assemble(
     for uuid, consumers in claims.items():
         for server, gb in consumers.items():
             by_server[hosts.get(uuid, ''), server][uuid] = gb
-    vdisks: dict[tuple[str, str | None], list[match_claims.Actual]] = (
+    vdisks: dict[tuple[str, str | None], list[match_claims.VDisk]] = (
         collections.defaultdict(list)
     )
     for report in heard.values():
         for disk in report['disks']:
             for vdisk in disk['vdisks']:
                 vdisks[report['host'], vdisk['server_id']].append(
-                    match_claims.Actual(
-                        vdisk['volume_id'],
-                        disk['uuid'],
-                        vdisk['size_gb'],
-                        vdisk.get('is_snapshot', False),
-                    )
+                    {**vdisk, 'disk': disk['uuid']}
                 )
     return [
         {
@@ -286,12 +281,6 @@ def list_disks(
     }
 
 
-def _content(row: match_claims.Row) -> str:
-    if row.snapshot_id:
-        return f'snapshot {row.snapshot_id}'
-    return row.volume_id or '-'
-
-
 def _table(found: dict[str, Any]) -> str:
     pressure = {
         disk['disk']: f'{disk["pressure"]} %'
@@ -302,7 +291,8 @@ def _table(found: dict[str, Any]) -> str:
         (
             server['server_id'] or '-',
             server['host'],
-            _content(row),
+            row.volume_id
+            or (f'snapshot {row.snapshot_id}' if row.snapshot_id else '-'),
             row.size_gb,
             row.claimed_disk or '-',
             row.actual_disk or '-',

@@ -95,12 +95,14 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         check_unused(conf.diskplacer_agent.libvirt_uri, disks)
     sizes = [size_mib(disk, args.size) for disk in disks]
     models = {}
+    # SystemExit makes cleanups run
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _exit)
     try:
-        with _exit_on_signals():
-            for disk, size in zip(disks, sizes, strict=True):
-                models[disk.uuid] = measure(
-                    disk_root, disk, size * MIB, args.seconds
-                )
+        for disk, size in zip(disks, sizes, strict=True):
+            models[disk.uuid] = measure(
+                disk_root, disk, size * MIB, args.seconds
+            )
     except KeyboardInterrupt:
         _say('\nInterrupted: the space of the disk is free again.\n')
         return _STATUS_INTERRUPTED
@@ -208,37 +210,25 @@ def measure(
                 f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...'
             )
             result = runner.measure(load, seconds)
-            found[name] = result
-            value = result.bps / 1e6 if load.unit == 'MB/s' else result.iops
-            _say(f' {value:.1f} {load.unit}\n')
-        model = _model(disk, loads, found)
+            if load.unit == 'MB/s':
+                found[name] = result.bps
+                _say(f' {result.bps / 1e6:.1f} MB/s\n')
+            else:
+                found[name] = result.iops
+                _say(f' {result.iops:.1f} {load.unit}\n')
+        model = io_model.Model(
+            **{name: round(found[name]) for name in io_model.COEFFICIENTS},
+            latency=max(1, round(1e6 / found['latency'])),
+            scheduler=_scheduler(disk),
+            measured=datetime.datetime.now(datetime.UTC).isoformat(
+                timespec='seconds'
+            ),
+        )
         io_model.save(disk_root, disk.uuid, model)
         # this takes long if a volume is zeroed
         _say(f'disk {disk.uuid}: freeing the space ...')
     _say(' done\n')
     return model
-
-
-def _model(
-    disk: discover.Disk,
-    loads: dict[str, fio.Load],
-    found: dict[str, fio.Result],
-) -> io_model.Model:
-    return io_model.Model(
-        **{
-            name: round(
-                found[name].bps
-                if loads[name].unit == 'MB/s'
-                else found[name].iops
-            )
-            for name in io_model.COEFFICIENTS
-        },
-        latency=max(1, round(1e6 / found['latency'].iops)),
-        scheduler=_scheduler(disk),
-        measured=datetime.datetime.now(datetime.UTC).isoformat(
-            timespec='seconds'
-        ),
-    )
 
 
 def _scheduler(disk: discover.Disk) -> str:
@@ -275,20 +265,6 @@ def _locked(uuid: str) -> collections.abc.Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _exit_on_signals() -> collections.abc.Iterator[None]:
-    """Make SIGTERM and SIGHUP raise SystemExit, so that cleanups run."""
-    before = {
-        number: signal.signal(number, _exit)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _exit(number: int, frame: types.FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
@@ -298,18 +274,13 @@ def _say(text: str) -> None:
 
 
 def _print(models: dict[str, io_model.Model], format_: str) -> None:
-    fields = {uuid: dataclasses.asdict(one) for uuid, one in models.items()}
+    found = [
+        {'uuid': uuid, 'mbps': model.mbps, **dataclasses.asdict(model)}
+        for uuid, model in models.items()
+    ]
     if format_ == 'json':
-        shell.print_json(
-            [
-                {'uuid': uuid, 'mbps': models[uuid].mbps, **figures}
-                for uuid, figures in fields.items()
-            ]
-        )
+        shell.print_json(found)
         return
     names = (*io_model.COEFFICIENTS, 'latency', 'scheduler')
-    rows = [
-        (uuid, models[uuid].mbps, *(figures[name] for name in names))
-        for uuid, figures in fields.items()
-    ]
+    rows = [[one[name] for name in ('uuid', 'mbps', *names)] for one in found]
     print(shell.make_table(('UUID', 'MB/s', *names), rows))

@@ -22,6 +22,8 @@ import xml.dom.minidom
 
 # str.splitlines() would also split at other characters than a newline.
 LINE = re.compile('[^\n]*\n|[^\n]+')
+# A comment, or a line with those that continue it after a backslash.
+PROPERTY = re.compile(r'[ \t\f]*[#!][^\n]*\n?|(?:\\\r?\n|\\.|[^\n])+\n?|\n')
 
 
 def set_xml(text: str, name: str, values: typing.Sequence[str]) -> str:
@@ -74,20 +76,11 @@ def set_properties(text: str, name: str, values: typing.Sequence[str]) -> str:
     key = re.compile(r'[ \t\f]*%s[ \t\f]*([=:\s]|$)' % re.escape(name))
     kept = []  # type: typing.List[str]
     place = None
-    lines = LINE.findall(text)
-    while lines:
-        logical = [lines.pop(0)]
-        # an odd number of backslashes continues a line, unless a comment
-        while (
-            lines
-            and not logical[0].lstrip().startswith(('#', '!'))
-            and re.search(r'(?<!\\)(\\\\)*\\\r?\n$', logical[-1])
-        ):
-            logical.append(lines.pop(0))
-        if key.match(logical[0]):
-            place = len(kept) if place is None else place
-        else:
-            kept += logical
+    for line in PROPERTY.findall(text):
+        if not key.match(line):
+            kept.append(line)
+        elif place is None:
+            place = len(kept)
     return _insert(kept, place, setting)
 
 

@@ -142,19 +142,10 @@ class Guest:
         text = system.read(FSTAB) if os.path.exists(FSTAB) else ''
         if text and not text.endswith('\n'):
             text += '\n'
-        system.replace(
-            FSTAB,
-            '%s%s%s %s %s %s 0 %d\n'
-            % (
-                text,
-                BY_ID,
-                serial,
-                self._mount_point(serial),
-                kind,
-                self._settings['options'],
-                0 if kind == 'xfs' else 2,
-            ),
-        )
+        passes = '0' if kind == 'xfs' else '2'
+        fields = [BY_ID + serial, self._mount_point(serial), kind]
+        fields += [self._settings['options'], '0', passes]
+        system.replace(FSTAB, text + ' '.join(fields) + '\n')
         if os.path.isdir('/run/systemd/system'):
             system.run('systemctl', 'daemon-reload')
 
