@@ -88,21 +88,18 @@ def _disk(
     decision: manager.Decision | None,
     totals: totals_.DiskTotals,
 ) -> status.Disk:
-    figures = vars(state).copy()
+    figures = {**vars(state), 'warnings': list(state.warnings)}
     device = figures.pop('device')
     del figures['seconds'], figures['iocost_usage']
-    controller, error = None, ''
-    if decision is not None:
-        controller = decision.controllers.get(device.uuid)
-        error = decision.refusals.get(device.uuid, '')
+    controller = decision and decision.controllers.get(device.uuid)
     return status.Disk(
         uuid=device.uuid,
         device=device.name,
         rotational=device.rotational,
         controller=controller.name if controller else '',
-        error=error,
+        error=decision.refusals.get(device.uuid, '') if decision else '',
         totals=totals,
-        **{**figures, 'warnings': list(state.warnings)},
+        **figures,
     )
 
 

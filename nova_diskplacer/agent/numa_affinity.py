@@ -16,6 +16,7 @@ The agent pins their threads through libvirt, for running domains only: a
 restarted server has Nova's definition again until the next interval.
 """
 
+import collections
 import collections.abc
 from typing import Any
 
@@ -36,8 +37,6 @@ from nova_diskplacer.profiles import catalogue
 LOG = logging.getLogger(__name__)
 
 _PREFIX = 'diskplacer'
-
-_Decisions = list[tuple[libvirt_servers.Server, numa_pinning.Decision]]
 
 
 class Affinity:
@@ -68,9 +67,18 @@ class Affinity:
             a server; the other servers are pinned.
         :raises OSError: the host's CPUs cannot be read.
         """
-        decisions = self._decide(servers, disks, self._config.read())
-        for server, decision in decisions:
-            if decision.problem:
+        config, host = self._config.read(), cpus.read()
+        by_uuid = {disk.uuid: disk for disk in disks}
+        used = collections.defaultdict(list)
+        for server, _, uuid in usage.vdisks_in_use(servers, disks):
+            used[server.uuid].append(by_uuid[uuid])
+        decisions = []
+        for server in servers:
+            requested = numa_pinning.requests_numa_node(server, self._profiles)
+            decision = numa_pinning.decide(
+                server, requested, used[server.uuid], host, config
+            )
+            if decision and decision.problem:
                 self._log.log(
                     server.uuid,
                     'Server %s cannot be kept on the NUMA node of its disks: '
@@ -80,37 +88,16 @@ class Affinity:
                 )
             else:
                 self._log.clear(server.uuid)
-        self._log.clear_except({server.uuid for server, _ in decisions})
-        decisions = [one for one in decisions if one[1].steps]
+            if decision and decision.steps:
+                decisions.append((server, decision))
+        self._log.clear_except({server.uuid for server in servers})
         if decisions:
             self._pin_servers(decisions)
 
-    def _decide(
+    def _pin_servers(
         self,
-        servers: collections.abc.Sequence[libvirt_servers.Server],
-        disks: collections.abc.Sequence[discover.Disk],
-        config: cpus.NovaCpuSets,
-    ) -> _Decisions:
-        host = cpus.read()
-        used: dict[str, list[discover.Disk]] = {}
-        by_uuid = {disk.uuid: disk for disk in disks}
-        for uuid, users in usage.servers_by_disk(servers, disks).items():
-            for server in users:
-                used.setdefault(server.uuid, []).append(by_uuid[uuid])
-        found = []
-        for server in servers:
-            decision = numa_pinning.decide(
-                server,
-                numa_pinning.requests_numa_node(server, self._profiles),
-                used.get(server.uuid, ()),
-                host,
-                config,
-            )
-            if decision is not None:
-                found.append((server, decision))
-        return found
-
-    def _pin_servers(self, decisions: _Decisions) -> None:
+        decisions: list[tuple[libvirt_servers.Server, numa_pinning.Decision]],
+    ) -> None:
         libvirt = libvirt_connection.import_libvirt()
         refused = []
         with libvirt_connection.connect(

@@ -16,7 +16,6 @@ import collections.abc
 import dataclasses
 import functools
 import queue
-import threading
 import time
 import typing
 
@@ -47,10 +46,6 @@ class ReportSender:
             'Reports cannot be sent', 'Reports are sent again'
         )
 
-    def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, daemon=True).start()
-
     def put(self, report: reports.Report) -> None:
         """Replace the waiting message by a report or heartbeat.
 
@@ -66,7 +61,8 @@ class ReportSender:
             report = waiting
         self._newest.put(report)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Send reports forever."""
         while True:
             message = self._newest.get()
             send = functools.partial(

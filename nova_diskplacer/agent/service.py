@@ -61,7 +61,6 @@ class Agent:
     ) -> None:
         self._conf = conf
         self._transport = transport
-        self._host: str = conf.host
         self._node = compute_node.ComputeNode(conf)
         self._reconciler = inventory.Reconciler(
             client,
@@ -85,7 +84,7 @@ class Agent:
         self._root: str | None = None
         self._reporter = reporter.Reporter(
             self._sender,
-            self._host,
+            conf.host,
             self._node.name,
             conf.diskplacer_agent.heartbeat_interval,
         )
@@ -111,12 +110,12 @@ class Agent:
             self._node.name,
             self._conf.diskplacer.disk_root,
         )
-        self._sender.start()
         io_thread = threading.Thread(
             target=self._io_loop.run, args=(self._stopped,), daemon=True
         )
         io_thread.start()
         for work in (
+            self._sender.run,
             self._listen,
             self._update_placement,
             self._run_server_tasks,
@@ -244,9 +243,7 @@ class Agent:
         interval = self._conf.diskplacer_agent.watch_interval
         before: set[str] | None = None
         while not self._stopped.wait(interval):
-            with self._state:
-                disks = self._disks
-            if disks is not None:
+            if (disks := self._disks) is not None:
                 self._server_tasks.run(disks)
             servers = {one.uuid for one in self._server_tasks.servers or ()}
             if servers != before:
@@ -257,7 +254,10 @@ class Agent:
         while not self._stopped.is_set():
             # A listener cannot be started a second time.
             requests = reports.RequestListener(
-                self._transport, self.request, self.request_fresh, self._host
+                self._transport,
+                self.request,
+                self.request_fresh,
+                self._conf.host,
             )
             # The call blocks while the message bus is away.
             if self._listen_log.run(requests.start):

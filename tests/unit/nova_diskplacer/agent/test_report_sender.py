@@ -33,7 +33,7 @@ class OutboxTest(base.BaseTestCase):
             )
         )
         self.sender = reporter.ReportSender('transport')
-        self.sender.start()
+        threading.Thread(target=self.sender.run, daemon=True).start()
 
     def send(self, transport, report):
         self.sent.put(report)
