@@ -73,9 +73,7 @@ class Reconciler:
     usage. The generations are not enough, because Placement does not increase
     them when it deletes the allocations of a consumer.
 
-    :param compute_node: name of the compute node's resource provider.
-    :param retention: returns the time in seconds after which the provider of
-        a forgotten disk is deleted; None: never.
+    :param retention: see ``forgotten.Forgotten``.
     """
 
     def __init__(

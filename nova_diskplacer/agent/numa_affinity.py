@@ -60,7 +60,6 @@ class Affinity:
     ) -> None:
         """Pin servers to the NUMA node of their disks, or unpin them.
 
-        :param disks: all prepared disks of the host.
         :raises DiskPlacerError: nova-compute's CPU sets are invalid; nothing
             is changed.
         :raises HypervisorError: libvirt cannot be reached, or refuses to pin

@@ -35,7 +35,6 @@ LOG = logging.getLogger(__name__)
 
 PROFILE = 'diskplacer:profile'
 
-ON = 'on'
 DRY_RUN = 'dry_run'
 OFF = 'off'
 

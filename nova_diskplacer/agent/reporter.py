@@ -76,8 +76,6 @@ class ReportSender:
 class Reporter:
     """Sends reports of changes, and heartbeats at an interval.
 
-    :param host: the name of the compute service.
-    :param compute_node: the name of the compute node's provider.
     :param interval: time in seconds between two heartbeats.
     :param clock: monotonic time in seconds.
     """

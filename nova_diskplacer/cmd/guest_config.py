@@ -117,10 +117,7 @@ def _guest_config(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if args.server:
         with cloud.convert_errors(f'server {args.server}'):
             server = nova.servers.get(args.server).to_dict()
-            attached = [
-                one.volumeId
-                for one in nova.volumes.get_server_volumes(args.server)
-            ]
+            attached = nova.volumes.get_server_volumes(args.server)
         specs = server['flavor'].get('extra_specs', {})
         vdisks = {'volumes': _vdisks(conf, args, server, attached)}
     else:
@@ -154,7 +151,7 @@ def _vdisks(
     conf: cfg.ConfigOpts,
     args: argparse.Namespace,
     server: dict[str, typing.Any],
-    attached: list[str],
+    attached: list[typing.Any],
 ) -> tuple[str, ...]:
     """Return the volumes of a server that are vdisks.
 
@@ -186,7 +183,7 @@ def _vdisks(
         for disk in heard[root.uuid]['disks']
         for vdisk in disk['vdisks']
     }
-    found = tuple(volume for volume in attached if volume in here)
+    found = tuple(one.volumeId for one in attached if one.volumeId in here)
     if not found:
         raise exception.DiskPlacerError(
             f'{where}none of its {len(attached)} volumes is a vdisk'

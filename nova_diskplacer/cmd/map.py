@@ -21,7 +21,6 @@ import collections
 import collections.abc
 import contextlib
 import queue
-import sys
 import time
 from typing import Any
 
@@ -96,13 +95,10 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         }
         roots = set(heard)
     if args.host and not roots:
-        print(
-            f'diskplacer-manage: --host {args.host}: no compute node of that '
-            'name has disks in Placement, and no agent of a host of that '
-            'name has reported any',
-            file=sys.stderr,
+        raise exception.DiskPlacerError(
+            f'--host {args.host}: no compute node of that name has disks in '
+            'Placement, and no agent of a host of that name has reported any'
         )
-        return 2
     heard = {root: heard[root] for root in roots & heard.keys()}
     names = {
         root: heard[root]['host'] if root in heard else _name(client, root)
@@ -115,11 +111,9 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         {disk.uuid: names[disk.root] for disk in shown},
         args.server,
     )
-    found = {
-        'servers': servers,
-        **list_disks(heard.values()),
-        'missing_hosts': sorted(names[root] for root in roots - heard.keys()),
-    }
+    missing = sorted(names[root] for root in roots - heard.keys())
+    found = {'servers': servers, 'missing_hosts': missing}
+    found |= list_disks(heard.values())
     if args.format == 'json':
         shell.print_json(found)
     else:
@@ -221,8 +215,6 @@ def assemble(
 ) -> list[dict[str, Any]]:
     """Match claims with vdisks for each server and host.
 
-    :param claims: GiB on each disk by server.
-    :param heard: the agents' reports.
     :param hosts: the host of each disk.
     :param only: the UUID of the only server to return.
     :returns: ``server_id``, None for vdisks of no server, ``host`` and

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
+from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.cmd import match_claims
@@ -264,10 +265,9 @@ class CommandTest(base.BaseTestCase):
                 fixtures.MockPatchObject(target, name, return_value=value)
             )
         args = manage.make_parser().parse_args(['map', *arguments])
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
             status = args.handler(None, args)
-        return status, out.getvalue() or err.getvalue()
+        return status, out.getvalue()
 
     def test_json(self):
         status, text = self.run_map('--format', 'json')
@@ -306,9 +306,10 @@ class CommandTest(base.BaseTestCase):
         status, text = self.run_map('--host', 'host-a')
         self.assertEqual(0, status)
         self.assertNotIn('node-b', text)
-        status, text = self.run_map('--host', 'host-c')
-        self.assertEqual(2, status)
-        self.assertIn('no compute node of that name', text)
+        error = self.assertRaises(
+            exception.DiskPlacerError, self.run_map, '--host', 'host-c'
+        )
+        self.assertIn('no compute node of that name', str(error))
 
 
 class ParserTest(base.BaseTestCase):
