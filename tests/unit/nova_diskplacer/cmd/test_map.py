@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from oslotest import base
 
 from nova_diskplacer import exception
+from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.cmd import match_claims
@@ -259,7 +260,7 @@ class CommandTest(base.BaseTestCase):
         for target, name, value in (
             (placement_client.PlacementClient, 'from_conf', client),
             (map_, 'collect_reports', heard),
-            (map_.common, 'transport', None),
+            (common, 'transport', None),
         ):
             self.useFixture(
                 fixtures.MockPatchObject(target, name, return_value=value)

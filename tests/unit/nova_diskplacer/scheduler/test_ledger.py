@@ -391,7 +391,11 @@ class Ledger(stateful.RuleBasedStateMachine):
                 disk, vdisks=(*disk.vdisks, vdisk)
             )
             actual.append(
-                match_claims.Actual(name, server, chosen, request.vdisk_gb)
+                {
+                    'volume_id': name,
+                    'disk': chosen,
+                    'size_gb': request.vdisk_gb,
+                }
             )
         assert {row.status for row in match_claims.match(claims, actual)} == {
             match_claims.OK
