@@ -87,7 +87,8 @@ class Affinity:
                 )
             else:
                 self._log.clear(server.uuid)
-            if decision and decision.steps:
+            # without an ID it did not run yet when libvirt described it
+            if decision and decision.steps and server.domain_id is not None:
                 decisions.append((server, decision))
         self._log.clear_except({server.uuid for server in servers})
         if decisions:

@@ -56,8 +56,7 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
             project='nova',
             prog='diskplacer',
             default_config_files=config_files
-            if config_files is not None
-            else cfg.find_config_files(project='nova'),
+            or cfg.find_config_files(project='nova'),
         )
         # oslo.config validates a value when it is read
         for module in options.GROUPS:
