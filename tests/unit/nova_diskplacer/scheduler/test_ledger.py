@@ -374,7 +374,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         disks = {disk.uuid: real_disk(disk) for disk in self.by_host[host]}
         actual = []
         for number in range(request.vdisks):
-            held = collections.Counter(vdisk.disk for vdisk in actual)
+            held = collections.Counter(vdisk['disk'] for vdisk in actual)
             chosen = ledger.claimed_disk(
                 list(disks.values()),
                 server,
