@@ -80,28 +80,26 @@ class CacheModes:
         in_use: dict[str, set[str]] = {FILE: set(), BLOCK: set()}
         for server, path, disk in usage.vdisks_in_use(servers, disks):
             source, mode = sources[disk], server.caches.get(path)
-            if mode is not None:
-                in_use[source].add(mode)
-                self._check_server(server.uuid, source, mode)
+            if mode is None:
+                continue
+            in_use[source].add(mode)
+            configured = self._configured.get(source)
+            if configured and _effective(mode) != configured:
+                self._log.log(
+                    (server.uuid, mode),
+                    'Server %s has vdisks with cache mode %s, nova-compute is '
+                    'configured for %s=%s: the server or nova-compute has not '
+                    'been restarted since the change.',
+                    server.uuid,
+                    mode,
+                    source,
+                    configured,
+                )
         modes = self._configured or {
             source: _effective(found.pop()) if len(found) == 1 else None
             for source, found in in_use.items()
         }
         return {uuid: modes[source] for uuid, source in sources.items()}
-
-    def _check_server(self, server: str, source: str, mode: str) -> None:
-        configured = self._configured.get(source)
-        if configured and _effective(mode) != configured:
-            self._log.log(
-                (server, mode),
-                'Server %s has vdisks with cache mode %s, nova-compute is '
-                'configured for %s=%s: the server or nova-compute has not '
-                'been restarted since the change.',
-                server,
-                mode,
-                source,
-                configured,
-            )
 
     def _read(self) -> None:
         try:

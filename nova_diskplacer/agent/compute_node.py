@@ -13,13 +13,12 @@
 """The name of this host's compute node in Nova and Placement."""
 
 import collections.abc
-import dataclasses
-import ipaddress
 import socket
 import time
 
 from oslo_config import cfg
 from oslo_log import log as logging
+from oslo_utils import netutils
 
 from nova_diskplacer.host import log_once
 
@@ -27,26 +26,6 @@ LOG = logging.getLogger(__name__)
 
 # Time in seconds that nova-compute has to create its provider.
 _PATIENCE = 60
-
-
-@dataclasses.dataclass(frozen=True)
-class Name:
-    """The name of a compute node and the origin of the name."""
-
-    name: str
-    source: str
-
-
-def configured(conf: cfg.ConfigOpts) -> Name:
-    """Return the compute node that this agent belongs to."""
-    name = conf.diskplacer.compute_node
-    if name:
-        return Name(name, 'from [diskplacer] compute_node')
-    return Name(
-        hypervisor_hostname(),
-        'the host name as libvirt determines it, since [diskplacer] '
-        'compute_node is not set',
-    )
 
 
 def hypervisor_hostname() -> str:
@@ -62,36 +41,34 @@ def hypervisor_hostname() -> str:
         found = socket.getaddrinfo(name, None, flags=socket.AI_CANONNAME)
     except OSError:
         return name
-    canonical = found[0][3] if found else ''
-    if (
-        not canonical
-        or canonical.startswith('localhost')
-        or _is_address(canonical)
-    ):
+    canonical = found[0][3]
+    if canonical.startswith('localhost') or netutils.is_valid_ip(canonical):
         return name
-    return canonical
+    return canonical or name
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+class ComputeNode:
+    """The compute node that this agent belongs to.
 
-
-class MissingNodeAlarm:
-    """Logs an error if Placement has no provider for the compute node.
+    It logs an error if Placement has no provider for the node.
 
     :param clock: monotonic time in seconds.
     """
 
     def __init__(
         self,
-        node: Name,
+        conf: cfg.ConfigOpts,
         clock: collections.abc.Callable[[], float] = time.monotonic,
     ) -> None:
-        self._node = node
+        if conf.diskplacer.compute_node:
+            self.name: str = conf.diskplacer.compute_node
+            self._source = 'from [diskplacer] compute_node'
+        else:
+            self.name = hypervisor_hostname()
+            self._source = (
+                'the host name as libvirt determines it, since [diskplacer] '
+                'compute_node is not set'
+            )
         self._clock = clock
         self._since: float | None = None
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
@@ -99,7 +76,7 @@ class MissingNodeAlarm:
     def present(self) -> None:
         """Note that Placement has the provider."""
         self._since = None
-        self._log.clear(self._node)
+        self._log.clear(self.name)
 
     def missing(self) -> None:
         """Note that it is missing; after a minute an error is logged."""
@@ -107,12 +84,12 @@ class MissingNodeAlarm:
             self._since = self._clock()
         if self._clock() - self._since >= _PATIENCE:
             self._log.log(
-                self._node,
+                self.name,
                 'Placement has had no resource provider named %s for a '
                 'minute, so no disk of this host is offered. That name is '
                 '%s. If nova-compute runs here, set [diskplacer] compute_node '
                 'to the hypervisor hostname that "openstack hypervisor list" '
                 'shows for this host.',
-                self._node.name,
-                self._node.source,
+                self.name,
+                self._source,
             )

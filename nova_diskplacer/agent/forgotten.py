@@ -63,15 +63,11 @@ class Forgotten:
         """Add the providers left by an earlier agent of this host."""
         for provider in self._client.forgotten():
             if self._ours(provider):
-                self.add(provider.uuid)
+                self._since.setdefault(provider.uuid, self._clock())
 
     def add(self, uuid: str) -> None:
-        """Add a provider; its age counts from the first call."""
-        self._since.setdefault(uuid, self._clock())
-
-    def discard(self, uuid: str) -> None:
-        """Remove a provider that is in a tree again."""
-        self._since.pop(uuid, None)
+        """Add a provider; its age counts from now."""
+        self._since[uuid] = self._clock()
 
     def delete_expired(self) -> None:
         """Delete the providers whose time is over.

@@ -35,7 +35,7 @@ from nova_diskplacer.placement import traits
 LOG = logging.getLogger(__name__)
 
 # The traits of disk providers that the agent sets and removes.
-_MANAGED_TRAITS = {
+_DISK_TRAITS = {
     placement_client.DISK_TRAIT,
     traits.FORGOTTEN,
     *traits.MEDIA.values(),
@@ -44,7 +44,7 @@ _MANAGED_TRAITS = {
 
 FOREIGN = constants.FOREIGN
 
-# nova-compute changes the compute node's provider, too.
+# Attempts to set traits: nova-compute changes the compute node's, too.
 _ATTEMPTS = 3
 
 CacheModes = collections.abc.Mapping[str, str | None]
@@ -73,9 +73,7 @@ class Reconciler:
     usage. The generations are not enough, because Placement does not increase
     them when it deletes the allocations of a consumer.
 
-    :param compute_node: name of the compute node's resource provider.
-    :param retention: returns the time in seconds after which the provider of
-        a forgotten disk is deleted; None: never.
+    :param retention: see ``forgotten.Forgotten``.
     """
 
     def __init__(
@@ -148,7 +146,8 @@ class Reconciler:
             raise conflict
         usable = any(one.disk.health != FOREIGN for one in reported)
         if marked != usable:
-            self._set_host_trait(usable)
+            wanted = {traits.HOST} if usable else set()
+            self._set_traits(self._root(), {traits.HOST}, wanted)
         self._forgotten.delete_expired()
         return reported
 
@@ -179,7 +178,7 @@ class Reconciler:
         self, disks: list[discover.Disk]
     ) -> dict[str, placement_client.Provider]:
         if self._tree_known:
-            found = self._tree()
+            found = self._client.tree(self._root())
             if {one.uuid for one in found} >= {disk.uuid for disk in disks}:
                 return {provider.uuid: provider for provider in found}
         node = self._client.provider_by_name(self._compute_node)
@@ -195,10 +194,8 @@ class Reconciler:
             self._forgotten.load()
             self.root = node.uuid
             self._tree_known = True
-        return {provider.uuid: provider for provider in self._tree()}
-
-    def _tree(self) -> list[placement_client.Provider]:
-        return self._client.tree(self._root())
+        tree = self._client.tree(self._root())
+        return {provider.uuid: provider for provider in tree}
 
     def _update_provider(
         self, disk: discover.Disk, provider: placement_client.Provider | None
@@ -212,7 +209,11 @@ class Reconciler:
                     inventory.compute_figures(disk, {}),
                 )
         if disk.medium:
-            self._set_traits(disk)
+            wanted = {placement_client.DISK_TRAIT, traits.MEDIA[disk.medium]}
+            mode = self._cache_modes.get(disk.uuid)
+            if mode is not None:
+                wanted.add(traits.CACHE_MODES[mode])
+            self._set_traits(disk.uuid, _DISK_TRAITS, wanted)
         figures = inventory.sync_disk(
             self._client, disk.uuid, lambda: _inspect_again(disk)
         )
@@ -248,7 +249,6 @@ class Reconciler:
                 )
                 return False
             self._client.move_provider(disk.uuid, name, root)
-            self._forgotten.discard(disk.uuid)
             LOG.info(
                 'The agent moved the resource provider of disk %s into the '
                 'tree of compute node %s.',
@@ -270,19 +270,21 @@ class Reconciler:
             self._client.set_inventories(uuid, generation, {})
         return True
 
-    def _set_traits(self, disk: discover.Disk) -> None:
-        wanted = {placement_client.DISK_TRAIT, traits.MEDIA[disk.medium]}
-        mode = self._cache_modes.get(disk.uuid)
-        if mode is not None:
-            wanted.add(traits.CACHE_MODES[mode])
-        self._replace_traits(disk.uuid, wanted)
-
-    def _replace_traits(self, uuid: str, wanted: set[str]) -> None:
-        """Set the managed traits of a disk to ``wanted``; keep all others."""
-        generation, present = self._client.traits(uuid)
-        kept = present - _MANAGED_TRAITS
-        if present != kept | wanted:
-            self._client.set_traits(uuid, generation, kept | wanted)
+    def _set_traits(
+        self, uuid: str, managed: set[str], wanted: set[str]
+    ) -> None:
+        """Replace the managed traits of a provider; keep all others."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            generation, present = self._client.traits(uuid)
+            traits_ = present - managed | wanted
+            if traits_ == present:
+                return
+            try:
+                self._client.set_traits(uuid, generation, traits_)
+                return
+            except exception.Conflict:
+                if attempt == _ATTEMPTS:
+                    raise
 
     def _remove_provider(self, provider: placement_client.Provider) -> None:
         """Remove the provider of a forgotten disk from the tree.
@@ -292,7 +294,7 @@ class Reconciler:
         self._known.pop(provider.uuid, None)
         if self._clear_inventories(provider.uuid):
             # An agent that restarts finds the provider by this trait.
-            self._replace_traits(provider.uuid, {traits.FORGOTTEN})
+            self._set_traits(provider.uuid, _DISK_TRAITS, {traits.FORGOTTEN})
             self._client.move_provider(provider.uuid, provider.name, None)
             self._forgotten.add(provider.uuid)
             self._log.clear(provider.uuid)
@@ -314,21 +316,6 @@ class Reconciler:
             'Its provider stays and offers nothing.',
             provider.uuid,
         )
-
-    def _set_host_trait(self, usable: bool) -> None:
-        """Set or remove the trait of a compute node with disks."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            generation, wanted = self._client.traits(self._root())
-            if usable:
-                wanted.add(traits.HOST)
-            else:
-                wanted.discard(traits.HOST)
-            try:
-                self._client.set_traits(self._root(), generation, wanted)
-                return
-            except exception.Conflict:
-                if attempt == _ATTEMPTS:
-                    raise
 
 
 def _inspect_again(disk: discover.Disk) -> discover.Disk:

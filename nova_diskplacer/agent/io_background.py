@@ -62,28 +62,23 @@ class BackgroundChecks:
     def start(self, stopped: threading.Event) -> None:
         """Start the threads; they end when ``stopped`` is set."""
         monitor = self._conf.diskplacer_monitor
-        checks: list[tuple[str, float, _Check]] = [
+        poll_interval = self._conf.diskplacer_agent.report_interval
+        checks: list[tuple[float, str, _Check]] = [
             (
-                'The health of disks',
                 monitor.health_interval,
+                'The health of disks',
                 self._check_smart,
             ),
-            (
-                'The I/O of guests',
-                self._conf.diskplacer_agent.report_interval,
-                self._poll_libvirt,
-            ),
+            (poll_interval, 'The I/O of guests', self._poll_libvirt),
         ]
         weights = self._conf.diskplacer_weights
         if weights.mode != manager.OFF and weights.seek_penalty:
             checks.append(
-                ('Excessive seeking', monitor.interval, self._detect_seeks)
+                (monitor.interval, 'Excessive seeking', self._detect_seeks)
             )
-        for subject, interval, check in checks:
+        for check in checks:
             threading.Thread(
-                target=self._repeat,
-                args=(stopped, interval, subject, check),
-                daemon=True,
+                target=self._repeat, args=(stopped, *check), daemon=True
             ).start()
 
     def _repeat(

@@ -13,6 +13,7 @@
 """Starts the Prometheus endpoint and the status socket."""
 
 import contextlib
+import functools
 import socketserver
 import typing
 
@@ -37,17 +38,16 @@ def start_exporters(
     Background threads serve it. A failure is logged: the agent works without
     exporters, too.
     """
-    for start in (_start_socket, serve_metrics):
+    for serve in (
+        functools.partial(
+            status_socket.serve, conf.diskplacer_agent.state_dir, provider
+        ),
+        functools.partial(serve_metrics, conf, provider),
+    ):
         try:
-            start(conf, provider)
+            serve()
         except exception.ContentionError as error:
             LOG.warning('The agent continues without %s', error)
-
-
-def _start_socket(
-    conf: cfg.ConfigOpts, provider: status.StatusProvider
-) -> None:
-    status_socket.serve(conf.diskplacer_agent.state_dir, provider)
 
 
 def serve_metrics(

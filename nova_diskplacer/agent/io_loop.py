@@ -88,12 +88,8 @@ class IOLoop:
     @property
     def pressure(self) -> dict[str, int]:
         """The sustained utilization of disks in per cent, by UUID."""
-        if self._sampler is None or self._sample is None:
-            return {}
-        return {
-            uuid: round(100 * state.pressure)
-            for uuid, state in self._sample.disks.items()
-        }
+        disks = self._sample.disks if self._sampler and self._sample else {}
+        return {uuid: round(100 * disks[uuid].pressure) for uuid in disks}
 
     def run(self, stopped: threading.Event) -> None:
         """Run until ``stopped`` is set, then restore weights."""
@@ -105,12 +101,12 @@ class IOLoop:
             if not self._measuring.run(self.run_once):
                 self._sampler = self._manager = None
             if self._manager is None and self._needs_restore:
-                self._needs_restore = not self._restoring.run(self._restore)
+                self._needs_restore = not self._restore()
             systemd.notify_watchdog()
             # missed intervals are skipped
             due = max(due + interval, time.monotonic())
             stopped.wait(due - time.monotonic())
-        self._restoring.run(self._restore)
+        self._restore()
 
     def run_once(self) -> None:
         """Measure an interval, and decide on the weights of the next one.
@@ -170,5 +166,7 @@ class IOLoop:
         self._needs_restore = True
         self._decision = self._manager.apply(sample, self._background.seekers)
 
-    def _restore(self) -> None:
-        restore.restore_kernel_state(self._conf)
+    def _restore(self) -> bool:
+        return self._restoring.run(
+            lambda: restore.restore_kernel_state(self._conf)
+        )

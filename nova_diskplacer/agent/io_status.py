@@ -40,12 +40,8 @@ def build_status(
     seekers: collections.abc.Collection[types.ConsumerDisk],
     guests: guest_stats.GuestStats | None,
 ) -> status.Status:
-    """Return the status after an interval.
+    """Return the status after an interval; see its fields.
 
-    :param host: Nova's name of the host.
-    :param mode: ``[diskplacer_weights] mode``.
-    :param time: end of the interval, in seconds since the epoch.
-    :param cpu_seconds: CPU time of the interval.
     :param decision: None if weights are not decided.
     :param fair_shares: ratios of use to fair share.
     :param totals: totals with this interval.
@@ -92,21 +88,18 @@ def _disk(
     decision: manager.Decision | None,
     totals: totals_.DiskTotals,
 ) -> status.Disk:
-    figures = vars(state).copy()
+    figures = {**vars(state), 'warnings': list(state.warnings)}
     device = figures.pop('device')
     del figures['seconds'], figures['iocost_usage']
-    controller, error = None, ''
-    if decision is not None:
-        controller = decision.controllers.get(device.uuid)
-        error = decision.refusals.get(device.uuid, '')
+    controller = decision and decision.controllers.get(device.uuid)
     return status.Disk(
         uuid=device.uuid,
         device=device.name,
         rotational=device.rotational,
         controller=controller.name if controller else '',
-        error=error,
+        error=decision.refusals.get(device.uuid, '') if decision else '',
         totals=totals,
-        **{**figures, 'warnings': list(state.warnings)},
+        **figures,
     )
 
 

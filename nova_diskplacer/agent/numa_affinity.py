@@ -16,6 +16,7 @@ The agent pins their threads through libvirt, for running domains only: a
 restarted server has Nova's definition again until the next interval.
 """
 
+import collections
 import collections.abc
 from typing import Any
 
@@ -59,61 +60,39 @@ class Affinity:
     ) -> None:
         """Pin servers to the NUMA node of their disks, or unpin them.
 
-        :param disks: all prepared disks of the host.
         :raises DiskPlacerError: nova-compute's CPU sets are invalid; nothing
             is changed.
         :raises HypervisorError: libvirt cannot be reached, or refuses to pin
             a server; the other servers are pinned.
         :raises OSError: the host's CPUs cannot be read.
         """
-        decisions = self._decide(servers, disks, self._config())
-        self._log_problems(decisions)
-        decisions = [one for one in decisions if one[1].steps]
+        config, host = self._config(), cpus.read()
+        by_uuid = {disk.uuid: disk for disk in disks}
+        used = collections.defaultdict(list)
+        for server, _, uuid in usage.vdisks_in_use(servers, disks):
+            used[server.uuid].append(by_uuid[uuid])
+        decisions = []
+        for server in servers:
+            requested = numa_pinning.requests_numa_node(server, self._profiles)
+            decision = numa_pinning.decide(
+                server, requested, used[server.uuid], host, config
+            )
+            if decision and decision.problem:
+                self._log.log(
+                    server.uuid,
+                    'Server %s cannot be kept on the NUMA node of its disks: '
+                    '%s.',
+                    server.uuid,
+                    decision.problem,
+                )
+            else:
+                self._log.clear(server.uuid)
+            # without an ID it did not run yet when libvirt described it
+            if decision and decision.steps and server.domain_id is not None:
+                decisions.append((server, decision))
+        self._log.clear_except({server.uuid for server in servers})
         if decisions:
             self._pin_servers(decisions)
-
-    def _decide(
-        self,
-        servers: collections.abc.Sequence[libvirt_servers.Server],
-        disks: collections.abc.Sequence[discover.Disk],
-        config: cpus.NovaCpuSets,
-    ) -> list[tuple[libvirt_servers.Server, numa_pinning.Decision]]:
-        host = cpus.read()
-        used: dict[str, list[discover.Disk]] = {}
-        by_uuid = {disk.uuid: disk for disk in disks}
-        for uuid, users in usage.servers_by_disk(servers, disks).items():
-            for server in users:
-                used.setdefault(server.uuid, []).append(by_uuid[uuid])
-        found = []
-        for server in servers:
-            decision = numa_pinning.decide(
-                server,
-                numa_pinning.requests_numa_node(server, self._profiles),
-                used.get(server.uuid, ()),
-                host,
-                config,
-            )
-            if decision is not None:
-                found.append((server, decision))
-        return found
-
-    def _log_problems(
-        self,
-        decisions: list[tuple[libvirt_servers.Server, numa_pinning.Decision]],
-    ) -> None:
-        problems = {
-            server.uuid: decision.problem
-            for server, decision in decisions
-            if decision.problem
-        }
-        for uuid, problem in problems.items():
-            self._log.log(
-                uuid,
-                'Server %s cannot be kept on the NUMA node of its disks: %s.',
-                uuid,
-                problem,
-            )
-        self._log.clear_except(problems)
 
     def _pin_servers(
         self,
@@ -127,11 +106,11 @@ class Affinity:
             for server, decision in decisions:
                 try:
                     domain = connection.lookupByUUIDString(server.uuid)
-                    if domain.ID() == decision.domain_id:
+                    if domain.ID() == server.domain_id:
                         _apply(libvirt, domain, decision.steps)
                         _log_pinning(server, decision)
                 except libvirt.libvirtError as error:
-                    if _may_run(libvirt, connection, decision.domain_id):
+                    if _may_run(libvirt, connection, server.domain_id):
                         refused.append(f'{server.uuid}: {error}')
         if refused:
             raise exception.HypervisorError(
@@ -139,7 +118,7 @@ class Affinity:
             )
 
 
-def _may_run(libvirt: Any, connection: Any, domain_id: int) -> bool:
+def _may_run(libvirt: Any, connection: Any, domain_id: int | None) -> bool:
     """Return False if the domain with this ID has ended."""
     try:
         connection.lookupByID(domain_id)
@@ -156,7 +135,15 @@ def _apply(
     live = libvirt.VIR_DOMAIN_AFFECT_LIVE
     for step in steps:
         if isinstance(step, numa_pinning.SetMetadata):
-            _set_metadata(libvirt, domain, step.node)
+            domain.setMetadata(
+                libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+                None
+                if step.node is None
+                else f'<affinity node="{step.node}"/>',
+                None if step.node is None else _PREFIX,
+                numa_pinning.NAMESPACE,
+                live,
+            )
             continue
         allowed = tuple(cpu in step.cpus for cpu in range(1 + max(step.cpus)))
         kind, number = step.thread
@@ -166,16 +153,6 @@ def _apply(
             domain.pinEmulator(allowed, live)
         else:
             domain.pinIOThread(number, allowed, live)
-
-
-def _set_metadata(libvirt: Any, domain: Any, node: int | None) -> None:
-    domain.setMetadata(
-        libvirt.VIR_DOMAIN_METADATA_ELEMENT,
-        None if node is None else f'<affinity node="{node}"/>',
-        None if node is None else _PREFIX,
-        numa_pinning.NAMESPACE,
-        libvirt.VIR_DOMAIN_AFFECT_LIVE,
-    )
 
 
 def _log_pinning(

@@ -48,23 +48,6 @@ class Thread(typing.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Threads:
-    """The threads of a running server in its XML.
-
-    ``domain_id`` is libvirt's ID, which is new after each start. ``node`` is
-    the node in the agent's metadata, None without metadata. ``cpuset`` are
-    the CPUs that Nova allows, None for all. ``pins`` are the CPUs of pinned
-    threads.
-    """
-
-    domain_id: int
-    node: int | None
-    cpuset: cpus.Cpus | None
-    all: tuple[Thread, ...]
-    pins: collections.abc.Mapping[Thread, cpus.Cpus]
-
-
-@dataclasses.dataclass(frozen=True)
 class SetMetadata:
     """A step: record the node in the server's metadata; None removes it."""
 
@@ -90,7 +73,6 @@ class Decision:
     is the reason why a server that requests pinning is not pinned, or ''.
     """
 
-    domain_id: int
     node: int | None
     problem: str
     cpus: cpus.Cpus
@@ -123,10 +105,17 @@ def decide(
     if not server.running:
         return None
     root = xml.etree.ElementTree.fromstring(server.xml)  # noqa: S314
-    if _pinned_by_nova(server, root):
+    # Nova defines a NUMA topology if it pins vCPUs, which suffices; the other
+    # conditions additionally protect servers with dedicated CPUs
+    if (
+        server.pinned_by_nova
+        or root.find('numatune') is not None
+        or server.extra_specs.get(_POLICY, 'shared') != 'shared'
+    ):
         return None
-    threads = _parse_threads(root)
-    pinned = threads.node is not None
+    metadata = root.find(f'metadata/{{{NAMESPACE}}}affinity')
+    pinned = metadata is not None
+    before = None if metadata is None else int(metadata.get('node', -1))
     # a host with one node needs no pinning
     several_nodes = sum(map(bool, host.nodes.values())) > 1
     requested = requested and bool(disks) and several_nodes
@@ -135,18 +124,18 @@ def decide(
     if pinned and any(disk.health in discover.UNAVAILABLE for disk in disks):
         # the node of an unreadable disk is not known to have changed
         return None
-    cpuset = host.online if threads.cpuset is None else threads.cpuset
-    allowed = cpuset & host.online
+    confined = root.find('vcpu[@cpuset]')
+    allowed = host.online
+    if confined is not None:
+        allowed &= cpus.parse(confined.get('cpuset', ''))
     if not allowed:
         return None
     pins = {
-        thread: threads.pins.get(thread, cpuset) & host.online
-        for thread in threads.all
+        thread: allowed if pin is None else pin & host.online
+        for thread, pin in _parse_threads(root).items()
     }
     if not pinned and any(not allowed <= pin for pin in pins.values()):
-        return Decision(
-            threads.domain_id, None, 'another tool has pinned it', allowed, ()
-        )
+        return Decision(None, 'another tool has pinned it', allowed, ())
     node, problem = None, ''
     if requested:
         node, problem = _find_node(disks)
@@ -154,7 +143,7 @@ def decide(
     if node is not None:
         target = host.nodes.get(node, frozenset()) & allowed
         target &= config.available(host.online)
-        vcpus = sum(thread.kind == VCPU for thread in threads.all)
+        vcpus = sum(thread.kind == VCPU for thread in pins)
         if len(target) < max(1, vcpus):
             problem = (
                 f'NUMA node {node} has {len(target)} CPUs that it may use, '
@@ -162,27 +151,12 @@ def decide(
             )
             node, target = None, allowed
     steps: list[Step] = [
-        Pin(thread, target) for thread in threads.all if pins[thread] != target
+        Pin(thread, target) for thread, pin in pins.items() if pin != target
     ]
-    if node != threads.node:
+    if node != before:
         # a server with any pin of the agent always has the metadata
         steps.insert(len(steps) if node is None else 0, SetMetadata(node))
-    return Decision(threads.domain_id, node, problem, target, tuple(steps))
-
-
-def _pinned_by_nova(
-    server: libvirt_servers.Server, root: xml.etree.ElementTree.Element
-) -> bool:
-    """Return whether Nova pins the vCPUs.
-
-    Nova then defines a NUMA topology, which suffices; the other conditions
-    additionally protect servers with dedicated CPUs.
-    """
-    return (
-        server.pinned_by_nova
-        or root.find('numatune') is not None
-        or server.extra_specs.get(_POLICY, 'shared') != 'shared'
-    )
+    return Decision(node, problem, target, tuple(steps))
 
 
 def _find_node(
@@ -196,29 +170,24 @@ def _find_node(
     return nodes.pop(), ''
 
 
-def _parse_threads(root: xml.etree.ElementTree.Element) -> Threads:
-    metadata = root.find(f'metadata/{{{NAMESPACE}}}affinity')
-    vcpu = root.find('vcpu')
-    cpuset, vcpus = None, 0
-    if vcpu is not None:
-        vcpus = int(vcpu.text or 0)
-        if vcpu.get('cpuset'):
-            cpuset = cpus.parse(vcpu.get('cpuset', ''))
+def _parse_threads(
+    root: xml.etree.ElementTree.Element,
+) -> dict[Thread, cpus.Cpus | None]:
+    """Return the CPUs of each thread, None for one that is not pinned."""
     numbers = [
         int(one.get('id', 0)) for one in root.iterfind('iothreadids/iothread')
     ] or range(1, 1 + int(root.findtext('iothreads') or 0))
-    threads = [Thread(VCPU, number) for number in range(vcpus)]
-    threads.append(Thread(EMULATOR, 0))
-    threads += [Thread(IOTHREAD, number) for number in sorted(numbers)]
+    threads = [
+        *(
+            Thread(VCPU, number)
+            for number in range(int(root.findtext('vcpu') or 0))
+        ),
+        Thread(EMULATOR, 0),
+        *(Thread(IOTHREAD, number) for number in sorted(numbers)),
+    ]
     pins = {}
     for kind in (VCPU, EMULATOR, IOTHREAD):
         for pin in root.iterfind(f'cputune/{kind}pin'):
             thread = Thread(kind, int(pin.get(kind, 0)))
             pins[thread] = cpus.parse(pin.get('cpuset', ''))
-    return Threads(
-        domain_id=int(root.get('id', -1)),
-        node=None if metadata is None else int(metadata.get('node', -1)),
-        cpuset=cpuset,
-        all=tuple(threads),
-        pins=pins,
-    )
+    return {thread: pins.get(thread) for thread in threads}

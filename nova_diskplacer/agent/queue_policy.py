@@ -73,43 +73,20 @@ def target_settings(
     :param depth: number of requests that the device can queue, if known.
     """
     values = dict(originals)
-    for scheduler in wanted.schedulers:
-        if block_queue.SCHEDULER in originals and scheduler in schedulers:
-            values[block_queue.SCHEDULER] = scheduler
-            break
-    if values.get(block_queue.SCHEDULER) != originals.get(
-        block_queue.SCHEDULER
-    ):
-        if (
-            block_queue.WBT in values
-            and values[block_queue.SCHEDULER] == _NO_WBT
-        ):
+    before = originals.get(block_queue.SCHEDULER)
+    scheduler = next(
+        (one for one in wanted.schedulers if one in schedulers), None
+    )
+    if before and scheduler and scheduler != before:
+        values[block_queue.SCHEDULER] = scheduler
+        if block_queue.WBT in values and scheduler == _NO_WBT:
             values[block_queue.WBT] = '0'
         if block_queue.REQUESTS in values and depth is not None:
-            requests = (
-                depth
-                if values[block_queue.SCHEDULER] == NONE
-                else 2 * min(depth, _MAX_DEPTH)
+            values[block_queue.REQUESTS] = str(
+                depth if scheduler == NONE else 2 * min(depth, _MAX_DEPTH)
             )
-            values[block_queue.REQUESTS] = str(requests)
     for name in block_queue.SETTINGS[1:]:
         value = getattr(wanted, name)
         if value is not None and name in originals:
             values[name] = str(value)
     return values
-
-
-def unloaded_schedulers(
-    wanted: catalogue.Queue,
-    schedulers: collections.abc.Container[str],
-) -> list[str]:
-    """Return the wanted schedulers before the first that the kernel offers.
-
-    They may be modules, which the kernel loads when they are selected.
-    """
-    found = []
-    for scheduler in wanted.schedulers:
-        if scheduler in schedulers:
-            break
-        found.append(scheduler)
-    return found

@@ -15,6 +15,7 @@
 import collections.abc
 import errno
 import functools
+import itertools
 import os
 
 from oslo_config import cfg
@@ -34,7 +35,6 @@ LOG = logging.getLogger(__name__)
 
 PROFILE = 'diskplacer:profile'
 
-ON = 'on'
 DRY_RUN = 'dry_run'
 OFF = 'off'
 
@@ -78,15 +78,16 @@ class QueueTuner:
         """
         running = [server for server in servers if server.running]
         by_disk = usage.servers_by_disk(running, disks)
-        tasks: dict[str, collections.abc.Callable[[], None]] = {
+        tasks = {
             # including forgotten disks
             uuid: functools.partial(self._saved.restore, uuid)
             for uuid in self._saved.uuids()
-        }
-        for disk in disks:
-            tasks[disk.uuid] = functools.partial(
+        } | {
+            disk.uuid: functools.partial(
                 self._tune_disk, disk, by_disk.get(disk.uuid, [])
             )
+            for disk in disks
+        }
         for uuid, task in tasks.items():
             try:
                 task()
@@ -172,39 +173,34 @@ class QueueTuner:
 
     def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
         queue = block_queue.read(saved.device)
-        values = {
-            name: value
-            for name, value in saved.values.items()
-            if name in queue.values
-        }
-        return self._change(queue, values, 'the original value')
+        return self._change(queue, saved.values, 'the original value')
 
     def _load_modules(
         self, queue: block_queue.Queue, wanted: catalogue.Queue
     ) -> block_queue.Queue:
-        """Try each scheduler that may be a module once."""
+        """Try each scheduler that may be a module once.
+
+        The kernel loads it when it is selected.
+        """
         if block_queue.SCHEDULER not in queue.values:
             return queue
-        for name in queue_policy.unloaded_schedulers(wanted, queue.schedulers):
-            if name not in self._tried_modules:
-                self._tried_modules.add(name)
-                try:
-                    block_queue.write(
-                        queue.device, block_queue.SCHEDULER, name
-                    )
-                except OSError as error:
-                    LOG.info(
-                        'The kernel has no I/O scheduler %s (%s).', name, error
-                    )
-                else:
-                    break
+        for name in itertools.takewhile(
+            lambda name: name not in queue.schedulers, wanted.schedulers
+        ):
+            if name in self._tried_modules:
+                continue
+            self._tried_modules.add(name)
+            try:
+                block_queue.write(queue.device, block_queue.SCHEDULER, name)
+                break
+            except OSError as error:
+                LOG.info(
+                    'The kernel has no I/O scheduler %s (%s).', name, error
+                )
         return block_queue.read(queue.device)
 
     def _change(
-        self,
-        queue: block_queue.Queue,
-        wanted: block_queue.Values,
-        reason: str,
+        self, queue: block_queue.Queue, wanted: block_queue.Values, reason: str
     ) -> bool:
         """Change the settings of a queue; returns whether all are as wanted.
 

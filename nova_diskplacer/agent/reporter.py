@@ -10,15 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Decides whether to send a report, a heartbeat or nothing."""
+"""Sends reports of changes, and heartbeats in between."""
 
 import collections.abc
+import dataclasses
+import functools
+import queue
 import time
 import typing
 
+import oslo_messaging
+
 from nova_diskplacer import reports
 from nova_diskplacer.agent import inventory
-from nova_diskplacer.agent import report_sender
+from nova_diskplacer.host import log_once
 
 # Smallest change of a disk's pressure that is reported, in per cent.
 _STEP = 5
@@ -26,18 +31,58 @@ _STEP = 5
 Pressure = collections.abc.Mapping[str, int]
 
 
+class ReportSender:
+    """Holds the newest report and sends it.
+
+    The agent goes on while the message bus is away. A report that could not
+    be sent replaces the next heartbeat.
+    """
+
+    def __init__(self, transport: oslo_messaging.Transport) -> None:
+        self._transport = transport
+        self._newest: queue.Queue[reports.Report] = queue.Queue(1)
+        self._failed: reports.Report | None = None
+        self._send_log = log_once.RetryLogger(
+            'Reports cannot be sent', 'Reports are sent again'
+        )
+
+    def put(self, report: reports.Report) -> None:
+        """Replace the waiting message by a report or heartbeat.
+
+        A heartbeat does not replace the report that it confirms. The call
+        does not block as long as no two threads make it at once.
+        """
+        waiting: reports.Report | None
+        try:
+            waiting = self._newest.get_nowait()
+        except queue.Empty:
+            waiting = self._failed
+        if waiting is not None and reports.is_heartbeat(report):
+            report = waiting
+        self._newest.put(report)
+
+    def run(self) -> None:
+        """Send reports forever."""
+        while True:
+            message = self._newest.get()
+            send = functools.partial(
+                reports.send_report, self._transport, message
+            )
+            sent = self._send_log.run(send)
+            if not reports.is_heartbeat(message):
+                self._failed = None if sent else message
+
+
 class Reporter:
     """Sends reports of changes, and heartbeats at an interval.
 
-    :param host: the name of the compute service.
-    :param compute_node: the name of the compute node's provider.
     :param interval: time in seconds between two heartbeats.
     :param clock: monotonic time in seconds.
     """
 
     def __init__(
         self,
-        sender: report_sender.ReportSender,
+        sender: ReportSender,
         host: str,
         compute_node: str,
         interval: float,
@@ -104,33 +149,26 @@ def smooth(before: Pressure, now: Pressure) -> Pressure:
     :param before: result of the previous call.
     """
 
-    def steady(disk: str, value: int) -> int:
-        known = before.get(disk)
-        if known is not None and value and abs(value - known) < _STEP:
-            return known
-        return value
-
-    return {disk: steady(disk, value) for disk, value in now.items()}
+    return {
+        disk: before[disk]
+        if disk in before and value and abs(value - before[disk]) < _STEP
+        else value
+        for disk, value in now.items()
+    }
 
 
 def _disk(
     reported: inventory.ReportedDisk, pressure: Pressure
 ) -> dict[str, typing.Any]:
-    disk, figures = reported.disk, reported.figures
-    known = {}
-    if disk.uuid in pressure:
-        known['pressure'] = pressure[disk.uuid]
+    disk = reported.disk
+    known = {'pressure': pressure[disk.uuid]} if disk.uuid in pressure else {}
     return {
         **known,
         'uuid': disk.uuid,
         'medium': disk.medium,
         'model': disk.model,
         'numa_node': disk.numa_node,
-        'total_gb': figures.total_gb,
-        'reserved_gb': figures.reserved_gb,
-        'used_gb': figures.used_gb,
-        'total_mbps': figures.total_mbps,
-        'used_mbps': figures.used_mbps,
+        **dataclasses.asdict(reported.figures),
         'health': disk.health,
         'vdisks': [
             {

@@ -12,6 +12,9 @@
 
 """Restores the kernel settings that the agent changed for I/O weights."""
 
+import collections.abc
+import contextlib
+
 from oslo_config import cfg
 
 from nova_diskplacer import exception
@@ -26,31 +29,21 @@ def restore_kernel_state(conf: cfg.ConfigOpts) -> None:
 
     :raises DiskPlacerError: a part could not be restored; the others are.
     """
+    restores: list[collections.abc.Callable[[], None]] = [
+        lambda: seek_detector.clean(conf)
+    ]
+    # without a hierarchy nothing was changed
+    with contextlib.suppress(exception.ContentionError):
+        hierarchy = cgroups.hierarchy()
+        restores += [
+            lambda: writer.WeightWriter(conf, hierarchy).restore(),
+            lambda: io_cost.IOCost(conf, hierarchy).restore(),
+        ]
     failed = []
-    for restore in (seek_detector.clean, _restore_weights, _restore_io_cost):
+    for restore in restores:
         try:
-            restore(conf)
+            restore()
         except exception.DiskPlacerError as error:
             failed.append(str(error))
     if failed:
         raise exception.ContentionError('; '.join(failed))
-
-
-def _restore_weights(conf: cfg.ConfigOpts) -> None:
-    hierarchy = _hierarchy()
-    if hierarchy is not None:
-        writer.WeightWriter(conf, hierarchy).restore()
-
-
-def _restore_io_cost(conf: cfg.ConfigOpts) -> None:
-    hierarchy = _hierarchy()
-    if hierarchy is not None:
-        io_cost.IOCost(conf, hierarchy).restore()
-
-
-def _hierarchy() -> cgroups.Hierarchy | None:
-    """Return the cgroup hierarchy; without one nothing was changed."""
-    try:
-        return cgroups.hierarchy()
-    except exception.ContentionError:
-        return None

@@ -14,7 +14,6 @@
 
 import collections.abc
 import functools
-import typing
 
 from oslo_config import cfg
 
@@ -25,52 +24,8 @@ from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 
 
-class ServerTask(typing.Protocol):
-    """Adapts one property of the host to its servers."""
-
-    def apply(
-        self,
-        servers: collections.abc.Sequence[libvirt_servers.Server],
-        disks: collections.abc.Sequence[discover.Disk],
-    ) -> None:
-        """Apply the setting; a repetition changes nothing."""
-
-
-class _TaskRunner:
-    """A task, created at its first run, and the log of its failures."""
-
-    def __init__(
-        self,
-        make: collections.abc.Callable[[cfg.ConfigOpts], ServerTask],
-        begins: str,
-        ends: str,
-    ) -> None:
-        self._make = make
-        self._task: ServerTask | None = None
-        self._log = log_once.RetryLogger(begins, ends)
-
-    def run(
-        self,
-        conf: cfg.ConfigOpts,
-        servers: collections.abc.Sequence[libvirt_servers.Server],
-        disks: collections.abc.Sequence[discover.Disk],
-    ) -> None:
-        """Apply the task; log an error instead of raising it."""
-        self._log.run(functools.partial(self._apply, conf, servers, disks))
-
-    def _apply(
-        self,
-        conf: cfg.ConfigOpts,
-        servers: collections.abc.Sequence[libvirt_servers.Server],
-        disks: collections.abc.Sequence[discover.Disk],
-    ) -> None:
-        if self._task is None:
-            self._task = self._make(conf)
-        self._task.apply(servers, disks)
-
-
 class ServerTasks:
-    """Runs all tasks for the servers of this host.
+    """Lists the servers of this host, tunes queues and pins for them.
 
     ``servers`` is the last list of the host's servers, None before the first.
     """
@@ -81,19 +36,21 @@ class ServerTasks:
             'The servers of this host cannot be listed',
             'The servers of this host can be listed again',
         )
-        self._runners = (
-            _TaskRunner(
-                queue_tuner.QueueTuner,
-                'Disk queues cannot be tuned',
-                'Disk queues are tuned again',
-            ),
-            _TaskRunner(
-                numa_affinity.Affinity,
-                'vCPU threads cannot be pinned',
-                'vCPU threads are pinned again',
-            ),
+        self._queues_log = log_once.RetryLogger(
+            'Disk queues cannot be tuned', 'Disk queues are tuned again'
+        )
+        self._pins_log = log_once.RetryLogger(
+            'vCPU threads cannot be pinned', 'vCPU threads are pinned again'
         )
         self.servers: list[libvirt_servers.Server] | None = None
+
+    @functools.cached_property
+    def _queue_tuner(self) -> queue_tuner.QueueTuner:
+        return queue_tuner.QueueTuner(self._conf)
+
+    @functools.cached_property
+    def _affinity(self) -> numa_affinity.Affinity:
+        return numa_affinity.Affinity(self._conf)
 
     def run(self, disks: collections.abc.Sequence[discover.Disk]) -> None:
         """List the servers and run each task for them.
@@ -102,8 +59,11 @@ class ServerTasks:
         is logged. While libvirt does not answer, no task runs.
         """
         if self._servers_log.run(self._list_servers):
-            for runner in self._runners:
-                runner.run(self._conf, self.servers or [], disks)
+            servers = self.servers or []
+            self._queues_log.run(
+                lambda: self._queue_tuner.apply(servers, disks)
+            )
+            self._pins_log.run(lambda: self._affinity.apply(servers, disks))
 
     def _list_servers(self) -> None:
         self.servers = libvirt_servers.list_servers(

@@ -28,7 +28,6 @@ from nova_diskplacer.agent import compute_node
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.agent import inventory
 from nova_diskplacer.agent import io_loop
-from nova_diskplacer.agent import report_sender
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import server_tasks
 from nova_diskplacer.disks import discover
@@ -62,20 +61,17 @@ class Agent:
     ) -> None:
         self._conf = conf
         self._transport = transport
-        self._host: str = conf.host
-        node = compute_node.configured(conf)
-        self._node = node.name
-        self._missing_node = compute_node.MissingNodeAlarm(node)
+        self._node = compute_node.ComputeNode(conf)
         self._reconciler = inventory.Reconciler(
             client,
-            self._node,
+            self._node.name,
             forgotten.retention_from(conf.diskplacer_agent.nova_conf),
         )
         self._server_tasks = server_tasks.ServerTasks(conf)
         self._cache_modes = cache_mode.CacheModes(
             conf.diskplacer_agent.nova_conf
         )
-        self._sender = report_sender.ReportSender(transport)
+        self._sender = reporter.ReportSender(transport)
         self._stopped = threading.Event()
         self._check_now = threading.Event()
         self._reconcile_now = threading.Event()
@@ -84,12 +80,12 @@ class Agent:
         self._last_change = 0.0
         self._disks: list[discover.Disk] | None = None
         self._modes: cache_mode.Modes = {}
-        self._offers: list[inventory.ReportedDisk] = []
+        self._reported: list[inventory.ReportedDisk] = []
         self._root: str | None = None
         self._reporter = reporter.Reporter(
             self._sender,
-            self._host,
-            self._node,
+            conf.host,
+            self._node.name,
             conf.diskplacer_agent.heartbeat_interval,
         )
         self._io_loop = io_loop.IOLoop(
@@ -111,13 +107,15 @@ class Agent:
         """Work until ``stop`` is called."""
         LOG.info(
             'The agent of compute node %s watches %s.',
-            self._node,
+            self._node.name,
             self._conf.diskplacer.disk_root,
         )
-        self._sender.start()
-        io_thread = threading.Thread(target=self._run_io_loop, daemon=True)
+        io_thread = threading.Thread(
+            target=self._io_loop.run, args=(self._stopped,), daemon=True
+        )
         io_thread.start()
         for work in (
+            self._sender.run,
             self._listen,
             self._update_placement,
             self._run_server_tasks,
@@ -194,20 +192,20 @@ class Agent:
             disks, modes = self._disks, self._modes
         if disks is None:
             return
-        offers = None
+        reported = None
         fresh_asked, self._fresh_asked = self._fresh_asked, False
         try:
-            offers = self._reconciler.reconcile(disks, modes)
-            self._missing_node.present()
+            reported = self._reconciler.reconcile(disks, modes)
+            self._node.present()
         except exception.NoComputeNode:
-            self._missing_node.missing()
+            self._node.missing()
             raise
         finally:
             # The thread that checks the disks may report at any moment.
             with self._state:
                 self._root = self._reconciler.root
-                if offers is not None:
-                    self._offers = offers
+                if reported is not None:
+                    self._reported = reported
             self._report(fresh_asked)
 
     def _update_placement(self) -> None:
@@ -245,23 +243,21 @@ class Agent:
         interval = self._conf.diskplacer_agent.watch_interval
         before: set[str] | None = None
         while not self._stopped.wait(interval):
-            with self._state:
-                disks = self._disks
-            if disks is not None:
+            if (disks := self._disks) is not None:
                 self._server_tasks.run(disks)
             servers = {one.uuid for one in self._server_tasks.servers or ()}
             if servers != before:
                 self._poll_often()
             before = servers
 
-    def _run_io_loop(self) -> None:
-        self._io_loop.run(self._stopped)
-
     def _listen(self) -> None:
         while not self._stopped.is_set():
             # A listener cannot be started a second time.
             requests = reports.RequestListener(
-                self._transport, self.request, self.request_fresh, self._host
+                self._transport,
+                self.request,
+                self.request_fresh,
+                self._conf.host,
             )
             # The call blocks while the message bus is away.
             if self._listen_log.run(requests.start):
@@ -275,7 +271,7 @@ class Agent:
             self._reporter.update(
                 self._root,
                 cache_mode.common(self._modes.values()),
-                with_known_figures(self._offers, self._disks),
+                with_known_figures(self._reported, self._disks),
                 self._io_loop.pressure,
                 asked,
             )
@@ -310,13 +306,13 @@ def discover_disks(disk_root: str) -> list[discover.Disk]:
 
 
 def with_known_figures(
-    offers: list[inventory.ReportedDisk], disks: list[discover.Disk]
+    reported: list[inventory.ReportedDisk], disks: list[discover.Disk]
 ) -> list[inventory.ReportedDisk]:
     """Return the current disks with the last known figures.
 
     A disk without a provider is left out.
     """
-    known = {offer.disk.uuid: offer for offer in offers}
+    known = {one.disk.uuid: one for one in reported}
     return [
         inventory.ReportedDisk(
             dataclasses.replace(disk, health=inventory.FOREIGN)

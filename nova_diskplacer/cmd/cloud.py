@@ -34,10 +34,6 @@ _MICROVERSION = '2.86'
 _TIMEOUT = 60.0
 
 
-class CloudError(exception.DiskPlacerError):
-    """The cloud does not answer, or rejects a request."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the option that names the cloud."""
     parser.add_argument(
@@ -51,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def connect(args: argparse.Namespace) -> typing.Any:
     """Return a client of Nova's API, without a request to it.
 
-    :raises CloudError: clouds.yaml or the variables describe no cloud.
+    :raises DiskPlacerError: clouds.yaml or the variables describe no cloud.
     """
     named = args.os_cloud or os.environ.get('OS_CLOUD')
     where = f'cloud {named}' if named else 'clouds.yaml or OS_* variables'
@@ -73,7 +69,7 @@ def flavors(
 ) -> list[typing.Any]:
     """Return the flavors with these names or IDs, all without any.
 
-    :raises CloudError: there is no such flavor, or Nova does not answer.
+    :raises DiskPlacerError: there is no such flavor, or Nova does not answer.
     """
     found: list[typing.Any] = []
     with convert_errors('flavors'):
@@ -87,7 +83,7 @@ def flavors(
     known = {one.name: one for one in found} | {one.id: one for one in found}
     for name in names:
         if name not in known:
-            raise CloudError(
+            raise exception.DiskPlacerError(
                 f'no flavor {name}; there are: '
                 + ', '.join(sorted(one.name for one in found))
             )
@@ -97,11 +93,11 @@ def flavors(
 def extra_specs(flavor: typing.Any) -> dict[str, str]:
     """Return the extra specs of a flavor.
 
-    :raises CloudError: Nova does not show them.
+    :raises DiskPlacerError: Nova does not show them.
     """
     specs: dict[str, str] | None = flavor.to_dict().get('extra_specs')
     if specs is None:
-        raise CloudError(
+        raise exception.DiskPlacerError(
             f'Nova does not show the extra specs of flavor {flavor.name}: the '
             'account needs the right to see them'
         )
@@ -110,7 +106,7 @@ def extra_specs(flavor: typing.Any) -> dict[str, str]:
 
 @contextlib.contextmanager
 def convert_errors(subject: str) -> collections.abc.Iterator[None]:
-    """Convert errors of the client libraries to ``CloudError``.
+    """Convert errors of the client libraries to ``DiskPlacerError``.
 
     :param subject: the subject of the request, for the message.
     """
@@ -121,4 +117,4 @@ def convert_errors(subject: str) -> collections.abc.Iterator[None]:
         nova_exc.ClientException,
         sdk_exc.SDKException,
     ) as error:
-        raise CloudError(f'{subject}: {error}') from error
+        raise exception.DiskPlacerError(f'{subject}: {error}') from error

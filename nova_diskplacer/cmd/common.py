@@ -13,13 +13,10 @@
 """Configuration, logging and RPC transport of the commands."""
 
 import collections.abc
+import multiprocessing
 import os
-import pickle  # noqa: S403
 import socket
-import sys
-import typing
 from typing import TYPE_CHECKING
-from typing import Any
 from typing import TypeVar
 
 from oslo_config import cfg
@@ -59,8 +56,7 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
             project='nova',
             prog='diskplacer',
             default_config_files=config_files
-            if config_files is not None
-            else cfg.find_config_files(project='nova'),
+            or cfg.find_config_files(project='nova'),
         )
         # oslo.config validates a value when it is read
         for module in options.GROUPS:
@@ -103,26 +99,19 @@ def run_in_child(work: collections.abc.Callable[[], _Result]) -> _Result:
 
     :raises Exception: the exception that ``work`` raised.
     """
-    reader, writer = os.pipe()
-    sys.stdout.flush()
+    reader, writer = multiprocessing.Pipe(duplex=False)
     if os.fork() == 0:
         try:
-            _send_result(writer, work)
+            try:
+                result: _Result | Exception = work()
+            except Exception as error:  # noqa: BLE001 the parent raises it
+                result = error
+            writer.send(result)
         finally:
             os._exit(0)
-    os.close(writer)
-    with open(reader, 'rb') as stream:
-        result: Any = pickle.load(stream)  # noqa: S301 from the child
+    writer.close()
+    with reader:
+        result = reader.recv()
     if isinstance(result, Exception):
         raise result
-    return typing.cast('_Result', result)
-
-
-def _send_result(writer: int, work: collections.abc.Callable[[], Any]) -> None:
-    try:
-        result = work()
-    except Exception as error:  # noqa: BLE001 the parent raises it
-        result = error
-    # close it: hung threads may keep this process and its open files
-    with open(writer, 'wb') as stream:
-        pickle.dump(result, stream)
+    return result

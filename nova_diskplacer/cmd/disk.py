@@ -13,19 +13,17 @@
 """diskplacer-manage disk: prepare, measure, list and forget disks."""
 
 import argparse
-import collections.abc
 import dataclasses
-import json
 import os
 from typing import Any
 
-import prettytable
 from oslo_config import cfg
 from stevedore import extension
 
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import measure
+from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks import prepare
@@ -37,22 +35,36 @@ from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import fstab
 from nova_diskplacer.host import probes
 
+_DISK_COLUMNS = {
+    'UUID': 'uuid',
+    'Device': 'device',
+    'Medium': 'medium',
+    'Model': 'model',
+    'NUMA node': 'numa_node',
+    'Total GiB': 'total_gb',
+    'Free GiB': 'free_gb',
+    'MB/s': 'mbps',
+    'VDisks': 'vdisks',
+    'Health': 'health',
+}
+_VDISK_COLUMNS = {
+    'Name': 'name',
+    'Kind': 'kind',
+    'Owner': 'volume_id',
+    'Bound for server': 'server_id',
+    'GiB': 'size_gb',
+}
+
 #: Entry points that add commands, given argparse's subparsers.
 COMMANDS = 'nova_diskplacer.cmd.disk'
 
-Handler = collections.abc.Callable[[cfg.ConfigOpts, argparse.Namespace], int]
-
 
 def register(subparsers: Any) -> None:
-    """Add the ``disk`` command to an argparse parser's subparsers.
-
-    Each command sets ``args.handler``, which is called with (conf, args),
-    returns the exit status and raises ``DiskError``.
-    """
+    """Add the ``disk`` command to an argparse parser's subparsers."""
     disk = subparsers.add_parser('disk', help='local disks of this host')
     commands = disk.add_subparsers(dest='disk_command', required=True)
 
-    command = _command(
+    command = shell.add_command(
         commands, 'prepare', _prepare, 'make a device or directory a disk'
     )
     command.add_argument(
@@ -67,7 +79,7 @@ def register(subparsers: Any) -> None:
     )
     command.add_argument(
         '--mbps',
-        type=_mbps,
+        type=shell.number(int, 1),
         help='throughput of the disk in MB/s (default: '
         + ', '.join(
             f'{mbps} for {medium}'
@@ -100,16 +112,18 @@ def register(subparsers: Any) -> None:
         'volume is zeroed when it is bound instead',
     )
     _add_fstab(command)
-    _add_format(command)
+    shell.add_format(command)
 
-    command = _command(commands, 'list', _list, 'list the disks')
-    _add_format(command)
+    command = shell.add_command(commands, 'list', _list, 'list the disks')
+    shell.add_format(command)
 
-    command = _command(commands, 'show', _show, 'show a disk and its vdisks')
+    command = shell.add_command(
+        commands, 'show', _show, 'show a disk and its vdisks'
+    )
     command.add_argument('uuid', metavar='UUID')
-    _add_format(command)
+    shell.add_format(command)
 
-    command = _command(
+    command = shell.add_command(
         commands,
         'forget',
         _forget,
@@ -119,7 +133,7 @@ def register(subparsers: Any) -> None:
     command.add_argument('uuid', metavar='UUID')
     _add_fstab(command)
 
-    command = _command(
+    command = shell.add_command(
         commands,
         'remove-vdisk',
         _remove_vdisk,
@@ -136,34 +150,12 @@ def register(subparsers: Any) -> None:
         found.plugin(commands)
 
 
-def _command(
-    commands: Any, name: str, handler: Handler, help_: str
-) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(
-        name, help=help_, description=help_
-    )
-    command.set_defaults(handler=handler)
-    return command
-
-
-def _add_format(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        '--format', choices=('table', 'json'), default='table'
-    )
-
-
 def _add_fstab(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         '--fstab',
         default=fstab.PATH,
         help='file that mounts the disk at boot (default: %(default)s)',
     )
-
-
-def _mbps(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'{text!r} is not a positive integer')
-    return int(text)
 
 
 def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
@@ -191,28 +183,10 @@ def _prepare(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 def _list(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     disks = _discover(conf.diskplacer.disk_root)
     if args.format == 'json':
-        print(json.dumps([_fields(disk) for disk in disks], indent=2))
+        shell.print_json([_fields(disk) for disk in disks])
         return 0
-    table = _table(
-        'UUID', 'Device', 'Medium', 'Model', 'NUMA node', 'Total GiB',
-        'Free GiB', 'MB/s', 'VDisks', 'Health',
-    )  # fmt: skip
-    for disk in disks:
-        table.add_row(
-            [
-                disk.uuid,
-                disk.device,
-                disk.medium,
-                disk.model,
-                '' if disk.numa_node is None else disk.numa_node,
-                disk.total_gb,
-                disk.free_gb,
-                disk.mbps,
-                len(disk.vdisks),
-                disk.health,
-            ]
-        )
-    print(table)
+    rows = [{**_fields(disk), 'vdisks': len(disk.vdisks)} for disk in disks]
+    _print_table(_DISK_COLUMNS, rows)
     return 0
 
 
@@ -273,47 +247,42 @@ def _print_disk(
     disk: discover.Disk, format_: str, model: io_model.Model | None = None
 ) -> None:
     fields = _fields(disk)
-    if model is not None:
-        fields['io_model'] = dataclasses.asdict(model)
+    figures = dataclasses.asdict(model) if model else {}
     if format_ == 'json':
-        print(json.dumps(fields, indent=2))
+        shell.print_json(fields | ({'io_model': figures} if figures else {}))
         return
-    table = _table('Field', 'Value')
-    for name, value in fields.items():
-        if name == 'io_model':
-            for figure, measured in value.items():
-                table.add_row([f'io_model {figure}', measured])
-        elif name != 'vdisks':
-            table.add_row([name, '' if value is None else value])
-    print(table)
-    if disk.vdisks:
-        table = _table('Name', 'Kind', 'Owner', 'Bound for server', 'GiB')
-        for vdisk in disk.vdisks:
-            table.add_row(
-                [
-                    vdisk.name,
-                    _kind(vdisk),
-                    vdisk.volume_id,
-                    vdisk.server_id or '',
-                    vdisk.size_gb,
-                ]
-            )
-        print(table)
+    vdisks_of_disk = fields.pop('vdisks')
+    fields |= {f'io_model {name}': value for name, value in figures.items()}
+    rows = [{'name': name, 'value': fields[name]} for name in fields]
+    _print_table({'Field': 'name', 'Value': 'value'}, rows)
+    if vdisks_of_disk:
+        _print_table(_VDISK_COLUMNS, vdisks_of_disk)
+
+
+def _print_table(columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+    """Print a table.
+
+    :param columns: the key of each column's values in the rows.
+    """
+    cells = [
+        ['' if row[key] is None else row[key] for key in columns.values()]
+        for row in rows
+    ]
+    print(shell.make_table(list(columns), cells))
 
 
 def _fields(disk: discover.Disk) -> dict[str, Any]:
     return {
         **dataclasses.asdict(disk),
         'free_gb': disk.free_gb,
-        'vdisks': [_vdisk_fields(vdisk) for vdisk in disk.vdisks],
-    }
-
-
-def _vdisk_fields(vdisk: VDisk) -> dict[str, Any]:
-    return {
-        **dataclasses.asdict(vdisk),
-        'size_gb': vdisk.size_gb,
-        'kind': _kind(vdisk),
+        'vdisks': [
+            {
+                **dataclasses.asdict(vdisk),
+                'size_gb': vdisk.size_gb,
+                'kind': _kind(vdisk),
+            }
+            for vdisk in disk.vdisks
+        ],
     }
 
 
@@ -321,9 +290,3 @@ def _kind(vdisk: VDisk) -> str:
     if not vdisk.volume_id:
         return 'unmanaged'
     return 'snapshot' if vdisk.is_snapshot else 'volume'
-
-
-def _table(*names: str) -> prettytable.PrettyTable:
-    table = prettytable.PrettyTable(names)
-    table.align = 'l'
-    return table

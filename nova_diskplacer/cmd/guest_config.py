@@ -13,6 +13,7 @@
 """diskplacer-manage guest-config: user data for a server with vdisks."""
 
 import argparse
+import os
 import typing
 
 from oslo_config import cfg
@@ -22,6 +23,7 @@ from nova_diskplacer import flavor
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import map as map_
+from nova_diskplacer.cmd import shell
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
 from nova_diskplacer.placement import client as placement_client
@@ -34,10 +36,12 @@ _FORMATS = {'user-data': config.user_data, 'script': config.script}
 
 def register(subparsers: typing.Any) -> None:
     """Add the ``guest-config`` command to an argparse parser's subparsers."""
-    parser = subparsers.add_parser(
+    parser = shell.add_command(
+        subparsers,
         'guest-config',
-        help='generate user data that makes a server use its vdisks',
-        description='Prints cloud-init user data that formats and mounts the '
+        _guest_config,
+        'generate user data that makes a server use its vdisks',
+        'Prints cloud-init user data that formats and mounts the '
         'vdisks of a server and configures a framework to spread its data '
         'over them. It does not touch a disk with any other signature.',
     )
@@ -78,9 +82,9 @@ def register(subparsers: typing.Any) -> None:
         metavar='DIRECTORY',
         help='directory of the configuration of the framework (default: '
         + ', '.join(
-            f'{one.conf_dir} for {name}'
-            for name, one in sorted(frameworks.FRAMEWORKS.items())
-            if one.conf_dir
+            f'{os.path.dirname(directories[0].file)} for {name}'
+            for name, directories in sorted(frameworks.FRAMEWORKS.items())
+            if directories
         )
         + ')',
     )
@@ -90,8 +94,8 @@ def register(subparsers: typing.Any) -> None:
         help='owner of the directories (default: '
         + ', '.join(
             f'{directory.owner} for {directory.name}'
-            for one in frameworks.FRAMEWORKS.values()
-            for directory in one.directories
+            for directories in frameworks.FRAMEWORKS.values()
+            for directory in directories
         )
         + ')',
     )
@@ -104,28 +108,42 @@ def register(subparsers: typing.Any) -> None:
     )
     map_.add_timeout(parser)
     cloud.add_arguments(parser)
-    parser.set_defaults(handler=_guest_config)
 
 
 def _guest_config(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = catalogue.load(conf.diskplacer.profile_dirs)
     nova = cloud.connect(args)
+    vdisks: dict[str, typing.Any]
     if args.server:
         with cloud.convert_errors(f'server {args.server}'):
             server = nova.servers.get(args.server).to_dict()
-            attached = [
-                one.volumeId
-                for one in nova.volumes.get_server_volumes(args.server)
-            ]
+            attached = nova.volumes.get_server_volumes(args.server)
         specs = server['flavor'].get('extra_specs', {})
-        vdisks = config.VDisks(_vdisks(conf, args, server, attached))
+        vdisks = {'volumes': _vdisks(conf, args, server, attached)}
     else:
         (found,) = cloud.flavors(nova, [args.flavor])
         specs = cloud.extra_specs(found)
-        vdisks = _vdisks_of_flavor(args.flavor, specs, profiles)
-    request = _request(args, _advice(specs, profiles))
-    text = _FORMATS[args.format](config.settings(vdisks, request))
-    print(text, end='')
+        request = _parse(args.flavor, specs, profiles)
+        vdisks = {'count': request.vdisks, 'gib': request.vdisk_gb}
+    name = specs.get(flavor.NAMESPACE + flavor.PROFILE)
+    advice = profiles.find(name).guest if name else catalogue.Guest()
+    queue = {
+        'scheduler': advice.scheduler,
+        'read_ahead_kb': advice.read_ahead_kb,
+    }
+    settings = config.settings(
+        args.framework,
+        **vdisks,
+        filesystem=args.filesystem or advice.filesystem or config.XFS,
+        mount_options=advice.mount_options,
+        queue={
+            key: value for key, value in queue.items() if value is not None
+        },
+        mount_root=args.mount_root,
+        conf_dir=args.conf_dir,
+        owner=args.owner,
+    )
+    print(_FORMATS[args.format](settings), end='')
     return 0
 
 
@@ -133,7 +151,7 @@ def _vdisks(
     conf: cfg.ConfigOpts,
     args: argparse.Namespace,
     server: dict[str, typing.Any],
-    attached: list[str],
+    attached: list[typing.Any],
 ) -> tuple[str, ...]:
     """Return the volumes of a server that are vdisks.
 
@@ -141,43 +159,41 @@ def _vdisks(
 
     :raises DiskPlacerError: none is, or the agent does not answer.
     """
+    where = f'server {args.server}: '
     node = server.get(_NODE)
     if not node:
         raise exception.DiskPlacerError(
-            f'server {args.server}: Nova does not show its compute node: it '
-            'has none, or the account may not see it'
+            f'{where}Nova does not show its compute node: it has none, or the '
+            'account may not see it'
         )
-    root = placement_client.PlacementClient.from_conf(conf).provider_by_name(
-        node
-    )
+    client = placement_client.PlacementClient.from_conf(conf)
+    root = client.provider_by_name(node)
     if root is None:
         raise exception.DiskPlacerError(
-            f'server {args.server}: its compute node {node} is not in '
-            'Placement'
+            f'{where}its compute node {node} is not in Placement'
         )
     heard = map_.collect_reports(common.transport(), {root.uuid}, args.timeout)
     if root.uuid not in heard:
         raise exception.DiskPlacerError(
-            f'server {args.server}: the agent of its compute node {node} did '
-            f'not answer within {args.timeout:g} s, see --timeout'
+            f'{where}the agent of its compute node {node} did not answer '
+            f'within {args.timeout:g} s, see --timeout'
         )
     here = {
         vdisk['volume_id']
         for disk in heard[root.uuid]['disks']
         for vdisk in disk['vdisks']
     }
-    found = tuple(volume for volume in attached if volume in here)
+    found = tuple(one.volumeId for one in attached if one.volumeId in here)
     if not found:
         raise exception.DiskPlacerError(
-            f'server {args.server}: none of its {len(attached)} volumes is a '
-            'vdisk'
+            f'{where}none of its {len(attached)} volumes is a vdisk'
         )
     return found
 
 
-def _vdisks_of_flavor(
+def _parse(
     name: str, specs: dict[str, str], profiles: catalogue.Catalogue
-) -> config.VDisks:
+) -> flavor.VDiskRequest:
     """Return the vdisks that a server of a flavor boots with.
 
     :raises DiskPlacerError: there are none, or the extra specs are wrong.
@@ -191,29 +207,4 @@ def _vdisks_of_flavor(
             f'flavor {name} has no vdisks: {flavor.NAMESPACE}vdisks and '
             f'{flavor.NAMESPACE}vdisk_gb are not set'
         )
-    return config.VDisks(None, request.vdisks, request.vdisk_gb)
-
-
-def _advice(
-    specs: dict[str, str], profiles: catalogue.Catalogue
-) -> catalogue.Guest:
-    name = specs.get(flavor.NAMESPACE + flavor.PROFILE)
-    return profiles.find(name).guest if name else catalogue.Guest()
-
-
-def _request(
-    args: argparse.Namespace, advice: catalogue.Guest
-) -> config.Request:
-    queue = {
-        'scheduler': advice.scheduler,
-        'read_ahead_kb': advice.read_ahead_kb,
-    }
-    return config.Request(
-        args.framework,
-        args.filesystem or advice.filesystem or config.XFS,
-        advice.mount_options,
-        {key: value for key, value in queue.items() if value is not None},
-        args.mount_root,
-        args.conf_dir,
-        args.owner,
-    )
+    return request

@@ -45,17 +45,15 @@ def make_parser(
         metavar='FILE',
         help='file to read, may be repeated (default: nova.conf)',
     )
-    parser.set_defaults(configure=_configure)
+    parser.set_defaults(
+        configure=lambda args: common.configure(args.config_file, [])
+    )
     commands = parser.add_subparsers(dest='command', required=True)
     named = [name for name in _COMMANDS if name in argv]
     for name in named or _COMMANDS:
         module = f'nova_diskplacer.cmd.{name.replace("-", "_")}'
         importlib.import_module(module).register(commands)
     return parser
-
-
-def _configure(args: argparse.Namespace) -> None:
-    common.configure(args.config_file, [])
 
 
 def main(argv: list[str] | None = None) -> int:

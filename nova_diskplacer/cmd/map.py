@@ -19,85 +19,43 @@ the agents.
 import argparse
 import collections
 import collections.abc
-import dataclasses
-import json
+import contextlib
 import queue
-import sys
-import threading
 import time
-import typing
+from typing import Any
 
 import oslo_messaging
-import prettytable
 from oslo_config import cfg
 
 from nova_diskplacer import exception
 from nova_diskplacer import reports
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import match_claims
+from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
+from nova_diskplacer.host import probes
 from nova_diskplacer.placement import client as placement_client
 
 # Seconds between two requests for reports.
 _REQUEST_INTERVAL = 2.0
 
-# Maximum of --timeout in seconds.
-_MAX_TIMEOUT = 3600
-
-_COLUMNS = [
-    'Server',
-    'Host',
-    'Volume',
-    'GiB',
-    'Claimed disk',
-    'Actual disk',
-    'Pressure',
-    'Status',
-]
+_COLUMNS = (
+    'Server', 'Host', 'Volume', 'GiB', 'Claimed disk', 'Actual disk',
+    'Pressure', 'Status',
+)  # fmt: skip
 
 #: GiB on each disk by server.
 Claims = dict[str, dict[str, int]]
 
 
-@dataclasses.dataclass(frozen=True)
-class ServerMap:
-    """The rows of a server; ``server_id`` is None for vdisks of no server."""
-
-    server_id: str | None
-    host: str
-    rows: list[match_claims.Row]
-
-
-@dataclasses.dataclass(frozen=True)
-class Map:
-    """The vdisks of servers, and the disks that agents report.
-
-    Each of ``unhealthy_disks`` has ``disk``, ``host`` and ``health``; each of
-    ``disks`` has ``disk``, ``host`` and ``pressure`` in per cent, None if it
-    is not known. ``missing_hosts`` are the hosts without a report.
-    """
-
-    servers: list[ServerMap]
-    unhealthy_disks: list[dict[str, str]]
-    missing_hosts: list[str]
-    disks: list[dict[str, typing.Any]]
-
-    @property
-    def disagrees(self) -> bool:
-        """Return whether a vdisk is not on the disk claimed for it."""
-        return any(
-            row.status == match_claims.MISMATCH
-            for server in self.servers
-            for row in server.rows
-        )
-
-
-def register(subparsers: typing.Any) -> None:
+def register(subparsers: Any) -> None:
     """Add the ``map`` command to an argparse parser's subparsers."""
-    parser = subparsers.add_parser(
+    parser = shell.add_command(
+        subparsers,
         'map',
-        help='list the disks of the vdisks of each server',
-        description='Shows the claimed and the actual disk of each vdisk. The '
+        _map,
+        'list the disks of the vdisks of each server',
+        'Shows the claimed and the actual disk of each vdisk. The '
         'exit status is 1 if any differ.',
     )
     which = parser.add_mutually_exclusive_group()
@@ -105,33 +63,19 @@ def register(subparsers: typing.Any) -> None:
     which.add_argument(
         '--host', metavar='HOST', help='only this compute node or host'
     )
-    parser.add_argument('--format', choices=('table', 'json'), default='table')
+    shell.add_format(parser)
     add_timeout(parser)
-    parser.set_defaults(handler=_map)
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Add the option for the time to wait for reports."""
     parser.add_argument(
         '--timeout',
-        type=_seconds,
+        type=shell.number(float, 0.1, 3600),
         default=10.0,
         metavar='SECONDS',
         help='maximum time to wait for the agents (default: 10)',
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= _MAX_TIMEOUT:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a number of seconds above 0 and up to '
-            f'{_MAX_TIMEOUT}'
-        )
-    return seconds
 
 
 def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
@@ -151,32 +95,36 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         }
         roots = set(heard)
     if args.host and not roots:
-        print(
-            f'diskplacer-manage: --host {args.host}: no compute node of that '
-            'name has disks in Placement, and no agent of a host of that '
-            'name has reported any',
-            file=sys.stderr,
+        raise exception.DiskPlacerError(
+            f'--host {args.host}: no compute node of that name has disks in '
+            'Placement, and no agent of a host of that name has reported any'
         )
-        return 2
+    heard = {root: heard[root] for root in roots & heard.keys()}
     names = {
         root: heard[root]['host'] if root in heard else _name(client, root)
         for root in roots
     }
     shown = [disk for disk in disks if disk.root in roots]
-    result = Map(
-        assemble(
-            _claims(client, shown, args.server),
-            {root: heard[root] for root in roots & heard.keys()},
-            {disk.uuid: names[disk.root] for disk in shown},
-            args.server,
-        ),
-        unhealthy(heard[root] for root in roots & heard.keys()),
-        sorted(names[root] for root in roots - heard.keys()),
-        reported(heard[root] for root in roots & heard.keys()),
+    servers = assemble(
+        _claims(client, shown, args.server),
+        heard,
+        {disk.uuid: names[disk.root] for disk in shown},
+        args.server,
     )
-    show = _json if args.format == 'json' else _table
-    print(show(result))
-    return int(result.disagrees)
+    missing = sorted(names[root] for root in roots - heard.keys())
+    found = {'servers': servers, 'missing_hosts': missing}
+    found |= list_disks(heard.values())
+    if args.format == 'json':
+        shell.print_json(found)
+    else:
+        print(_table(found))
+    return int(
+        any(
+            row.status == match_claims.MISMATCH
+            for server in servers
+            for row in server['vdisks']
+        )
+    )
 
 
 def _name(client: placement_client.PlacementClient, root: str) -> str:
@@ -228,15 +176,11 @@ def collect_reports(
                 left, lambda: reports.request_reports(transport)
             )
             again = min(end, time.monotonic() + _REQUEST_INTERVAL)
-            while roots - heard.keys():
-                left = again - time.monotonic()
-                if left <= 0:
-                    break
-                try:
+            with contextlib.suppress(queue.Empty):
+                while roots - heard.keys():
+                    left = max(0.0, again - time.monotonic())
                     report = arrived.get(timeout=left)
-                except queue.Empty:
-                    break
-                heard[report['provider']] = report
+                    heard[report['provider']] = report
     finally:
         listener.stop()
     return heard
@@ -249,25 +193,15 @@ def _call_with_timeout(
 
     :raises DiskPlacerError: the message bus does not answer, or fails.
     """
-    done: queue.Queue[Exception | None] = queue.Queue()
-
-    def run() -> None:
-        try:
-            call()
-        except Exception as error:
-            # each driver of the transport raises errors of its own
-            done.put(error)
-        else:
-            done.put(None)
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        error = done.get(timeout=seconds)
-    except queue.Empty:
+    job = probes.Job(call)
+    if not job.wait(seconds):
         raise exception.DiskPlacerError(
             'the message bus does not answer, see [DEFAULT] transport_url'
-        ) from None
-    if error is not None:
+        )
+    try:
+        job.result()
+    except Exception as error:
+        # each driver of the transport raises errors of its own
         raise exception.DiskPlacerError(
             f'the message bus, see [DEFAULT] transport_url: {error}'
         ) from error
@@ -278,135 +212,97 @@ def assemble(
     heard: dict[str, reports.Report],
     hosts: dict[str, str],
     only: str | None = None,
-) -> list[ServerMap]:
+) -> list[dict[str, Any]]:
     """Match claims with vdisks for each server and host.
 
-    :param claims: GiB on each disk by server.
-    :param heard: the agents' reports.
     :param hosts: the host of each disk.
     :param only: the UUID of the only server to return.
+    :returns: ``server_id``, None for vdisks of no server, ``host`` and
+        ``vdisks``, which are rows.
     """
     by_server: dict[tuple[str, str | None], dict[str, int]] = (
         collections.defaultdict(dict)
     )
-    for disk, consumers in claims.items():
+    for uuid, consumers in claims.items():
         for server, gb in consumers.items():
-            by_server[hosts.get(disk, ''), server][disk] = gb
-    vdisks: dict[tuple[str, str | None], list[match_claims.Actual]] = (
+            by_server[hosts.get(uuid, ''), server][uuid] = gb
+    vdisks: dict[tuple[str, str | None], list[match_claims.VDisk]] = (
         collections.defaultdict(list)
     )
     for report in heard.values():
         for disk in report['disks']:
             for vdisk in disk['vdisks']:
-                server = vdisk['server_id']
-                vdisks[report['host'], server].append(
-                    match_claims.Actual(
-                        vdisk['volume_id'],
-                        server,
-                        disk['uuid'],
-                        vdisk['size_gb'],
-                        vdisk.get('is_snapshot', False),
-                    )
+                vdisks[report['host'], vdisk['server_id']].append(
+                    {**vdisk, 'disk': disk['uuid']}
                 )
-    keys = sorted(
-        by_server.keys() | vdisks.keys(), key=lambda k: (k[0], k[1] or '')
-    )
     return [
-        ServerMap(
-            server, host, match_claims.match(by_server[key], vdisks[key])
+        {
+            'server_id': server,
+            'host': host,
+            'vdisks': match_claims.match(
+                by_server[host, server], vdisks[host, server]
+            ),
+        }
+        for host, server in sorted(
+            by_server.keys() | vdisks.keys(),
+            key=lambda key: (key[0], key[1] or ''),
         )
-        for key in keys
-        for host, server in [key]
         if only in (None, server)
     ]
 
 
-def unhealthy(
+def list_disks(
     heard: collections.abc.Iterable[reports.Report],
-) -> list[dict[str, str]]:
-    """Return the disks of reports that are not ``ok``."""
-    return [
-        {
-            'disk': disk['uuid'],
-            'host': report['host'],
-            'health': disk['health'],
-        }
-        for report in sorted(heard, key=lambda report: str(report['host']))
-        for disk in report['disks']
-        if disk['health'] != discover.OK
-    ]
-
-
-def reported(
-    heard: collections.abc.Iterable[reports.Report],
-) -> list[dict[str, typing.Any]]:
-    """Return all disks of reports, with the pressure on them."""
-    return [
-        {
-            'disk': disk['uuid'],
-            'host': report['host'],
-            'pressure': disk.get('pressure'),
-        }
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the pressure on all disks of reports, and those not ``ok``."""
+    found = [
+        ({'disk': disk['uuid'], 'host': report['host']}, disk)
         for report in sorted(heard, key=lambda report: str(report['host']))
         for disk in report['disks']
     ]
+    return {
+        'unhealthy_disks': [
+            {**place, 'health': disk['health']}
+            for place, disk in found
+            if disk['health'] != discover.OK
+        ],
+        'disks': [
+            {**place, 'pressure': disk.get('pressure')}
+            for place, disk in found
+        ],
+    }
 
 
-def _json(result: Map) -> str:
-    return json.dumps(
-        {
-            'servers': [
-                {
-                    'server_id': server.server_id,
-                    'host': server.host,
-                    'vdisks': [dataclasses.asdict(row) for row in server.rows],
-                }
-                for server in result.servers
-            ],
-            'unhealthy_disks': result.unhealthy_disks,
-            'missing_hosts': result.missing_hosts,
-            'disks': result.disks,
-        },
-        indent=2,
-    )
-
-
-def _content(row: match_claims.Row) -> str:
-    if row.snapshot_id:
-        return f'snapshot {row.snapshot_id}'
-    return row.volume_id or '-'
-
-
-def _table(result: Map) -> str:
-    table = prettytable.PrettyTable(_COLUMNS, align='l')
+def _table(found: dict[str, Any]) -> str:
     pressure = {
         disk['disk']: f'{disk["pressure"]} %'
-        for disk in result.disks
+        for disk in found['disks']
         if disk['pressure'] is not None
     }
-    for server in result.servers:
-        for row in server.rows:
-            table.add_row(
-                [
-                    server.server_id or '-',
-                    server.host,
-                    _content(row),
-                    row.size_gb,
-                    row.claimed_disk or '-',
-                    row.actual_disk or '-',
-                    pressure.get(row.actual_disk or row.claimed_disk, '-'),
-                    row.status,
-                ]
-            )
-    lines = [table.get_string()]
+    rows = [
+        (
+            server['server_id'] or '-',
+            server['host'],
+            row.volume_id
+            or (f'snapshot {row.snapshot_id}' if row.snapshot_id else '-'),
+            row.size_gb,
+            row.claimed_disk or '-',
+            row.actual_disk or '-',
+            pressure.get(row.actual_disk or row.claimed_disk, '-'),
+            row.status,
+        )
+        for server in found['servers']
+        for row in server['vdisks']
+    ]
+    lines = [shell.make_table(_COLUMNS, rows).get_string()]
     lines += [
         f'Disk {disk["disk"]} of {disk["host"]} is {disk["health"]}.'
-        for disk in result.unhealthy_disks
+        for disk in found['unhealthy_disks']
     ]
-    if result.missing_hosts:
+    if found['missing_hosts']:
         lines.append(
             'No report from the agents of: '
-            + ', '.join(result.missing_hosts)
+            + ', '.join(found['missing_hosts'])
             + '. Their vdisks are not shown, their claims look pending.'
         )
     return '\n'.join(lines)

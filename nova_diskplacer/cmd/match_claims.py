@@ -15,6 +15,7 @@
 import collections
 import collections.abc
 import dataclasses
+from typing import Any
 
 OK = 'ok'
 PENDING = 'pending'
@@ -22,18 +23,9 @@ UNCLAIMED = 'unclaimed'
 MISMATCH = 'mismatch'
 
 
-@dataclasses.dataclass(frozen=True)
-class Actual:
-    """A vdisk on a disk; ``size_gb`` in GiB.
-
-    ``volume_id`` of a snapshot is the snapshot's own id.
-    """
-
-    volume_id: str
-    server_id: str | None
-    disk: str
-    size_gb: int
-    is_snapshot: bool = False
+#: A vdisk of a report, with the ``disk`` that it is on. The ``volume_id`` of a
+#: snapshot is the snapshot's own ID.
+VDisk = collections.abc.Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +49,7 @@ class Row:
 
 def match(
     claims: collections.abc.Mapping[str, int],
-    vdisks: collections.abc.Iterable[Actual],
+    vdisks: collections.abc.Iterable[VDisk],
 ) -> list[Row]:
     """Return the rows of one server.
 
@@ -68,13 +60,15 @@ def match(
     rows = []
     uncovered = []
     by_disk = collections.defaultdict(list)
-    for vdisk in sorted(vdisks, key=lambda v: (v.disk, v.volume_id)):
-        by_disk[vdisk.disk].append(vdisk)
+    for vdisk in sorted(
+        vdisks, key=lambda one: (one['disk'], one['volume_id'])
+    ):
+        by_disk[vdisk['disk']].append(vdisk)
     for disk, present in by_disk.items():
         covered = _best_fit(left[disk], present)
         for number, vdisk in enumerate(present):
             if number in covered:
-                left[disk] -= vdisk.size_gb
+                left[disk] -= vdisk['size_gb']
                 rows.append(_row(vdisk, disk, OK))
             else:
                 uncovered.append(vdisk)
@@ -83,14 +77,14 @@ def match(
             (
                 disk
                 for disk, gb in sorted(left.items())
-                if disk != vdisk.disk and gb >= vdisk.size_gb
+                if disk != vdisk['disk'] and gb >= vdisk['size_gb']
             ),
             None,
         )
         if claimed is None:
             rows.append(_row(vdisk, None, UNCLAIMED))
         else:
-            left[claimed] -= vdisk.size_gb
+            left[claimed] -= vdisk['size_gb']
             rows.append(_row(vdisk, claimed, MISMATCH))
     rows.extend(
         Row(None, disk, None, gb, PENDING)
@@ -100,22 +94,20 @@ def match(
     return rows
 
 
-def _best_fit(claim: int, vdisks: list[Actual]) -> frozenset[int]:
+def _best_fit(claim: int, vdisks: list[VDisk]) -> frozenset[int]:
     """Return the indices of the vdisks that fill a claim the best."""
     best: dict[int, frozenset[int]] = {0: frozenset()}
     for number, vdisk in enumerate(vdisks):
         for filled, chosen in list(best.items()):
-            if filled + vdisk.size_gb <= claim:
-                best.setdefault(filled + vdisk.size_gb, chosen | {number})
+            if filled + vdisk['size_gb'] <= claim:
+                best.setdefault(filled + vdisk['size_gb'], chosen | {number})
     return best[max(best)]
 
 
-def _row(vdisk: Actual, claimed: str | None, status: str) -> Row:
+def _row(vdisk: VDisk, claimed: str | None, status: str) -> Row:
+    volume, snapshot = vdisk['volume_id'], None
+    if vdisk.get('is_snapshot'):
+        volume, snapshot = None, volume
     return Row(
-        None if vdisk.is_snapshot else vdisk.volume_id,
-        claimed,
-        vdisk.disk,
-        vdisk.size_gb,
-        status,
-        vdisk.volume_id if vdisk.is_snapshot else None,
+        volume, claimed, vdisk['disk'], vdisk['size_gb'], status, snapshot
     )

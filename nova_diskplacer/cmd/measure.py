@@ -16,7 +16,6 @@ import collections.abc
 import contextlib
 import dataclasses
 import datetime
-import json
 import os
 import signal
 import sys
@@ -24,10 +23,10 @@ import types
 from typing import Any
 from typing import NoReturn
 
-import prettytable
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.lvm import volumes
@@ -48,15 +47,15 @@ _SECONDS = 15
 
 _STATUS_INTERRUPTED = 130
 
-Say = collections.abc.Callable[[str], None]
-
 
 def register(commands: Any) -> None:
     """Add the command to the subparsers of ``diskplacer-manage disk``."""
-    command = commands.add_parser(
+    command = shell.add_command(
+        commands,
         'measure',
-        help='measure the speed of disks',
-        description='Measures disks with fio in free space, which it frees '
+        _measure,
+        'measure the speed of disks',
+        'Measures disks with fio in free space, which it frees '
         'afterwards. It saves the result on the disk: the model for io.cost, '
         'and the MB/s that servers may claim in Placement, those of long '
         'sequential reads or writes, whichever is slower. Nothing else should '
@@ -66,14 +65,14 @@ def register(commands: Any) -> None:
     command.add_argument('uuids', nargs='+', metavar='UUID')
     command.add_argument(
         '--size',
-        type=_number(_MIN_SIZE),
+        type=shell.number(int, _MIN_SIZE),
         metavar='MIB',
         help=f'size of the measured space (default: {_DEFAULT_SIZE}, at most '
         'a quarter of the free space)',
     )
     command.add_argument(
         '--seconds',
-        type=_number(1),
+        type=shell.number(int, 1),
         default=_SECONDS,
         help='duration of each of seven loads (default: %(default)s)',
     )
@@ -83,21 +82,7 @@ def register(commands: Any) -> None:
         help='measure disks with vdisks of running servers too: this slows '
         'the servers down, and their I/O makes the figures too low',
     )
-    command.add_argument(
-        '--format', choices=('table', 'json'), default='table'
-    )
-    command.set_defaults(handler=_measure)
-
-
-def _number(least: int) -> collections.abc.Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f'{text!r} is not an integer of at least {least}'
-            )
-        return int(text)
-
-    return number
+    shell.add_format(command)
 
 
 def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
@@ -109,12 +94,14 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         check_unused(conf.diskplacer_agent.libvirt_uri, disks)
     sizes = [size_mib(disk, args.size) for disk in disks]
     models = {}
+    # SystemExit makes cleanups run
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _exit)
     try:
-        with _exit_on_signals():
-            for disk, size in zip(disks, sizes, strict=True):
-                models[disk.uuid] = measure(
-                    disk_root, disk, size * MIB, args.seconds, _say
-                )
+        for disk, size in zip(disks, sizes, strict=True):
+            models[disk.uuid] = measure(
+                disk_root, disk, size * MIB, args.seconds
+            )
     except KeyboardInterrupt:
         _say('\nInterrupted: the space of the disk is free again.\n')
         return _STATUS_INTERRUPTED
@@ -200,16 +187,11 @@ def size_mib(disk: discover.Disk, wanted: int | None) -> int:
 
 
 def measure(
-    disk_root: str,
-    disk: discover.Disk,
-    size_bytes: int,
-    seconds: int,
-    say: Say,
+    disk_root: str, disk: discover.Disk, size_bytes: int, seconds: int
 ) -> io_model.Model:
     """Measure a disk, and save the model on it.
 
     :param seconds: duration of each load.
-    :param say: called with messages of the progress.
     :raises DiskError: it is being measured already, or fio or the disk fails.
     """
     loads = fio.loads_for(disk.medium)
@@ -219,48 +201,33 @@ def measure(
         fio.temporary_space(disk_root, disk.uuid, size_bytes) as path,
     ):
         runner = fio.Fio(path, size_bytes, _root_cgroup())
-        say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
+        _say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
         runner.fill()
-        say(' done\n')
+        _say(' done\n')
         for count, (name, load) in enumerate(loads.items(), 1):
-            say(f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...')
+            _say(
+                f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...'
+            )
             result = runner.measure(load, seconds)
-            found[name] = result
-            say(f' {_format_result(load, result)}\n')
-        model = _model(disk, loads, found)
+            if load.unit == 'MB/s':
+                found[name] = result.bps
+                _say(f' {result.bps / 1e6:.1f} MB/s\n')
+            else:
+                found[name] = result.iops
+                _say(f' {result.iops:.1f} {load.unit}\n')
+        model = io_model.Model(
+            **{name: round(found[name]) for name in io_model.COEFFICIENTS},
+            latency=max(1, round(1e6 / found['latency'])),
+            scheduler=_scheduler(disk),
+            measured=datetime.datetime.now(datetime.UTC).isoformat(
+                timespec='seconds'
+            ),
+        )
         io_model.save(disk_root, disk.uuid, model)
         # this takes long if a volume is zeroed
-        say(f'disk {disk.uuid}: freeing the space ...')
-    say(' done\n')
+        _say(f'disk {disk.uuid}: freeing the space ...')
+    _say(' done\n')
     return model
-
-
-def _model(
-    disk: discover.Disk,
-    loads: dict[str, fio.Load],
-    found: dict[str, fio.Result],
-) -> io_model.Model:
-    latency = 1e6 / found['latency'].iops
-    return io_model.Model(
-        **{
-            name: round(
-                found[name].bps
-                if loads[name].unit == 'MB/s'
-                else found[name].iops
-            )
-            for name in io_model.COEFFICIENTS
-        },
-        latency=max(1, round(latency)),
-        scheduler=_scheduler(disk),
-        measured=datetime.datetime.now(datetime.UTC).isoformat(
-            timespec='seconds'
-        ),
-    )
-
-
-def _format_result(load: fio.Load, result: fio.Result) -> str:
-    value = result.bps / 1e6 if load.unit == 'MB/s' else result.iops
-    return f'{value:.1f} {load.unit}'
 
 
 def _scheduler(disk: discover.Disk) -> str:
@@ -297,20 +264,6 @@ def _locked(uuid: str) -> collections.abc.Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _exit_on_signals() -> collections.abc.Iterator[None]:
-    """Make SIGTERM and SIGHUP raise SystemExit, so that cleanups run."""
-    before = {
-        number: signal.signal(number, _exit)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _exit(number: int, frame: types.FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
@@ -320,23 +273,13 @@ def _say(text: str) -> None:
 
 
 def _print(models: dict[str, io_model.Model], format_: str) -> None:
+    found = [
+        {'uuid': uuid, 'mbps': model.mbps, **dataclasses.asdict(model)}
+        for uuid, model in models.items()
+    ]
     if format_ == 'json':
-        found = [
-            {
-                'uuid': uuid,
-                'mbps': model.mbps,
-                **dataclasses.asdict(model),
-            }
-            for uuid, model in models.items()
-        ]
-        print(json.dumps(found, indent=2))
+        shell.print_json(found)
         return
-    table = prettytable.PrettyTable(
-        ['UUID', 'MB/s', *io_model.COEFFICIENTS, 'latency', 'scheduler']
-    )
-    table.align = 'l'
-    for uuid, model in models.items():
-        fields = dataclasses.asdict(model)
-        fields.pop('measured')
-        table.add_row([uuid, model.mbps, *fields.values()])
-    print(table)
+    names = (*io_model.COEFFICIENTS, 'latency', 'scheduler')
+    rows = [[one[name] for name in ('uuid', 'mbps', *names)] for one in found]
+    print(shell.make_table(('UUID', 'MB/s', *names), rows))

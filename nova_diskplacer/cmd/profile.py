@@ -13,23 +13,20 @@
 """diskplacer-manage profile: the catalogue, and flavors with profiles."""
 
 import argparse
-import collections.abc
 import dataclasses
 import difflib
-import json
 import textwrap
 import typing
 
-import prettytable
 from oslo_config import cfg
 
 from nova_diskplacer.cmd import cloud
+from nova_diskplacer.cmd import shell
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.profiles import papers
 
-# Characters that text may take on a line, in a column and elsewhere.
-_COLUMN = 45
+# Characters of a line.
 _WIDTH = 79
 
 
@@ -40,19 +37,19 @@ def register(subparsers: typing.Any) -> None:
     )
     commands = profile.add_subparsers(dest='profile_command', required=True)
 
-    command = _command(commands, 'list', _list, 'list the profiles')
-    _add_format(command)
+    command = shell.add_command(commands, 'list', _list, 'list the profiles')
+    shell.add_format(command)
 
-    command = _command(
+    command = shell.add_command(
         commands,
         'show',
         _show,
         'show the settings of a profile and their sources',
     )
     command.add_argument('profile', metavar='PROFILE')
-    _add_format(command)
+    shell.add_format(command)
 
-    command = _command(
+    command = shell.add_command(
         commands,
         'apply',
         _apply,
@@ -67,7 +64,7 @@ def register(subparsers: typing.Any) -> None:
         '--yes', action='store_true', help='change the flavors'
     )
 
-    command = _command(
+    command = shell.add_command(
         commands,
         'check',
         _check,
@@ -77,9 +74,9 @@ def register(subparsers: typing.Any) -> None:
         'is 1 if there is one.',
     )
     _add_flavors(command, '*')
-    _add_format(command)
+    shell.add_format(command)
 
-    command = _command(
+    command = shell.add_command(
         commands,
         'diff',
         _diff,
@@ -89,26 +86,6 @@ def register(subparsers: typing.Any) -> None:
     )
     command.add_argument('profile', metavar='PROFILE')
     _add_flavors(command, '+')
-
-
-def _command(
-    commands: typing.Any,
-    name: str,
-    handler: collections.abc.Callable[..., int],
-    summary: str,
-    description: str | None = None,
-) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=description or summary.capitalize()
-    )
-    command.set_defaults(handler=handler)
-    return command
-
-
-def _add_format(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        '--format', choices=('table', 'json'), default='table'
-    )
 
 
 def _add_flavors(command: argparse.ArgumentParser, how_many: str) -> None:
@@ -128,36 +105,32 @@ def _catalogue(conf: cfg.ConfigOpts) -> catalogue.Catalogue:
 def _list(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf).values()
     if args.format == 'json':
-        fields = ('name', 'aliases', 'title')
-        _print_json(
+        shell.print_json(
             [
-                {field: getattr(profile, field) for field in fields}
-                for profile in profiles
+                {'name': one.name, 'aliases': one.aliases, 'title': one.title}
+                for one in profiles
             ]
         )
         return 0
-    table = _table('Profile', 'Aliases', 'For')
-    for profile in profiles:
-        table.add_row(
-            [profile.name, ', '.join(profile.aliases), profile.title]
-        )
-    print(table)
+    rows = [(one.name, ', '.join(one.aliases), one.title) for one in profiles]
+    print(shell.make_table(('Profile', 'Aliases', 'For'), rows))
     return 0
 
 
 def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profile = _catalogue(conf).find(args.profile)
     if args.format == 'json':
-        _print_json(dataclasses.asdict(profile))
+        shell.print_json(profile)
         return 0
     names = ', '.join((profile.name, *profile.aliases))
     print(textwrap.fill(f'{names}: {profile.title}', _WIDTH))
     print(textwrap.fill(profile.description, _WIDTH))
-    table = _table('Setting', 'Value', 'Rests on')
-    table.max_width['Value'] = table.max_width['Rests on'] = _COLUMN
-    for path, value in catalogue.settings(profile).items():
-        table.add_row([path, text(path, value), profile.sources.get(path, '')])
-    print(table)
+    rows = [
+        (path, text(path, value), profile.sources.get(path, ''))
+        for path, value in catalogue.settings(profile).items()
+    ]
+    columns = ('Setting', 'Value', 'Rests on')
+    print(shell.make_table(columns, rows, long=columns[1:]))
     sources = ' '.join(profile.sources.values())
     for paper, title in papers.PAPERS.items():
         if f'{paper} ' in sources:
@@ -181,42 +154,29 @@ def text(path: str, value: typing.Any) -> str:
 def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf)
     profile = profiles.find(args.profile)
-    found = cloud.flavors(cloud.connect(args), args.flavors)
-    changes = [
-        (one, advice.applied(profile, cloud.extra_specs(one), profiles))
-        for one in found
-    ]
-    for one, specs in changes:
-        _print_diff(
-            one.name,
-            f'with profile {profile.name}',
-            cloud.extra_specs(one),
-            specs,
+    changes = []
+    for one in cloud.flavors(cloud.connect(args), args.flavors):
+        before = cloud.extra_specs(one)
+        changes.append(
+            (one, before, advice.applied(profile, before, profiles))
         )
-        findings = advice.check(_flavor(one, specs), profiles)
-        for finding in findings:
-            print(f'# {finding.text}{_because(finding)}')
-    changes = [
-        (one, specs)
-        for one, specs in changes
-        if specs != cloud.extra_specs(one)
-    ]
+    for one, before, after in changes:
+        _print_diff(one.name, f'with profile {profile.name}', before, after)
+        for finding in advice.check(_flavor(one, after), profiles):
+            source = f' ({finding.source})' if finding.source else ''
+            print(f'# {finding.text}{source}')
+    changes = [change for change in changes if change[1] != change[2]]
     if not changes:
         print('Nothing to change.')
     elif not args.yes:
         print('Nothing is changed without --yes.')
     else:
-        for one, specs in changes:
-            _change(one, specs)
+        for one, before, after in changes:
+            with cloud.convert_errors(f'flavor {one.name}'):
+                one.set_keys(dict(after.items() - before.items()))
+                one.unset_keys([key for key in before if key not in after])
             print(f'Flavor {one.name} has profile {profile.name} now.')
     return 0
-
-
-def _change(one: typing.Any, specs: dict[str, str]) -> None:
-    before = cloud.extra_specs(one)
-    with cloud.convert_errors(f'flavor {one.name}'):
-        one.set_keys({k: v for k, v in specs.items() if before.get(k) != v})
-        one.unset_keys([key for key in before if key not in specs])
 
 
 def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
@@ -230,13 +190,11 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         )
     ]
     if args.format == 'json':
-        _print_json([dataclasses.asdict(finding) for finding in findings])
+        shell.print_json(findings)
     elif findings:
-        table = _table('Flavor', 'Profile', 'Finding', 'Rests on')
-        table.max_width['Finding'] = table.max_width['Rests on'] = _COLUMN
-        for finding in findings:
-            table.add_row(dataclasses.astuple(finding))
-        print(table)
+        columns = ('Flavor', 'Profile', 'Finding', 'Rests on')
+        rows = map(dataclasses.astuple, findings)
+        print(shell.make_table(columns, rows, long=columns[2:]))
     else:
         print(f'Nothing contradicts a profile in {len(found)} flavors.')
     return int(bool(findings))
@@ -260,10 +218,6 @@ def _diff(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     return int(differ)
 
 
-def _because(finding: advice.Finding) -> str:
-    return f' ({finding.source})' if finding.source else ''
-
-
 def _flavor(one: typing.Any, specs: dict[str, str]) -> advice.Flavor:
     return advice.Flavor(one.name, one.vcpus, one.ram, specs)
 
@@ -271,24 +225,11 @@ def _flavor(one: typing.Any, specs: dict[str, str]) -> advice.Flavor:
 def _print_diff(
     name: str, what: str, before: dict[str, str], after: dict[str, str]
 ) -> None:
+    old, new = (
+        [f'{key}={value}' for key, value in sorted(specs.items())]
+        for specs in (before, after)
+    )
     for line in difflib.unified_diff(
-        _lines(before),
-        _lines(after),
-        f'flavor {name}',
-        what,
-        n=1000,
-        lineterm='',
+        old, new, f'flavor {name}', what, n=1000, lineterm=''
     ):
         print(line)
-
-
-def _lines(specs: dict[str, str]) -> list[str]:
-    return [f'{key}={value}' for key, value in sorted(specs.items())]
-
-
-def _print_json(fields: typing.Any) -> None:
-    print(json.dumps(fields, indent=2))
-
-
-def _table(*names: str) -> prettytable.PrettyTable:
-    return prettytable.PrettyTable(names, align='l')

@@ -16,7 +16,6 @@ The agent measures; the command reads its status.
 """
 
 import argparse
-import collections.abc
 import contextlib
 import os
 import select
@@ -31,6 +30,7 @@ from rich import console as rich_console
 from rich import live as rich_live
 
 from nova_diskplacer import exception
+from nova_diskplacer.cmd import shell
 from nova_diskplacer.cmd import top_view
 from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import status_socket
@@ -41,10 +41,12 @@ _UNLIMITED = 10_000
 
 def register(subparsers: typing.Any) -> None:
     """Add the ``top`` command to an argparse parser's subparsers."""
-    parser = subparsers.add_parser(
+    parser = shell.add_command(
+        subparsers,
         'top',
-        help="show the I/O of this host's servers and disks, live",
-        description='Shows the I/O of each disk of this host and of each '
+        _top,
+        "show the I/O of this host's servers and disks, live",
+        'Shows the I/O of each disk of this host and of each '
         'server on it, and the weights that the agent has decided on, the '
         'busiest first. The agent must run, and the command needs root. q '
         'ends it. Without a terminal it writes one view after the other.',
@@ -54,7 +56,7 @@ def register(subparsers: typing.Any) -> None:
     )
     parser.add_argument(
         '--interval',
-        type=_seconds,
+        type=shell.number(float, 0.1, 3600),
         metavar='SECONDS',
         help='time between two views (default: [diskplacer_monitor] interval)',
     )
@@ -65,48 +67,30 @@ def register(subparsers: typing.Any) -> None:
         help='json writes a line for each view, with all figures of the '
         'agent (default: %(default)s)',
     )
-    parser.set_defaults(handler=_top)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a number from 0.1 to 3600'
-        )
-    return seconds
 
 
 def _top(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     state_dir = conf.diskplacer_agent.state_dir
     interval = args.interval or conf.diskplacer_monitor.interval
-    # raise errors before the screen is cleared
-    first = status_socket.fetch(state_dir)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with contextlib.suppress(KeyboardInterrupt):
         if args.once or args.format == 'json' or not terminal:
-            _write(first, state_dir, interval, args)
+            _write(state_dir, interval, args)
         else:
+            # raise errors before the screen is cleared
+            status_socket.fetch(state_dir)
             _show(state_dir, interval)
     return 0
 
 
-def _write(
-    state: status.Status | None,
-    state_dir: str,
-    interval: float,
-    args: argparse.Namespace,
-) -> None:
+def _write(state_dir: str, interval: float, args: argparse.Namespace) -> None:
     try:
         while True:
+            state = status_socket.fetch(state_dir)
             print(_text(state, args.format), flush=True)
             if args.once:
                 return
             time.sleep(interval)
-            state = status_socket.fetch(state_dir)
     except BrokenPipeError:
         # the reader is gone: the flush at exit would fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -136,40 +120,30 @@ def _show(state_dir: str, interval: float) -> None:
             'use --once'
         )
     live = rich_live.Live(console=console, screen=True, auto_refresh=False)
-    with _unbuffered_keys(), live:
-        while True:
-            live.update(_view(state_dir, *console.size), refresh=True)
-            if _is_quit_pressed(interval):
-                return
-
-
-def _view(
-    state_dir: str, width: int, height: int
-) -> rich_console.RenderableType:
-    try:
-        state = status_socket.fetch(state_dir)
-    except exception.ContentionError as error:
-        # the agent may be restarting
-        return str(error)
-    return top_view.view(state, time.time(), width, height)
-
-
-@contextlib.contextmanager
-def _unbuffered_keys() -> collections.abc.Iterator[None]:
-    """Make each key readable when it is pressed, without echo."""
     settings = termios.tcgetattr(sys.stdin)
     try:
+        # each key can be read when it is pressed, and is not shown
         tty.setcbreak(sys.stdin)
-        yield
+        with live:
+            while True:
+                try:
+                    state = status_socket.fetch(state_dir)
+                    view = top_view.view(state, time.time(), *console.size)
+                except exception.ContentionError as error:
+                    # the agent may be restarting
+                    view = str(error)
+                live.update(view, refresh=True)
+                if _is_quit_pressed(interval):
+                    return
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
 
 
 def _is_quit_pressed(seconds: float) -> bool:
     end = time.monotonic() + seconds
-    while select.select([sys.stdin], [], [], max(0, end - time.monotonic()))[
-        0
-    ]:
+    while (left := end - time.monotonic()) > 0:
+        if not select.select([sys.stdin], [], [], left)[0]:
+            break
         # nothing can be read once the terminal is closed
         if os.read(sys.stdin.fileno(), 1) in (b'q', b'Q', b''):
             return True

@@ -56,8 +56,6 @@ def view(
     Notes get a quarter of the height at most, disks a third, servers the rest.
 
     :param now: seconds since the epoch.
-    :param width: columns of the terminal.
-    :param height: rows of the terminal.
     """
     if state is None:
         return 'The agent has not finished its first round: see its log.'

@@ -25,6 +25,7 @@ Python 3, at least 3.6, and its standard library, which edits XML safely.
 import collections.abc
 import dataclasses
 import importlib.resources
+import os
 import pprint
 import re
 import typing
@@ -65,79 +66,62 @@ _OWNER = re.compile(r'[A-Za-z_][A-Za-z0-9._-]*(:[A-Za-z_][A-Za-z0-9._-]*)?')
 _OPTION = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.:=-]*')
 
 
-@dataclasses.dataclass(frozen=True)
-class VDisks:
-    """The vdisks among the guest's disks.
-
-    :param volumes: the IDs of the volumes, None for all blank volumes of the
-        size.
-    :param count: minimum number of blank volumes.
-    :param gib: size of each blank volume in GiB.
-    """
-
-    volumes: tuple[str, ...] | None = None
-    count: int = 0
-    gib: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """The configuration of a guest's vdisks.
+def settings(
+    framework: str,
+    *,
+    volumes: tuple[str, ...] | None = None,
+    count: int = 0,
+    gib: int = 0,
+    filesystem: str = XFS,
+    mount_options: tuple[str, ...] = (),
+    queue: collections.abc.Mapping[str, str | int] | None = None,
+    mount_root: str = MOUNT_ROOT,
+    conf_dir: str | None = None,
+    owner: str | None = None,
+) -> dict[str, typing.Any]:
+    """Return the settings of the script in the guest.
 
     :param framework: a key of ``frameworks.FRAMEWORKS``.
+    :param volumes: the IDs of the volumes that are vdisks, None for all blank
+        volumes of the size.
+    :param count: minimum number of blank volumes.
+    :param gib: size of each blank volume in GiB.
     :param mount_options: added to ``noatime`` and ``nofail``.
     :param queue: values of files in ``/sys/block/*/queue``.
     :param conf_dir: directory of the framework's files, None for the default.
     :param owner: ``user`` or ``user:group`` of the directories, None for the
         default.
-    """
-
-    framework: str
-    filesystem: str = XFS
-    mount_options: tuple[str, ...] = ()
-    queue: collections.abc.Mapping[str, str | int] = dataclasses.field(
-        default_factory=dict
-    )
-    mount_root: str = MOUNT_ROOT
-    conf_dir: str | None = None
-    owner: str | None = None
-
-
-def settings(vdisks: VDisks, request: Request) -> dict[str, typing.Any]:
-    """Return the settings of the script in the guest.
-
     :raises DiskPlacerError: a value is not allowed.
     """
-    for volume in vdisks.volumes or ():
+    for volume in volumes or ():
         if not identity.is_uuid(volume):
             raise exception.DiskPlacerError(f'volume {volume!r} is not a UUID')
-    _check_path('mount root', request.mount_root)
-    for option in request.mount_options:
+    _check_path('mount root', mount_root)
+    for option in mount_options:
         _check('mount option', option, _OPTION, 'letters, digits and _.:=-')
-    framework = frameworks.FRAMEWORKS[request.framework]
-    conf_dir = request.conf_dir or framework.conf_dir
     directories = []
-    for one in framework.directories:
-        owner = request.owner or one.owner
-        _check('owner', owner, _OWNER, 'USER or USER:GROUP')
-        _check_path('configuration directory', conf_dir)
+    for one in frameworks.FRAMEWORKS[framework]:
+        directory, file = os.path.split(one.file)
+        directory = conf_dir or directory
+        _check('owner', owner or one.owner, _OWNER, 'USER or USER:GROUP')
+        _check_path('configuration directory', directory)
         directories.append(
             {
                 **dataclasses.asdict(one),
-                'owner': owner,
-                'file': f'{conf_dir}/{one.file}',
+                'owner': owner or one.owner,
+                'file': f'{directory}/{file}',
             }
         )
     return {
         'volumes': None
-        if vdisks.volumes is None
-        else sorted(volume[:SERIAL_LENGTH] for volume in vdisks.volumes),
-        'count': vdisks.count,
-        'bytes': vdisks.gib * GIB,
-        'filesystem': request.filesystem,
-        'options': ','.join(dict.fromkeys(_OPTIONS + request.mount_options)),
-        'queue': dict(request.queue),
-        'root': request.mount_root,
+        if volumes is None
+        else sorted(volume[:SERIAL_LENGTH] for volume in volumes),
+        'count': count,
+        'bytes': gib * GIB,
+        'filesystem': filesystem,
+        'options': ','.join(dict.fromkeys(_OPTIONS + mount_options)),
+        'queue': dict(queue or {}),
+        'root': mount_root,
         'directories': directories,
     }
 

@@ -20,8 +20,21 @@ import re
 import typing
 import xml.dom.minidom
 
-# str.splitlines() would also split at other characters than a newline.
-LINE = re.compile('[^\n]*\n|[^\n]+')
+# A comment, or a line with those that continue it after a backslash.
+PROPERTY = re.compile(r'[ \t\f]*[#!][^\n]*\n?|(?:\\\r?\n|\\.|[^\n])+\n?|\n')
+# A key at the top level with its value, which may contain comments and empty
+# lines, but does not end with them; or any other line.
+ENTRY = re.compile(
+    r"""
+    [^\s#][^\n]*\n?
+    (?:
+        (?:[^\S\n]*(?:\#[^\n]*)?\n)*
+        (?=[ \t]+[^\s#]|-\s|\])[^\n]+\n?
+    )*
+    |[^\n]*\n|[^\n]+
+    """,
+    re.VERBOSE,
+)
 
 
 def set_xml(text: str, name: str, values: typing.Sequence[str]) -> str:
@@ -71,59 +84,26 @@ def _append(
 def set_properties(text: str, name: str, values: typing.Sequence[str]) -> str:
     """Set a property of a Java properties file."""
     setting = '%s=%s\n' % (name, ','.join(values))
-    key = re.compile(r'[ \t\f]*%s[ \t\f]*([=:\s]|$)' % re.escape(name))
-    kept = []  # type: typing.List[str]
-    place = None
-    lines = LINE.findall(text)
-    while lines:
-        logical = [lines.pop(0)]
-        # an odd number of backslashes continues a line, unless a comment
-        while (
-            lines
-            and not logical[0].lstrip().startswith(('#', '!'))
-            and re.search(r'(?<!\\)(\\\\)*\\\r?\n$', logical[-1])
-        ):
-            logical.append(lines.pop(0))
-        if key.match(logical[0]):
-            place = len(kept) if place is None else place
-        else:
-            kept += logical
-    return _insert(kept, place, setting)
+    key = r'[ \t\f]*%s[ \t\f]*([=:\s]|$)' % re.escape(name)
+    return _replace(PROPERTY.findall(text), key, setting)
 
 
 def set_yaml(text: str, name: str, values: typing.Sequence[str]) -> str:
     """Set a list at the top level of a YAML file."""
     setting = '%s:\n%s' % (name, ''.join('    - %s\n' % one for one in values))
-    key = re.compile('([\'"]?)%s\\1[ \t]*:(\\s|$)' % re.escape(name))
-    kept = []  # type: typing.List[str]
-    place = None
-    lines = LINE.findall(text)
-    while lines:
-        line = lines.pop(0)
-        if not key.match(line):
-            kept.append(line)
-            continue
-        place = len(kept) if place is None else place
-        # delete all up to the next key and the comments before it
-        end = 0
-        for index, after in enumerate(lines, 1):
-            if re.match(r'[ \t]+[^\s#]|-\s|[\]]', after):
-                end = index
-            elif not re.match(r'\s*(#|$)', after):
-                break
-        del lines[:end]
-    return _insert(kept, place, setting)
+    key = '([\'"]?)%s\\1[ \t]*:(\\s|$)' % re.escape(name)
+    return _replace(ENTRY.findall(text), key, setting)
 
 
-def _insert(
-    lines: typing.List[str], place: typing.Optional[int], setting: str
-) -> str:
-    if place is None:
-        place = len(lines)
-        if lines and not lines[-1].endswith('\n'):
-            lines.append('\n')
-            place += 1
-    return ''.join(lines[:place] + [setting] + lines[place:])
+def _replace(parts: typing.List[str], key: str, setting: str) -> str:
+    """Put a setting in the place of the first part with its key, or last."""
+    kept = [part for part in parts if not re.match(key, part)]
+    place = 0
+    while place < len(kept) and parts[place] == kept[place]:
+        place += 1
+    if len(kept) == len(parts) and kept and not kept[-1].endswith('\n'):
+        setting = '\n' + setting
+    return ''.join(kept[:place] + [setting] + kept[place:])
 
 
 EDITORS = {'xml': set_xml, 'properties': set_properties, 'yaml': set_yaml}

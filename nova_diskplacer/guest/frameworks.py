@@ -32,76 +32,56 @@ class Directory:
     prefix: str = ''
 
 
-@dataclasses.dataclass(frozen=True)
-class Framework:
-    """A framework; ``conf_dir`` is the directory of its files."""
-
-    conf_dir: str = ''
-    directories: tuple[Directory, ...] = ()
-
-
-#: Frameworks by their name in ``--for``, with the defaults of the packages.
-FRAMEWORKS = {
-    'hdfs': Framework(
-        '/etc/hadoop/conf',
-        (
-            Directory(
-                'hdfs',
-                'hdfs:hadoop',
-                0o700,
-                'hdfs-site.xml',
-                'xml',
-                'dfs.datanode.data.dir',
-                'file://',
-            ),
-            Directory(
-                'yarn',
-                'yarn:hadoop',
-                0o755,
-                'yarn-site.xml',
-                'xml',
-                'yarn.nodemanager.local-dirs',
-            ),
+#: The directories that a framework has on each vdisk.
+FRAMEWORKS: dict[str, tuple[Directory, ...]] = {
+    'hdfs': (
+        Directory(
+            'hdfs',
+            'hdfs:hadoop',
+            0o700,
+            '/etc/hadoop/conf/hdfs-site.xml',
+            'xml',
+            'dfs.datanode.data.dir',
+            'file://',
+        ),
+        Directory(
+            'yarn',
+            'yarn:hadoop',
+            0o755,
+            '/etc/hadoop/conf/yarn-site.xml',
+            'xml',
+            'yarn.nodemanager.local-dirs',
         ),
     ),
-    'spark': Framework(
-        '/etc/spark/conf',
-        (
-            Directory(
-                'spark',
-                'spark:spark',
-                0o1777,
-                'spark-defaults.conf',
-                'properties',
-                'spark.local.dir',
-            ),
+    'spark': (
+        Directory(
+            'spark',
+            'spark:spark',
+            0o1777,
+            '/etc/spark/conf/spark-defaults.conf',
+            'properties',
+            'spark.local.dir',
         ),
     ),
-    'kafka': Framework(
-        '/etc/kafka/conf',
-        (
-            Directory(
-                'kafka',
-                'kafka:kafka',
-                0o750,
-                'server.properties',
-                'properties',
-                'log.dirs',
-            ),
+    'kafka': (
+        Directory(
+            'kafka',
+            'kafka:kafka',
+            0o750,
+            '/etc/kafka/conf/server.properties',
+            'properties',
+            'log.dirs',
         ),
     ),
-    'cassandra': Framework(
-        '/etc/cassandra',
-        (
-            Directory(
-                'cassandra',
-                'cassandra:cassandra',
-                0o750,
-                'cassandra.yaml',
-                'yaml',
-                'data_file_directories',
-            ),
+    'cassandra': (
+        Directory(
+            'cassandra',
+            'cassandra:cassandra',
+            0o750,
+            '/etc/cassandra/cassandra.yaml',
+            'yaml',
+            'data_file_directories',
         ),
     ),
-    'plain': Framework(),
+    'plain': (),
 }

@@ -90,19 +90,15 @@ class Guest:
     def _mount_point(self, serial: str) -> str:
         return os.path.join(self._settings['root'], serial)
 
-    def _entries(self) -> typing.List[typing.List[str]]:
-        text = system.read(FSTAB) if os.path.exists(FSTAB) else ''
-        return [line.split() for line in text.split('\n')]
-
     def _known(self) -> typing.List[str]:
         """Return the serials of the vdisks that were adopted."""
-        return sorted(
-            fields[0][len(BY_ID) :]
-            for fields in self._entries()
-            if len(fields) > 2
-            and fields[0].startswith(BY_ID)
-            and fields[1] == self._mount_point(fields[0][len(BY_ID) :])
-        )
+        found = []
+        for line in _read_fstab().split('\n'):
+            device, point = (line.split() + ['', ''])[:2]
+            serial = device[len(BY_ID) :]
+            if device == BY_ID + serial and point == self._mount_point(serial):
+                found.append(serial)
+        return sorted(found)
 
     def _adopt(self, serial: str) -> None:
         """Make the filesystem of a vdisk, and add it to fstab."""
@@ -139,22 +135,13 @@ class Guest:
 
     def _add_to_fstab(self, serial: str, kind: str) -> None:
         os.makedirs(self._mount_point(serial), exist_ok=True)
-        text = system.read(FSTAB) if os.path.exists(FSTAB) else ''
+        text = _read_fstab()
         if text and not text.endswith('\n'):
             text += '\n'
-        system.replace(
-            FSTAB,
-            '%s%s%s %s %s %s 0 %d\n'
-            % (
-                text,
-                BY_ID,
-                serial,
-                self._mount_point(serial),
-                kind,
-                self._settings['options'],
-                0 if kind == 'xfs' else 2,
-            ),
-        )
+        passes = '0' if kind == 'xfs' else '2'
+        fields = [BY_ID + serial, self._mount_point(serial), kind]
+        fields += [self._settings['options'], '0', passes]
+        system.replace(FSTAB, text + ' '.join(fields) + '\n')
         if os.path.isdir('/run/systemd/system'):
             system.run('systemctl', 'daemon-reload')
 
@@ -235,6 +222,10 @@ class Guest:
         if new != old:
             print('%s: %s' % (one['file'], one['property']))
             system.replace(one['file'], new)
+
+
+def _read_fstab() -> str:
+    return system.read(FSTAB) if os.path.exists(FSTAB) else ''
 
 
 def main(settings: Settings) -> int:

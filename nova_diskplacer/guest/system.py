@@ -141,13 +141,12 @@ def make_filesystem(
     own = filesystem_uuid(serial)
     if kind == 'xfs':
         options = ['-q', '-L', UNFINISHED, '-m', 'uuid=' + own]
+        options += ['-f'] if overwrite else []
         rename = ['xfs_admin', '-L', FINISHED, device]
     else:
         # without -F mke2fs may ask for confirmation
         options = ['-q', '-F', '-L', UNFINISHED, '-U', own]
         rename = ['e2label', device, FINISHED]
-    if overwrite and kind == 'xfs':
-        options.append('-f')
     run('mkfs.' + kind, *(options + [device]))
     descriptor = os.open(device, os.O_RDONLY)
     os.fsync(descriptor)

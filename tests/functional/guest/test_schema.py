@@ -47,8 +47,8 @@ class SchemaTest(testtools.TestCase):
         )
         return done.returncode, done.stdout
 
-    def assert_valid(self, vdisks, request):
-        text = config.user_data(config.settings(vdisks, request))
+    def assert_valid(self, framework, **values):
+        text = config.user_data(config.settings(framework, **values))
         status, said = self.check(text)
         self.assertEqual(0, status, said)
         self.assertIn('Valid', said)
@@ -58,26 +58,20 @@ class SchemaTest(testtools.TestCase):
     def test_valid(self):
         volumes = tuple(str(uuid.uuid4()) for _ in range(64))
         for framework in frameworks.FRAMEWORKS:
+            self.assert_valid(framework, count=4, gib=100)
             self.assert_valid(
-                config.VDisks(count=4, gib=100), config.Request(framework)
-            )
-            self.assert_valid(
-                config.VDisks(volumes),
-                config.Request(
-                    framework,
-                    'ext4',
-                    ('inode64', 'data=ordered'),
-                    {'scheduler': 'none', 'read_ahead_kb': 4096},
-                    '/srv/vdisks',
-                    '/opt/framework/conf',
-                    'one:two',
-                ),
+                framework,
+                volumes=volumes,
+                filesystem='ext4',
+                mount_options=('inode64', 'data=ordered'),
+                queue={'scheduler': 'none', 'read_ahead_kb': 4096},
+                mount_root='/srv/vdisks',
+                conf_dir='/opt/framework/conf',
+                owner='one:two',
             )
 
     def test_the_check_finds_what_is_wrong(self):
-        text = self.assert_valid(
-            config.VDisks(count=4, gib=100), config.Request('hdfs')
-        )
+        text = self.assert_valid('hdfs', count=4, gib=100)
         for key in ('write_files', 'bootcmd', 'runcmd'):
             document = yaml.safe_load(text)
             document[key] = 3

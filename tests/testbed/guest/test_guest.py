@@ -37,7 +37,6 @@ FSTAB = pathlib.Path('/etc/fstab')
 SCRIPT = pathlib.Path(config.PATH)
 BLANK = guest.SERIALS[:3]
 TAKEN = guest.SERIALS[3]
-THREE = config.VDisks(count=3, gib=1)
 
 HDFS_SITE = """<?xml version="1.0"?>
 <configuration>
@@ -144,10 +143,14 @@ class GuestTestCase(testtools.TestCase):
         for serial in guest.SERIALS[:5]:
             run('wipefs', '--all', '--quiet', device(serial))
 
-    def settings(self, framework, vdisks=THREE, **request):
+    def settings(self, framework, volumes=None, count=3, **values):
         return config.settings(
-            vdisks,
-            config.Request(framework, conf_dir=str(CONF), **request),
+            framework,
+            volumes=volumes,
+            count=count,
+            gib=1,
+            conf_dir=str(CONF),
+            **values,
         )
 
     def execute(self, settings, *arguments, **run_arguments):
@@ -251,8 +254,7 @@ class ScriptTestCase(GuestTestCase):
             path = directory / name
             path.write_text(STAND_IN.format(directory=directory))
             path.chmod(0o755)
-        vdisks = config.VDisks((f'{BLANK[0]}a4f-3f0f6f1f7a10',))
-        wanted = self.settings('plain', vdisks)
+        wanted = self.settings('plain', (f'{BLANK[0]}a4f-3f0f6f1f7a10',))
         # making what was begun is killed too
         for name in (*commands[:5], 'mkfs.xfs', *commands[5:]):
             status, said = self.execute(
@@ -341,11 +343,10 @@ class ScriptTestCase(GuestTestCase):
         self.assertIn('[none]', (queue / 'queue/scheduler').read_text())
 
     def test_says_what_is_missing(self):
-        four = config.VDisks(count=4, gib=1)
         CONF.rmdir()
         self.addCleanup(CONF.mkdir)
         status, said = self.execute(
-            self.settings('kafka', four, owner='root'), check=False
+            self.settings('kafka', count=4, owner='root'), check=False
         )
         self.assertEqual(1, status)
         self.assertIn('3 of 4 vdisks are in use', said)
@@ -357,7 +358,7 @@ class ScriptTestCase(GuestTestCase):
         CONF.mkdir()
         self.addCleanup(shutil.rmtree, CONF)
         status, said = self.execute(
-            self.settings('kafka', four, owner='root'), check=False
+            self.settings('kafka', count=4, owner='root'), check=False
         )
         self.assertEqual(1, status)
         self.assertIn(f'{guest.SERIALS[9]}: there is no such disk', said)

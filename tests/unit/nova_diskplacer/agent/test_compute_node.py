@@ -80,14 +80,13 @@ class LookoutTest(base.BaseTestCase):
         self.conf([])
 
     def lookout(self):
-        node = compute_node.configured(self.conf)
-        return node, compute_node.MissingNodeAlarm(node, lambda: self.now)
+        return compute_node.ComputeNode(self.conf, lambda: self.now)
 
     def test_says_once_what_is_wrong(self):
         self.useFixture(
             fixtures.MonkeyPatch('socket.gethostname', lambda: 'one.test')
         )
-        node, lookout = self.lookout()
+        lookout = self.lookout()
         for self.now in range(0, 300, 10):
             lookout.missing()
             self.assertEqual(
@@ -98,15 +97,15 @@ class LookoutTest(base.BaseTestCase):
 
     def test_where_the_name_comes_from(self):
         self.conf.set_override('compute_node', 'two', 'diskplacer')
-        node, lookout = self.lookout()
-        self.assertEqual('two', node.name)
+        lookout = self.lookout()
+        self.assertEqual('two', lookout.name)
         lookout.missing()
         self.now = 60
         lookout.missing()
         self.assertIn('from [diskplacer] compute_node', self.log.output)
 
     def test_says_it_again_when_it_went(self):
-        _, lookout = self.lookout()
+        lookout = self.lookout()
         for _ in range(2):
             lookout.missing()
             self.now += 60

@@ -88,7 +88,6 @@ class DecideTest(base.BaseTestCase):
             decision.steps,
         )
         self.assertEqual((1, ''), (decision.node, decision.problem))
-        self.assertEqual(guest.run, decision.domain_id)
 
     def test_within_what_nova_allows(self):
         guest = guests.Guest(vcpus=1, confined=frozenset({1, 2, 6}))

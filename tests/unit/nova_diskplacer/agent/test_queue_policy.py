@@ -176,9 +176,6 @@ class TargetTest(base.BaseTestCase):
         self.assertEqual(
             {'scheduler': 'kyber'}, self.target(wanted, schedulers=some)
         )
-        self.assertEqual(
-            ['bfq'], queue_policy.unloaded_schedulers(wanted, some)
-        )
         self.assertEqual({}, self.target(wanted, schedulers=('none',)))
 
     def test_numbers(self):

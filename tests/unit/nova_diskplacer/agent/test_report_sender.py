@@ -17,7 +17,7 @@ import time
 import fixtures
 from oslotest import base
 
-from nova_diskplacer.agent import report_sender
+from nova_diskplacer.agent import reporter
 
 
 class OutboxTest(base.BaseTestCase):
@@ -32,8 +32,8 @@ class OutboxTest(base.BaseTestCase):
                 'nova_diskplacer.reports.send_report', self.send
             )
         )
-        self.sender = report_sender.ReportSender('transport')
-        self.sender.start()
+        self.sender = reporter.ReportSender('transport')
+        threading.Thread(target=self.sender.run, daemon=True).start()
 
     def send(self, transport, report):
         self.sent.put(report)

@@ -46,16 +46,16 @@ class AsSeenTest(base.BaseTestCase):
         seen = service.with_known_figures(
             [agent_inventory.ReportedDisk(a, FIGURES)], [a, b]
         )
-        self.assertEqual([a], [offer.disk for offer in seen])
+        self.assertEqual([a], [one.disk for one in seen])
 
     def test_a_disk_that_is_gone_is_left_out(self):
         a, b = fake_disks.make_disk('a'), fake_disks.make_disk('b')
-        offers = [
+        reported = [
             agent_inventory.ReportedDisk(a, FIGURES),
             agent_inventory.ReportedDisk(b, FIGURES),
         ]
-        seen = service.with_known_figures(offers, [b])
-        self.assertEqual([b], [offer.disk for offer in seen])
+        seen = service.with_known_figures(reported, [b])
+        self.assertEqual([b], [one.disk for one in seen])
 
     def test_a_foreign_disk_stays_foreign(self):
         foreign = fake_disks.make_disk('a', health=agent_inventory.FOREIGN)

@@ -229,8 +229,8 @@ class DiskTestCase(testtools.TestCase):
     def test_bad_arguments(self):
         for arguments, reason in (
             (('prepare', '/dev/sdx', '--medium', 'any'), "'any'"),
-            (('prepare', '/dev/sdx', '--mbps', '0'), 'not a positive integer'),
-            (('prepare', '/dev/sdx', '--mbps', 'x'), 'not a positive integer'),
+            (('prepare', '/dev/sdx', '--mbps', '0'), 'not an integer of at'),
+            (('prepare', '/dev/sdx', '--mbps', 'x'), 'not an integer of at'),
             (('prepare',), 'required'),
             (('forget',), 'required'),
             ((), 'required'),

@@ -11,16 +11,23 @@
 #    under the License.
 
 import collections
+import contextlib
+import io
 import json
+import types
+from unittest import mock
 
 import fixtures
 from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
+from nova_diskplacer import exception
+from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.cmd import match_claims
+from nova_diskplacer.placement import client as placement_client
 
 HOSTS = {'a1': 'host-a', 'a2': 'host-a', 'b1': 'host-b'}
 
@@ -48,9 +55,9 @@ def report(host, **disks):
 
 def rows(servers):
     return {
-        (server.host, server.server_id): [
+        (server['host'], server['server_id']): [
             (row.volume_id, row.claimed_disk, row.actual_disk, row.status)
-            for row in server.rows
+            for row in server['vdisks']
         ]
         for server in servers
     }
@@ -66,7 +73,7 @@ class SnapshotTest(base.BaseTestCase):
                 match_claims.Row(None, None, 'a1', 5, 'unclaimed', 'v2'),
                 match_claims.Row('v1', 'a1', 'a1', 10, 'ok'),
             ],
-            [row for server in servers for row in server.rows],
+            [row for server in servers for row in server['vdisks']],
         )
 
 
@@ -138,9 +145,9 @@ class AssembleTest(base.BaseTestCase):
             for host in set(HOSTS.values())
         }
         shown = sorted(
-            (row.volume_id, row.actual_disk, server.server_id, row.size_gb)
+            (row.volume_id, row.actual_disk, server['server_id'], row.size_gb)
             for server in map_.assemble(claims, heard, HOSTS)
-            for row in server.rows
+            for row in server['vdisks']
             if row.volume_id
         )
         self.assertEqual(
@@ -154,90 +161,36 @@ class AssembleTest(base.BaseTestCase):
 
 
 class ShowTest(base.BaseTestCase):
-    result = map_.Map(
-        [
-            map_.ServerMap(
-                's1',
-                'host-a',
-                [
-                    match_claims.Row(
-                        'v1', 'a1', 'a2', 10, match_claims.MISMATCH
-                    )
-                ],
-            ),
-            map_.ServerMap(
-                None,
-                'host-a',
-                [
-                    match_claims.Row(
-                        'v2', None, 'a1', 5, match_claims.UNCLAIMED
-                    ),
-                    match_claims.Row(
-                        None, None, 'a1', 5, match_claims.UNCLAIMED, 'v3'
-                    ),
-                ],
-            ),
-        ],
-        [{'disk': 'a2', 'host': 'host-a', 'health': 'read-only'}],
-        ['host-b'],
-        [
-            {'disk': 'a1', 'host': 'host-a', 'pressure': 7},
-            {'disk': 'a2', 'host': 'host-a', 'pressure': None},
-        ],
-    )
-
-    def test_json(self):
-        self.assertEqual(
-            {
-                'servers': [
-                    {
-                        'server_id': 's1',
-                        'host': 'host-a',
-                        'vdisks': [
-                            {
-                                'volume_id': 'v1',
-                                'claimed_disk': 'a1',
-                                'actual_disk': 'a2',
-                                'size_gb': 10,
-                                'status': 'mismatch',
-                                'snapshot_id': None,
-                            }
-                        ],
-                    },
-                    {
-                        'server_id': None,
-                        'host': 'host-a',
-                        'vdisks': [
-                            {
-                                'volume_id': 'v2',
-                                'claimed_disk': None,
-                                'actual_disk': 'a1',
-                                'size_gb': 5,
-                                'status': 'unclaimed',
-                                'snapshot_id': None,
-                            },
-                            {
-                                'volume_id': None,
-                                'claimed_disk': None,
-                                'actual_disk': 'a1',
-                                'size_gb': 5,
-                                'status': 'unclaimed',
-                                'snapshot_id': 'v3',
-                            },
-                        ],
-                    },
-                ],
-                'unhealthy_disks': [
-                    {'disk': 'a2', 'host': 'host-a', 'health': 'read-only'}
-                ],
-                'missing_hosts': ['host-b'],
-                'disks': [
-                    {'disk': 'a1', 'host': 'host-a', 'pressure': 7},
-                    {'disk': 'a2', 'host': 'host-a', 'pressure': None},
-                ],
-            },
-            json.loads(map_._json(self.result)),
+    def setUp(self):
+        super().setUp()
+        mismatch = match_claims.Row(
+            'v1', 'a1', 'a2', 10, match_claims.MISMATCH
         )
+        self.result = {
+            'servers': [
+                {'server_id': 's1', 'host': 'host-a', 'vdisks': [mismatch]},
+                {
+                    'server_id': None,
+                    'host': 'host-a',
+                    'vdisks': [
+                        match_claims.Row(
+                            'v2', None, 'a1', 5, match_claims.UNCLAIMED
+                        ),
+                        match_claims.Row(
+                            None, None, 'a1', 5, match_claims.UNCLAIMED, 'v3'
+                        ),
+                    ],
+                },
+            ],
+            'unhealthy_disks': [
+                {'disk': 'a2', 'host': 'host-a', 'health': 'read-only'}
+            ],
+            'missing_hosts': ['host-b'],
+            'disks': [
+                {'disk': 'a1', 'host': 'host-a', 'pressure': 7},
+                {'disk': 'a2', 'host': 'host-a', 'pressure': None},
+            ],
+        }
 
     def test_table(self):
         text = map_._table(self.result)
@@ -253,36 +206,111 @@ class ShowTest(base.BaseTestCase):
         self.assertIn('Disk a2 of host-a is read-only.', text)
         self.assertIn('No report from the agents of: host-b', text)
 
-    def test_disagreement(self):
-        self.assertTrue(self.result.disagrees)
-        self.assertFalse(
-            map_.Map(self.result.servers[1:], [], [], []).disagrees
-        )
-
 
 class PressureTest(base.BaseTestCase):
     def test_disks_of_reports(self):
         new, old = report('host-b', b1=[]), report('host-a', a1=[])
         new['disks'][0]['pressure'] = 0
+        old['disks'][0]['health'] = 'missing'
         self.assertEqual(
-            [
-                {'disk': 'a1', 'host': 'host-a', 'pressure': None},
-                {'disk': 'b1', 'host': 'host-b', 'pressure': 0},
-            ],
-            map_.reported([new, old]),
+            {
+                'unhealthy_disks': [
+                    {'disk': 'a1', 'host': 'host-a', 'health': 'missing'}
+                ],
+                'disks': [
+                    {'disk': 'a1', 'host': 'host-a', 'pressure': None},
+                    {'disk': 'b1', 'host': 'host-b', 'pressure': 0},
+                ],
+            },
+            map_.list_disks([new, old]),
         )
 
     def test_a_claim_shows_the_pressure_on_the_claimed_disk(self):
         row = match_claims.Row(None, 'b1', None, 5, match_claims.PENDING)
         text = map_._table(
-            map_.Map(
-                [map_.ServerMap('s1', 'host-b', [row])],
-                [],
-                [],
-                [{'disk': 'b1', 'host': 'host-b', 'pressure': 100}],
-            )
+            {
+                'servers': [
+                    {'server_id': 's1', 'host': 'host-b', 'vdisks': [row]}
+                ],
+                'unhealthy_disks': [],
+                'missing_hosts': [],
+                'disks': [{'disk': 'b1', 'host': 'host-b', 'pressure': 100}],
+            }
         )
         self.assertRegex(text, r'\| b1 +\| - +\| 100 % +\| pending')
+
+
+class CommandTest(base.BaseTestCase):
+    """The command, with Placement and an agent replaced."""
+
+    def run_map(self, *arguments, actual='a1'):
+        client = mock.create_autospec(placement_client.PlacementClient)
+        client.disks.return_value = [
+            types.SimpleNamespace(uuid=uuid, root=f'root-{host}')
+            for uuid, host in HOSTS.items()
+        ]
+        client.provider_by_name.return_value = None
+        client.provider.return_value = types.SimpleNamespace(name='node-b')
+        client.provider_allocations.side_effect = {
+            'a1': {'s1': {placement_client.GB: 10}}, 'a2': {}, 'b1': {},
+        }.get  # fmt: skip
+        heard = {
+            'root-host-a': report('host-a', **{actual: [('v1', 's1', 10)]})
+        }
+        for target, name, value in (
+            (placement_client.PlacementClient, 'from_conf', client),
+            (map_, 'collect_reports', heard),
+            (common, 'transport', None),
+        ):
+            self.useFixture(
+                fixtures.MockPatchObject(target, name, return_value=value)
+            )
+        args = manage.make_parser().parse_args(['map', *arguments])
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            status = args.handler(None, args)
+        return status, out.getvalue()
+
+    def test_json(self):
+        status, text = self.run_map('--format', 'json')
+        self.assertEqual(0, status)
+        self.assertEqual(
+            {
+                'servers': [
+                    {
+                        'server_id': 's1',
+                        'host': 'host-a',
+                        'vdisks': [
+                            {
+                                'volume_id': 'v1',
+                                'claimed_disk': 'a1',
+                                'actual_disk': 'a1',
+                                'size_gb': 10,
+                                'status': 'ok',
+                                'snapshot_id': None,
+                            }
+                        ],
+                    }
+                ],
+                'unhealthy_disks': [],
+                'missing_hosts': ['node-b'],
+                'disks': [{'disk': 'a1', 'host': 'host-a', 'pressure': None}],
+            },
+            json.loads(text),
+        )
+
+    def test_disagreement(self):
+        status, text = self.run_map(actual='a2')
+        self.assertEqual(1, status)
+        self.assertIn('mismatch', text)
+
+    def test_host(self):
+        status, text = self.run_map('--host', 'host-a')
+        self.assertEqual(0, status)
+        self.assertNotIn('node-b', text)
+        error = self.assertRaises(
+            exception.DiskPlacerError, self.run_map, '--host', 'host-c'
+        )
+        self.assertIn('no compute node of that name', str(error))
 
 
 class ParserTest(base.BaseTestCase):

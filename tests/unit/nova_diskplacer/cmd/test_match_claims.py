@@ -26,7 +26,7 @@ VDISKS = st.lists(st.tuples(DISKS, st.integers(1, 20)), max_size=10)
 def actual(places):
     """Return a vdisk for each (disk, GiB)."""
     return [
-        match_claims.Actual(f'volume-{number}', 'server', disk, gb)
+        {'volume_id': f'volume-{number}', 'disk': disk, 'size_gb': gb}
         for number, (disk, gb) in enumerate(places)
     ]
 
@@ -113,7 +113,7 @@ class PairTest(base.BaseTestCase):
 
     def test_two_files_of_one_volume(self):
         # copied by hand: one of them is too much
-        vdisk = match_claims.Actual('volume', 'server', 'a', 10)
+        vdisk = {'volume_id': 'volume', 'disk': 'a', 'size_gb': 10}
         rows = match_claims.match({'a': 10}, [vdisk, vdisk])
         self.assertEqual(['ok', 'unclaimed'], [row.status for row in rows])
 
@@ -123,7 +123,7 @@ class PairTest(base.BaseTestCase):
         rows = match_claims.match(claims, vdisks)
         # each vdisk is in one row, with its own place and size
         self.assertEqual(
-            sorted((v.volume_id, v.disk, v.size_gb) for v in vdisks),
+            sorted((v['volume_id'], v['disk'], v['size_gb']) for v in vdisks),
             sorted(
                 (row.volume_id, row.actual_disk, row.size_gb)
                 for row in rows

@@ -16,6 +16,7 @@ import dataclasses
 import io
 import json
 import os
+import signal
 from unittest import mock
 
 import testtools
@@ -73,6 +74,7 @@ class MeasureTestCase(testtools.TestCase):
         self.space = []
         FakeFio.fails_after = None
         self.patch(os, 'geteuid', return_value=0)
+        self.patch(signal, 'signal')
         self.patch(discover, 'discover', side_effect=lambda _: self.disks)
         self.patch(fio, 'Fio', FakeFio)
         self.patch(fio, 'temporary_space', self.make_space)

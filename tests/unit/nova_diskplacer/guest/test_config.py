@@ -28,7 +28,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import frameworks
 
-FOUR = config.VDisks(count=4, gib=100)
+FOUR = {'count': 4, 'gib': 100}
 VOLUME = '53d1f9d2-0c4e-4a52-9a4f-3f0f6f1f7a10'
 
 PATHS = st.from_regex(
@@ -46,10 +46,9 @@ def literal(script):
 
 
 class SettingsTest(base.BaseTestCase):
-    def refused(self, *words, vdisks=FOUR, **request):
-        request = config.Request(**{'framework': 'hdfs', **request})
+    def refused(self, *words, **values):
         error = self.assertRaises(
-            exception.DiskPlacerError, config.settings, vdisks, request
+            exception.DiskPlacerError, config.settings, 'hdfs', **values
         )
         for word in words:
             self.assertIn(word, str(error))
@@ -60,14 +59,11 @@ class SettingsTest(base.BaseTestCase):
             self.refused('configuration directory', path, conf_dir=path)
         self.refused("owner 'a:b:c'", 'USER or USER:GROUP', owner='a:b:c')
         self.refused("mount option 'a b'", mount_options=('a b',))
-        self.refused(
-            "volume '53'", 'UUID', vdisks=config.VDisks(volumes=('53',))
-        )
+        self.refused("volume '53'", 'UUID', volumes=('53',))
 
     def test_directories(self):
         found = config.settings(
-            FOUR,
-            config.Request('hdfs', conf_dir='/opt/hadoop', owner='hadoop'),
+            'hdfs', conf_dir='/opt/hadoop', owner='hadoop'
         )['directories']
         self.assertEqual(
             [
@@ -76,13 +72,13 @@ class SettingsTest(base.BaseTestCase):
             ],
             [(one['file'], one['owner']) for one in found],
         )
-        found = config.settings(FOUR, config.Request('cassandra'))
+        found = config.settings('cassandra', **FOUR)
         self.assertEqual(
             '/etc/cassandra/cassandra.yaml', found['directories'][0]['file']
         )
 
     def test_plain_has_none(self):
-        found = config.settings(FOUR, config.Request('plain'))
+        found = config.settings('plain', **FOUR)
         self.assertEqual([], found['directories'])
         self.assertEqual(
             (None, 4, 100 << 30),
@@ -90,25 +86,18 @@ class SettingsTest(base.BaseTestCase):
         )
 
     def test_volumes_as_the_guest_sees_them(self):
-        found = config.settings(
-            config.VDisks((VOLUME,)), config.Request('plain')
-        )
+        found = config.settings('plain', volumes=(VOLUME,))
         self.assertEqual(['53d1f9d2-0c4e-4a52-9'], found['volumes'])
 
     def test_mount_options(self):
-        found = config.settings(
-            FOUR,
-            config.Request('plain', mount_options=('noatime', 'inode64')),
-        )
+        found = config.settings('plain', mount_options=('noatime', 'inode64'))
         self.assertEqual('noatime,nofail,inode64', found['options'])
 
 
 class ScriptTest(base.BaseTestCase):
     def test_for_old_python(self):
         for framework in frameworks.FRAMEWORKS:
-            text = config.script(
-                config.settings(FOUR, config.Request(framework))
-            )
+            text = config.script(config.settings(framework, **FOUR))
             ast.parse(text, feature_version=(3, 6))
             self.assertNotIn('nova_diskplacer', text)
 
@@ -126,15 +115,13 @@ class ScriptTest(base.BaseTestCase):
     ):
         try:
             wanted = config.settings(
-                config.VDisks(None if volumes is None else tuple(volumes)),
-                config.Request(
-                    framework,
-                    mount_options=tuple(options),
-                    queue=queue,
-                    mount_root=root,
-                    conf_dir=conf_dir,
-                    owner=owner,
-                ),
+                framework,
+                volumes=None if volumes is None else tuple(volumes),
+                mount_options=tuple(options),
+                queue=queue,
+                mount_root=root,
+                conf_dir=conf_dir,
+                owner=owner,
             )
         except exception.DiskPlacerError:
             return
@@ -151,9 +138,7 @@ class ScriptTest(base.BaseTestCase):
 class UserDataTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
-        self.text = config.user_data(
-            config.settings(FOUR, config.Request('hdfs'))
-        )
+        self.text = config.user_data(config.settings('hdfs', **FOUR))
 
     def test_fits(self):
         self.assertTrue(self.text.startswith('#cloud-config\n'))
@@ -162,7 +147,7 @@ class UserDataTest(base.BaseTestCase):
 
     def test_too_large(self):
         many = tuple(str(uuid.uuid4()) for _ in range(2000))
-        wanted = config.settings(config.VDisks(many), config.Request('plain'))
+        wanted = config.settings('plain', volumes=many)
         error = self.assertRaises(
             exception.DiskPlacerError, config.user_data, wanted
         )

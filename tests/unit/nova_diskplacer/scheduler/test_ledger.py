@@ -374,7 +374,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         disks = {disk.uuid: real_disk(disk) for disk in self.by_host[host]}
         actual = []
         for number in range(request.vdisks):
-            held = collections.Counter(vdisk.disk for vdisk in actual)
+            held = collections.Counter(vdisk['disk'] for vdisk in actual)
             chosen = ledger.claimed_disk(
                 list(disks.values()),
                 server,
@@ -391,7 +391,11 @@ class Ledger(stateful.RuleBasedStateMachine):
                 disk, vdisks=(*disk.vdisks, vdisk)
             )
             actual.append(
-                match_claims.Actual(name, server, chosen, request.vdisk_gb)
+                {
+                    'volume_id': name,
+                    'disk': chosen,
+                    'size_gb': request.vdisk_gb,
+                }
             )
         assert {row.status for row in match_claims.match(claims, actual)} == {
             match_claims.OK

@@ -1,0 +1,89 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Arguments and output that the commands of diskplacer-manage share."""
+
+import argparse
+import collections.abc
+import json
+import math
+from typing import Any
+
+import prettytable
+
+# Characters of a column of long texts.
+_LONG = 45
+
+Handler = collections.abc.Callable[..., int]
+
+
+def add_command(
+    commands: Any,
+    name: str,
+    handler: Handler,
+    summary: str,
+    description: str = '',
+) -> argparse.ArgumentParser:
+    """Add a command to an argparse parser's subparsers.
+
+    :param handler: called with (conf, args); returns the exit status and
+        raises ``DiskPlacerError``.
+    :param description: default: the summary.
+    """
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=description or summary
+    )
+    command.set_defaults(handler=handler)
+    return command
+
+
+def add_format(command: argparse.ArgumentParser) -> None:
+    """Add the option for the format of the output."""
+    command.add_argument(
+        '--format', choices=('table', 'json'), default='table'
+    )
+
+
+def number(
+    kind: type[int] | type[float], least: float, most: float = math.inf
+) -> collections.abc.Callable[[str], float]:
+    """Return the type of an argument: a number in a range."""
+    limits = f'{"an integer" if kind is int else "a number"} of at least '
+    limits += f'{least}' if most == math.inf else f'{least}, at most {most}'
+
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f'{text!r} is not {limits}')
+        return value
+
+    return parse
+
+
+def print_json(fields: Any) -> None:
+    """Print JSON; dataclasses become objects."""
+    print(json.dumps(fields, indent=2, default=vars))
+
+
+def make_table(
+    columns: collections.abc.Sequence[str],
+    rows: collections.abc.Iterable[collections.abc.Sequence[Any]],
+    long: collections.abc.Iterable[str] = (),
+) -> prettytable.PrettyTable:
+    """Return a table; the columns ``long`` are wrapped."""
+    table = prettytable.PrettyTable(columns, align='l')
+    table.max_width = dict.fromkeys(long, _LONG)
+    table.add_rows(list(rows))
+    return table
