@@ -26,7 +26,6 @@ from oslo_config import cfg
 
 from nova_diskplacer.io_weights import class_thresholds
 from nova_diskplacer.io_weights import tiers
-from nova_diskplacer.monitor import pair_table
 from nova_diskplacer.monitor import types
 
 MB = 10**6
@@ -136,7 +135,7 @@ class SharePolicy:
         self._pairs = types.Pairs()
         self._policies: collections.abc.Mapping[str, tiers.ConsumerPolicy] = {}
         # a row for each group on a disk, and one for all exempt pairs
-        self._accounts = pair_table.PairTable(
+        self._accounts = types.PairTable(
             types.Pairs(),
             used=numpy.zeros(0),
             active=numpy.zeros((0, ACTIVITY_WINDOW), numpy.int64),
@@ -193,7 +192,7 @@ class SharePolicy:
         moved = (sample.read_bytes + sample.write_bytes) * ~self._exempt
         used = before['used'] + numpy.bincount(self._account, moved, size)
         used = numpy.where(active > 0, used, used - self._recovery_bytes)
-        self._accounts = pair_table.PairTable(
+        self._accounts = types.PairTable(
             before.pairs,
             used=used.clip(0.0, self._config.limit_bytes),
             active=numpy.column_stack((before['active'][:, 1:], active)),

@@ -84,10 +84,10 @@ class Baseline:
         self.gain *= kept
         self.work *= kept
         moved = done.read_bytes + done.write_bytes
-        if not moved or done.busy < _MIN_BUSY * seconds:
+        if not moved or done.busy_seconds < _MIN_BUSY * seconds:
             return
         # the kernel's clock is coarse
-        busy = min(done.busy, seconds)
+        busy = min(done.busy_seconds, seconds)
         speed = moved / busy
         self.counted = min(
             self.counted + moved, _AVERAGE_WINDOW * max(self.average, speed)
@@ -142,6 +142,6 @@ def from_fields(fields: Any) -> Baseline:
 def _kind(done: diskstats.Counters, moved: int, busy: float) -> int:
     requests = max(1, done.reads + done.writes)
     size = bisect.bisect(_SIZES, moved / requests)
-    depth = bisect.bisect(_DEPTHS, done.waited / busy)
+    depth = bisect.bisect(_DEPTHS, done.request_seconds / busy)
     writes = done.write_bytes > done.read_bytes
     return (writes * (len(_SIZES) + 1) + size) * (len(_DEPTHS) + 1) + depth

@@ -56,6 +56,7 @@ class _Disk:
     iocost_seconds: float | None
     updated: float
     saved: float
+    totals: diskstats.Counters
     pressure: float = 0.0
     queue: float = 0.0
 
@@ -161,6 +162,7 @@ class DiskMonitor:
             iocost_seconds=iocost_seconds,
             updated=now,
             saved=now,
+            totals=before.totals if before else diskstats.Counters(),
         )
 
     def _update(
@@ -176,15 +178,16 @@ class DiskMonitor:
         used = load.utilization(
             device, disk.depth, done, seconds, iocost_usage
         )
-        queue = done.waited / seconds
+        queue = done.request_seconds / seconds
         disk.pressure = load.ewma(disk.pressure, used, seconds, window)
         disk.queue = load.ewma(disk.queue, queue, seconds, window)
         disk.usual.update(done, seconds)
+        disk.totals = disk.totals.plus(done)
         if disk.updated - disk.saved >= _SAVE_INTERVAL:
             disk.saved = disk.updated
             self._save(disk)
         self._warn(disk)
-        busy = min(1.0, done.busy / seconds)
+        busy = min(1.0, done.busy_seconds / seconds)
         score = load.fennel_score(done, busy, seconds, consumers)
         requests = done.reads + done.writes
         threshold = self._options.inspection_threshold * disk.usual.average
@@ -198,13 +201,14 @@ class DiskMonitor:
             writes=done.writes / seconds,
             busy=busy,
             queue=queue,
-            latency=done.waited / requests if requests else None,
+            latency=done.request_seconds / requests if requests else None,
             score=score,
             flagged=device.rotational
             and busy >= _MIN_BUSY
             and score is not None
             and score < threshold,
             pressure=disk.pressure,
+            totals=disk.totals,
             iocost_usage=iocost_usage,
             temperature=health.temperature(uuid) if health else None,
             warnings=(

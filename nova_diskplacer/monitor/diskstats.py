@@ -25,16 +25,23 @@ _SECTOR = 512
 class Counters:
     """Counters of a device since it appeared: requests, bytes and seconds.
 
-    ``busy`` is the time with requests in flight, ``waited`` the sum of the
-    times of all requests from submission to completion.
+    ``busy_seconds`` is the time with requests in flight, ``request_seconds``
+    the sum of the times of all requests from submission to completion.
     """
 
-    reads: int
-    writes: int
-    read_bytes: int
-    write_bytes: int
-    busy: float
-    waited: float
+    reads: int = 0
+    writes: int = 0
+    read_bytes: int = 0
+    write_bytes: int = 0
+    busy_seconds: float = 0.0
+    request_seconds: float = 0.0
+
+    def plus(self, done: 'Counters') -> 'Counters':
+        """Return the sums of two counters."""
+        both = zip(
+            dataclasses.astuple(self), dataclasses.astuple(done), strict=True
+        )
+        return Counters(*map(sum, both))
 
     def since(self, before: 'Counters') -> 'Counters | None':
         """Return the increase; None if a counter fell.
@@ -76,6 +83,6 @@ def _counters(fields: list[int]) -> Counters:
         writes=writes,
         read_bytes=read_sectors * _SECTOR,
         write_bytes=write_sectors * _SECTOR,
-        busy=busy_ms / 1000,
-        waited=(read_ms + write_ms) / 1000,
+        busy_seconds=busy_ms / 1000,
+        request_seconds=(read_ms + write_ms) / 1000,
     )

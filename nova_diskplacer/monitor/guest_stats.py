@@ -104,9 +104,8 @@ class GuestPoller:
             )
         }
         counted = read(self._uri)
-        counters = sample.counters
-        moved = counters.values[:, :2].sum(axis=1).tolist()
-        accounted = dict(zip(counters.pairs, moved, strict=True))
+        moved = sample.history['counters'][:, :2].sum(axis=1).tolist()
+        accounted = dict(zip(sample.pairs, moved, strict=True))
         seconds, self._then = now - self._then, now
         uses: dict[str, list[GuestDiskUse]] = {}
         for key in sorted(counted.keys() & self._counted.keys()):

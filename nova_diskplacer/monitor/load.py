@@ -55,11 +55,11 @@ def utilization(
     :param iocost_usage: share of io.cost's model that was charged, None
         without io.cost.
     """
-    used = done.busy / seconds
+    used = done.busy_seconds / seconds
     if not device.rotational and device.mbps:
         moved = (done.read_bytes + done.write_bytes) / seconds
         share = moved / (device.mbps * 1e6)
-        queued = done.waited / seconds / depth if depth else 0.0
+        queued = done.request_seconds / seconds / depth if depth else 0.0
         used = min(used, max(share, queued))
     return min(1.0, max(used, iocost_usage or 0.0))
 

@@ -21,6 +21,7 @@ import collections.abc
 import dataclasses
 import functools
 import itertools
+from typing import Any
 
 import numpy
 import numpy.typing
@@ -29,6 +30,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.monitor import diskstats
 
 #: The key of a consumer and the UUID of a disk.
 ConsumerDisk = tuple[str, str]
@@ -36,6 +38,7 @@ ConsumerDisk = tuple[str, str]
 Integers = numpy.typing.NDArray[numpy.int64]
 Floats = numpy.typing.NDArray[numpy.float64]
 Booleans = numpy.typing.NDArray[numpy.bool_]
+Column = numpy.typing.NDArray[Any]
 
 _GENERATIONS = itertools.count()
 
@@ -67,6 +70,35 @@ class Pairs(tuple[ConsumerDisk, ...]):
         """The index in ``disks`` of each row's disk."""
         index = {uuid: row for row, uuid in enumerate(self.disks)}
         return numpy.array([index[uuid] for _, uuid in self], numpy.int64)
+
+
+class PairTable:
+    """Columns with a row for each of ``pairs``.
+
+    Tables and their columns never change: any thread may keep them.
+    """
+
+    def __init__(self, pairs: Pairs, **columns: Column) -> None:
+        self.pairs = pairs
+        self.columns = columns
+
+    def __getitem__(self, name: str) -> Column:
+        """Return a column."""
+        return self.columns[name]
+
+    def aligned(self, pairs: Pairs) -> 'PairTable':
+        """Return the table with rows for ``pairs``; new rows are zeros."""
+        if pairs.generation == self.pairs.generation:
+            return self
+        before = {pair: row for row, pair in enumerate(self.pairs)}
+        kept = [row for row, pair in enumerate(pairs) if pair in before]
+        old = [before[pairs[row]] for row in kept]
+        columns = {}
+        for name, values in self.columns.items():
+            shape = (len(pairs), *values.shape[1:])
+            columns[name] = numpy.zeros(shape, values.dtype)
+            columns[name][kept] = values[old]
+        return PairTable(pairs, **columns)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,26 +135,6 @@ class Counters:
 
 
 @dataclasses.dataclass(frozen=True)
-class Summary:
-    """The rates of pairs since they were first seen.
-
-    Rates are bytes per second, in intervals that were not idle: arrays of the
-    shape (R, 2), read and written, zero without any such interval.
-    ``deviation`` is the population's standard deviation. ``active`` (R,) is
-    the number of these intervals and ``idle_seconds`` (R,) the time since the
-    last of them.
-    """
-
-    pairs: Pairs
-    active: Integers
-    minimum: Floats
-    maximum: Floats
-    mean: Floats
-    deviation: Floats
-    idle_seconds: Floats
-
-
-@dataclasses.dataclass(frozen=True)
 class DiskState:
     """A disk in the last interval.
 
@@ -133,9 +145,10 @@ class DiskState:
     ``latency`` the mean time of a request in seconds (None without requests).
     ``score`` is Fennel's throughput score in bytes/s (P4 §IV-B), None while
     no consumer uses the disk. A ``flagged`` disk is to be checked for seeks.
-    ``pressure`` is the sustained utilization, 0 to 1. ``iocost_usage`` is the
-    share of io.cost's model that was charged, None without io.cost.
-    ``temperature`` is in degrees Celsius. ``warnings`` are those in force.
+    ``pressure`` is the sustained utilization, 0 to 1. ``totals`` are the sums
+    since the first interval. ``iocost_usage`` is the share of io.cost's model
+    that was charged, None without io.cost. ``temperature`` is in degrees
+    Celsius. ``warnings`` are those in force.
     """
 
     device: Device
@@ -150,6 +163,7 @@ class DiskState:
     score: float | None
     flagged: bool
     pressure: float
+    totals: diskstats.Counters = diskstats.Counters()
     iocost_usage: float | None = None
     temperature: int | None = None
     warnings: tuple[str, ...] = ()
@@ -163,8 +177,8 @@ class Sample:
     of ``pairs``, are the bytes and requests of the interval, and ``idle`` is
     true without any. ``disks`` and ``devices`` are by the disk's UUID;
     ``unwatched`` is the reason why a disk has no device, ``hung`` are the
-    disks that do not answer. ``consumers`` are by key. ``counters`` and
-    ``summary`` are cumulative. ``servers`` and ``prepared_disks`` are those
+    disks that do not answer. ``consumers`` are by key. ``history`` is the
+    table of ``history.History``. ``servers`` and ``prepared_disks`` are those
     that the agent found last.
     """
 
@@ -180,8 +194,7 @@ class Sample:
     unwatched: collections.abc.Mapping[str, str]
     hung: collections.abc.Collection[str]
     consumers: collections.abc.Mapping[str, Consumer]
-    counters: Counters
-    summary: Summary
+    history: PairTable
     hierarchy: cgroups.Hierarchy
     servers: collections.abc.Sequence[libvirt_servers.Server]
     prepared_disks: collections.abc.Sequence[discover.Disk]

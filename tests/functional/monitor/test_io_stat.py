@@ -130,8 +130,8 @@ class CgroupReaderTest(testtools.TestCase):
         )
         found = self.update()
         self.assertEqual({(0, 0, True)}, set(found.values()))
-        summary = self.history.summary()
-        self.assertEqual([1, 1, 0, 1], summary.active.tolist())
+        active = self.history.table['active']
+        self.assertEqual([1, 1, 0, 1], active.tolist())
 
     def test_requests(self):
         self.reader.read(self.devices)

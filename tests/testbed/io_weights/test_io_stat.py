@@ -189,9 +189,10 @@ class ServersTest(CgroupReaderTestCase):
 
     def sample(self, disks, counters):
         return samples.make_sample(
+            counters.pairs,
             servers=libvirt_servers.list_servers(self.uri),
             prepared_disks=disks,
-            counters=counters,
+            history=types.PairTable(counters.pairs, counters=counters.values),
         )
 
     def test_a_server(self):

@@ -28,8 +28,8 @@ def work(mbps, size=1 << 20, busy=1.0, depth=1.0):
         writes=0,
         read_bytes=moved,
         write_bytes=0,
-        busy=busy,
-        waited=depth * busy,
+        busy_seconds=busy,
+        request_seconds=depth * busy,
     )
 
 

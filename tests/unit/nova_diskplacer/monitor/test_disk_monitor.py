@@ -105,6 +105,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
                 score=None,
                 flagged=False,
                 pressure=states['hdd'].pressure,
+                totals=done,
             ),
             states['hdd'],
         )
@@ -119,6 +120,33 @@ class DiskMonitorTest(DiskMonitorTestCase):
         # nobody, or nothing
         self.assertIsNone(self.update(hdd=work(50))['hdd'].score)
         self.assertIsNone(self.update(('a', 'hdd'))['hdd'].score)
+
+    def test_totals_add_up_while_a_disk_exists(self):
+        done = diskstats.Counters(30, 10, 6 * MB, 2 * MB, 1.0, 4.0)
+        for _ in range(3):
+            state = self.update(hdd=done)['hdd']
+        self.assertEqual(
+            diskstats.Counters(90, 30, 18 * MB, 6 * MB, 3.0, 12.0),
+            state.totals,
+        )
+        hdd = self.devices.pop('hdd')
+        self.update()
+        self.devices['hdd'] = hdd
+        self.update()
+        self.assertEqual(NOTHING, self.update()['hdd'].totals)
+
+    def test_totals_with_a_disk_that_is_missing_once(self):
+        states = []
+        number = HDD.number
+        for is_missing in (False, True, False):
+            before = self.counters[number]
+            if is_missing:
+                del self.counters[number]
+            done = {} if is_missing else {'hdd': work(50, busy=0.5)}
+            states.append(self.update(**done))
+            self.counters.setdefault(number, before)
+        self.assertEqual([True, False, True], ['hdd' in s for s in states])
+        self.assertEqual(self.counters[number], states[-1]['hdd'].totals)
 
     def test_pairs_change(self):
         self.update(('a', 'hdd'), hdd=work(50))

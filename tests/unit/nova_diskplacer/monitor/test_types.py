@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
-from nova_diskplacer.monitor import pair_table
 from nova_diskplacer.monitor import types
 
 PAIRS = st.lists(
@@ -44,7 +43,7 @@ class PairTableTest(base.BaseTestCase):
     def make_table(self, pairs):
         count = numpy.arange(1, len(pairs) + 1)
         both = numpy.stack((count, count * 10), axis=1) / 2
-        return pair_table.PairTable(types.Pairs(pairs), count=count, both=both)
+        return types.PairTable(types.Pairs(pairs), count=count, both=both)
 
     @given(PAIRS, PAIRS)
     def test_rows_are_carried_over(self, before, after):
