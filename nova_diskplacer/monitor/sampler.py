@@ -78,7 +78,7 @@ class Sampler:
         self._update_consumers(servers)
         self._intervals += 1
         seconds, self._then = now - self._then, now
-        counters = self._reader.read(self._devices)
+        counters = self._reader.read(self._consumers.values(), self._devices)
         done = self._history.update(seconds, counters)
         read_bytes, write_bytes, reads, writes = done.T
         idle: types.Booleans = numpy.logical_not(done.any(axis=1))
@@ -118,12 +118,9 @@ class Sampler:
         if servers == self._servers and not self._patterns:
             return
         self._servers = list(servers)
-        found = {
+        self._consumers = {
             consumer.key: consumer
             for consumer in consumers.find(
                 servers, self._patterns, self._hierarchy
             )
         }
-        if found != self._consumers:
-            self._consumers = found
-            self._reader.set_consumers(found.values())

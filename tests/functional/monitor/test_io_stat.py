@@ -16,7 +16,6 @@ The suite tests/testbed/io_weights has the other version of cgroups, servers
 and the device mapper.
 """
 
-import contextlib
 import os
 import resource
 import unittest
@@ -27,8 +26,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import history
-from nova_diskplacer.monitor import interpolated_counters
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import types
 from tests import cgroups as fixtures
@@ -52,16 +51,6 @@ def device_of(uuid, path):
         return Device(uuid, name, stream.read().strip(), False)
 
 
-def opened(*made):
-    """Return of which cgroups this process has files open."""
-    paths = []
-    for number in os.listdir('/proc/self/fd'):
-        # the one that lists them has gone
-        with contextlib.suppress(FileNotFoundError):
-            paths.append(os.readlink(f'/proc/self/fd/{number}'))
-    return {one.path for one in made} & {os.path.dirname(one) for one in paths}
-
-
 @loops.needs_root
 @unittest.skipUnless(accounted(), 'no cgroups with block I/O are mounted')
 class CgroupReaderTest(testtools.TestCase):
@@ -69,6 +58,7 @@ class CgroupReaderTest(testtools.TestCase):
         super().setUp()
         hierarchy = cgroups.hierarchy()
         self.reader = io_stat.CgroupReader(hierarchy)
+        self.consumers = []
         self.history = history.History()
         self.paths = [
             self.useFixture(loops.LoopDevice(1)).device for _ in range(2)
@@ -90,13 +80,13 @@ class CgroupReaderTest(testtools.TestCase):
         return made
 
     def track(self, *made):
-        self.reader.set_consumers(
+        self.consumers = [
             types.Consumer(key=one.name, cgroup=one.name) for one in made
-        )
+        ]
 
     def update(self):
         """Return what was done since the last time, in blocks, by pair."""
-        counters = self.reader.read(self.devices)
+        counters = self.reader.read(self.consumers, self.devices)
         done = self.history.update(1.0, counters).tolist()
         return {
             pair: (row[0] / BLOCK, row[1] / BLOCK, not any(row))
@@ -105,13 +95,13 @@ class CgroupReaderTest(testtools.TestCase):
 
     def begin(self, *made):
         """Have what is done from now on counted."""
-        self.reader.read(self.devices)
+        self.reader.read(self.consumers, self.devices)
         self.track(*made)
         self.update()
 
     def test_what_each_does_on_each_device(self):
         # before, the kernel may not count
-        self.reader.read(self.devices)
+        self.reader.read(self.consumers, self.devices)
         one, other, unwatched = (self.cgroup() for _ in range(3))
         self.begin(one, other)
         one.read(self.paths[0], 7)
@@ -134,7 +124,7 @@ class CgroupReaderTest(testtools.TestCase):
         self.assertEqual([1, 1, 0, 1], active.tolist())
 
     def test_requests(self):
-        self.reader.read(self.devices)
+        self.reader.read(self.consumers, self.devices)
         one = self.cgroup()
         self.track(one)
         before = self.settled()
@@ -149,12 +139,12 @@ class CgroupReaderTest(testtools.TestCase):
 
     def settled(self):
         """Return the counters, with all requests."""
-        for _ in range(2 * interpolated_counters.INTERVALS):
-            counters = self.reader.read(self.devices)
+        for _ in range(2 * cgroup_v1.INTERVALS):
+            counters = self.reader.read(self.consumers, self.devices)
         return counters
 
     def test_under_every_scheduler(self):
-        self.reader.read(self.devices)
+        self.reader.read(self.consumers, self.devices)
         one = self.cgroup()
         self.begin(one)
         name = os.path.basename(self.paths[0])
@@ -168,17 +158,14 @@ class CgroupReaderTest(testtools.TestCase):
             )
 
     def test_one_that_goes_and_comes_back(self):
-        self.reader.read(self.devices)
+        self.reader.read(self.consumers, self.devices)
         one, other = self.cgroup(), self.cgroup()
         self.begin(one, other)
-        self.assertEqual({one.path, other.path}, opened(one, other))
         one.remove()
         self.assertEqual(
             {(other.name, 'a'), (other.name, 'b')}, set(self.update())
         )
-        self.assertEqual([one.name], list(self.reader.errors))
         self.track(other)
-        self.assertEqual({}, self.reader.errors)
         os.mkdir(one.path)
         for _ in range(3):
             one.read(self.paths[0], 5)
@@ -186,11 +173,9 @@ class CgroupReaderTest(testtools.TestCase):
         self.assertEqual((0, 0, True), self.update()[one.name, 'a'])
         one.read(self.paths[0], 2)
         self.assertEqual((2, 0, False), self.update()[one.name, 'a'])
-        del self.reader
-        self.assertEqual(set(), opened(one, other))
 
     def test_a_device_that_goes_and_comes_back(self):
-        self.reader.read(self.devices)
+        self.reader.read(self.consumers, self.devices)
         one = self.cgroup()
         self.begin(one)
         file = self.useFixture(loops.LoopDevice(1)).file
@@ -211,7 +196,7 @@ class CgroupReaderTest(testtools.TestCase):
         self.assertNotIn((one.name, 'c'), self.update())
 
     def test_more_cgroups_than_files_may_be_open(self):
-        self.reader.read(self.devices)
+        self.reader.read(self.consumers, self.devices)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.addCleanup(
             resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard)
@@ -222,7 +207,6 @@ class CgroupReaderTest(testtools.TestCase):
             for _ in range(3):
                 one.read(self.paths[0], 1)
         self.begin(*made)
-        self.assertEqual({}, self.reader.errors)
         made[0].read(self.paths[0], 1)
         made[-1].read(self.paths[0], 2)
         found = self.update()

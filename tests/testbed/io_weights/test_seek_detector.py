@@ -113,7 +113,6 @@ class SeekersTest(testtools.TestCase):
 
     def begin(self):
         self.reader = io_stat.CgroupReader(self.hierarchy)
-        self.addCleanup(self.reader.set_consumers, ())
         self.history = history.History()
         self.disk_monitor = disk_monitor.DiskMonitor(self.conf, self.hierarchy)
         self.detector = seek_detector.SeekDetector(self.conf, self.hierarchy)
@@ -129,10 +128,9 @@ class SeekersTest(testtools.TestCase):
         The very first sample has none.
         """
         states, found, then = [], {UUID: disk}, time.monotonic() - 1
-        self.reader.set_consumers(self.consumers.values())
         for _ in range(count):
             now = time.monotonic()
-            counters = self.reader.read(found)
+            counters = self.reader.read(self.consumers.values(), found)
             done = self.history.update(now - then, counters)
             idle = ~done.any(axis=1)
             disks = self.disk_monitor.update(now, found, counters.pairs, idle)
