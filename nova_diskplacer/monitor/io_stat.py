@@ -13,8 +13,10 @@
 """Reads the kernel's I/O counters of consumers' cgroups."""
 
 import collections.abc
+import io
 import os
 import re
+import resource
 
 import numpy
 from oslo_log import log as logging
@@ -51,10 +53,18 @@ _Rows = dict[types.ConsumerDisk, list[int]]
 
 
 class CgroupReader:
-    """Reads the counters of cgroups."""
+    """Reads the counters of cgroups, and keeps their files open.
+
+    Opening the files takes longer than reading them. So that they may be
+    many, the process gets the highest limit that it can have.
+    """
 
     def __init__(self, hierarchy: cgroups.Hierarchy) -> None:
         self._hierarchy = hierarchy
+        # by cgroup and name
+        self._files: dict[tuple[str, str], io.FileIO] = {}
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._accounting = cgroup_v1.Accounting(hierarchy)
         self._requests = cgroup_v1.InterpolatedCounters()
         self._log = log_once.ChangeLogger(LOG)
@@ -74,12 +84,14 @@ class CgroupReader:
         behind by up to ``cgroup_v1.INTERVALS`` readings.
         """
         present = {(one.key, one.cgroup) for one in consumers if one.cgroup}
-        file, *request_files = FILES[self._hierarchy.version]
-        if request_files:
+        name, *request_names = FILES[self._hierarchy.version]
+        if request_names:
             self._accounting.enable(devices.values())
-        rows, errors = self._parse_files(file, present, devices)
+        rows, errors = self._parse_files(name, present, devices)
         self._log_errors(errors)
         readable = present - errors.keys()
+        if readable != self._readable:
+            self._close_except({cgroup for _, cgroup in readable})
         new = {key for key, _ in readable - self._readable} | {
             uuid
             for uuid, device in devices.items()
@@ -89,12 +101,12 @@ class CgroupReader:
         if rows.keys() != set(self._pairs):
             self._pairs = types.Pairs(sorted(rows))
         pairs = self._pairs
-        values = _array(pairs, rows, 2 if request_files else 4)
-        for file in request_files:
+        values = _array(pairs, rows, 2 if request_names else 4)
+        for name in request_names:
             if new:
                 self._requests = cgroup_v1.InterpolatedCounters()
             if self._requests.due(pairs):
-                requests, _ = self._parse_files(file, readable, devices)
+                requests, _ = self._parse_files(name, readable, devices)
                 self._requests.put(pairs, _array(pairs, requests, 2))
             values = numpy.hstack((values, self._requests.get()))
         first = [not new.isdisjoint(pair) for pair in pairs]
@@ -102,11 +114,11 @@ class CgroupReader:
 
     def _parse_files(
         self,
-        file: str,
+        name: str,
         consumers: collections.abc.Iterable[_KeyCgroup],
         devices: collections.abc.Mapping[str, Device],
     ) -> tuple[_Rows, dict[_KeyCgroup, str]]:
-        """Return the counters in a file of each cgroup, and errors."""
+        """Return the counters in this file of each cgroup, and errors."""
         uuids = {
             device.number.encode(): uuid for uuid, device in devices.items()
         }
@@ -115,16 +127,27 @@ class CgroupReader:
         errors = {}
         for consumer in consumers:
             key, cgroup = consumer
-            path = f'{self._hierarchy.root}/{cgroup}/{file}'
             try:
-                text = _read(path)
+                text = self._read(cgroup, name)
             except OSError as error:
+                path = self._hierarchy.path(cgroup, name)
                 errors[consumer] = f'{path}: {error.strerror}'
                 continue
             for number, *counters in parse(text):
                 if number in uuids:
                     rows[key, uuids[number]] = list(map(int, counters))
         return rows, errors
+
+    def _read(self, cgroup: str, name: str) -> bytes:
+        if (cgroup, name) not in self._files:
+            path = self._hierarchy.path(cgroup, name)
+            self._files[cgroup, name] = io.FileIO(path)
+        return os.pread(self._files[cgroup, name].fileno(), _MAX_SIZE, 0)
+
+    def _close_except(self, cgroups_: set[str]) -> None:
+        for file in list(self._files):
+            if file[0] not in cgroups_:
+                self._files.pop(file).close()
 
     def _log_errors(self, errors: dict[_KeyCgroup, str]) -> None:
         self._log.clear_except({key for key, _ in errors})
@@ -134,15 +157,6 @@ class CgroupReader:
                 self._log.log(
                     key, 'The I/O of %s cannot be monitored: %s', key, error
                 )
-
-
-def _read(path: str) -> bytes:
-    # two times as fast as a file object
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, _MAX_SIZE)
-    finally:
-        os.close(descriptor)
 
 
 def _parse_v1(text: bytes) -> list[tuple[bytes, bytes, bytes]]:

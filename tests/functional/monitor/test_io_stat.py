@@ -16,6 +16,7 @@ The suite tests/testbed/io_weights has the other version of cgroups, servers
 and the device mapper.
 """
 
+import contextlib
 import os
 import resource
 import unittest
@@ -49,6 +50,16 @@ def device_of(uuid, path):
     name = os.path.basename(path)
     with open(f'/sys/class/block/{name}/dev') as stream:
         return Device(uuid, name, stream.read().strip(), False)
+
+
+def opened(*made):
+    """Return of which cgroups this process has files open."""
+    paths = []
+    for number in os.listdir('/proc/self/fd'):
+        # the one that lists them has gone
+        with contextlib.suppress(FileNotFoundError):
+            paths.append(os.readlink(f'/proc/self/fd/{number}'))
+    return {one.path for one in made} & {os.path.dirname(one) for one in paths}
 
 
 @loops.needs_root
@@ -161,6 +172,7 @@ class CgroupReaderTest(testtools.TestCase):
         self.reader.read(self.consumers, self.devices)
         one, other = self.cgroup(), self.cgroup()
         self.begin(one, other)
+        self.assertEqual({one.path, other.path}, opened(one, other))
         one.remove()
         self.assertEqual(
             {(other.name, 'a'), (other.name, 'b')}, set(self.update())
@@ -173,6 +185,8 @@ class CgroupReaderTest(testtools.TestCase):
         self.assertEqual((0, 0, True), self.update()[one.name, 'a'])
         one.read(self.paths[0], 2)
         self.assertEqual((2, 0, False), self.update()[one.name, 'a'])
+        del self.reader
+        self.assertEqual(set(), opened(one, other))
 
     def test_a_device_that_goes_and_comes_back(self):
         self.reader.read(self.consumers, self.devices)
@@ -202,6 +216,7 @@ class CgroupReaderTest(testtools.TestCase):
             resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard)
         )
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+        self.reader = io_stat.CgroupReader(cgroups.hierarchy())
         made = [self.useFixture(fixtures.Cgroup()) for _ in range(150)]
         for one in made[0], made[-1]:
             for _ in range(3):

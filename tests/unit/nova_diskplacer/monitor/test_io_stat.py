@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import contextlib
 import errno
 import os
 import shutil
@@ -51,6 +52,14 @@ class CgroupReaderTestCase(base.BaseTestCase):
         self.reader = io_stat.CgroupReader(
             cgroups.Hierarchy(self.version, self.root)
         )
+
+    def opened(self):
+        """Return the files of cgroups that are open."""
+        found = []
+        for entry in os.listdir('/proc/self/fd'):
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(f'/proc/self/fd/{entry}'))
+        return [path for path in found if path.startswith(self.root)]
 
     def write(self, name, text):
         with open(os.path.join(self.root, name), 'w') as stream:
@@ -183,32 +192,51 @@ class CgroupReaderTest(CgroupReaderTestCase):
         self.assertRead({}, self.read({}))
 
     def remove(self, cgroup):
-        shutil.rmtree(os.path.join(self.root, cgroup))
+        """Have a cgroup be gone, for open files, too."""
+        path = os.path.join(self.root, cgroup)
+        shutil.rmtree(path)
+        pread = os.pread
+
+        def read(file, size, offset):
+            if os.readlink(f'/proc/self/fd/{file}').startswith(path):
+                raise OSError(errno.ENODEV, 'No such device')
+            return pread(file, size, offset)
+
+        patch = mock.patch.object(os, 'pread', read)
+        patch.start()
+        self.addCleanup(patch.stop)
+        return patch
 
     def test_those_that_go(self):
         for name in 'xyz':
             self.account(name, a=(1, 2, 3, 4))
         self.track('x', 'y', 'z')
         self.read()
-        self.remove('y')
+        self.assertEqual(3, len({os.path.dirname(p) for p in self.opened()}))
+        gone = self.remove('y')
         self.assertEqual([('x', 'a'), ('z', 'a')], list(self.read().pairs))
         self.track('z')
         self.assertEqual([('z', 'a')], list(self.read().pairs))
+        self.assertNotIn(f'{self.root}/y', ' '.join(self.opened()))
         # made again, with the same name
+        gone.stop()
         self.account('y', a=(1, 2, 3, 4))
         self.track('y', 'z')
         counters = self.read()
         self.assertEqual([('y', 'a'), ('z', 'a')], list(counters.pairs))
         self.assertEqual([True, False], counters.first.tolist())
         self.assertNotIn('cannot be monitored', self.log.output)
+        del self.reader
+        self.assertEqual([], self.opened())
 
     def test_one_that_goes_while_it_is_read(self):
         self.account('x', a=(1, 2, 3, 4))
         self.track('x')
         self.read()
         gone = OSError(errno.ENODEV, 'No such device')
-        with mock.patch.object(os, 'read', side_effect=gone):
+        with mock.patch.object(os, 'pread', side_effect=gone):
             self.assertRead({}, self.read())
+        self.assertEqual([], self.opened())
         self.assertIn('No such device', self.log.output)
 
     def test_one_that_cannot_be_read(self):
@@ -228,8 +256,9 @@ class CgroupReaderTest(CgroupReaderTestCase):
         self.account('x', a=(1, 2, 3, 4))
         self.track('x')
         self.read()
-        self.remove('x')
+        gone = self.remove('x')
         self.assertRead({}, self.read())
+        gone.stop()
         self.account('x', a=(1, 2, 3, 4))
         counters = self.read()
         self.assertRead({('x', 'a'): (1, 2, 3, 4)}, counters)
