@@ -15,7 +15,6 @@
 import collections.abc
 import dataclasses
 
-import numpy
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -138,23 +137,13 @@ class WeightManager:
         self, shares: policy.Shares
     ) -> dict[types.ConsumerDisk, int]:
         """Return the weights of pairs on disks with a controller."""
-        controllers = [self._controllers.get(uuid) for _, uuid in shares.pairs]
-        weights = policy.weights(
-            shares.shares,
-            numpy.array([one.min_weight if one else 0 for one in controllers]),
-            numpy.array(
-                [one.default_weight if one else 0 for one in controllers]
-            ),
-        )
+        weights = policy.weights(shares.shares).tolist()
         return {
             pair: weight
             for pair, weight, exempt in zip(
-                shares.pairs,
-                weights.tolist(),
-                shares.exempt.tolist(),
-                strict=True,
+                shares.pairs, weights, shares.exempt.tolist(), strict=True
             )
-            if weight and not exempt
+            if pair[1] in self._controllers and not exempt
         }
 
     def _detect_controllers(

@@ -24,7 +24,8 @@ import dataclasses
 import numpy
 from oslo_config import cfg
 
-from nova_diskplacer.io_weights import class_thresholds
+from nova_diskplacer import exception
+from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.monitor import types
 
@@ -37,6 +38,18 @@ MIN_SHARE = 0.05
 #: the disk in one of them: taking turns gains nothing.
 ACTIVITY_WINDOW = 10
 
+#: The largest threshold, in scales; recovery from it takes an idle server
+#: more than half an hour.
+MAX_SCALES = 1024.0
+
+# A threshold per scale, or per doubling beyond the first scale (P4 §IV-D). The
+# paper's lg is read as the logarithm to base 2: to base 10 the lowest of 10
+# classes, at its scale of 128 MB, would take 10^9 scales, 128 PB.
+_CURVES: dict[str, collections.abc.Callable[[int], float]] = {
+    'linear': float,
+    'logarithmic': lambda lost: 2.0**lost,
+}
+
 _EXEMPT = ('', '')
 
 
@@ -46,15 +59,14 @@ class PolicyConfig:
 
     ``classes`` is the number of classes, which is the highest class. A class
     is lost at each of ``thresholds``, in units of ``scale_bytes``.
-    ``idle_recovery`` units are subtracted for each idle interval. ``lowest``
-    is the lowest class, 0 with an idle class. ``seek_penalty`` is in classes.
+    ``idle_recovery`` units are subtracted for each idle interval.
+    ``seek_penalty`` is in classes.
     """
 
     classes: int
     scale_bytes: int
     thresholds: tuple[float, ...]
     idle_recovery: float
-    lowest: int
     seek_penalty: int
 
     @property
@@ -88,17 +100,51 @@ def load_config(conf: cfg.ConfigOpts) -> PolicyConfig:
     """
     options = conf.diskplacer_weights
     tiers.tier_ranges(conf)
-    lowest = tiers.lowest_class(conf)
     return PolicyConfig(
         classes=options.classes,
         scale_bytes=options.scale_mb * MB,
-        thresholds=class_thresholds.thresholds(
-            options.curve, options.classes, lowest
+        thresholds=thresholds(
+            options.curve, options.classes, tiers.lowest_class(conf)
         ),
         idle_recovery=options.idle_recovery,
-        lowest=lowest,
         seek_penalty=options.seek_penalty,
     )
+
+
+def thresholds(curve: str, classes: int, lowest: int) -> tuple[float, ...]:
+    """Return the use in scales at which each class is lost.
+
+    A consumer's class is ``classes`` minus the number of thresholds that its
+    use reaches. Thresholds above ``MAX_SCALES`` are left out.
+
+    :param curve: ``[diskplacer_weights] curve``.
+    :param classes: the number of classes, which is the highest class.
+    :param lowest: the lowest class.
+    :raises ContentionError: the curve is neither known nor a list of
+        thresholds.
+    """
+    count = classes - lowest
+    if curve in _CURVES:
+        found = [_CURVES[curve](lost) for lost in range(1, count + 1)]
+    else:
+        found = _parse_thresholds(curve)[:count]
+    return tuple(use for use in found if use <= MAX_SCALES)
+
+
+def _parse_thresholds(curve: str) -> list[float]:
+    """Return the thresholds of a list such as ``1,2,4``."""
+    try:
+        found = [float(text) for text in curve.split(',')]
+    except ValueError:
+        found = []
+    pairs = zip([0.0, *found], found, strict=False)
+    if not found or not all(before <= use for before, use in pairs):
+        raise exception.ContentionError(
+            f'[diskplacer_weights] curve={curve} is neither '
+            f'{", ".join(_CURVES)} nor a rising list of thresholds such as '
+            '1,2,4'
+        )
+    return found
 
 
 def share(classes: types.Floats, highest: int) -> types.Floats:
@@ -110,19 +156,15 @@ def share(classes: types.Floats, highest: int) -> types.Floats:
     return numpy.where(classes < 1.0, 0.0, 1.0 - (1.0 - MIN_SHARE) * lost)
 
 
-def weights(
-    shares: types.Floats,
-    min_weight: int | types.Integers,
-    default_weight: int | types.Integers,
-) -> types.Integers:
+def weights(shares: types.Floats) -> types.Integers:
     """Return the weights of shares, between the minimum and the default.
 
     They are rounded down: the sum for a divided share does not exceed the
     weight of the whole share.
     """
     # 0.29 * 100 is a little less than 29
-    whole = numpy.floor(shares * default_weight + 1e-9).astype(numpy.int64)
-    return numpy.maximum(whole, min_weight)
+    whole = numpy.floor(shares * controllers.DEFAULT_WEIGHT + 1e-9)
+    return numpy.maximum(whole.astype(numpy.int64), controllers.MIN_WEIGHT)
 
 
 class SharePolicy:
@@ -155,8 +197,7 @@ class SharePolicy:
     ) -> Shares:
         """Add an interval to the accounts and return the shares.
 
-        :param policies: the policy of each consumer; a missing one is a group
-            of its own without limits.
+        :param policies: the policy of each consumer.
         :param seekers: pairs that seek excessively.
         """
         if (
@@ -227,7 +268,7 @@ class SharePolicy:
         policies: collections.abc.Mapping[str, tiers.ConsumerPolicy],
     ) -> None:
         """Align the accounts with pairs; drop those without any pair."""
-        found = [self._policy_of(key, policies) for key, _ in pairs]
+        found = [policies[key] for key, _ in pairs]
         accounts = [
             _EXEMPT if policy.exempt else (policy.group, disk)
             for policy, (_, disk) in zip(found, pairs, strict=True)
@@ -244,12 +285,3 @@ class SharePolicy:
         self._lowest = numpy.array([float(one.lowest) for one in found])
         self._highest = numpy.array([float(one.highest) for one in found])
         self._exempt = numpy.array([one.exempt for one in found], dtype=bool)
-
-    def _policy_of(
-        self,
-        key: str,
-        policies: collections.abc.Mapping[str, tiers.ConsumerPolicy],
-    ) -> tiers.ConsumerPolicy:
-        return policies.get(key) or tiers.ConsumerPolicy(
-            key, key, self._config.lowest, self._config.classes, exempt=False
-        )

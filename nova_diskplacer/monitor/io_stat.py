@@ -85,8 +85,6 @@ class CgroupReader:
         """
         present = {(one.key, one.cgroup) for one in consumers if one.cgroup}
         name, *request_names = FILES[self._hierarchy.version]
-        if request_names:
-            self._accounting.enable(devices.values())
         rows, errors = self._parse_files(name, present, devices)
         self._log_errors(errors)
         readable = present - errors.keys()
@@ -106,6 +104,7 @@ class CgroupReader:
             if new:
                 self._requests = cgroup_v1.InterpolatedCounters()
             if self._requests.due(pairs):
+                self._accounting.enable(devices.values())
                 requests, _ = self._parse_files(name, readable, devices)
                 self._requests.put(pairs, _array(pairs, requests, 2))
             values = numpy.hstack((values, self._requests.get()))

@@ -129,7 +129,7 @@ def make_decision():
             used_bytes=numpy.array([3e9, 64e6, 0.0, 0.0]),
             exempt=numpy.array([False, False, False, True]),
         ),
-        controllers={HDD: controllers.Controller('bfq', 5, 100, '')},
+        controllers={HDD: controllers.Controller('bfq', '')},
         refusals={NVME: 'io.cost has no model of it'},
         weights={(LONG, HDD): 5, (SMALL, HDD): 94},
         errors={(SMALL, HDD): 'libvirt refuses'},
