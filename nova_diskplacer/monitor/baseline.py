@@ -112,13 +112,8 @@ def initial(mbps: int) -> Baseline:
     return Baseline(average=average, counted=_PRIOR * average)
 
 
-def to_fields(baseline: Baseline) -> dict[str, Any]:
-    """Return the baseline as fields for JSON."""
-    return dataclasses.asdict(baseline)
-
-
 def from_fields(fields: Any) -> Baseline:
-    """Return the baseline from the fields of ``to_fields``.
+    """Return the baseline from its fields.
 
     :raises TypeError: the fields are not those of a baseline.
     :raises ValueError: a value is invalid.

@@ -34,7 +34,6 @@ from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import history
-from nova_diskplacer.monitor import io_cost_usage
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import seek_detector
 from nova_diskplacer.monitor import types
@@ -328,4 +327,4 @@ class SeekersTest(testtools.TestCase):
 
     def used(self, disk):
         """Return the seconds of a disk that io.cost has given away."""
-        return io_cost_usage.read(self.hierarchy)[disk.number]
+        return disk_monitor.read_charged_seconds(self.hierarchy)[disk.number]

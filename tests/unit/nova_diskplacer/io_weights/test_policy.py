@@ -387,8 +387,6 @@ class TableTest(unittest.TestCase):
         generator = policy.SharePolicy(make_config())
         used = {('a', 'disk0'): 1280 * MB, ('a', 'disk1'): 0}
         decided = generator.compute(make_sample(used), {'a': party('a')}, ())
-            make_sample(used), {key: party(key) for key, _ in used}, ()
-        )
         self.assertEqual([1, 10], list(decided.classes))
 
     def test_a_project_is_idle_when_all_its_servers_are(self):

@@ -20,7 +20,6 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import diskstats
-from nova_diskplacer.monitor import io_cost_usage
 from nova_diskplacer.monitor import types
 from tests import configured
 
@@ -61,7 +60,11 @@ class DiskMonitorTestCase(testtools.TestCase):
             },
         )
         self.used = {}
-        self.patch(io_cost_usage, 'read', lambda hierarchy: self.used.copy())
+        self.patch(
+            disk_monitor,
+            'read_charged_seconds',
+            lambda hierarchy: self.used.copy(),
+        )
         self.now = 0.0
         self.devices = {'hdd': HDD, 'ssd': SSD}
         self.monitor = disk_monitor.DiskMonitor(self.conf)
