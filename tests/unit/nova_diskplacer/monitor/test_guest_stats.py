@@ -174,14 +174,11 @@ class GuestPollerTest(base.BaseTestCase):
         self.tell(a=[(VDISK, 800, 400, 1, 1, 0, 0, 0, 0)])
         self.assertEqual({('a', 'd'): 10.0}, self.poll(31.0).unaccounted)
 
-    def test_what_is_lost_in_rounding(self):
-        use = guest_stats.GuestDiskUse(
-            VDISK, 'd', 0.1, 0.2, 1, 1, 0, 0.1, None, 0.5
-        )
-        self.assertGreater(use.read_bytes + use.write_bytes, 0.3)
-        self.assertEqual(
-            {}, guest_stats.unaccounted({'a': [use]}, {('a', 'd'): 0.3})
-        )
+    def test_less_than_a_byte_per_second_is_nothing(self):
+        self.tell(a=[(VDISK, 0, 0, 0, 0, 0, 0, 0, 0)])
+        self.poll(1.0, a=0)
+        self.tell(a=[(VDISK, 10, 20, 1, 1, 0, 1, 0, 5)])
+        self.assertEqual({}, self.poll(11.0, a=21).unaccounted)
 
     def test_libvirt_refuses(self):
         self.connection.getAllDomainStats.side_effect = fake_libvirt.Error(1)
