@@ -30,7 +30,6 @@ from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import baseline
 from nova_diskplacer.monitor import disk_health
-from nova_diskplacer.monitor import disk_warnings
 from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import types
 
@@ -89,7 +88,7 @@ class DiskMonitor:
         self._store = json_store.JsonStore(
             f'{conf.diskplacer_agent.state_dir}/performance'
         )
-        self._warnings = disk_warnings.Warnings()
+        self._warnings = disk_health.Warnings()
         self._disks: dict[str, _Disk] = {}
 
     def update(
@@ -143,7 +142,7 @@ class DiskMonitor:
                 )
         for uuid in self._disks.keys() - devices.keys():
             self._save(self._disks.pop(uuid))
-            self._warnings.clear(uuid)
+        self._warnings.clear_except(devices)
         return states
 
     def _start(
@@ -211,7 +210,7 @@ class DiskMonitor:
 
     def _warn(self, disk: _Disk) -> None:
         uuid, most = disk.device.uuid, self._options.warn_queue
-        self._warnings.update_with_hysteresis(
+        self._warnings.update(
             uuid,
             'queue',
             f'{disk.queue:.0f} requests are in flight on average; the '
@@ -221,7 +220,7 @@ class DiskMonitor:
         )
         least, share = self._options.warn_performance, disk.usual.recent_ratio
         if share is not None:
-            self._warnings.update_with_hysteresis(
+            self._warnings.update(
                 uuid,
                 'performance',
                 f'its throughput in the last hour was {share:.0%} of its '

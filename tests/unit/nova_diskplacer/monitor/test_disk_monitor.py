@@ -264,7 +264,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
     def test_health(self):
         health = disk_health.HealthMonitor(self.conf)
         health.temperature = {'hdd': 41}.get
-        health.warnings.update('ssd', 'kind', 'w')
+        health.warnings.update('ssd', 'kind', 'w', True)
         self.monitor = disk_monitor.DiskMonitor(self.conf, None, health)
         self.update()
         states = self.update()
