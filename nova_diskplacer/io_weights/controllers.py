@@ -30,8 +30,6 @@ AUTO = 'auto'
 MIN_WEIGHT = 1
 DEFAULT_WEIGHT = 100
 
-_SCHEDULER = 'queue/scheduler'
-_SLICE_IDLE = 'queue/iosched/slice_idle'
 _QOS = 'io.cost.qos'
 
 
@@ -63,6 +61,7 @@ def active_controller(
     :param choice: ``[diskplacer_weights] controller``.
     :raises ContentionError: the configured controller is not active; the
         message names remedies.
+    :raises OSError: the device is gone.
     """
     scheduler = _scheduler(device.name, sys)
     if configured_controller(device, choice, sys) == BFQ:
@@ -72,7 +71,8 @@ def active_controller(
                 'controller=bfq: choose bfq for it (a profile, a udev rule), '
                 'or controller=auto'
             )
-        if _read(device.name, _SLICE_IDLE, sys).strip() == '0':
+        queue = f'{sys}/class/block/{device.name}/queue'
+        if sysfs.read(f'{queue}/iosched/slice_idle') == '0':
             raise exception.ContentionError(
                 f'the I/O scheduler of {device.name} is bfq with slice_idle '
                 '0, which makes weights almost ineffective: set '
@@ -96,6 +96,7 @@ def configured_controller(
     """Return the name of the controller that should honour weights on a disk.
 
     :param choice: ``[diskplacer_weights] controller``.
+    :raises OSError: the device is gone.
     """
     if choice != AUTO:
         return choice
@@ -131,15 +132,6 @@ def _lacks(device: Device, scheduler: str) -> str:
 
 
 def _scheduler(name: str, sys: str) -> str:
-    listed = _read(name, _SCHEDULER, sys)
+    listed = sysfs.read(f'{sys}/class/block/{name}/queue/scheduler')
     # a single scheduler (none) is listed without brackets
-    return listed.partition('[')[2].partition(']')[0] or listed.strip()
-
-
-def _read(name: str, file: str, sys: str) -> str:
-    path = f'{sys}/class/block/{name}/{file}'
-    try:
-        with open(path, encoding='ascii') as stream:
-            return stream.read()
-    except OSError as error:
-        raise exception.ContentionError(f'{path}: {error.strerror}') from error
+    return listed.partition('[')[2].partition(']')[0] or listed

@@ -19,8 +19,9 @@ block traces show the same without affecting the server.
 import collections
 import collections.abc
 import contextlib
+import functools
 import math
-import os
+import pathlib
 import time
 
 import numpy
@@ -95,7 +96,15 @@ class SeekDetector:
                 trace = self._trace(due, sample.consumers.values())
                 for device in due:
                     self._traced[device] = now
-                    self._update(device.uuid, trace, present, now)
+                    uuid = device.uuid
+                    patterns = trace.patterns(uuid)
+                    seeking = access_patterns.classify(patterns)
+                    for pair in [(key, uuid) for key in patterns]:
+                        seeks = seeking.get(pair[0], pair in self._seen)
+                        if seeks and pair in present:
+                            self._seen[pair] = now
+                        else:
+                            self._seen.pop(pair, None)
         finally:
             self._publish()
 
@@ -124,8 +133,8 @@ class SeekDetector:
         consumers: collections.abc.Iterable[types.Consumer],
     ) -> '_Trace':
         """Trace until the result is conclusive, or for the maximum time."""
-        lookup = _CgroupLookup(consumers, self._hierarchy.version)
-        trace = _Trace(due, lookup)
+        keys = {f'/{one.cgroup}': one.key for one in consumers if one.cgroup}
+        trace = _Trace(due, keys, self._hierarchy.version)
         if not trace.devices:
             return trace
         ends = time.monotonic() + _TRACE_SECONDS
@@ -147,22 +156,6 @@ class SeekDetector:
             if any(seeks and key not in known for key, seeks in found.items()):
                 return True
         return False
-
-    def _update(
-        self,
-        uuid: str,
-        trace: '_Trace',
-        present: set[types.ConsumerDisk],
-        now: float,
-    ) -> None:
-        patterns = trace.patterns(uuid)
-        seeking = access_patterns.classify(patterns)
-        for key in patterns:
-            pair = (key, uuid)
-            if seeking.get(key, pair in self._seen) and pair in present:
-                self._seen[pair] = now
-            else:
-                self._seen.pop(pair, None)
 
     def _publish(self) -> None:
         seekers = frozenset(self._seen)
@@ -187,53 +180,42 @@ def clean(conf: cfg.ConfigOpts) -> None:
     tracefs.Tracer(instance(conf)).clean()
 
 
-class _CgroupLookup:
-    """Finds the consumer of a process by its cgroup."""
+def consumer_of(
+    process: int, keys: collections.abc.Mapping[str, str], version: int
+) -> str | None:
+    """Return the key of a process's consumer, None if it has none.
 
-    def __init__(
-        self,
-        consumers: collections.abc.Iterable[types.Consumer],
-        version: int,
-    ) -> None:
-        self._keys = {
-            f'/{consumer.cgroup}': consumer.key
-            for consumer in consumers
-            if consumer.cgroup
-        }
-        self._controller = 'blkio' if version == 1 else ''
-        self._known: dict[int, str | None] = {}
-
-    def consumer_of(self, process: int) -> str | None:
-        """Return the key of a process's consumer, None if it has none.
-
-        The result is cached at the first call: the process may end any time.
-        """
-        if process not in self._known:
-            self._known[process] = self._find(process)
-        return self._known[process]
-
-    def _find(self, process: int) -> str | None:
-        try:
-            with open(f'/proc/{process}/cgroup', encoding='utf-8') as stream:
-                lines = [line.rstrip('\n').split(':', 2) for line in stream]
-        except (OSError, UnicodeDecodeError):
-            return None
-        for _, controllers, cgroup in lines:
-            if self._controller in controllers.split(','):
-                while cgroup not in ('', '/'):
-                    if cgroup in self._keys:
-                        return self._keys[cgroup]
-                    cgroup = os.path.dirname(cgroup)
+    :param keys: keys of consumers, by their cgroups with a leading slash.
+    :param version: the cgroup version.
+    """
+    try:
+        with open(f'/proc/{process}/cgroup', encoding='utf-8') as stream:
+            lines = [line.rstrip('\n').split(':', 2) for line in stream]
+    except (OSError, UnicodeDecodeError):
         return None
+    controller = 'blkio' if version == 1 else ''
+    for _, controllers, cgroup in lines:
+        if controller in controllers.split(','):
+            path = pathlib.PurePosixPath(cgroup)
+            for parent in (path, *path.parents):
+                if str(parent) in keys:
+                    return keys[str(parent)]
+    return None
 
 
 class _Trace:
     """The requests to disks, by device and consumer."""
 
     def __init__(
-        self, disks: collections.abc.Iterable[Device], lookup: _CgroupLookup
+        self,
+        disks: collections.abc.Iterable[Device],
+        keys: collections.abc.Mapping[str, str],
+        version: int,
     ) -> None:
-        self._lookup = lookup
+        # a process may end at any time
+        self._consumer_of = functools.cache(
+            lambda process: consumer_of(process, keys, version)
+        )
         self._devices: dict[str, dict[str, bool]] = {}
         for disk in disks:
             # a disk that is gone has no requests
@@ -255,7 +237,7 @@ class _Trace:
     def add(self, requests: list[tracefs.Request]) -> None:
         """Add new requests; their processes are looked up at once."""
         for request in requests:
-            key = self._lookup.consumer_of(request.process)
+            key = self._consumer_of(request.process)
             offsets, lengths = self._requests[request.device][key]
             offsets.append(request.start)
             lengths.append(request.length)

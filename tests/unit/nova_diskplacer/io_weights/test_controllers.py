@@ -137,4 +137,4 @@ class TestActiveController(ControllersTestCase):
                 self.assertIn('disk measure uuid-a', error)
 
     def test_device_is_gone(self):
-        self.assertIn('queue/scheduler', self.refused(self.v2))
+        self.assertRaises(OSError, self.active, self.v2)
