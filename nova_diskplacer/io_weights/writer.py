@@ -115,6 +115,8 @@ class WeightWriter:
                     self._saved.restore(uuid)
             except (exception.DiskPlacerError, OSError) as error:
                 failed[uuid] = str(error)
+        for pair, text in errors.items():
+            self._log.log(pair, '%s.', text)
         for uuid, reason in failed.items():
             self._log.log(
                 uuid,
@@ -125,7 +127,7 @@ class WeightWriter:
             for pair, _ in targets.get(uuid, {}).values():
                 errors.setdefault(pair, reason)
         self._interval += 1
-        self._log.clear_except({*changed, *targets}.union(*targets.values()))
+        self._log.clear_except({*changed, *targets, *wanted})
         return errors
 
     def restore(self) -> None:
@@ -161,9 +163,13 @@ class WeightWriter:
         written = self._written.setdefault(device.uuid, {})
         for path in originals.keys() & targets.keys():
             pair, weight = targets[path]
-            error = self._write(device, path, pair, weight, written)
-            if error:
-                errors[pair] = error
+            try:
+                self._write(device, path, pair, weight, written)
+            except FileNotFoundError:
+                # the cgroup is gone
+                continue
+            except OSError as error:
+                errors[pair] = f'{path} cannot be set to {weight}: {error}'
         unwanted = originals.keys() - targets.keys()
         for path in unwanted:
             written.pop(path, None)
@@ -188,7 +194,6 @@ class WeightWriter:
     ) -> tuple[dict[str, str], _Errors]:
         """Return the weights in files before their first change."""
         found: dict[str, str] = {}
-        missing: dict[str, str] = {}
         errors: _Errors = {}
         for path, (pair, weight) in targets.items():
             if path in known or weight >= controllers_.DEFAULT_WEIGHT:
@@ -199,13 +204,11 @@ class WeightWriter:
             except FileNotFoundError:
                 # the cgroup may be gone as well
                 if os.path.isdir(os.path.dirname(file)):
-                    missing[path] = errors[pair] = (
+                    errors[pair] = (
                         f'{file} does not exist: the kernel lacks it '
                         '(CONFIG_BFQ_GROUP_IOSCHED), or a parent cgroup lacks '
                         '+io in cgroup.subtree_control'
                     )
-        for path, error in missing.items():
-            self._log.log(path, '%s.', error)
         return found, errors
 
     def _write(
@@ -215,34 +218,24 @@ class WeightWriter:
         pair: types.ConsumerDisk,
         weight: int,
         written: dict[str, int],
-    ) -> str | None:
-        """Write a weight unless it is in force; returns an error, if any."""
+    ) -> None:
+        """Write a weight unless it is in force."""
         file = self._hierarchy.path(path)
-        error = None
-        try:
-            if written.get(path) == weight:
-                # something else may change it: rarely checked
-                if (hash(path) + self._interval) % _CHECK_INTERVALS:
-                    return None
-                if read_weight(file, device.number) == str(weight):
-                    return None
-                self._log.log(
-                    path,
-                    'Something else changed the I/O weight of %s on disk %s: '
-                    'the agent restores it.',
-                    *pair,
-                )
-            written.pop(path, None)
-            write_weight(file, device.number, str(weight))
-            written[path] = weight
-        except FileNotFoundError:
-            # the cgroup is gone
-            return None
-        except OSError as caught:
-            error = f'{path} cannot be set to {weight}: {caught}'
-        if error is not None:
-            self._log.log(path, '%s.', error)
-        return error
+        if written.get(path) == weight:
+            # something else may change it: rarely checked
+            if (hash(path) + self._interval) % _CHECK_INTERVALS:
+                return
+            if read_weight(file, device.number) == str(weight):
+                return
+            self._log.log(
+                pair,
+                'Something else changed the I/O weight of %s on disk %s: the '
+                'agent restores it.',
+                *pair,
+            )
+        written.pop(path, None)
+        write_weight(file, device.number, str(weight))
+        written[path] = weight
 
     def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
         number = DEFAULT
