@@ -79,15 +79,13 @@ class WeightManager:
         self._writer = writer.WeightWriter(conf, hierarchy)
         self._io_cost = io_cost.IOCost(conf, hierarchy)
         self._interval = 0
-        self._devices: collections.abc.Mapping[str, Device] | None = None
+        self._devices: collections.abc.Mapping[str, Device] = {}
         self._models: dict[str, io_model.Model | None] = {}
         self._probes: dict[str, probes.Probe[io_model.Model | None]] = {}
         self._controllers: dict[str, controllers_.Controller] = {}
         self._refusals: dict[str, str] = {}
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
-        self._consumers: (
-            collections.abc.Mapping[str, types.Consumer] | None
-        ) = None
+        self._consumers: collections.abc.Mapping[str, types.Consumer] = {}
         self._policies: dict[str, tiers.ConsumerPolicy] = {}
         self._weights: dict[types.ConsumerDisk, int] = {}
 

@@ -200,10 +200,7 @@ class SharePolicy:
         :param policies: the policy of each consumer.
         :param seekers: pairs that seek excessively.
         """
-        if (
-            sample.pairs.generation != self._pairs.generation
-            or policies != self._policies
-        ):
+        if sample.pairs is not self._pairs or policies != self._policies:
             self._align(sample.pairs, policies)
         active = self._count(sample)
         classes = self._classes(seekers)

@@ -81,14 +81,11 @@ class InterpolatedCounters:
 
     def due(self, pairs: types.Pairs) -> bool:
         """Return whether the counters of these pairs must be read now."""
-        return (
-            self._steps == INTERVALS
-            or pairs.generation != self._pairs.generation
-        )
+        return self._steps == INTERVALS or pairs is not self._pairs
 
     def put(self, pairs: types.Pairs, values: types.Integers) -> None:
         """Store a reading, with a row for each pair."""
-        if pairs.generation != self._pairs.generation:
+        if pairs is not self._pairs:
             self._older = values
         else:
             # a counter that fell was reset

@@ -127,7 +127,11 @@ class CgroupReader:
         for consumer in consumers:
             key, cgroup = consumer
             try:
-                text = self._read(cgroup, name)
+                if (cgroup, name) not in self._files:
+                    path = self._hierarchy.path(cgroup, name)
+                    self._files[cgroup, name] = io.FileIO(path)
+                file = self._files[cgroup, name]
+                text = os.pread(file.fileno(), _MAX_SIZE, 0)
             except OSError as error:
                 path = self._hierarchy.path(cgroup, name)
                 errors[consumer] = f'{path}: {error.strerror}'
@@ -136,12 +140,6 @@ class CgroupReader:
                 if number in uuids:
                     rows[key, uuids[number]] = list(map(int, counters))
         return rows, errors
-
-    def _read(self, cgroup: str, name: str) -> bytes:
-        if (cgroup, name) not in self._files:
-            path = self._hierarchy.path(cgroup, name)
-            self._files[cgroup, name] = io.FileIO(path)
-        return os.pread(self._files[cgroup, name].fileno(), _MAX_SIZE, 0)
 
     def _close_except(self, cgroups_: set[str]) -> None:
         for file in list(self._files):

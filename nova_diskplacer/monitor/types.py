@@ -20,7 +20,6 @@ it uses.
 import collections.abc
 import dataclasses
 import functools
-import itertools
 from typing import Any
 
 import numpy
@@ -40,25 +39,12 @@ Floats = numpy.typing.NDArray[numpy.float64]
 Booleans = numpy.typing.NDArray[numpy.bool_]
 Column = numpy.typing.NDArray[Any]
 
-_GENERATIONS = itertools.count()
-
 
 class Pairs(tuple[ConsumerDisk, ...]):
     """Consumers on disks, in the order of the rows of arrays.
 
-    Each object has a unique ``generation``: figures of the same generation
-    have the same rows.
+    As long as none comes or goes, it is the same object.
     """
-
-    generation: int
-
-    def __new__(
-        cls, pairs: collections.abc.Iterable[ConsumerDisk] = ()
-    ) -> 'Pairs':
-        """Number the pairs."""
-        self = super().__new__(cls, pairs)
-        self.generation = next(_GENERATIONS)
-        return self
 
     @functools.cached_property
     def disks(self) -> tuple[str, ...]:
@@ -88,7 +74,7 @@ class PairTable:
 
     def aligned(self, pairs: Pairs) -> 'PairTable':
         """Return the table with rows for ``pairs``; new rows are zeros."""
-        if pairs.generation == self.pairs.generation:
+        if pairs is self.pairs:
             return self
         before = {pair: row for row, pair in enumerate(self.pairs)}
         kept = [row for row, pair in enumerate(pairs) if pair in before]

@@ -23,9 +23,9 @@ import testtools
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import consumers
-from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import io_stat
+from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import types
 from tests import cgroups as cgroup_fixtures
 from tests import shell
@@ -60,7 +60,7 @@ class CgroupReaderTestCase(testtools.TestCase):
         self.reader = io_stat.CgroupReader(self.hierarchy)
 
     def devices(self, *disks):
-        found, missing = disk_devices.find(disks)
+        found, missing = sampler.find_devices(disks)
         self.assertEqual({}, missing)
         return found
 

@@ -40,8 +40,8 @@ from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.measure import tempspace
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.io_weights import io_cost
-from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import disk_monitor
+from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import types
 from tests import configured
 from tests import shell
@@ -221,7 +221,7 @@ class MeasureTest(testtools.TestCase):
 
     def _check_control(self, disk, model):
         hierarchy = cgroups.hierarchy()
-        found, missing = disk_devices.find([disk])
+        found, missing = sampler.find_devices([disk])
         self.assertEqual({}, missing)
         device = found[disk.uuid]
         with open(f'{hierarchy.root}/io.cost.qos') as stream:

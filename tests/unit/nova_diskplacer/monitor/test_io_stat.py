@@ -132,16 +132,16 @@ class CgroupReaderTest(CgroupReaderTestCase):
         self.track(off='')
         self.assertRead({}, self.read({}))
 
-    def test_the_generation_while_no_pair_comes_or_goes(self):
+    def test_the_same_pairs_while_none_comes_or_goes(self):
         self.account('x', a=(1, 2, 3, 4))
         self.account('y', a=(1, 2, 3, 4))
         self.track('x', 'y')
-        before = self.read().pairs.generation
+        before = self.read().pairs
         self.account('x', a=(100, 2, 3, 4))
-        self.assertEqual(before, self.read().pairs.generation)
-        self.assertEqual(before, self.read(dict(DEVICES)).pairs.generation)
+        self.assertIs(before, self.read().pairs)
+        self.assertIs(before, self.read(dict(DEVICES)).pairs)
         self.account('x', a=(100, 2, 3, 4), c=(1, 1, 1, 1))
-        self.assertEqual(before, self.read().pairs.generation)
+        self.assertIs(before, self.read().pairs)
         self.account('x', a=(100, 2, 3, 4), b=(1, 1, 1, 1))
         self.assertRead(
             {
@@ -177,7 +177,7 @@ class CgroupReaderTest(CgroupReaderTestCase):
         self.track(x='x2')
         after = self.read()
         self.assertRead({('x', 'a'): (5, 2, 3, 4)}, after)
-        self.assertEqual(before.pairs.generation, after.pairs.generation)
+        self.assertIs(before.pairs, after.pairs)
         self.assertEqual([True], after.first.tolist())
 
     def test_a_device_that_comes_back_as_another(self):

@@ -23,12 +23,6 @@ PAIRS = st.lists(
 
 
 class PairsTest(base.BaseTestCase):
-    def test_generations_differ(self):
-        pairs = [('a', 'x')]
-        first, second = types.Pairs(pairs), types.Pairs(pairs)
-        self.assertEqual(first, second)
-        self.assertNotEqual(first.generation, second.generation)
-
     @given(PAIRS)
     def test_rows_of_disks(self, pairs):
         pairs = types.Pairs(pairs)
@@ -60,6 +54,6 @@ class PairTableTest(base.BaseTestCase):
         )
         self.assertEqual(table['count'].dtype, found['count'].dtype)
 
-    def test_the_same_generation_costs_nothing(self):
+    def test_the_same_pairs_cost_nothing(self):
         table = self.make_table([('a', 'x')])
         self.assertIs(table, table.aligned(table.pairs))
