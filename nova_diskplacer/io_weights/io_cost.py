@@ -77,6 +77,7 @@ class IOCost:
         :param measured: the model as measured.
         :raises ContentionError: the kernel has no io.cost, or refuses.
         :raises DiskError: the previous configuration cannot be saved.
+        :raises OSError: the device is gone.
         """
         root = self._root()
         model = self._models.get(device.uuid)
@@ -124,7 +125,7 @@ class IOCost:
                     if model.scales != scales:
                         self._log_scales(uuid, model)
                     self.enable(state.device, model.measured)
-            except exception.DiskPlacerError as error:
+            except (exception.DiskPlacerError, OSError) as error:
                 # the next call of enable reports it
                 LOG.info(
                     'The model of disk %s is not changed: %s', uuid, error
@@ -174,12 +175,7 @@ class IOCost:
 
     def _save(self, root: str, device: Device) -> None:
         """Save the configuration before the agent's first change."""
-        try:
-            sequence = block_queue.diskseq(device.name)
-        except OSError as error:
-            raise exception.ContentionError(
-                f'{device.name} is gone: {error.strerror}'
-            ) from error
+        sequence = block_queue.diskseq(device.name)
         if (
             self._saved.get_originals(device.uuid, device.name, sequence)
             is None

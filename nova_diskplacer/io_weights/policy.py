@@ -202,7 +202,20 @@ class SharePolicy:
         """
         if sample.pairs is not self._pairs or policies != self._policies:
             self._align(sample.pairs, policies)
-        active = self._count(sample)
+        before = self._accounts
+        size = len(before.pairs)
+        # the active members of each account
+        active = numpy.bincount(self._account, ~sample.idle, size).astype(
+            numpy.int64
+        )
+        moved = (sample.read_bytes + sample.write_bytes) * ~self._exempt
+        used = before['used'] + numpy.bincount(self._account, moved, size)
+        used = numpy.where(active > 0, used, used - self._recovery_bytes)
+        self._accounts = types.PairTable(
+            before.pairs,
+            used=used.clip(0.0, self._config.limit_bytes),
+            active=numpy.column_stack((before['active'][:, 1:], active)),
+        )
         classes = self._classes(seekers)
         together = numpy.maximum(
             self._accounts['active'].max(axis=1)[self._account],
@@ -219,23 +232,6 @@ class SharePolicy:
             used_bytes=self._accounts['used'][self._account],
             exempt=self._exempt,
         )
-
-    def _count(self, sample: types.Sample) -> types.Integers:
-        """Update the accounts; returns the active members of each."""
-        before = self._accounts
-        size = len(before.pairs)
-        active = numpy.bincount(self._account, ~sample.idle, size).astype(
-            numpy.int64
-        )
-        moved = (sample.read_bytes + sample.write_bytes) * ~self._exempt
-        used = before['used'] + numpy.bincount(self._account, moved, size)
-        used = numpy.where(active > 0, used, used - self._recovery_bytes)
-        self._accounts = types.PairTable(
-            before.pairs,
-            used=used.clip(0.0, self._config.limit_bytes),
-            active=numpy.column_stack((before['active'][:, 1:], active)),
-        )
-        return active
 
     def _classes(
         self, seekers: collections.abc.Collection[types.ConsumerDisk]

@@ -54,9 +54,12 @@ def find(
             partition = match[1] if match else _DEFAULT_PARTITION
             if partition not in listed:
                 listed[partition] = _list_domains(partition, hierarchy)
-            cgroup = _cgroup_of(
-                server.domain_id, server.name, listed[partition]
-            )
+            name = _alphanumerics(server.name)
+            for prefix, path in listed[partition].get(server.domain_id, ()):
+                # another libvirt on the machine may use the same ID
+                if name.startswith(prefix):
+                    cgroup = path
+                    break
         found[server.uuid] = types.Consumer(
             key=server.uuid,
             cgroup=cgroup,
@@ -112,17 +115,6 @@ def _list_domains(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
                     )
                 )
     return found
-
-
-def _cgroup_of(domain_id: int, name: str, listed: '_Cgroups') -> str:
-    """Return the cgroup of a domain, '' if it has none.
-
-    Another libvirt on the machine may use the same ID.
-    """
-    for prefix, cgroup in listed.get(domain_id, ()):
-        if _alphanumerics(name).startswith(prefix):
-            return cgroup
-    return ''
 
 
 def _alphanumerics(name: str) -> str:

@@ -120,7 +120,14 @@ class DiskMonitor:
                 continue
             disk = self._disks.get(uuid)
             if disk is None or disk.device.number != device.number:
-                disk = self._disks[uuid] = self._start(device, disk, now)
+                disk = self._disks[uuid] = _Disk(
+                    device=device,
+                    depth=_depth(device),
+                    usual=disk.usual if disk else self._load(device),
+                    totals=disk.totals if disk else diskstats.Counters(),
+                    saved=now,
+                    updated=now,
+                )
             seconds = now - disk.updated
             done, usage = None, None
             if disk.counters and seconds > 0:
@@ -144,19 +151,6 @@ class DiskMonitor:
             self._save(self._disks.pop(uuid))
         self._warnings.clear_except(devices)
         return states
-
-    def _start(
-        self, device: Device, before: _Disk | None, now: float
-    ) -> _Disk:
-        """Start with a new device, which may be one of a known disk."""
-        return _Disk(
-            device=device,
-            depth=_depth(device),
-            usual=before.usual if before else self._load(device),
-            totals=before.totals if before else diskstats.Counters(),
-            saved=now,
-            updated=now,
-        )
 
     def _update(
         self,

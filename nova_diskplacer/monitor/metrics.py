@@ -358,17 +358,18 @@ class Collector(registry.Collector):
     def __init__(self, provider: status.StatusProvider) -> None:
         self._provider = provider
 
-    def describe(self) -> collections.abc.Iterable[core.Metric]:
-        """Return the metric families without samples."""
-        return [_family(metric) for metric in METRICS]
-
     def collect(self) -> collections.abc.Iterator[core.Metric]:
         """Yield the metric families with samples."""
         state = self._provider()
         if state is None:
             return
         for metric in METRICS:
-            family = _family(metric)
+            family = core.Metric(
+                f'diskplacer_{metric.name}',
+                metric.text,
+                metric.kind,
+                metric.unit,
+            )
             for labels, value in metric.samples(state):
                 family.add_sample(
                     metric.full_name,
@@ -376,9 +377,3 @@ class Collector(registry.Collector):
                     value,
                 )
             yield family
-
-
-def _family(metric: Metric) -> core.Metric:
-    return core.Metric(
-        f'diskplacer_{metric.name}', metric.text, metric.kind, metric.unit
-    )

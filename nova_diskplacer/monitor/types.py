@@ -131,10 +131,10 @@ class DiskState:
     ``latency`` the mean time of a request in seconds (None without requests).
     ``score`` is Fennel's throughput score in bytes/s (P4 §IV-B), None while
     no consumer uses the disk. A ``flagged`` disk is to be checked for seeks.
-    ``pressure`` is the sustained utilization, 0 to 1. ``totals`` are the sums
-    since the first interval. ``iocost_usage`` is the share of io.cost's model
-    that was charged, None without io.cost. ``temperature`` is in degrees
-    Celsius. ``warnings`` are those in force.
+    ``pressure`` is the sustained utilization, 0 to 1. ``iocost_usage`` is the
+    share of io.cost's model that was charged, None without io.cost.
+    ``temperature`` is in degrees Celsius. ``warnings`` are those in force.
+    ``totals`` are the sums since the first interval.
     """
 
     device: Device
@@ -149,10 +149,10 @@ class DiskState:
     score: float | None
     flagged: bool
     pressure: float
-    totals: diskstats.Counters = diskstats.Counters()
     iocost_usage: float | None = None
     temperature: int | None = None
     warnings: tuple[str, ...] = ()
+    totals: diskstats.Counters = diskstats.Counters()
 
 
 @dataclasses.dataclass(frozen=True)
