@@ -112,7 +112,18 @@ class WeightManager:
             self._devices = sample.devices
         self._interval += 1
         shares = self._share_policy.compute(sample, self._policies, seekers)
-        before, self._weights = self._weights, self._compute_weights(shares)
+        rows = zip(
+            shares.pairs,
+            policy.weights(shares.shares).tolist(),
+            shares.exempt.tolist(),
+            strict=True,
+        )
+        before = self._weights
+        self._weights = {
+            pair: weight
+            for pair, weight, exempt in rows
+            if pair[1] in self._controllers and not exempt
+        }
         errors: dict[types.ConsumerDisk, str] = {}
         if self._on:
             self._io_cost.adapt_models(sample.disks)
@@ -130,19 +141,6 @@ class WeightManager:
             errors=errors,
             changes=len(self._weights.items() - before.items()),
         )
-
-    def _compute_weights(
-        self, shares: policy.Shares
-    ) -> dict[types.ConsumerDisk, int]:
-        """Return the weights of pairs on disks with a controller."""
-        weights = policy.weights(shares.shares).tolist()
-        return {
-            pair: weight
-            for pair, weight, exempt in zip(
-                shares.pairs, weights, shares.exempt.tolist(), strict=True
-            )
-            if pair[1] in self._controllers and not exempt
-        }
 
     def _detect_controllers(
         self, devices: collections.abc.Mapping[str, Device]

@@ -22,6 +22,8 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy
+
 from nova_diskplacer.monitor import diskstats
 
 # The limits between kinds: bytes of a request, and requests in flight.
@@ -119,15 +121,8 @@ def from_fields(fields: Any) -> Baseline:
     :raises ValueError: a value is invalid.
     """
     baseline = Baseline(**fields)
-    numbers = (
-        baseline.average,
-        baseline.counted,
-        baseline.gain,
-        baseline.work,
-        *baseline.means,
-        *baseline.works,
-    )
-    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+    numbers = numpy.hstack(list(vars(baseline).values()))
+    if not (numpy.isfinite(numbers) & (numbers >= 0)).all():
         raise ValueError('a number is negative or not finite')
     if {len(baseline.means), len(baseline.works)} != {_KINDS}:
         raise ValueError(f'it does not have {_KINDS} kinds')

@@ -13,6 +13,7 @@
 """Polls the health of disks, and keeps and logs warnings of disks."""
 
 import collections.abc
+import functools
 import time
 from typing import Any
 
@@ -33,9 +34,6 @@ _GROWTH_SECONDS = 86400
 
 # Degrees Celsius below the threshold at which a warning ends.
 _HYSTERESIS = 3
-
-# A report, None of a disk in standby, or the reason why there is no report.
-_Answer = smart.Report | str | None
 
 
 class Warnings:
@@ -98,7 +96,7 @@ class HealthMonitor:
         self.warnings = Warnings()
         self._temperatures: dict[str, int] = {}
         self._no_smart = log_once.ChangeLogger(LOG, logging.INFO)
-        self._probes: dict[str, probes.Probe[_Answer]] = {}
+        self._probes: dict[str, probes.Probe[smart.Report | None]] = {}
 
     def temperature(self, uuid: str) -> int | None:
         """Return the temperature of a disk in degrees Celsius, if known."""
@@ -112,32 +110,34 @@ class HealthMonitor:
         :param devices: all devices, by the UUID of the disk.
         """
         polled = {
-            device: self._probe(device.name) for device in devices.values()
+            device: self._probes.setdefault(
+                device.name,
+                probes.Probe(functools.partial(smart.read, device.name)),
+            )
+            for device in devices.values()
         }
         begun = {device: probe.request() for device, probe in polled.items()}
         ends = time.monotonic() + smart.TIMEOUT
         for device, number in begun.items():
-            probe, left = polled[device], ends - time.monotonic()
-            if probe.wait(number, left):
-                self._update(device, probe.latest)
+            probe, error = polled[device], ''
+            try:
+                if not probe.wait(number, ends - time.monotonic()):
+                    error = f'SMART of {device.name}: no answer'
+            except exception.DiskError as raised:
+                error = str(raised)
+            report = probe.latest
+            if error:
+                self._no_smart.log(device.uuid, '%s', error)
+                report = smart.read_kernel_counter(device.name)
             else:
-                self._update(device, f'SMART of {device.name}: no answer')
+                self._no_smart.clear(device.uuid)
+            # None: the disk is in standby
+            if report is not None:
+                self._check(device, report, time.time())
         self._no_smart.clear_except(devices)
         self.warnings.clear_except(devices)
         for uuid in self._temperatures.keys() - devices.keys():
             del self._temperatures[uuid]
-
-    def _probe(self, name: str) -> probes.Probe[_Answer]:
-        return self._probes.setdefault(name, probes.Probe(lambda: _read(name)))
-
-    def _update(self, device: Device, answer: _Answer) -> None:
-        if isinstance(answer, str):
-            self._no_smart.log(device.uuid, '%s', answer)
-            answer = smart.read_kernel_counter(device.name)
-        else:
-            self._no_smart.clear(device.uuid)
-        if answer is not None:
-            self._check(device, answer, time.time())
 
     def _check(self, device: Device, report: smart.Report, now: float) -> None:
         uuid, name, threshold = device.uuid, device.name, self._threshold
@@ -174,13 +174,6 @@ class HealthMonitor:
             f'errors of {name} have grown: {", ".join(texts)}',
             bool(texts),
         )
-
-
-def _read(name: str) -> _Answer:
-    try:
-        return smart.read(name)
-    except exception.DiskError as error:
-        return str(error)
 
 
 def track_error_growth(

@@ -89,7 +89,9 @@ class CgroupReader:
         self._log_errors(errors)
         readable = present - errors.keys()
         if readable != self._readable:
-            self._close_except({cgroup for _, cgroup in readable})
+            open_ = {cgroup for _, cgroup in readable}
+            for gone in [one for one in self._files if one[0] not in open_]:
+                self._files.pop(gone).close()
         new = {key for key, _ in readable - self._readable} | {
             uuid
             for uuid, device in devices.items()
@@ -140,11 +142,6 @@ class CgroupReader:
                 if number in uuids:
                     rows[key, uuids[number]] = list(map(int, counters))
         return rows, errors
-
-    def _close_except(self, cgroups_: set[str]) -> None:
-        for file in list(self._files):
-            if file[0] not in cgroups_:
-                self._files.pop(file).close()
 
     def _log_errors(self, errors: dict[_KeyCgroup, str]) -> None:
         self._log.clear_except({key for key, _ in errors})

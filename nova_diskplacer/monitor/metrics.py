@@ -72,10 +72,9 @@ def _agent(
     text: str,
     value: collections.abc.Callable[[status.Status], float],
 ) -> Metric:
-    def samples(state: status.Status) -> Samples:
-        yield (state.host,), value(state)
-
-    return Metric(kind, name, text, AGENT, samples)
+    return Metric(
+        kind, name, text, AGENT, lambda state: [((state.host,), value(state))]
+    )
 
 
 def _disk(
@@ -103,15 +102,10 @@ def _server(
 ) -> Metric:
     def samples(state: status.Status) -> Samples:
         pairs = state.pairs
-        for server, project, disk, value in zip(
-            pairs.servers,
-            pairs.projects,
-            pairs.disks,
-            column(pairs),
-            strict=True,
-        ):
+        columns = pairs.servers, pairs.projects, pairs.disks, column(pairs)
+        for *names, value in zip(*columns, strict=True):
             if value is not None:
-                yield (state.host, server, project, disk), value
+                yield (state.host, *names), value
 
     return Metric(kind, name, text, SERVER, samples)
 
