@@ -304,7 +304,7 @@ def measure(host, agent, count):
     }
     reader = io_stat.CgroupReader(host.hierarchy)
     find = functools.partial(consumers.find, host.servers, [], host.hierarchy)
-    found = find()
+    found = find().values()
     known = history.History()
 
     def monitor():

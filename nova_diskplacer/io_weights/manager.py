@@ -75,7 +75,7 @@ class WeightManager:
         self._on = conf.diskplacer_weights.mode == ON
         self._hierarchy = hierarchy
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
-        self._share_policy = policy.SharePolicy(policy.load_config(conf))
+        self._share_policy = policy.SharePolicy(conf)
         self._writer = writer.WeightWriter(conf, hierarchy)
         self._io_cost = io_cost.IOCost(conf, hierarchy)
         self._interval = 0

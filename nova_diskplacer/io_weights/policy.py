@@ -54,31 +54,6 @@ _EXEMPT = ('', '')
 
 
 @dataclasses.dataclass(frozen=True)
-class PolicyConfig:
-    """The configuration of a policy.
-
-    ``classes`` is the number of classes, which is the highest class. A class
-    is lost at each of ``thresholds``, in units of ``scale_bytes``.
-    ``idle_recovery`` units are subtracted for each idle interval.
-    ``seek_penalty`` is in classes.
-    """
-
-    classes: int
-    scale_bytes: int
-    thresholds: tuple[float, ...]
-    idle_recovery: float
-    seek_penalty: int
-
-    @property
-    def limit_bytes(self) -> float:
-        """The maximum of an account: a unit above the last threshold.
-
-        It bounds the time to recover from any use.
-        """
-        return (max(self.thresholds, default=0.0) + 1.0) * self.scale_bytes
-
-
-@dataclasses.dataclass(frozen=True)
 class Shares:
     """The classes and shares of pairs; all arrays have the shape (R,).
 
@@ -91,24 +66,6 @@ class Shares:
     shares: types.Floats
     used_bytes: types.Floats
     exempt: types.Booleans
-
-
-def load_config(conf: cfg.ConfigOpts) -> PolicyConfig:
-    """Return the configuration from options.
-
-    :raises ContentionError: an option is invalid.
-    """
-    options = conf.diskplacer_weights
-    tiers.tier_ranges(conf)
-    return PolicyConfig(
-        classes=options.classes,
-        scale_bytes=options.scale_mb * MB,
-        thresholds=thresholds(
-            options.curve, options.classes, tiers.lowest_class(conf)
-        ),
-        idle_recovery=options.idle_recovery,
-        seek_penalty=options.seek_penalty,
-    )
 
 
 def thresholds(curve: str, classes: int, lowest: int) -> tuple[float, ...]:
@@ -168,12 +125,25 @@ def weights(shares: types.Floats) -> types.Integers:
 
 
 class SharePolicy:
-    """Keeps the accounts and computes shares, once an interval."""
+    """Keeps the accounts and computes shares, once an interval.
 
-    def __init__(self, config: PolicyConfig) -> None:
-        self._config = config
-        self._thresholds = numpy.array(config.thresholds) * config.scale_bytes
-        self._recovery_bytes = config.idle_recovery * config.scale_bytes
+    :raises ContentionError: an option is invalid.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        options = conf.diskplacer_weights
+        tiers.tier_ranges(conf)
+        scale_bytes = options.scale_mb * MB
+        self._classes: int = options.classes
+        self._seek_penalty: int = options.seek_penalty
+        self._thresholds = scale_bytes * numpy.array(
+            thresholds(
+                options.curve, options.classes, tiers.lowest_class(conf)
+            )
+        )
+        self._recovery_bytes = options.idle_recovery * scale_bytes
+        # it bounds the time to recover from any use
+        self._limit_bytes = max(self._thresholds, default=0.0) + scale_bytes
         self._pairs = types.Pairs()
         self._policies: collections.abc.Mapping[str, tiers.ConsumerPolicy] = {}
         # a row for each group on a disk, and one for all exempt pairs
@@ -213,35 +183,32 @@ class SharePolicy:
         used = numpy.where(active > 0, used, used - self._recovery_bytes)
         self._accounts = types.PairTable(
             before.pairs,
-            used=used.clip(0.0, self._config.limit_bytes),
+            used=used.clip(0.0, self._limit_bytes),
             active=numpy.column_stack((before['active'][:, 1:], active)),
         )
-        classes = self._classes(seekers)
+        classes = self._compute_classes(seekers)
         together = numpy.maximum(
             self._accounts['active'].max(axis=1)[self._account],
             active[self._account] + sample.idle,
         )
-        shares = share(classes, self._config.classes)
+        shares = share(classes, self._classes)
         shares /= numpy.maximum(together, 1)
         return Shares(
             pairs=sample.pairs,
-            classes=numpy.where(
-                self._exempt, float(self._config.classes), classes
-            ),
+            classes=numpy.where(self._exempt, float(self._classes), classes),
             shares=numpy.where(self._exempt, 1.0, shares),
             used_bytes=self._accounts['used'][self._account],
             exempt=self._exempt,
         )
 
-    def _classes(
+    def _compute_classes(
         self, seekers: collections.abc.Collection[types.ConsumerDisk]
     ) -> types.Floats:
-        config = self._config
         lost = numpy.searchsorted(
             self._thresholds, self._accounts['used'], side='right'
         )
         classes = numpy.clip(
-            (config.classes - lost)[self._account].astype(numpy.float64),
+            (self._classes - lost)[self._account].astype(numpy.float64),
             self._lowest,
             self._highest,
         )
@@ -251,7 +218,7 @@ class SharePolicy:
             floor = numpy.maximum(self._lowest[rows], 1.0)
             classes[rows] = numpy.minimum(
                 classes[rows],
-                numpy.maximum(classes[rows] - config.seek_penalty, floor),
+                numpy.maximum(classes[rows] - self._seek_penalty, floor),
             )
         return classes
 

@@ -23,7 +23,7 @@ from nova_diskplacer.monitor import types
 
 # libvirt's names of a domain's cgroup, with and without systemd-machined.
 _CGROUP_NAMES = re.compile(
-    r'machine-qemu\\x2d(\d+)\\x2d(.*)\.scope|qemu-(\d+)-(.*)\.libvirt-qemu'
+    r'(?:machine-)?qemu(?:\\x2d|-)(\d+)(?:\\x2d|-)(.*)\.(?:scope|libvirt-qemu)'
 )
 _PARTITION = re.compile(r'<partition>(.*?)</partition>')
 _DEFAULT_PARTITION = '/machine'
@@ -38,8 +38,8 @@ def find(
     servers: collections.abc.Iterable[libvirt_servers.Server],
     patterns: collections.abc.Iterable[str],
     hierarchy: cgroups.Hierarchy,
-) -> list[types.Consumer]:
-    """Return all servers and the matching cgroups, sorted by key.
+) -> dict[str, types.Consumer]:
+    """Return all servers and the matching cgroups, by key.
 
     A server's cgroup is not returned again as a matching cgroup.
 
@@ -72,7 +72,7 @@ def find(
         for path in glob.glob(pattern.strip('/'), root_dir=hierarchy.root):
             if path not in taken and os.path.isdir(hierarchy.path(path)):
                 found[path] = types.Consumer(key=path, cgroup=path)
-    return [found[key] for key in sorted(found)]
+    return found
 
 
 def parent_cgroups(partition: str) -> list[str]:
@@ -107,12 +107,9 @@ def _list_domains(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
         for entry in entries:
             match = _CGROUP_NAMES.fullmatch(entry)
             if match:
-                number, name = match[1] or match[3], match[2] or match[4]
-                found.setdefault(int(number), []).append(
-                    (
-                        _alphanumerics(_unescaped(name or '')),
-                        f'{parent}/{entry}',
-                    )
+                name = _alphanumerics(_unescaped(match[2]))
+                found.setdefault(int(match[1]), []).append(
+                    (name, f'{parent}/{entry}')
                 )
     return found
 

@@ -84,12 +84,9 @@ class Sampler:
         # cgroups that match patterns come and go at any time
         if servers != self._servers or self._patterns:
             self._servers = list(servers)
-            self._consumers = {
-                consumer.key: consumer
-                for consumer in consumers.find(
-                    servers, self._patterns, self._hierarchy
-                )
-            }
+            self._consumers = consumers.find(
+                servers, self._patterns, self._hierarchy
+            )
         self._intervals += 1
         seconds, self._then = now - self._then, now
         counters = self._reader.read(self._consumers.values(), self._devices)

@@ -211,7 +211,7 @@ class SeekersTest(testtools.TestCase):
         parties = tiers.consumer_policies(
             self.consumers.values(), self.conf, {}
         )
-        generator = policy.SharePolicy(policy.load_config(self.conf))
+        generator = policy.SharePolicy(self.conf)
         return generator.compute(sample, parties, seekers)
 
     def test_sequential_tasks_only(self):

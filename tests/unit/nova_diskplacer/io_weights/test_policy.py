@@ -16,6 +16,7 @@ import dataclasses
 import fractions
 import functools
 import math
+import types
 import unittest
 
 import hypothesis
@@ -35,10 +36,36 @@ DISKS = ('disk0', 'disk1')
 
 
 @dataclasses.dataclass(frozen=True)
-class Rules(policy.PolicyConfig):
-    """The configuration, and the lowest class of those without limits."""
+class Rules:
+    """Options of [diskplacer_weights], and of which no other is needed."""
 
+    classes: int
+    scale_mb: int
+    curve: str
+    idle_recovery: float
     lowest: int
+    seek_penalty: int
+    tiers = project_tiers = types.MappingProxyType({})
+
+    @property
+    def diskplacer_weights(self):
+        return self
+
+    @property
+    def idle_class(self):
+        return not self.lowest
+
+    @property
+    def scale_bytes(self):
+        return self.scale_mb * MB
+
+    @property
+    def thresholds(self):
+        return policy.thresholds(self.curve, self.classes, self.lowest)
+
+    @property
+    def limit_bytes(self):
+        return (max(self.thresholds, default=0.0) + 1) * self.scale_bytes
 
 
 @functools.cache
@@ -50,14 +77,7 @@ def make_config(
     lowest=1,
     seek_penalty=5,
 ):
-    return Rules(
-        classes=classes,
-        scale_bytes=scale_mb * MB,
-        thresholds=policy.thresholds(curve, classes, lowest),
-        idle_recovery=idle_recovery,
-        lowest=lowest,
-        seek_penalty=seek_penalty,
-    )
+    return Rules(classes, scale_mb, curve, idle_recovery, lowest, seek_penalty)
 
 
 def party(key, group=None, lowest=1, highest=10, exempt=False):
@@ -512,14 +532,20 @@ class RulesTest(unittest.TestCase):
     def _set(self, **values):
         self.config.config(group='diskplacer_weights', **values)
 
+    def decide(self, used):
+        """Return what one without limits gets after this use of a disk."""
+        pairs = {('a', 'disk0'): used}
+        return policy.SharePolicy(self.conf).compute(
+            make_sample(pairs), {'a': party('a')}, {('a', 'disk0')}
+        )
+
     def test_defaults_are_the_papers(self):
         """P4 §IV-D, §V-A; the paper has no figure for the seek penalty."""
-        self.assertEqual(
-            policy.PolicyConfig(
-                10, 128 * MB, tuple(float(n) for n in range(1, 10)), 0.5, 5
-            ),
-            policy.load_config(self.conf),
-        )
+        options = self.conf.diskplacer_weights
+        for name, value in vars(make_config()).items():
+            if name != 'lowest':
+                self.assertEqual(value, options[name])
+        self.assertFalse(options.idle_class)
 
     def test_everything(self):
         self._set(
@@ -530,12 +556,11 @@ class RulesTest(unittest.TestCase):
             idle_class=True,
             seek_penalty=1,
         )
-        rules = policy.load_config(self.conf)
-        self.assertEqual(
-            policy.PolicyConfig(4, 20 * MB, (2.0, 4.0, 8.0, 16.0), 2.0, 1),
-            rules,
-        )
-        self.assertEqual(17 * 20 * MB, rules.limit_bytes)
+        decided = self.decide(100 * MB)
+        self.assertEqual([1], list(decided.classes))
+        self.assertEqual([100 * MB], list(decided.used_bytes))
+        decided = self.decide(10**12)
+        self.assertEqual([17 * 20 * MB], list(decided.used_bytes))
 
     def test_bad_options_are_told_at_once(self):
         self._set(curve='cubic')
@@ -543,9 +568,9 @@ class RulesTest(unittest.TestCase):
             exception.ContentionError,
             r'curve=cubic is neither linear, logarithmic nor a rising',
         ):
-            policy.load_config(self.conf)
+            policy.SharePolicy(self.conf)
         self._set(curve='linear', project_tiers={'p': 'gold'})
         with self.assertRaisesRegex(
             exception.ContentionError, 'gold of project p is not one of'
         ):
-            policy.load_config(self.conf)
+            policy.SharePolicy(self.conf)
