@@ -45,7 +45,7 @@ def _restore_weights(conf: cfg.ConfigOpts) -> None:
 def _restore_io_cost(conf: cfg.ConfigOpts) -> None:
     hierarchy = _hierarchy()
     if hierarchy is not None:
-        io_cost.IOCost(conf, hierarchy).restore()
+        io_cost.IOCost(conf, hierarchy).disable_except()
 
 
 def _hierarchy() -> cgroups.Hierarchy | None:

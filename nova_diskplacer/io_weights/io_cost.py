@@ -74,7 +74,6 @@ class IOCost:
     def enable(self, device: Device, measured: io_model.Model) -> None:
         """Enable io.cost with a disk's adapted model; repeatable.
 
-        :param measured: the model as measured.
         :raises ContentionError: the kernel has no io.cost, or refuses.
         :raises DiskError: the previous configuration cannot be saved.
         :raises OSError: the device is gone.
@@ -148,8 +147,10 @@ class IOCost:
         self._cgroup_bytes.pop(uuid, None)
         self._saved.restore(uuid)
 
-    def disable_except(self, uuids: collections.abc.Container[str]) -> None:
-        """Restore the configuration of all other disks.
+    def disable_except(
+        self, uuids: collections.abc.Container[str] = ()
+    ) -> None:
+        """Restore the configuration of all disks, or of all other ones.
 
         :raises DiskError: a disk could not be restored.
         """
@@ -158,13 +159,6 @@ class IOCost:
             self._models.pop(uuid, None)
             self._cgroup_bytes.pop(uuid, None)
         self._saved.restore_all(unwanted)
-
-    def restore(self) -> None:
-        """Restore the configuration of all disks.
-
-        :raises DiskError: a disk could not be restored.
-        """
-        self.disable_except(())
 
     def _root(self) -> str:
         if self._hierarchy is None or self._hierarchy.version != 2:

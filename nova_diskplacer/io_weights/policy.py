@@ -75,8 +75,6 @@ def thresholds(curve: str, classes: int, lowest: int) -> tuple[float, ...]:
     use reaches. Thresholds above ``MAX_SCALES`` are left out.
 
     :param curve: ``[diskplacer_weights] curve``.
-    :param classes: the number of classes, which is the highest class.
-    :param lowest: the lowest class.
     :raises ContentionError: the curve is neither known nor a list of
         thresholds.
     """
@@ -167,8 +165,7 @@ class SharePolicy:
     ) -> Shares:
         """Add an interval to the accounts and return the shares.
 
-        :param policies: the policy of each consumer.
-        :param seekers: pairs that seek excessively.
+        :param policies: the policies of all consumers.
         """
         if sample.pairs is not self._pairs or policies != self._policies:
             self._align(sample.pairs, policies)

@@ -103,7 +103,6 @@ def consumer_policies(
 
     An unknown tier or profile is logged once, and sets no limits.
 
-    :param profiles: the catalogue of profiles.
     :raises ContentionError: as ``tier_ranges``.
     """
     options = conf.diskplacer_weights

@@ -59,7 +59,6 @@ class WeightWriter:
 
     Original weights are saved first, so that another agent can restore them.
 
-    :param hierarchy: the hierarchy with the consumers' cgroups.
     :raises DiskError: the kernel has no boot ID.
     """
 

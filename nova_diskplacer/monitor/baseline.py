@@ -78,10 +78,7 @@ class Baseline:
         return self.gain / self.work if self.work >= _MIN_RECENT else None
 
     def update(self, done: diskstats.Counters, seconds: float) -> None:
-        """Add an interval of the disk.
-
-        :param seconds: the length of the interval.
-        """
+        """Add an interval of the disk."""
         kept = math.exp(-seconds / _RECENT_WINDOW)
         self.gain *= kept
         self.work *= kept

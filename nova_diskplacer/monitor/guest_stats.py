@@ -76,10 +76,7 @@ class GuestStats:
 
 
 class GuestPoller:
-    """Polls libvirt and compares its counters to those of the last poll.
-
-    :param uri: connection URI of libvirt.
-    """
+    """Polls libvirt and compares its counters to those of the last poll."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri

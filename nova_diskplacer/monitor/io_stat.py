@@ -86,7 +86,13 @@ class CgroupReader:
         present = {(one.key, one.cgroup) for one in consumers if one.cgroup}
         name, *request_names = FILES[self._hierarchy.version]
         rows, errors = self._parse_files(name, present, devices)
-        self._log_errors(errors)
+        self._log.clear_except({key for key, _ in errors})
+        for (key, cgroup), error in errors.items():
+            # the agent drops a consumer whose cgroup has gone
+            if os.path.exists(self._hierarchy.path(cgroup)):
+                self._log.log(
+                    key, 'The I/O of %s cannot be monitored: %s', key, error
+                )
         readable = present - errors.keys()
         if readable != self._readable:
             open_ = {cgroup for _, cgroup in readable}
@@ -142,15 +148,6 @@ class CgroupReader:
                 if number in uuids:
                     rows[key, uuids[number]] = list(map(int, counters))
         return rows, errors
-
-    def _log_errors(self, errors: dict[_KeyCgroup, str]) -> None:
-        self._log.clear_except({key for key, _ in errors})
-        for (key, cgroup), error in errors.items():
-            # the agent drops a consumer whose cgroup has gone
-            if os.path.exists(self._hierarchy.path(cgroup)):
-                self._log.log(
-                    key, 'The I/O of %s cannot be monitored: %s', key, error
-                )
 
 
 def _parse_v1(text: bytes) -> list[tuple[bytes, bytes, bytes]]:

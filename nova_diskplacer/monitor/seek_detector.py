@@ -112,7 +112,6 @@ class SeekDetector:
 
         It must be called often, also while no disk is flagged.
 
-        :param sample: the last sample.
         :raises ContentionError: the kernel cannot trace.
         """
         now = time.monotonic()
@@ -186,9 +185,8 @@ class SeekDetector:
         for uuid in trace.uuids:
             found = classify(trace.patterns(uuid))
             known = {key for key, disk in self._seen if disk == uuid}
-            if known - found.keys():
-                return True
-            if any(seeks and key not in known for key, seeks in found.items()):
+            seeking = {key for key, seeks in found.items() if seeks}
+            if known - found.keys() or seeking - known:
                 return True
         return False
 

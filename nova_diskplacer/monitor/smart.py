@@ -59,7 +59,6 @@ class Report:
 def read(device: str) -> Report | None:
     """Return a disk's report; None for a disk in standby, which stays in it.
 
-    :param device: the name of the device.
     :raises DiskError: the disk has no SMART, like virtual disks and disks
         behind most RAID controllers, or smartctl lacks the right to query it.
     """

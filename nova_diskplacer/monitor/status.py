@@ -130,9 +130,8 @@ StatusProvider = collections.abc.Callable[[], Status | None]
 
 def to_json(status: Status | None) -> str:
     """Return the status as JSON."""
-    if status is None:
-        return json.dumps(None)
-    return json.dumps({'version': VERSION, **vars(status)}, default=vars)
+    fields = {'version': VERSION, **vars(status)} if status else None
+    return json.dumps(fields, default=vars)
 
 
 def from_json(text: str) -> Status | None:

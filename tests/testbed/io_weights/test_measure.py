@@ -269,7 +269,7 @@ class MeasureTest(testtools.TestCase):
         self._comes_to_control(tasks, look)
 
         # as after the agent was killed
-        io_cost.IOCost(self.conf, hierarchy).restore()
+        io_cost.IOCost(self.conf, hierarchy).disable_except()
         with open(f'{hierarchy.root}/io.cost.qos') as stream:
             after = stream.read()
         self.assertEqual('', before)
