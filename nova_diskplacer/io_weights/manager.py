@@ -14,6 +14,7 @@
 
 import collections.abc
 import dataclasses
+import functools
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -180,14 +181,10 @@ class WeightManager:
 
     def _measured_model(self, uuid: str) -> io_model.Model | None:
         if uuid not in self._models or self._interval % _MODEL_INTERVALS == 0:
-            probe = self._probes.setdefault(
-                uuid,
-                probes.Probe(
-                    lambda: io_model.load(
-                        self._conf.diskplacer.disk_root, uuid
-                    )
-                ),
+            load = functools.partial(
+                io_model.load, self._conf.diskplacer.disk_root, uuid
             )
+            probe = self._probes.setdefault(uuid, probes.Probe(load))
             # a hung disk keeps the model loaded before
             if probe.wait(probe.request(), jobs.TIMEOUT):
                 self._models[uuid] = probe.latest

@@ -142,20 +142,13 @@ class SharePolicy:
         self._recovery_bytes = options.idle_recovery * scale_bytes
         # it bounds the time to recover from any use
         self._limit_bytes = max(self._thresholds, default=0.0) + scale_bytes
-        self._pairs = types.Pairs()
-        self._policies: collections.abc.Mapping[str, tiers.ConsumerPolicy] = {}
         # a row for each group on a disk, and one for all exempt pairs
         self._accounts = types.PairTable(
             types.Pairs(),
             used=numpy.zeros(0),
             active=numpy.zeros((0, ACTIVITY_WINDOW), numpy.int64),
         )
-        # by row
-        self._rows: dict[types.ConsumerDisk, int] = {}
-        self._account = numpy.zeros(0, dtype=numpy.intp)
-        self._lowest = numpy.zeros(0)
-        self._highest = numpy.zeros(0)
-        self._exempt = numpy.zeros(0, dtype=numpy.bool_)
+        self._align(types.Pairs(), {})
 
     def compute(
         self,

@@ -107,9 +107,13 @@ def _list_domains(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
         for entry in entries:
             match = _CGROUP_NAMES.fullmatch(entry)
             if match:
-                name = _alphanumerics(_unescaped(match[2]))
+                name = re.sub(
+                    r'\\x([0-9a-f]{2})',
+                    lambda escaped: chr(int(escaped[1], 16)),
+                    match[2],
+                )
                 found.setdefault(int(match[1]), []).append(
-                    (name, f'{parent}/{entry}')
+                    (_alphanumerics(name), f'{parent}/{entry}')
                 )
     return found
 
@@ -117,12 +121,6 @@ def _list_domains(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
 def _alphanumerics(name: str) -> str:
     """Return the characters that libvirt always keeps in a cgroup's name."""
     return re.sub(r'[^A-Za-z0-9]', '', name)
-
-
-def _unescaped(name: str) -> str:
-    return re.sub(
-        r'\\x([0-9a-f]{2})', lambda match: chr(int(match[1], 16)), name
-    )
 
 
 def _escaped(name: str) -> str:

@@ -106,8 +106,6 @@ class HealthMonitor:
         """Query all disks in parallel and wait for the slowest of them.
 
         A disk that hangs is queried again only after it has answered.
-
-        :param devices: all devices, by the UUID of the disk.
         """
         polled = {
             device: self._probes.setdefault(
@@ -184,7 +182,6 @@ def track_error_growth(
     ``errors`` are the counters, ``grown`` those that have grown in the last
     day, each with its first value and the time of the last growth.
 
-    :param before: the stored state, if any.
     :param now: seconds since the epoch.
     """
     grown: dict[str, dict[str, float]] = {}

@@ -72,14 +72,13 @@ class DiskMonitor:
 
     Baselines are stored in ``[diskplacer_agent] state_dir``.
 
-    :param hierarchy: the hierarchy with the statistics of io.cost, if any.
     :param health: temperatures and warnings of the disks, if any.
     """
 
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        hierarchy: cgroups.Hierarchy | None = None,
+        hierarchy: cgroups.Hierarchy,
         health: disk_health.HealthMonitor | None = None,
     ) -> None:
         self._options = conf.diskplacer_monitor
@@ -101,7 +100,6 @@ class DiskMonitor:
         """Return the state of each disk, by UUID.
 
         :param now: seconds of a monotonic clock.
-        :param devices: all devices, by the UUID of the disk.
         :param idle: true for pairs without I/O in this interval, (R,).
         :raises OSError: the kernel's statistics cannot be read.
         """
@@ -296,16 +294,14 @@ def ewma(mean: float, value: float, seconds: float, window: float) -> float:
     return mean + (value - mean) * -math.expm1(-seconds / window)
 
 
-def read_charged_seconds(
-    hierarchy: cgroups.Hierarchy | None,
-) -> dict[str, float]:
+def read_charged_seconds(hierarchy: cgroups.Hierarchy) -> dict[str, float]:
     """Return the device time that io.cost has charged cgroups for.
 
     It is in seconds, by ``major:minor``; devices without io.cost are left out.
     io.cost holds requests back before they reach the device, so that the
     device's statistics lack them.
     """
-    if hierarchy is None or hierarchy.version != 2:
+    if hierarchy.version != 2:
         return {}
     # the root has no io.stat before Linux 5.9
     text = sysfs.read_optional(hierarchy.path('', 'io.stat'))

@@ -66,23 +66,17 @@ def read(
         for line in stream:
             major, minor, _, *fields = line.split()
             number = f'{major}:{minor}'
-            if number in numbers:
-                found[number] = _counters([int(field) for field in fields])
+            if number not in numbers:
+                continue
+            # Documentation/admin-guide/iostats.rst of Linux
+            reads, _, read_sectors, read_ms = map(int, fields[:4])
+            writes, _, write_sectors, write_ms = map(int, fields[4:8])
+            found[number] = Counters(
+                reads=reads,
+                writes=writes,
+                read_bytes=read_sectors * _SECTOR,
+                write_bytes=write_sectors * _SECTOR,
+                busy_seconds=int(fields[9]) / 1000,
+                request_seconds=(read_ms + write_ms) / 1000,
+            )
     return found
-
-
-def _counters(fields: list[int]) -> Counters:
-    # Documentation/admin-guide/iostats.rst of Linux
-    reads, _, read_sectors, read_ms, writes, _, write_sectors, write_ms = (
-        fields[:8]
-    )
-    busy_ms = fields[9]
-    # only newer kernels count discards and flushes
-    return Counters(
-        reads=reads,
-        writes=writes,
-        read_bytes=read_sectors * _SECTOR,
-        write_bytes=write_sectors * _SECTOR,
-        busy_seconds=busy_ms / 1000,
-        request_seconds=(read_ms + write_ms) / 1000,
-    )

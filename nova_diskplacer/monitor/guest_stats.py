@@ -34,7 +34,6 @@ _COUNTERS = (
     'wr.times',
     'fl.times',
 )
-_NANOSECOND = 1e-9
 
 Counters = tuple[int, ...]
 
@@ -162,7 +161,7 @@ def _use(
 ) -> GuestDiskUse:
     counts, times = done[:5], done[5:]
     means = [
-        total * _NANOSECOND / count if count else None
+        total / 1e9 / count if count else None
         for total, count in zip(times, counts[2:], strict=True)
     ]
     rates = [count / seconds for count in counts]

@@ -21,6 +21,7 @@ import numpy
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
@@ -51,7 +52,9 @@ class DiskMonitorTest(testtools.TestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.conf = self.useFixture(configured.Options()).conf
-        self.monitor = disk_monitor.DiskMonitor(self.conf)
+        self.monitor = disk_monitor.DiskMonitor(
+            self.conf, cgroups.Hierarchy(1, '/')
+        )
 
     def look(self, *devices):
         return self.monitor.update(

@@ -67,7 +67,7 @@ class DiskMonitorTestCase(testtools.TestCase):
         )
         self.now = 0.0
         self.devices = {'hdd': HDD, 'ssd': SSD}
-        self.monitor = disk_monitor.DiskMonitor(self.conf)
+        self.monitor = disk_monitor.DiskMonitor(self.conf, None)
         self.assertEqual({}, self.update())
 
     def patch(self, module, name, value):
@@ -255,7 +255,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
     def test_known_after_a_restart(self):
         for _ in range(1000):
             self.update(hdd=work(90))
-        self.monitor = disk_monitor.DiskMonitor(self.conf)
+        self.monitor = disk_monitor.DiskMonitor(self.conf, None)
         self.update()
         for _ in range(4000):
             state = self.update(hdd=work(20))['hdd']

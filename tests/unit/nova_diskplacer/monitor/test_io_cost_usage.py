@@ -39,4 +39,3 @@ class IOCostUsageTest(testtools.TestCase):
         self.assertEqual(
             {}, disk_monitor.read_charged_seconds(cgroups.Hierarchy(1, root))
         )
-        self.assertEqual({}, disk_monitor.read_charged_seconds(None))
