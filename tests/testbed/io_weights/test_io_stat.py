@@ -180,7 +180,7 @@ class ServersTest(CgroupReaderTestCase):
         """Return the server, with its cgroup."""
         (found,) = consumers.find(
             libvirt_servers.list_servers(self.uri), [], self.hierarchy
-        )
+        ).values()
         self.assertTrue(os.path.isdir(self.hierarchy.path(found.cgroup)))
         self.assertEqual('instance-00000001', found.domain)
         return found

@@ -227,7 +227,7 @@ class MeasureTest(testtools.TestCase):
         with open(f'{hierarchy.root}/io.cost.qos') as stream:
             before = stream.read()
         cost = io_cost.IOCost(self.conf, hierarchy)
-        self.addCleanup(cost.restore)
+        self.addCleanup(cost.disable_except)
         cost.enable(device, model)
         tasks = self.useFixture(
             Tasks(hierarchy.root, f'/dev/{device.name}', device.number)
