@@ -143,10 +143,7 @@ class WeightWriter:
         return sorted(self._saved.uuids(), key=lambda uuid: uuid != DEFAULT)
 
     def _apply_disk(self, device: Device, targets: _Targets) -> _Errors:
-        """Write the weights of one disk, and restore unwanted ones.
-
-        :returns: errors that concern single pairs.
-        """
+        """Write and restore weights of one disk; return errors of pairs."""
         sequence = block_queue.diskseq(device.name, self._sys)
         originals = self._saved.get_originals(
             device.uuid, device.name, sequence

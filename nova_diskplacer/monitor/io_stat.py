@@ -43,8 +43,8 @@ FILES = {
 _V1 = re.compile(rb' Read (\d+)\n(\d+:\d+) Write (\d+)')
 _V2 = re.compile(rb'(\d+:\d+) rbytes=(\d+) wbytes=(\d+) rios=(\d+) wios=(\d+)')
 
-# More bytes than any of the files has.
-_MAX_SIZE = 64 << 10
+# More bytes than such a file usually has.
+_USUAL_SIZE = 16 << 10
 
 # The key and the cgroup of a consumer.
 _KeyCgroup = tuple[str, str]
@@ -139,7 +139,10 @@ class CgroupReader:
                     path = self._hierarchy.path(cgroup, name)
                     self._files[cgroup, name] = io.FileIO(path)
                 file = self._files[cgroup, name]
-                text = os.pread(file.fileno(), _MAX_SIZE, 0)
+                text = os.pread(file.fileno(), _USUAL_SIZE, 0)
+                if len(text) == _USUAL_SIZE:
+                    file.seek(0)
+                    text = file.readall()
             except OSError as error:
                 path = self._hierarchy.path(cgroup, name)
                 errors[consumer] = f'{path}: {error.strerror}'

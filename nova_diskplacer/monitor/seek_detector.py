@@ -219,7 +219,6 @@ def consumer_of(
     """Return the key of a process's consumer, None if it has none.
 
     :param keys: keys of consumers, by their cgroups with a leading slash.
-    :param version: the cgroup version.
     """
     try:
         with open(f'/proc/{process}/cgroup', encoding='utf-8') as stream:

@@ -110,9 +110,9 @@ class Consumer:
 class Counters:
     """The kernel's counters of cgroups since their creation.
 
-    ``values`` has the shape (R, 4): bytes read, bytes written, reads, writes.
-    ``first`` (R,) is true in the first reading of a cgroup or disk: its
-    counters may have grown at any time before.
+    ``values`` (R, 4): bytes read, bytes written, reads, writes. ``first`` (R,)
+    is true in the first reading of a cgroup or disk: its counters may have
+    grown at any time before.
     """
 
     pairs: Pairs

@@ -270,7 +270,7 @@ class CgroupReaderTest(CgroupReaderTestCase):
         with open(path) as stream:
             text = stream.read().split('Total 5\n')[0]
         lines = ''.join(
-            text.replace('8:0', f'9:{minor}') for minor in range(50)
+            text.replace('8:0', f'9:{minor}') for minor in range(500)
         )
         for file in io_stat.FILES[self.version]:
             self.write(f'x/{file}', lines + text)
