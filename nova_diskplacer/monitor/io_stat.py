@@ -61,8 +61,10 @@ class CgroupReader:
 
     def __init__(self, hierarchy: cgroups.Hierarchy) -> None:
         self._hierarchy = hierarchy
-        # by cgroup and name
-        self._files: dict[tuple[str, str], io.FileIO] = {}
+        # by name and cgroup
+        self._files: dict[str, dict[str, io.FileIO]] = {
+            name: {} for name in FILES[hierarchy.version]
+        }
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._accounting = cgroup_v1.Accounting(hierarchy)
@@ -93,11 +95,12 @@ class CgroupReader:
                 self._log.log(
                     key, 'The I/O of %s cannot be monitored: %s', key, error
                 )
-        readable = present - errors.keys()
+        readable = present - errors.keys() if errors else present
         if readable != self._readable:
-            open_ = {cgroup for _, cgroup in readable}
-            for gone in [one for one in self._files if one[0] not in open_]:
-                self._files.pop(gone).close()
+            left = {cgroup for _, cgroup in readable}
+            for files in self._files.values():
+                for gone in files.keys() - left:
+                    files.pop(gone).close()
         new = {key for key, _ in readable - self._readable} | {
             uuid
             for uuid, device in devices.items()
@@ -132,13 +135,14 @@ class CgroupReader:
         parse = _parse_v1 if self._hierarchy.version == 1 else _V2.findall
         rows: _Rows = {}
         errors = {}
+        files = self._files[name]
         for consumer in consumers:
             key, cgroup = consumer
             try:
-                if (cgroup, name) not in self._files:
+                if cgroup not in files:
                     path = self._hierarchy.path(cgroup, name)
-                    self._files[cgroup, name] = io.FileIO(path)
-                file = self._files[cgroup, name]
+                    files[cgroup] = io.FileIO(path)
+                file = files[cgroup]
                 text = os.pread(file.fileno(), _USUAL_SIZE, 0)
                 if len(text) == _USUAL_SIZE:
                     file.seek(0)

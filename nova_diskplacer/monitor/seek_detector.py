@@ -143,9 +143,7 @@ class SeekDetector:
             self._publish()
 
     def _select(
-        self,
-        flagged: collections.abc.Collection[Device],
-        now: float,
+        self, flagged: collections.abc.Collection[Device], now: float
     ) -> list[Device]:
         """Return the disks that are due, and drop those that need no trace."""
         with_seekers = {uuid for _, uuid in self._seen}
