@@ -53,9 +53,9 @@ from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import consumers
 from nova_diskplacer.monitor import history
-from nova_diskplacer.monitor import interpolated_counters
 from nova_diskplacer.monitor import io_stat
 
 BLOCK = 4096
@@ -268,10 +268,8 @@ def typical(costs):
     With cgroup v1, one of ten rounds reads more than the others.
     """
     return statistics.median(
-        statistics.fmean(
-            costs[begin : begin + interpolated_counters.INTERVALS]
-        )
-        for begin in range(0, len(costs), interpolated_counters.INTERVALS)
+        statistics.fmean(costs[begin : begin + cgroup_v1.INTERVALS])
+        for begin in range(0, len(costs), cgroup_v1.INTERVALS)
     )
 
 
@@ -306,11 +304,11 @@ def measure(host, agent, count):
     }
     reader = io_stat.CgroupReader(host.hierarchy)
     find = functools.partial(consumers.find, host.servers, [], host.hierarchy)
-    reader.set_consumers(find())
+    found = find().values()
     known = history.History()
 
     def monitor():
-        return known.update(INTERVAL, reader.read(devices))
+        return known.update(INTERVAL, reader.read(found, devices))
 
     kinds = {
         'accounts': monitor,

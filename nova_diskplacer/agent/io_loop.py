@@ -28,10 +28,9 @@ from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import systemd
 from nova_diskplacer.io_weights import manager
-from nova_diskplacer.monitor import fair_share
+from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import status
-from nova_diskplacer.monitor import totals
 from nova_diskplacer.monitor import types
 
 # Intervals without decisions after a failed one.
@@ -65,10 +64,11 @@ class IOLoop:
         self._background = io_background.BackgroundChecks(
             conf, lambda: self._sample
         )
-        self._fair_share = fair_share.FairShare(
+        self._fair_share = history.FairShare(
             conf.diskplacer_monitor.budget_window
         )
-        self._totals = totals.Totals()
+        self._rounds = self._weight_changes = 0
+        self._cpu_seconds = 0.0
         self._sampler: sampler.Sampler | None = None
         self._manager: manager.WeightManager | None = None
         self._backoff_intervals = 0
@@ -128,9 +128,9 @@ class IOLoop:
         decision = self._decision
         fair_shares = self._fair_share.update(sample)
         cpu_seconds = time.thread_time() - began
-        self._totals = self._totals.plus(
-            sample, cpu_seconds, decision.changes if decision else 0
-        )
+        self._rounds += 1
+        self._cpu_seconds += cpu_seconds
+        self._weight_changes += decision.changes if decision else 0
         self._build_status = functools.partial(
             io_status.build_status,
             host=self._conf.host,
@@ -140,7 +140,9 @@ class IOLoop:
             sample=sample,
             decision=decision,
             fair_shares=fair_shares,
-            totals=self._totals,
+            rounds=self._rounds,
+            total_cpu_seconds=self._cpu_seconds,
+            weight_changes=self._weight_changes,
             seekers=self._background.seekers,
             guests=self._background.guests,
         )

@@ -19,10 +19,11 @@ import collections.abc
 import dataclasses
 from typing import Any
 
+import numpy
+
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import status
-from nova_diskplacer.monitor import totals as totals_
 from nova_diskplacer.monitor import types
 
 _RATES = ('read_bytes', 'write_bytes', 'reads', 'writes')
@@ -36,7 +37,9 @@ def build_status(
     sample: types.Sample,
     decision: manager.Decision | None,
     fair_shares: types.Floats,
-    totals: totals_.Totals,
+    rounds: int,
+    total_cpu_seconds: float,
+    weight_changes: int,
     seekers: collections.abc.Collection[types.ConsumerDisk],
     guests: guest_stats.GuestStats | None,
 ) -> status.Status:
@@ -44,7 +47,9 @@ def build_status(
 
     :param decision: None if weights are not decided.
     :param fair_shares: ratios of use to fair share.
-    :param totals: totals with this interval.
+    :param rounds: number of intervals, including this one.
+    :param total_cpu_seconds: CPU time of all intervals.
+    :param weight_changes: number of weights that were written in them.
     :param guests: None if unknown.
     """
     return status.Status(
@@ -54,12 +59,11 @@ def build_status(
         time=time,
         interval=sample.seconds,
         cpu_seconds=cpu_seconds,
-        rounds=totals.intervals,
-        total_cpu_seconds=totals.cpu_seconds,
-        weight_changes=totals.weight_changes,
+        rounds=rounds,
+        total_cpu_seconds=total_cpu_seconds,
+        weight_changes=weight_changes,
         disks=[
-            _disk(state, decision, totals.disks[uuid])
-            for uuid, state in sorted(sample.disks.items())
+            _disk(state, decision) for _, state in sorted(sample.disks.items())
         ],
         unwatched=dict(sample.unwatched),
         hung=sorted(sample.hung),
@@ -68,10 +72,10 @@ def build_status(
             **_decided(sample.pairs, decision),
             budgets=fair_shares.tolist(),
             **{
-                f'total_{name}': column.tolist()
-                for name, column in totals.pairs.columns.items()
+                f'total_{name}': sample.history['totals'][:, column].tolist()
+                for column, name in enumerate(_RATES)
             },
-            history=_history(sample.summary),
+            history=_history(sample.history),
         ),
         guests=[
             {'server': server, **dataclasses.asdict(use)}
@@ -84,9 +88,7 @@ def build_status(
 
 
 def _disk(
-    state: types.DiskState,
-    decision: manager.Decision | None,
-    totals: totals_.DiskTotals,
+    state: types.DiskState, decision: manager.Decision | None
 ) -> status.Disk:
     figures = {**vars(state), 'warnings': list(state.warnings)}
     device = figures.pop('device')
@@ -98,7 +100,6 @@ def _disk(
         rotational=device.rotational,
         controller=controller.name if controller else '',
         error=decision.refusals.get(device.uuid, '') if decision else '',
-        totals=totals,
         **figures,
     )
 
@@ -149,13 +150,21 @@ def _decided(
     }
 
 
-def _history(summary: types.Summary) -> dict[str, list[float]]:
+def _history(history: types.PairTable) -> dict[str, list[float]]:
+    active = history['active']
     columns = {
-        'active_intervals': summary.active.tolist(),
-        'idle_seconds': summary.idle_seconds.tolist(),
+        'active_intervals': active.tolist(),
+        'idle_seconds': history['idle_seconds'].tolist(),
+    }
+    rates = {
+        **history.columns,
+        # the population's standard deviation
+        'deviation': numpy.sqrt(
+            history['squares'] / numpy.maximum(active, 1)[:, None]
+        ),
     }
     for name in ('minimum', 'maximum', 'mean', 'deviation'):
-        values = getattr(summary, name)
+        values = rates[name]
         for index, direction in enumerate(('read_bytes', 'write_bytes')):
             columns[f'{direction}_{name}'] = values[:, index].tolist()
     return columns

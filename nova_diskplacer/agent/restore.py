@@ -37,7 +37,7 @@ def restore_kernel_state(conf: cfg.ConfigOpts) -> None:
         hierarchy = cgroups.hierarchy()
         restores += [
             lambda: writer.WeightWriter(conf, hierarchy).restore(),
-            lambda: io_cost.IOCost(conf, hierarchy).restore(),
+            lambda: io_cost.IOCost(conf, hierarchy).disable_except(),
         ]
     failed = []
     for restore in restores:

@@ -26,16 +26,10 @@ BFQ = 'bfq'
 IO_COST = 'io.cost'
 AUTO = 'auto'
 
-_BFQ_V1 = 'blkio.bfq.weight_device'
-_BFQ_V2 = 'io.bfq.weight'
-_IO_WEIGHT = 'io.weight'
+#: The kernel's minimum and default; weights are never above the default.
+MIN_WEIGHT = 1
+DEFAULT_WEIGHT = 100
 
-# The kernel's minimum and default; weights are never above the default.
-_MIN_WEIGHT = 1
-_DEFAULT_WEIGHT = 100
-
-_SCHEDULER = 'queue/scheduler'
-_SLICE_IDLE = 'queue/iosched/slice_idle'
 _QOS = 'io.cost.qos'
 
 
@@ -43,20 +37,17 @@ _QOS = 'io.cost.qos'
 class Controller:
     """A controller that honours weights.
 
-    ``min_weight`` is its minimum, ``default_weight`` the kernel's default,
-    ``file`` the name of the weight file in each cgroup.
+    ``file`` is the name of the weight file in each cgroup.
     """
 
     name: str
-    min_weight: int
-    default_weight: int
     file: str
 
 
+_BFQ_FILES = {1: 'blkio.bfq.weight_device', 2: 'io.bfq.weight'}
+
 #: io.cost, on disks where it is enabled.
-IO_COST_CONTROLLER = Controller(
-    IO_COST, _MIN_WEIGHT, _DEFAULT_WEIGHT, _IO_WEIGHT
-)
+IO_COST_CONTROLLER = Controller(IO_COST, 'io.weight')
 
 
 def active_controller(
@@ -70,6 +61,7 @@ def active_controller(
     :param choice: ``[diskplacer_weights] controller``.
     :raises ContentionError: the configured controller is not active; the
         message names remedies.
+    :raises OSError: the device is gone.
     """
     scheduler = _scheduler(device.name, sys)
     if configured_controller(device, choice, sys) == BFQ:
@@ -79,14 +71,15 @@ def active_controller(
                 'controller=bfq: choose bfq for it (a profile, a udev rule), '
                 'or controller=auto'
             )
-        if _read(device.name, _SLICE_IDLE, sys).strip() == '0':
+        queue = f'{sys}/class/block/{device.name}/queue'
+        if sysfs.read(f'{queue}/iosched/slice_idle') == '0':
             raise exception.ContentionError(
                 f'the I/O scheduler of {device.name} is bfq with slice_idle '
                 '0, which makes weights almost ineffective: set '
                 f'/sys/block/{device.name}/queue/iosched/slice_idle to 8, its '
                 'default'
             )
-        return _bfq(hierarchy)
+        return Controller(BFQ, _BFQ_FILES[hierarchy.version])
     if hierarchy.version == 1:
         raise exception.ContentionError(
             f'{_lacks(device, scheduler)} and cgroup v1 has no io.cost: '
@@ -103,33 +96,21 @@ def configured_controller(
     """Return the name of the controller that should honour weights on a disk.
 
     :param choice: ``[diskplacer_weights] controller``.
+    :raises OSError: the device is gone.
     """
     if choice != AUTO:
         return choice
     return BFQ if _scheduler(device.name, sys) == BFQ else IO_COST
 
 
-def _bfq(hierarchy: cgroups.Hierarchy) -> Controller:
-    name = _BFQ_V1 if hierarchy.version == 1 else _BFQ_V2
-    return Controller(BFQ, _MIN_WEIGHT, _DEFAULT_WEIGHT, name)
-
-
-def _io_cost_devices(hierarchy: cgroups.Hierarchy) -> set[str]:
-    """Return the devices with io.cost enabled, as ``major:minor``."""
-    with open(hierarchy.path('', _QOS), encoding='ascii') as stream:
-        lines = [line.split() for line in stream]
-    return {
-        number
-        for number, *fields in filter(None, lines)
-        if 'enable=1' in fields
-    }
-
-
 def _check_io_cost(
     device: Device, hierarchy: cgroups.Hierarchy, scheduler: str
 ) -> None:
     try:
-        enabled = _io_cost_devices(hierarchy)
+        with open(hierarchy.path('', _QOS), encoding='ascii') as stream:
+            enabled = {
+                line.split()[0] for line in stream if 'enable=1' in line
+            }
     except FileNotFoundError as error:
         raise exception.ContentionError(
             f'{_lacks(device, scheduler)} and the kernel has no io.cost '
@@ -151,15 +132,6 @@ def _lacks(device: Device, scheduler: str) -> str:
 
 
 def _scheduler(name: str, sys: str) -> str:
-    listed = _read(name, _SCHEDULER, sys)
+    listed = sysfs.read(f'{sys}/class/block/{name}/queue/scheduler')
     # a single scheduler (none) is listed without brackets
-    return listed.partition('[')[2].partition(']')[0] or listed.strip()
-
-
-def _read(name: str, file: str, sys: str) -> str:
-    path = f'{sys}/class/block/{name}/{file}'
-    try:
-        with open(path, encoding='ascii') as stream:
-            return stream.read()
-    except OSError as error:
-        raise exception.ContentionError(f'{path}: {error.strerror}') from error
+    return listed.partition('[')[2].partition(']')[0] or listed

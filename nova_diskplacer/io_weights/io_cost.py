@@ -74,9 +74,9 @@ class IOCost:
     def enable(self, device: Device, measured: io_model.Model) -> None:
         """Enable io.cost with a disk's adapted model; repeatable.
 
-        :param measured: the model as measured.
         :raises ContentionError: the kernel has no io.cost, or refuses.
         :raises DiskError: the previous configuration cannot be saved.
+        :raises OSError: the device is gone.
         """
         root = self._root()
         model = self._models.get(device.uuid)
@@ -124,7 +124,7 @@ class IOCost:
                     if model.scales != scales:
                         self._log_scales(uuid, model)
                     self.enable(state.device, model.measured)
-            except exception.DiskPlacerError as error:
+            except (exception.DiskPlacerError, OSError) as error:
                 # the next call of enable reports it
                 LOG.info(
                     'The model of disk %s is not changed: %s', uuid, error
@@ -147,8 +147,10 @@ class IOCost:
         self._cgroup_bytes.pop(uuid, None)
         self._saved.restore(uuid)
 
-    def disable_except(self, uuids: collections.abc.Container[str]) -> None:
-        """Restore the configuration of all other disks.
+    def disable_except(
+        self, uuids: collections.abc.Container[str] = ()
+    ) -> None:
+        """Restore the configuration of all disks, or of all other ones.
 
         :raises DiskError: a disk could not be restored.
         """
@@ -157,13 +159,6 @@ class IOCost:
             self._models.pop(uuid, None)
             self._cgroup_bytes.pop(uuid, None)
         self._saved.restore_all(unwanted)
-
-    def restore(self) -> None:
-        """Restore the configuration of all disks.
-
-        :raises DiskError: a disk could not be restored.
-        """
-        self.disable_except(())
 
     def _root(self) -> str:
         if self._hierarchy is None or self._hierarchy.version != 2:
@@ -174,12 +169,7 @@ class IOCost:
 
     def _save(self, root: str, device: Device) -> None:
         """Save the configuration before the agent's first change."""
-        try:
-            sequence = block_queue.diskseq(device.name)
-        except OSError as error:
-            raise exception.ContentionError(
-                f'{device.name} is gone: {error.strerror}'
-            ) from error
+        sequence = block_queue.diskseq(device.name)
         if (
             self._saved.get_originals(device.uuid, device.name, sequence)
             is None

@@ -167,7 +167,9 @@ class AdaptiveModel:
         kind, name = finding
         component = self._components[name]
         if kind == _FULL:
-            self._throttle_to_drain(component, state.seconds)
+            if self._since_drained < _SOON:
+                component.decrease(min(_SLIGHTLY_SLOWER, self._achieved[-1]))
+            self.rate = 1 - (1 - _DRAIN) / max(1.0, state.seconds)
         elif len(self._achieved) < INTERVALS:
             return False
         elif kind == _TOO_FAST:
@@ -189,13 +191,6 @@ class AdaptiveModel:
             return False
         self.rate, self._drains, self._since_drained = 1.0, 0, 0
         return True
-
-    def _throttle_to_drain(
-        self, component: _Component, seconds: float
-    ) -> None:
-        if self._since_drained < _SOON:
-            component.decrease(min(_SLIGHTLY_SLOWER, self._achieved[-1]))
-        self.rate = 1 - (1 - _DRAIN) / max(1.0, seconds)
 
     def _judge(
         self, state: types.DiskState, usage: float

@@ -14,8 +14,8 @@
 
 import collections.abc
 import dataclasses
+import functools
 
-import numpy
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -75,19 +75,17 @@ class WeightManager:
         self._on = conf.diskplacer_weights.mode == ON
         self._hierarchy = hierarchy
         self._profiles = catalogue.load(conf.diskplacer.profile_dirs)
-        self._share_policy = policy.SharePolicy(policy.load_config(conf))
+        self._share_policy = policy.SharePolicy(conf)
         self._writer = writer.WeightWriter(conf, hierarchy)
         self._io_cost = io_cost.IOCost(conf, hierarchy)
         self._interval = 0
-        self._devices: collections.abc.Mapping[str, Device] | None = None
+        self._devices: collections.abc.Mapping[str, Device] = {}
         self._models: dict[str, io_model.Model | None] = {}
         self._probes: dict[str, probes.Probe[io_model.Model | None]] = {}
         self._controllers: dict[str, controllers_.Controller] = {}
         self._refusals: dict[str, str] = {}
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
-        self._consumers: (
-            collections.abc.Mapping[str, types.Consumer] | None
-        ) = None
+        self._consumers: collections.abc.Mapping[str, types.Consumer] = {}
         self._policies: dict[str, tiers.ConsumerPolicy] = {}
         self._weights: dict[types.ConsumerDisk, int] = {}
 
@@ -114,7 +112,18 @@ class WeightManager:
             self._devices = sample.devices
         self._interval += 1
         shares = self._share_policy.compute(sample, self._policies, seekers)
-        before, self._weights = self._weights, self._compute_weights(shares)
+        rows = zip(
+            shares.pairs,
+            policy.weights(shares.shares).tolist(),
+            shares.exempt.tolist(),
+            strict=True,
+        )
+        before = self._weights
+        self._weights = {
+            pair: weight
+            for pair, weight, exempt in rows
+            if pair[1] in self._controllers and not exempt
+        }
         errors: dict[types.ConsumerDisk, str] = {}
         if self._on:
             self._io_cost.adapt_models(sample.disks)
@@ -132,29 +141,6 @@ class WeightManager:
             errors=errors,
             changes=len(self._weights.items() - before.items()),
         )
-
-    def _compute_weights(
-        self, shares: policy.Shares
-    ) -> dict[types.ConsumerDisk, int]:
-        """Return the weights of pairs on disks with a controller."""
-        controllers = [self._controllers.get(uuid) for _, uuid in shares.pairs]
-        weights = policy.weights(
-            shares.shares,
-            numpy.array([one.min_weight if one else 0 for one in controllers]),
-            numpy.array(
-                [one.default_weight if one else 0 for one in controllers]
-            ),
-        )
-        return {
-            pair: weight
-            for pair, weight, exempt in zip(
-                shares.pairs,
-                weights.tolist(),
-                shares.exempt.tolist(),
-                strict=True,
-            )
-            if weight and not exempt
-        }
 
     def _detect_controllers(
         self, devices: collections.abc.Mapping[str, Device]
@@ -194,14 +180,10 @@ class WeightManager:
 
     def _measured_model(self, uuid: str) -> io_model.Model | None:
         if uuid not in self._models or self._interval % _MODEL_INTERVALS == 0:
-            probe = self._probes.setdefault(
-                uuid,
-                probes.Probe(
-                    lambda: io_model.load(
-                        self._conf.diskplacer.disk_root, uuid
-                    )
-                ),
+            load = functools.partial(
+                io_model.load, self._conf.diskplacer.disk_root, uuid
             )
+            probe = self._probes.setdefault(uuid, probes.Probe(load))
             # a hung disk keeps the model loaded before
             if probe.wait(probe.request(), probes.TIMEOUT):
                 self._models[uuid] = probe.latest

@@ -24,9 +24,9 @@ import dataclasses
 import numpy
 from oslo_config import cfg
 
-from nova_diskplacer.io_weights import class_thresholds
+from nova_diskplacer import exception
+from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import tiers
-from nova_diskplacer.monitor import pair_table
 from nova_diskplacer.monitor import types
 
 MB = 10**6
@@ -38,33 +38,19 @@ MIN_SHARE = 0.05
 #: the disk in one of them: taking turns gains nothing.
 ACTIVITY_WINDOW = 10
 
+#: The largest threshold, in scales; recovery from it takes an idle server
+#: more than half an hour.
+MAX_SCALES = 1024.0
+
+# A threshold per scale, or per doubling beyond the first scale (P4 §IV-D). The
+# paper's lg is read as the logarithm to base 2: to base 10 the lowest of 10
+# classes, at its scale of 128 MB, would take 10^9 scales, 128 PB.
+_CURVES: dict[str, collections.abc.Callable[[int], float]] = {
+    'linear': float,
+    'logarithmic': lambda lost: 2.0**lost,
+}
+
 _EXEMPT = ('', '')
-
-
-@dataclasses.dataclass(frozen=True)
-class PolicyConfig:
-    """The configuration of a policy.
-
-    ``classes`` is the number of classes, which is the highest class. A class
-    is lost at each of ``thresholds``, in units of ``scale_bytes``.
-    ``idle_recovery`` units are subtracted for each idle interval. ``lowest``
-    is the lowest class, 0 with an idle class. ``seek_penalty`` is in classes.
-    """
-
-    classes: int
-    scale_bytes: int
-    thresholds: tuple[float, ...]
-    idle_recovery: float
-    lowest: int
-    seek_penalty: int
-
-    @property
-    def limit_bytes(self) -> float:
-        """The maximum of an account: a unit above the last threshold.
-
-        It bounds the time to recover from any use.
-        """
-        return (max(self.thresholds, default=0.0) + 1.0) * self.scale_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,24 +68,38 @@ class Shares:
     exempt: types.Booleans
 
 
-def load_config(conf: cfg.ConfigOpts) -> PolicyConfig:
-    """Return the configuration from options.
+def thresholds(curve: str, classes: int, lowest: int) -> tuple[float, ...]:
+    """Return the use in scales at which each class is lost.
 
-    :raises ContentionError: an option is invalid.
+    A consumer's class is ``classes`` minus the number of thresholds that its
+    use reaches. Thresholds above ``MAX_SCALES`` are left out.
+
+    :param curve: ``[diskplacer_weights] curve``.
+    :raises ContentionError: the curve is neither known nor a list of
+        thresholds.
     """
-    options = conf.diskplacer_weights
-    tiers.tier_ranges(conf)
-    lowest = tiers.lowest_class(conf)
-    return PolicyConfig(
-        classes=options.classes,
-        scale_bytes=options.scale_mb * MB,
-        thresholds=class_thresholds.thresholds(
-            options.curve, options.classes, lowest
-        ),
-        idle_recovery=options.idle_recovery,
-        lowest=lowest,
-        seek_penalty=options.seek_penalty,
-    )
+    count = classes - lowest
+    if curve in _CURVES:
+        found = [_CURVES[curve](lost) for lost in range(1, count + 1)]
+    else:
+        found = _parse_thresholds(curve)[:count]
+    return tuple(use for use in found if use <= MAX_SCALES)
+
+
+def _parse_thresholds(curve: str) -> list[float]:
+    """Return the thresholds of a list such as ``1,2,4``."""
+    try:
+        found = [float(text) for text in curve.split(',')]
+    except ValueError:
+        found = []
+    pairs = zip([0.0, *found], found, strict=False)
+    if not found or not all(before <= use for before, use in pairs):
+        raise exception.ContentionError(
+            f'[diskplacer_weights] curve={curve} is neither '
+            f'{", ".join(_CURVES)} nor a rising list of thresholds such as '
+            '1,2,4'
+        )
+    return found
 
 
 def share(classes: types.Floats, highest: int) -> types.Floats:
@@ -111,42 +111,44 @@ def share(classes: types.Floats, highest: int) -> types.Floats:
     return numpy.where(classes < 1.0, 0.0, 1.0 - (1.0 - MIN_SHARE) * lost)
 
 
-def weights(
-    shares: types.Floats,
-    min_weight: int | types.Integers,
-    default_weight: int | types.Integers,
-) -> types.Integers:
+def weights(shares: types.Floats) -> types.Integers:
     """Return the weights of shares, between the minimum and the default.
 
     They are rounded down: the sum for a divided share does not exceed the
     weight of the whole share.
     """
     # 0.29 * 100 is a little less than 29
-    whole = numpy.floor(shares * default_weight + 1e-9).astype(numpy.int64)
-    return numpy.maximum(whole, min_weight)
+    whole = numpy.floor(shares * controllers.DEFAULT_WEIGHT + 1e-9)
+    return numpy.maximum(whole.astype(numpy.int64), controllers.MIN_WEIGHT)
 
 
 class SharePolicy:
-    """Keeps the accounts and computes shares, once an interval."""
+    """Keeps the accounts and computes shares, once an interval.
 
-    def __init__(self, config: PolicyConfig) -> None:
-        self._config = config
-        self._thresholds = numpy.array(config.thresholds) * config.scale_bytes
-        self._recovery_bytes = config.idle_recovery * config.scale_bytes
-        self._pairs = types.Pairs()
-        self._policies: collections.abc.Mapping[str, tiers.ConsumerPolicy] = {}
+    :raises ContentionError: an option is invalid.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        options = conf.diskplacer_weights
+        tiers.tier_ranges(conf)
+        scale_bytes = options.scale_mb * MB
+        self._classes: int = options.classes
+        self._seek_penalty: int = options.seek_penalty
+        self._thresholds = scale_bytes * numpy.array(
+            thresholds(
+                options.curve, options.classes, tiers.lowest_class(conf)
+            )
+        )
+        self._recovery_bytes = options.idle_recovery * scale_bytes
+        # it bounds the time to recover from any use
+        self._limit_bytes = max(self._thresholds, default=0.0) + scale_bytes
         # a row for each group on a disk, and one for all exempt pairs
-        self._accounts = pair_table.PairTable(
+        self._accounts = types.PairTable(
             types.Pairs(),
             used=numpy.zeros(0),
             active=numpy.zeros((0, ACTIVITY_WINDOW), numpy.int64),
         )
-        # by row
-        self._rows: dict[types.ConsumerDisk, int] = {}
-        self._account = numpy.zeros(0, dtype=numpy.intp)
-        self._lowest = numpy.zeros(0)
-        self._highest = numpy.zeros(0)
-        self._exempt = numpy.zeros(0, dtype=numpy.bool_)
+        self._align(types.Pairs(), {})
 
     def compute(
         self,
@@ -156,59 +158,47 @@ class SharePolicy:
     ) -> Shares:
         """Add an interval to the accounts and return the shares.
 
-        :param policies: the policy of each consumer; a missing one is a group
-            of its own without limits.
-        :param seekers: pairs that seek excessively.
+        :param policies: the policies of all consumers.
         """
-        if (
-            sample.pairs.generation != self._pairs.generation
-            or policies != self._policies
-        ):
+        if sample.pairs is not self._pairs or policies != self._policies:
             self._align(sample.pairs, policies)
-        active = self._count(sample)
-        classes = self._classes(seekers)
-        together = numpy.maximum(
-            self._accounts['active'].max(axis=1)[self._account],
-            active[self._account] + sample.idle,
-        )
-        shares = share(classes, self._config.classes)
-        shares /= numpy.maximum(together, 1)
-        return Shares(
-            pairs=sample.pairs,
-            classes=numpy.where(
-                self._exempt, float(self._config.classes), classes
-            ),
-            shares=numpy.where(self._exempt, 1.0, shares),
-            used_bytes=self._accounts['used'][self._account],
-            exempt=self._exempt,
-        )
-
-    def _count(self, sample: types.Sample) -> types.Integers:
-        """Update the accounts; returns the active members of each."""
         before = self._accounts
         size = len(before.pairs)
+        # the active members of each account
         active = numpy.bincount(self._account, ~sample.idle, size).astype(
             numpy.int64
         )
         moved = (sample.read_bytes + sample.write_bytes) * ~self._exempt
         used = before['used'] + numpy.bincount(self._account, moved, size)
         used = numpy.where(active > 0, used, used - self._recovery_bytes)
-        self._accounts = pair_table.PairTable(
+        self._accounts = types.PairTable(
             before.pairs,
-            used=used.clip(0.0, self._config.limit_bytes),
+            used=used.clip(0.0, self._limit_bytes),
             active=numpy.column_stack((before['active'][:, 1:], active)),
         )
-        return active
+        classes = self._compute_classes(seekers)
+        together = numpy.maximum(
+            self._accounts['active'].max(axis=1)[self._account],
+            active[self._account] + sample.idle,
+        )
+        shares = share(classes, self._classes)
+        shares /= numpy.maximum(together, 1)
+        return Shares(
+            pairs=sample.pairs,
+            classes=numpy.where(self._exempt, float(self._classes), classes),
+            shares=numpy.where(self._exempt, 1.0, shares),
+            used_bytes=self._accounts['used'][self._account],
+            exempt=self._exempt,
+        )
 
-    def _classes(
+    def _compute_classes(
         self, seekers: collections.abc.Collection[types.ConsumerDisk]
     ) -> types.Floats:
-        config = self._config
         lost = numpy.searchsorted(
             self._thresholds, self._accounts['used'], side='right'
         )
         classes = numpy.clip(
-            (config.classes - lost)[self._account].astype(numpy.float64),
+            (self._classes - lost)[self._account].astype(numpy.float64),
             self._lowest,
             self._highest,
         )
@@ -218,7 +208,7 @@ class SharePolicy:
             floor = numpy.maximum(self._lowest[rows], 1.0)
             classes[rows] = numpy.minimum(
                 classes[rows],
-                numpy.maximum(classes[rows] - config.seek_penalty, floor),
+                numpy.maximum(classes[rows] - self._seek_penalty, floor),
             )
         return classes
 
@@ -228,7 +218,7 @@ class SharePolicy:
         policies: collections.abc.Mapping[str, tiers.ConsumerPolicy],
     ) -> None:
         """Align the accounts with pairs; drop those without any pair."""
-        found = [self._policy_of(key, policies) for key, _ in pairs]
+        found = [policies[key] for key, _ in pairs]
         accounts = [
             _EXEMPT if policy.exempt else (policy.group, disk)
             for policy, (_, disk) in zip(found, pairs, strict=True)
@@ -245,12 +235,3 @@ class SharePolicy:
         self._lowest = numpy.array([float(one.lowest) for one in found])
         self._highest = numpy.array([float(one.highest) for one in found])
         self._exempt = numpy.array([one.exempt for one in found], dtype=bool)
-
-    def _policy_of(
-        self,
-        key: str,
-        policies: collections.abc.Mapping[str, tiers.ConsumerPolicy],
-    ) -> tiers.ConsumerPolicy:
-        return policies.get(key) or tiers.ConsumerPolicy(
-            key, key, self._config.lowest, self._config.classes, exempt=False
-        )

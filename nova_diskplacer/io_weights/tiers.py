@@ -51,7 +51,6 @@ class ConsumerPolicy:
     use does not count.
     """
 
-    key: str
     group: str
     lowest: int
     highest: int
@@ -104,7 +103,6 @@ def consumer_policies(
 
     An unknown tier or profile is logged once, and sets no limits.
 
-    :param profiles: the catalogue of profiles.
     :raises ContentionError: as ``tier_ranges``.
     """
     options = conf.diskplacer_weights
@@ -119,7 +117,6 @@ def consumer_policies(
             low = min(max(low, limit[0]), high)
         by_project = options.group_by == BY_PROJECT and consumer.project
         found[consumer.key] = ConsumerPolicy(
-            key=consumer.key,
             group=consumer.project if by_project else consumer.key,
             lowest=max(_class(low, options.classes), lowest_class(conf)),
             highest=max(_class(high, options.classes), 1),

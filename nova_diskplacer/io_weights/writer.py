@@ -16,8 +16,8 @@ libvirt is not used: it would keep weights in the definitions and saved images
 of domains, which then do not start where no controller honours weights.
 """
 
+import collections
 import collections.abc
-import dataclasses
 import errno
 import os
 
@@ -32,10 +32,13 @@ from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers as controllers_
-from nova_diskplacer.io_weights import weight_file
 from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
+
+#: The number of the default weight in a file, and the value of a device that
+#: has none of its own.
+DEFAULT = 'default'
 
 # Intervals between two comparisons of a weight with the one in force.
 _CHECK_INTERVALS = 30
@@ -46,17 +49,9 @@ _GONE = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP)
 _Errors = dict[types.ConsumerDisk, str]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Target:
-    """A weight to write; ``default_weight`` is the kernel's."""
-
-    pair: types.ConsumerDisk
-    weight: int
-    default_weight: int
-
-
-# By the path of the weight file, below the hierarchy's root.
-_Targets = dict[str, _Target]
+# Pairs and their weights, by the path of the weight file below the hierarchy's
+# root.
+_Targets = dict[str, tuple[types.ConsumerDisk, int]]
 
 
 class WeightWriter:
@@ -64,7 +59,6 @@ class WeightWriter:
 
     Original weights are saved first, so that another agent can restore them.
 
-    :param hierarchy: the hierarchy with the consumers' cgroups.
     :raises DiskError: the kernel has no boot ID.
     """
 
@@ -103,30 +97,36 @@ class WeightWriter:
         :raises DiskError: the saved weights cannot be listed.
         """
         errors: _Errors = {}
-        targets = _targets(wanted, consumers, devices, controllers, errors)
+        cgroups_ = {consumer.key: consumer.cgroup for consumer in consumers}
+        targets: dict[str, _Targets] = collections.defaultdict(dict)
+        for pair, weight in wanted.items():
+            key, uuid = pair
+            path = f'{cgroups_[key]}/{controllers[uuid].file}'
+            targets[uuid][path] = pair, weight
         changed = self._changed_disks()
+        failed = {}
         for uuid in [*changed, *(targets.keys() - set(changed))]:
-            of_disk = targets.get(uuid, {})
-            error = None
             try:
-                if of_disk:
-                    errors |= self._apply_disk(devices[uuid], of_disk)
+                if uuid in targets:
+                    errors |= self._apply_disk(devices[uuid], targets[uuid])
                 else:
                     self._written.pop(uuid, None)
                     self._saved.restore(uuid)
-            except (exception.DiskPlacerError, OSError) as caught:
-                error = caught
-            if error is not None:
-                self._log.log(
-                    uuid,
-                    'I/O weights on disk %s are not changed: %s.',
-                    uuid,
-                    error,
-                )
-                for target in of_disk.values():
-                    errors.setdefault(target.pair, str(error))
+            except (exception.DiskPlacerError, OSError) as error:
+                failed[uuid] = str(error)
+        for pair, text in errors.items():
+            self._log.log(pair, '%s.', text)
+        for uuid, reason in failed.items():
+            self._log.log(
+                uuid,
+                'I/O weights on disk %s are not changed: %s.',
+                uuid,
+                reason,
+            )
+            for pair, _ in targets.get(uuid, {}).values():
+                errors.setdefault(pair, reason)
         self._interval += 1
-        self._log.clear_except({*changed, *targets}.union(*targets.values()))
+        self._log.clear_except({*changed, *targets, *wanted})
         return errors
 
     def restore(self) -> None:
@@ -140,15 +140,10 @@ class WeightWriter:
     def _changed_disks(self) -> list[str]:
         # Earlier releases changed the default weight as well. It is restored
         # first: BFQ applies a new one to all devices.
-        return sorted(
-            self._saved.uuids(), key=lambda uuid: uuid != weight_file.DEFAULT
-        )
+        return sorted(self._saved.uuids(), key=lambda uuid: uuid != DEFAULT)
 
     def _apply_disk(self, device: Device, targets: _Targets) -> _Errors:
-        """Write the weights of one disk, and restore unwanted ones.
-
-        :returns: errors that concern single pairs.
-        """
+        """Write and restore weights of one disk; return errors of pairs."""
         sequence = block_queue.diskseq(device.name, self._sys)
         originals = self._saved.get_originals(
             device.uuid, device.name, sequence
@@ -163,9 +158,14 @@ class WeightWriter:
             self._save(device, sequence, originals)
         written = self._written.setdefault(device.uuid, {})
         for path in originals.keys() & targets.keys():
-            error = self._write(device, path, targets[path], written)
-            if error:
-                errors[targets[path].pair] = error
+            pair, weight = targets[path]
+            try:
+                self._write(device, path, pair, weight, written)
+            except FileNotFoundError:
+                # the cgroup is gone
+                continue
+            except OSError as error:
+                errors[pair] = f'{path} cannot be set to {weight}: {error}'
         unwanted = originals.keys() - targets.keys()
         for path in unwanted:
             written.pop(path, None)
@@ -190,76 +190,51 @@ class WeightWriter:
     ) -> tuple[dict[str, str], _Errors]:
         """Return the weights in files before their first change."""
         found: dict[str, str] = {}
-        missing: dict[str, str] = {}
         errors: _Errors = {}
-        for path, target in targets.items():
-            if path in known or target.weight >= target.default_weight:
+        for path, (pair, weight) in targets.items():
+            if path in known or weight >= controllers_.DEFAULT_WEIGHT:
                 continue
             file = self._hierarchy.path(path)
             try:
-                found[path] = weight_file.read(file, device.number)
+                found[path] = read_weight(file, device.number)
             except FileNotFoundError:
                 # the cgroup may be gone as well
                 if os.path.isdir(os.path.dirname(file)):
-                    missing[path] = errors[target.pair] = (
+                    errors[pair] = (
                         f'{file} does not exist: the kernel lacks it '
                         '(CONFIG_BFQ_GROUP_IOSCHED), or a parent cgroup lacks '
                         '+io in cgroup.subtree_control'
                     )
-        for path, error in missing.items():
-            self._log.log(path, '%s.', error)
         return found, errors
 
     def _write(
         self,
         device: Device,
         path: str,
-        target: _Target,
+        pair: types.ConsumerDisk,
+        weight: int,
         written: dict[str, int],
-    ) -> str | None:
-        """Write a weight unless it is in force; returns an error, if any."""
-        if written.get(path) == target.weight and not self._overwritten(
-            device, path, target
-        ):
-            return None
-        written.pop(path, None)
-        weight = str(target.weight)
-        error = None
-        try:
-            weight_file.write(
-                self._hierarchy.path(path), device.number, weight
+    ) -> None:
+        """Write a weight unless it is in force."""
+        file = self._hierarchy.path(path)
+        if written.get(path) == weight:
+            # something else may change it: rarely checked
+            if (hash(path) + self._interval) % _CHECK_INTERVALS:
+                return
+            if read_weight(file, device.number) == str(weight):
+                return
+            self._log.log(
+                pair,
+                'Something else changed the I/O weight of %s on disk %s: the '
+                'agent restores it.',
+                *pair,
             )
-        except FileNotFoundError:
-            # the cgroup is gone
-            return None
-        except OSError as caught:
-            error = f'{path} cannot be set to {weight}: {caught}'
-        if error is None:
-            written[path] = target.weight
-        else:
-            self._log.log(path, '%s.', error)
-        return error
-
-    def _overwritten(self, device: Device, path: str, target: _Target) -> bool:
-        """Return whether something else changed a weight; checks rarely."""
-        if (hash(path) + self._interval) % _CHECK_INTERVALS:
-            return False
-        try:
-            now = weight_file.read(self._hierarchy.path(path), device.number)
-        except FileNotFoundError:
-            return False
-        if now == str(target.weight):
-            return False
-        self._log.log(
-            path,
-            'Something else changed the I/O weight of %s on disk %s: the '
-            'agent restores it.',
-            *target.pair,
-        )
-        return True
+        written.pop(path, None)
+        write_weight(file, device.number, str(weight))
+        written[path] = weight
 
     def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
-        number = weight_file.DEFAULT
+        number = DEFAULT
         if saved.device:
             number = block_queue.device_number(saved.device, self._sys)
         for path, value in saved.values.items():
@@ -268,33 +243,29 @@ class WeightWriter:
 
     def _restore_weight(self, path: str, number: str, value: str) -> None:
         try:
-            weight_file.write(self._hierarchy.path(path), number, value)
+            write_weight(self._hierarchy.path(path), number, value)
         except OSError as error:
             if error.errno not in _GONE:
                 raise
 
 
-def _targets(
-    wanted: collections.abc.Mapping[types.ConsumerDisk, int],
-    consumers: collections.abc.Iterable[types.Consumer],
-    devices: collections.abc.Mapping[str, Device],
-    controllers: collections.abc.Mapping[str, controllers_.Controller],
-    errors: _Errors,
-) -> dict[str, _Targets]:
-    """Return the weights by disk, without those of absent cgroups."""
-    cgroups_ = {consumer.key: consumer.cgroup for consumer in consumers}
-    found: dict[str, _Targets] = {}
-    for pair, weight in wanted.items():
-        key, uuid = pair
-        cgroup = cgroups_.get(key)
-        if not cgroup or uuid not in devices:
-            continue
-        controller = controllers.get(uuid)
-        if controller is None:
-            errors[pair] = f'no controller honours weights on disk {uuid}'
-            continue
-        path = f'{cgroup}/{controller.file}'
-        found.setdefault(uuid, {})[path] = _Target(
-            pair, weight, controller.default_weight
-        )
-    return found
+def read_weight(path: str, number: str) -> str:
+    """Return a device's weight, ``default`` if it has none of its own.
+
+    :param number: ``major:minor`` of the device, or ``default``.
+    :raises OSError: the file cannot be read.
+    """
+    with open(path, encoding='ascii') as stream:
+        for line in stream:
+            device, _, value = line.strip().partition(' ')
+            if device == number:
+                return value
+    return DEFAULT
+
+
+def write_weight(path: str, number: str, value: str) -> None:
+    """Set a device's weight; ``default`` removes it.
+
+    :raises OSError: the kernel refuses.
+    """
+    sysfs.write_to_device(number, path, f'{number} {value}')

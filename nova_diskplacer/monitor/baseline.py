@@ -22,6 +22,8 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy
+
 from nova_diskplacer.monitor import diskstats
 
 # The limits between kinds: bytes of a request, and requests in flight.
@@ -76,18 +78,15 @@ class Baseline:
         return self.gain / self.work if self.work >= _MIN_RECENT else None
 
     def update(self, done: diskstats.Counters, seconds: float) -> None:
-        """Add an interval of the disk.
-
-        :param seconds: the length of the interval.
-        """
+        """Add an interval of the disk."""
         kept = math.exp(-seconds / _RECENT_WINDOW)
         self.gain *= kept
         self.work *= kept
         moved = done.read_bytes + done.write_bytes
-        if not moved or done.busy < _MIN_BUSY * seconds:
+        if not moved or done.busy_seconds < _MIN_BUSY * seconds:
             return
         # the kernel's clock is coarse
-        busy = min(done.busy, seconds)
+        busy = min(done.busy_seconds, seconds)
         speed = moved / busy
         self.counted = min(
             self.counted + moved, _AVERAGE_WINDOW * max(self.average, speed)
@@ -112,27 +111,15 @@ def initial(mbps: int) -> Baseline:
     return Baseline(average=average, counted=_PRIOR * average)
 
 
-def to_fields(baseline: Baseline) -> dict[str, Any]:
-    """Return the baseline as fields for JSON."""
-    return dataclasses.asdict(baseline)
-
-
 def from_fields(fields: Any) -> Baseline:
-    """Return the baseline from the fields of ``to_fields``.
+    """Return the baseline from its fields.
 
     :raises TypeError: the fields are not those of a baseline.
     :raises ValueError: a value is invalid.
     """
     baseline = Baseline(**fields)
-    numbers = (
-        baseline.average,
-        baseline.counted,
-        baseline.gain,
-        baseline.work,
-        *baseline.means,
-        *baseline.works,
-    )
-    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+    numbers = numpy.hstack(list(vars(baseline).values()))
+    if not (numpy.isfinite(numbers) & (numbers >= 0)).all():
         raise ValueError('a number is negative or not finite')
     if {len(baseline.means), len(baseline.works)} != {_KINDS}:
         raise ValueError(f'it does not have {_KINDS} kinds')
@@ -142,6 +129,6 @@ def from_fields(fields: Any) -> Baseline:
 def _kind(done: diskstats.Counters, moved: int, busy: float) -> int:
     requests = max(1, done.reads + done.writes)
     size = bisect.bisect(_SIZES, moved / requests)
-    depth = bisect.bisect(_DEPTHS, done.waited / busy)
+    depth = bisect.bisect(_DEPTHS, done.request_seconds / busy)
     writes = done.write_bytes > done.read_bytes
     return (writes * (len(_SIZES) + 1) + size) * (len(_DEPTHS) + 1) + depth

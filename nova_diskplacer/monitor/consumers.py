@@ -23,7 +23,7 @@ from nova_diskplacer.monitor import types
 
 # libvirt's names of a domain's cgroup, with and without systemd-machined.
 _CGROUP_NAMES = re.compile(
-    r'machine-qemu\\x2d(\d+)\\x2d(.*)\.scope|qemu-(\d+)-(.*)\.libvirt-qemu'
+    r'(?:machine-)?qemu(?:\\x2d|-)(\d+)(?:\\x2d|-)(.*)\.(?:scope|libvirt-qemu)'
 )
 _PARTITION = re.compile(r'<partition>(.*?)</partition>')
 _DEFAULT_PARTITION = '/machine'
@@ -38,8 +38,8 @@ def find(
     servers: collections.abc.Iterable[libvirt_servers.Server],
     patterns: collections.abc.Iterable[str],
     hierarchy: cgroups.Hierarchy,
-) -> list[types.Consumer]:
-    """Return all servers and the matching cgroups, sorted by key.
+) -> dict[str, types.Consumer]:
+    """Return all servers and the matching cgroups, by key.
 
     A server's cgroup is not returned again as a matching cgroup.
 
@@ -54,9 +54,12 @@ def find(
             partition = match[1] if match else _DEFAULT_PARTITION
             if partition not in listed:
                 listed[partition] = _list_domains(partition, hierarchy)
-            cgroup = _cgroup_of(
-                server.domain_id, server.name, listed[partition]
-            )
+            name = _alphanumerics(server.name)
+            for prefix, path in listed[partition].get(server.domain_id, ()):
+                # another libvirt on the machine may use the same ID
+                if name.startswith(prefix):
+                    cgroup = path
+                    break
         found[server.uuid] = types.Consumer(
             key=server.uuid,
             cgroup=cgroup,
@@ -69,7 +72,7 @@ def find(
         for path in glob.glob(pattern.strip('/'), root_dir=hierarchy.root):
             if path not in taken and os.path.isdir(hierarchy.path(path)):
                 found[path] = types.Consumer(key=path, cgroup=path)
-    return [found[key] for key in sorted(found)]
+    return found
 
 
 def parent_cgroups(partition: str) -> list[str]:
@@ -104,36 +107,20 @@ def _list_domains(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
         for entry in entries:
             match = _CGROUP_NAMES.fullmatch(entry)
             if match:
-                number, name = match[1] or match[3], match[2] or match[4]
-                found.setdefault(int(number), []).append(
-                    (
-                        _alphanumerics(_unescaped(name or '')),
-                        f'{parent}/{entry}',
-                    )
+                name = re.sub(
+                    r'\\x([0-9a-f]{2})',
+                    lambda escaped: chr(int(escaped[1], 16)),
+                    match[2],
+                )
+                found.setdefault(int(match[1]), []).append(
+                    (_alphanumerics(name), f'{parent}/{entry}')
                 )
     return found
-
-
-def _cgroup_of(domain_id: int, name: str, listed: '_Cgroups') -> str:
-    """Return the cgroup of a domain, '' if it has none.
-
-    Another libvirt on the machine may use the same ID.
-    """
-    for prefix, cgroup in listed.get(domain_id, ()):
-        if _alphanumerics(name).startswith(prefix):
-            return cgroup
-    return ''
 
 
 def _alphanumerics(name: str) -> str:
     """Return the characters that libvirt always keeps in a cgroup's name."""
     return re.sub(r'[^A-Za-z0-9]', '', name)
-
-
-def _unescaped(name: str) -> str:
-    return re.sub(
-        r'\\x([0-9a-f]{2})', lambda match: chr(int(match[1], 16)), name
-    )
 
 
 def _escaped(name: str) -> str:

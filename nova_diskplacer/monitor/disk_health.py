@@ -10,9 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Polls the health of disks and warns of growing errors and heat."""
+"""Polls the health of disks, and keeps and logs warnings of disks."""
 
 import collections.abc
+import functools
 import time
 from typing import Any
 
@@ -24,7 +25,6 @@ from nova_diskplacer.host import json_store
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import probes
 from nova_diskplacer.host.devices import Device
-from nova_diskplacer.monitor import disk_warnings
 from nova_diskplacer.monitor import smart
 
 LOG = logging.getLogger(__name__)
@@ -35,11 +35,49 @@ _GROWTH_SECONDS = 86400
 # Degrees Celsius below the threshold at which a warning ends.
 _HYSTERESIS = 3
 
-# Seconds between two checks for answers.
-_PAUSE = 0.1
 
-# A report, None of a disk in standby, or the reason why there is no report.
-_Answer = smart.Report | str | None
+class Warnings:
+    """The warnings in force, by the UUID of the disk and their kind.
+
+    A warning is logged when it begins and when it ends, not when its text
+    changes. Threads may share one object.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[str, str], str] = {}
+
+    def update(
+        self,
+        uuid: str,
+        kind: str,
+        text: str,
+        begins: bool,
+        stays: bool | None = None,
+    ) -> None:
+        """Set or end a warning.
+
+        :param begins: the condition for a warning that is not in force.
+        :param stays: the condition for one that is, by default the same.
+        """
+        is_known = (uuid, kind) in self._texts
+        if stays if is_known and stays is not None else begins:
+            self._texts[uuid, kind] = text
+            if not is_known:
+                LOG.warning('Disk %s: %s', uuid, text)
+        elif is_known:
+            del self._texts[uuid, kind]
+            LOG.info('Disk %s: the %s is normal again.', uuid, kind)
+
+    def for_disk(self, uuid: str) -> tuple[str, ...]:
+        """Return the warnings of a disk, sorted."""
+        texts = list(self._texts.items())
+        return tuple(sorted(text for key, text in texts if key[0] == uuid))
+
+    def clear_except(self, uuids: collections.abc.Container[str]) -> None:
+        """Forget the warnings of disks that have gone."""
+        for key in list(self._texts):
+            if key[0] not in uuids:
+                del self._texts[key]
 
 
 class HealthMonitor:
@@ -55,10 +93,10 @@ class HealthMonitor:
         self._store = json_store.JsonStore(
             f'{conf.diskplacer_agent.state_dir}/health'
         )
-        self.warnings = disk_warnings.Warnings()
+        self.warnings = Warnings()
         self._temperatures: dict[str, int] = {}
         self._no_smart = log_once.ChangeLogger(LOG, logging.INFO)
-        self._probes: dict[str, probes.Probe[_Answer]] = {}
+        self._probes: dict[str, probes.Probe[smart.Report | None]] = {}
 
     def temperature(self, uuid: str) -> int | None:
         """Return the temperature of a disk in degrees Celsius, if known."""
@@ -68,38 +106,36 @@ class HealthMonitor:
         """Query all disks in parallel and wait for the slowest of them.
 
         A disk that hangs is queried again only after it has answered.
-
-        :param devices: all devices, by the UUID of the disk.
         """
         polled = {
-            device: self._probe(device.name) for device in devices.values()
+            device: self._probes.setdefault(
+                device.name,
+                probes.Probe(functools.partial(smart.read, device.name)),
+            )
+            for device in devices.values()
         }
         begun = {device: probe.request() for device, probe in polled.items()}
         ends = time.monotonic() + smart.TIMEOUT
-        while begun and time.monotonic() < ends:
-            for device, number in list(begun.items()):
-                if polled[device].wait(number, _PAUSE / len(begun)):
-                    del begun[device]
-                    self._update(device, polled[device].latest)
-        for device in begun:
-            self._update(device, f'SMART of {device.name}: no answer')
+        for device, number in begun.items():
+            probe, error = polled[device], ''
+            try:
+                if not probe.wait(number, ends - time.monotonic()):
+                    error = f'SMART of {device.name}: no answer'
+            except exception.DiskError as raised:
+                error = str(raised)
+            report = probe.latest
+            if error:
+                self._no_smart.log(device.uuid, '%s', error)
+                report = smart.read_kernel_counter(device.name)
+            else:
+                self._no_smart.clear(device.uuid)
+            # None: the disk is in standby
+            if report is not None:
+                self._check(device, report, time.time())
         self._no_smart.clear_except(devices)
-        known = self._temperatures.keys() | self.warnings.disks()
-        for uuid in known - devices.keys():
-            self._temperatures.pop(uuid, None)
-            self.warnings.clear(uuid)
-
-    def _probe(self, name: str) -> probes.Probe[_Answer]:
-        return self._probes.setdefault(name, probes.Probe(lambda: _read(name)))
-
-    def _update(self, device: Device, answer: _Answer) -> None:
-        if isinstance(answer, str):
-            self._no_smart.log(device.uuid, '%s', answer)
-            answer = smart.read_kernel_counter(device.name)
-        else:
-            self._no_smart.clear(device.uuid)
-        if answer is not None:
-            self._check(device, answer, time.time())
+        self.warnings.clear_except(devices)
+        for uuid in self._temperatures.keys() - devices.keys():
+            del self._temperatures[uuid]
 
     def _check(self, device: Device, report: smart.Report, now: float) -> None:
         uuid, name, threshold = device.uuid, device.name, self._threshold
@@ -108,7 +144,7 @@ class HealthMonitor:
             self._temperatures.pop(uuid, None)
         else:
             self._temperatures[uuid] = degrees
-            self.warnings.update_with_hysteresis(
+            self.warnings.update(
                 uuid,
                 'temperature',
                 f'the temperature of {name} is {degrees} °C; the threshold is '
@@ -119,7 +155,8 @@ class HealthMonitor:
         self.warnings.update(
             uuid,
             'health',
-            None if report.passed else f'{name} reports that it is failing',
+            f'{name} reports that it is failing',
+            not report.passed,
         )
         before = self._store.load(uuid)
         after = track_error_growth(before, report, now)
@@ -132,17 +169,9 @@ class HealthMonitor:
         self.warnings.update(
             uuid,
             'number of errors',
-            f'errors of {name} have grown: {", ".join(texts)}'
-            if texts
-            else None,
+            f'errors of {name} have grown: {", ".join(texts)}',
+            bool(texts),
         )
-
-
-def _read(name: str) -> _Answer:
-    try:
-        return smart.read(name)
-    except exception.DiskError as error:
-        return str(error)
 
 
 def track_error_growth(
@@ -153,7 +182,6 @@ def track_error_growth(
     ``errors`` are the counters, ``grown`` those that have grown in the last
     day, each with its first value and the time of the last growth.
 
-    :param before: the stored state, if any.
     :param now: seconds since the epoch.
     """
     grown: dict[str, dict[str, float]] = {}

@@ -17,6 +17,8 @@ It warns of a long queue, and of a disk that is slower than before.
 
 import collections.abc
 import dataclasses
+import math
+import re
 
 import numpy
 from oslo_config import cfg
@@ -24,18 +26,19 @@ from oslo_config import cfg
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import json_store
+from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import baseline
 from nova_diskplacer.monitor import disk_health
-from nova_diskplacer.monitor import disk_warnings
 from nova_diskplacer.monitor import diskstats
-from nova_diskplacer.monitor import io_cost_usage
-from nova_diskplacer.monitor import load
 from nova_diskplacer.monitor import types
 
 # With a smaller share of busy time, requests do not wait long and the
 # throughput score is meaningless.
 _MIN_BUSY = 0.5
+
+# In the root's io.stat, in microseconds.
+_CHARGED = re.compile(r' cost\.usage=(\d+)')
 
 # Seconds between two writes of a disk's baseline.
 _SAVE_INTERVAL = 300
@@ -47,15 +50,19 @@ _HYSTERESIS = 0.9
 
 @dataclasses.dataclass
 class _Disk:
-    """A disk at its last update; ``iocost_seconds`` is the charged time."""
+    """A disk at its last update; ``iocost_seconds`` is the charged time.
+
+    ``counters`` are None before the first update.
+    """
 
     device: Device
     depth: int | None
     usual: baseline.Baseline
-    counters: diskstats.Counters
-    iocost_seconds: float | None
-    updated: float
+    totals: diskstats.Counters
     saved: float
+    updated: float
+    counters: diskstats.Counters | None = None
+    iocost_seconds: float | None = None
     pressure: float = 0.0
     queue: float = 0.0
 
@@ -65,14 +72,13 @@ class DiskMonitor:
 
     Baselines are stored in ``[diskplacer_agent] state_dir``.
 
-    :param hierarchy: the hierarchy with the statistics of io.cost, if any.
     :param health: temperatures and warnings of the disks, if any.
     """
 
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        hierarchy: cgroups.Hierarchy | None = None,
+        hierarchy: cgroups.Hierarchy,
         health: disk_health.HealthMonitor | None = None,
     ) -> None:
         self._options = conf.diskplacer_monitor
@@ -81,7 +87,7 @@ class DiskMonitor:
         self._store = json_store.JsonStore(
             f'{conf.diskplacer_agent.state_dir}/performance'
         )
-        self._warnings = disk_warnings.Warnings()
+        self._warnings = disk_health.Warnings()
         self._disks: dict[str, _Disk] = {}
 
     def update(
@@ -94,74 +100,55 @@ class DiskMonitor:
         """Return the state of each disk, by UUID.
 
         :param now: seconds of a monotonic clock.
-        :param devices: all devices, by the UUID of the disk.
         :param idle: true for pairs without I/O in this interval, (R,).
         :raises OSError: the kernel's statistics cannot be read.
         """
         counted = diskstats.read(
             {device.number for device in devices.values()}
         )
-        charged = io_cost_usage.read(self._hierarchy)
+        charged = read_charged_seconds(self._hierarchy)
         active = numpy.bincount(
             pairs.disk_rows[~idle], minlength=len(pairs.disks)
         )
         consumers = dict(zip(pairs.disks, active.tolist(), strict=True))
         states = {}
         for uuid, device in devices.items():
-            if device.number not in counted:
+            counters = counted.get(device.number)
+            if counters is None:
                 continue
-            counters = counted[device.number]
-            iocost_seconds = charged.get(device.number)
             disk = self._disks.get(uuid)
-            done = None
-            if disk is not None and disk.updated < now and _same(disk, device):
-                done = counters.since(disk.counters)
-            if disk is None or done is None:
-                self._disks[uuid] = self._start(
-                    device, counters, iocost_seconds, now
+            if disk is None or disk.device.number != device.number:
+                disk = self._disks[uuid] = _Disk(
+                    device=device,
+                    depth=_depth(device),
+                    usual=disk.usual if disk else self._load(device),
+                    totals=disk.totals if disk else diskstats.Counters(),
+                    saved=now,
+                    updated=now,
                 )
-                continue
             seconds = now - disk.updated
-            usage = None
-            if iocost_seconds is not None and disk.iocost_seconds is not None:
-                more = max(0.0, iocost_seconds - disk.iocost_seconds)
+            done, usage = None, None
+            if disk.counters and seconds > 0:
+                done = counters.since(disk.counters)
+            charged_seconds = charged.get(device.number)
+            if (
+                done is not None
+                and charged_seconds is not None
+                and disk.iocost_seconds is not None
+            ):
+                more = max(0.0, charged_seconds - disk.iocost_seconds)
                 usage = more / seconds
             # its known throughput may have changed
-            disk.device = device
-            disk.counters, disk.updated = counters, now
-            disk.iocost_seconds = iocost_seconds
-            states[uuid] = self._update(
-                disk, done, seconds, usage, consumers.get(uuid, 0)
-            )
+            disk.device, disk.counters, disk.updated = device, counters, now
+            disk.iocost_seconds = charged_seconds
+            if done is not None:
+                states[uuid] = self._update(
+                    disk, done, seconds, usage, consumers.get(uuid, 0)
+                )
         for uuid in self._disks.keys() - devices.keys():
-            self._stop(uuid)
+            self._save(self._disks.pop(uuid))
+        self._warnings.clear_except(devices)
         return states
-
-    def _start(
-        self,
-        device: Device,
-        counters: diskstats.Counters,
-        iocost_seconds: float | None,
-        now: float,
-    ) -> _Disk:
-        """Start with a new device, or again after a reset of its counters."""
-        before = self._disks.get(device.uuid)
-        if before is not None and _same(before, device):
-            return dataclasses.replace(
-                before,
-                counters=counters,
-                iocost_seconds=iocost_seconds,
-                updated=now,
-            )
-        return _Disk(
-            device=device,
-            depth=_depth(device),
-            usual=before.usual if before else self._load(device),
-            counters=counters,
-            iocost_seconds=iocost_seconds,
-            updated=now,
-            saved=now,
-        )
 
     def _update(
         self,
@@ -173,19 +160,18 @@ class DiskMonitor:
     ) -> types.DiskState:
         device, uuid = disk.device, disk.device.uuid
         window = self._options.pressure_window
-        used = load.utilization(
-            device, disk.depth, done, seconds, iocost_usage
-        )
-        queue = done.waited / seconds
-        disk.pressure = load.ewma(disk.pressure, used, seconds, window)
-        disk.queue = load.ewma(disk.queue, queue, seconds, window)
+        used = utilization(device, disk.depth, done, seconds, iocost_usage)
+        queue = done.request_seconds / seconds
+        disk.pressure = ewma(disk.pressure, used, seconds, window)
+        disk.queue = ewma(disk.queue, queue, seconds, window)
         disk.usual.update(done, seconds)
+        disk.totals = disk.totals.plus(done)
         if disk.updated - disk.saved >= _SAVE_INTERVAL:
             disk.saved = disk.updated
             self._save(disk)
         self._warn(disk)
-        busy = min(1.0, done.busy / seconds)
-        score = load.fennel_score(done, busy, seconds, consumers)
+        busy = min(1.0, done.busy_seconds / seconds)
+        score = fennel_score(done, busy, seconds, consumers)
         requests = done.reads + done.writes
         threshold = self._options.inspection_threshold * disk.usual.average
         health = self._health
@@ -198,13 +184,14 @@ class DiskMonitor:
             writes=done.writes / seconds,
             busy=busy,
             queue=queue,
-            latency=done.waited / requests if requests else None,
+            latency=done.request_seconds / requests if requests else None,
             score=score,
             flagged=device.rotational
             and busy >= _MIN_BUSY
             and score is not None
             and score < threshold,
             pressure=disk.pressure,
+            totals=disk.totals,
             iocost_usage=iocost_usage,
             temperature=health.temperature(uuid) if health else None,
             warnings=(
@@ -215,7 +202,7 @@ class DiskMonitor:
 
     def _warn(self, disk: _Disk) -> None:
         uuid, most = disk.device.uuid, self._options.warn_queue
-        self._warnings.update_with_hysteresis(
+        self._warnings.update(
             uuid,
             'queue',
             f'{disk.queue:.0f} requests are in flight on average; the '
@@ -225,7 +212,7 @@ class DiskMonitor:
         )
         least, share = self._options.warn_performance, disk.usual.recent_ratio
         if share is not None:
-            self._warnings.update_with_hysteresis(
+            self._warnings.update(
                 uuid,
                 'performance',
                 f'its throughput in the last hour was {share:.0%} of its '
@@ -243,15 +230,7 @@ class DiskMonitor:
             return baseline.initial(device.mbps)
 
     def _save(self, disk: _Disk) -> None:
-        self._store.save(disk.device.uuid, baseline.to_fields(disk.usual))
-
-    def _stop(self, uuid: str) -> None:
-        self._save(self._disks.pop(uuid))
-        self._warnings.clear(uuid)
-
-
-def _same(disk: _Disk, device: Device) -> bool:
-    return disk.device.number == device.number
+        self._store.save(disk.device.uuid, dataclasses.asdict(disk.usual))
 
 
 def _depth(device: Device) -> int | None:
@@ -259,3 +238,76 @@ def _depth(device: Device) -> int | None:
         return block_queue.read(device.name).depth
     except OSError:
         return None
+
+
+def fennel_score(
+    done: diskstats.Counters, busy: float, seconds: float, consumers: int
+) -> float | None:
+    """Return the throughput score in bytes/s (P4 §IV-B).
+
+    :param busy: share of the time with requests in flight.
+    :param consumers: number of consumers that used the disk.
+    :returns: None while no consumer uses the disk.
+    """
+    if not consumers or not busy:
+        return None
+    moved = done.read_bytes + done.write_bytes
+    return moved / seconds / (busy * consumers)
+
+
+def utilization(
+    device: Device,
+    depth: int | None,
+    done: diskstats.Counters,
+    seconds: float,
+    iocost_usage: float | None,
+) -> float:
+    """Return the share of a disk's capacity that was used, 0 to 1.
+
+    A rotational disk serves one request at a time: its utilization is the
+    share of the time with requests in flight. Any other disk is busy with a
+    single request and far from full. Its utilization is at most the larger of
+    two ratios: its throughput to its known throughput, and its queue to its
+    queue depth.
+
+    Requests that io.cost holds back are not in the disk's queue. So the
+    utilization is at least io.cost's usage.
+
+    :param depth: queue depth of the device, None if unknown.
+    :param iocost_usage: share of io.cost's model that was charged, None
+        without io.cost.
+    """
+    used = done.busy_seconds / seconds
+    if not device.rotational and device.mbps:
+        moved = (done.read_bytes + done.write_bytes) / seconds
+        share = moved / (device.mbps * 1e6)
+        queued = done.request_seconds / seconds / depth if depth else 0.0
+        used = min(used, max(share, queued))
+    return min(1.0, max(used, iocost_usage or 0.0))
+
+
+def ewma(mean: float, value: float, seconds: float, window: float) -> float:
+    """Return an exponentially weighted moving average after one more value.
+
+    :param window: time constant in seconds.
+    """
+    return mean + (value - mean) * -math.expm1(-seconds / window)
+
+
+def read_charged_seconds(hierarchy: cgroups.Hierarchy) -> dict[str, float]:
+    """Return the device time that io.cost has charged cgroups for.
+
+    It is in seconds, by ``major:minor``; devices without io.cost are left out.
+    io.cost holds requests back before they reach the device, so that the
+    device's statistics lack them.
+    """
+    if hierarchy.version != 2:
+        return {}
+    # the root has no io.stat before Linux 5.9
+    text = sysfs.read_optional(hierarchy.path('', 'io.stat'))
+    found = {}
+    for line in text.splitlines():
+        usage = _CHARGED.search(line)
+        if usage:
+            found[line.split()[0]] = int(usage[1]) / 1e6
+    return found

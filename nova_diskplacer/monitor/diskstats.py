@@ -25,16 +25,23 @@ _SECTOR = 512
 class Counters:
     """Counters of a device since it appeared: requests, bytes and seconds.
 
-    ``busy`` is the time with requests in flight, ``waited`` the sum of the
-    times of all requests from submission to completion.
+    ``busy_seconds`` is the time with requests in flight, ``request_seconds``
+    the sum of the times of all requests from submission to completion.
     """
 
-    reads: int
-    writes: int
-    read_bytes: int
-    write_bytes: int
-    busy: float
-    waited: float
+    reads: int = 0
+    writes: int = 0
+    read_bytes: int = 0
+    write_bytes: int = 0
+    busy_seconds: float = 0.0
+    request_seconds: float = 0.0
+
+    def plus(self, done: 'Counters') -> 'Counters':
+        """Return the sums of two counters."""
+        both = zip(
+            dataclasses.astuple(self), dataclasses.astuple(done), strict=True
+        )
+        return Counters(*map(sum, both))
 
     def since(self, before: 'Counters') -> 'Counters | None':
         """Return the increase; None if a counter fell.
@@ -59,23 +66,17 @@ def read(
         for line in stream:
             major, minor, _, *fields = line.split()
             number = f'{major}:{minor}'
-            if number in numbers:
-                found[number] = _counters([int(field) for field in fields])
+            if number not in numbers:
+                continue
+            # Documentation/admin-guide/iostats.rst of Linux
+            reads, _, read_sectors, read_ms = map(int, fields[:4])
+            writes, _, write_sectors, write_ms = map(int, fields[4:8])
+            found[number] = Counters(
+                reads=reads,
+                writes=writes,
+                read_bytes=read_sectors * _SECTOR,
+                write_bytes=write_sectors * _SECTOR,
+                busy_seconds=int(fields[9]) / 1000,
+                request_seconds=(read_ms + write_ms) / 1000,
+            )
     return found
-
-
-def _counters(fields: list[int]) -> Counters:
-    # Documentation/admin-guide/iostats.rst of Linux
-    reads, _, read_sectors, read_ms, writes, _, write_sectors, write_ms = (
-        fields[:8]
-    )
-    busy_ms = fields[9]
-    # only newer kernels count discards and flushes
-    return Counters(
-        reads=reads,
-        writes=writes,
-        read_bytes=read_sectors * _SECTOR,
-        write_bytes=write_sectors * _SECTOR,
-        busy=busy_ms / 1000,
-        waited=(read_ms + write_ms) / 1000,
-    )

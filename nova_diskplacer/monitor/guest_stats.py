@@ -17,9 +17,8 @@ I/O that is not charged to the cgroup of its server. libvirt queries each QEMU,
 which takes much longer than reading the kernel's counters.
 """
 
-import collections.abc
+import collections
 import dataclasses
-from typing import Any
 
 from nova_diskplacer.disks import usage
 from nova_diskplacer.host import libvirt_connection
@@ -35,7 +34,6 @@ _COUNTERS = (
     'wr.times',
     'fl.times',
 )
-_NANOSECOND = 1e-9
 
 Counters = tuple[int, ...]
 
@@ -77,10 +75,7 @@ class GuestStats:
 
 
 class GuestPoller:
-    """Polls libvirt and compares its counters to those of the last poll.
-
-    :param uri: connection URI of libvirt.
-    """
+    """Polls libvirt and compares its counters to those of the last poll."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -104,24 +99,30 @@ class GuestPoller:
             )
         }
         counted = read(self._uri)
-        counters = sample.counters
-        moved = counters.values[:, :2].sum(axis=1).tolist()
-        accounted = dict(zip(counters.pairs, moved, strict=True))
+        totals = sample.history['counters'][:, :2].sum(axis=1).tolist()
+        accounted = dict(zip(sample.pairs, totals, strict=True))
         seconds, self._then = now - self._then, now
-        uses: dict[str, list[GuestDiskUse]] = {}
+        uses: dict[str, list[GuestDiskUse]] = collections.defaultdict(list)
+        moved: dict[types.ConsumerDisk, int] = collections.defaultdict(int)
         for key in sorted(counted.keys() & self._counted.keys()):
-            done = _increase(counted[key], self._counted[key])
-            if done is not None:
-                server, path = key
-                uses.setdefault(server, []).append(
-                    _use(path, disks.get(key, ''), done, seconds)
-                )
-        rates = {
-            pair: (total - self._accounted.get(pair, 0)) / seconds
-            for pair, total in accounted.items()
-        }
+            both = zip(counted[key], self._counted[key], strict=True)
+            done = [now - then for now, then in both]
+            if min(done) < 0:
+                # the counters were reset
+                continue
+            (server, path), disk = key, disks.get(key, '')
+            uses[server].append(_use(path, disk, done, seconds))
+            if disk:
+                moved[server, disk] += done[0] + done[1]
+        unaccounted = {}
+        for pair, size in moved.items():
+            more = accounted.get(pair, 0) - self._accounted.get(pair, 0)
+            # counters that fell were reset
+            rate = (size - max(0, more)) / seconds
+            if rate >= 1:
+                unaccounted[pair] = rate
         self._counted, self._accounted = counted, accounted
-        return GuestStats(uses, unaccounted(uses, rates))
+        return GuestStats(dict(uses), unaccounted)
 
 
 def read(uri: str) -> dict[tuple[str, str], Counters]:
@@ -145,65 +146,22 @@ def read(uri: str) -> dict[tuple[str, str], Counters]:
         for domain, stats in connection.getAllDomainStats(
             libvirt.VIR_DOMAIN_STATS_BLOCK, flags
         ):
-            uuid = domain.UUIDString()
-            for path, counters in parse(stats):
-                found[uuid, path] = counters
+            for index in range(stats.get('block.count', 0)):
+                path = stats.get(f'block.{index}.path')
+                if path:
+                    found[domain.UUIDString(), path] = tuple(
+                        stats.get(f'block.{index}.{name}', 0)
+                        for name in _COUNTERS
+                    )
     return found
 
 
-def parse(
-    stats: collections.abc.Mapping[str, Any],
-) -> collections.abc.Iterator[tuple[str, Counters]]:
-    """Yield path and counters of each disk of a domain that has a path.
-
-    :param stats: libvirt's statistics of a domain, such as ``block.0.path``.
-    """
-    for index in range(stats.get('block.count', 0)):
-        path = stats.get(f'block.{index}.path')
-        if path:
-            yield (
-                path,
-                tuple(
-                    stats.get(f'block.{index}.{name}', 0) for name in _COUNTERS
-                ),
-            )
-
-
-def unaccounted(
-    uses: collections.abc.Mapping[str, collections.abc.Iterable[GuestDiskUse]],
-    accounted: collections.abc.Mapping[types.ConsumerDisk, float],
-) -> dict[types.ConsumerDisk, float]:
-    """Return the bytes/s of guests that the kernel's counters lack.
-
-    :param accounted: bytes/s of the kernel's counters in the same interval.
-    """
-    moved: dict[types.ConsumerDisk, float] = {}
-    for server, listed in uses.items():
-        for use in listed:
-            if use.disk:
-                pair = server, use.disk
-                moved[pair] = moved.get(pair, 0.0) + (
-                    use.read_bytes + use.write_bytes
-                )
-    left = {
-        # counters that fell were reset
-        pair: rate - max(0.0, accounted.get(pair, 0.0))
-        for pair, rate in moved.items()
-    }
-    # less than a byte per second is a rounding error
-    return {pair: rate for pair, rate in left.items() if rate >= 1}
-
-
-def _increase(new: Counters, old: Counters) -> Counters | None:
-    """Return the increase; None if the counters were reset."""
-    done = tuple(now - then for now, then in zip(new, old, strict=True))
-    return None if min(done) < 0 else done
-
-
-def _use(path: str, disk: str, done: Counters, seconds: float) -> GuestDiskUse:
+def _use(
+    path: str, disk: str, done: list[int], seconds: float
+) -> GuestDiskUse:
     counts, times = done[:5], done[5:]
     means = [
-        total * _NANOSECOND / count if count else None
+        total / 1e9 / count if count else None
         for total, count in zip(times, counts[2:], strict=True)
     ]
     rates = [count / seconds for count in counts]

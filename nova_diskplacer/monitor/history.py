@@ -12,31 +12,41 @@
 
 """Computes the I/O of consumers in an interval and over all intervals."""
 
+import math
+
 import numpy
 
-from nova_diskplacer.monitor import pair_table
 from nova_diskplacer.monitor import types
 
 
 class History:
     """Keeps statistics of each consumer on a disk.
 
-    Pairs that disappear from the counters are dropped.
+    Pairs that disappear from the counters are dropped. ``table`` has these
+    columns:
+
+    - ``counters`` at the last update, and ``totals``, their increase in all
+      intervals, (R, 4)
+    - the rates since the pair was first seen, in bytes read and written per
+      second and in intervals that were not idle, (R, 2): ``minimum``,
+      ``maximum``, ``mean`` and ``squares``, the sum of squares about the mean
+    - ``active``, the number of these intervals, and ``idle_seconds``, the time
+      since the last of them, (R,)
     """
 
     def __init__(self) -> None:
-        count, number = numpy.zeros(0, numpy.int64), numpy.zeros(0)
+        counters = numpy.zeros((0, 4), numpy.int64)
         rates = numpy.zeros((0, 2))
-        self._table = pair_table.PairTable(
+        self.table = types.PairTable(
             types.Pairs(),
-            counters=numpy.zeros((0, 4), numpy.int64),
-            active=count,
+            counters=counters,
+            totals=counters,
+            active=numpy.zeros(0, numpy.int64),
             minimum=rates,
             maximum=rates,
             mean=rates,
-            # the sum of squares about the mean
             squares=rates,
-            idle_seconds=number,
+            idle_seconds=numpy.zeros(0),
         )
 
     def update(
@@ -47,7 +57,7 @@ class History:
         Counters that fell were reset. The first reading of a cgroup or disk
         is no increase.
         """
-        before = self._table.aligned(counters.pairs)
+        before = self.table.aligned(counters.pairs)
         done: types.Integers = counters.values - before['counters']
         done = numpy.where(done < 0, counters.values, done)
         done[counters.first] = 0
@@ -61,9 +71,10 @@ class History:
             busy_rates * error / numpy.maximum(active, 1)[:, None]
         )
         lower = ~begun | (rates < before['minimum'])
-        self._table = pair_table.PairTable(
+        self.table = types.PairTable(
             counters.pairs,
             counters=counters.values,
+            totals=before['totals'] + done,
             active=active,
             minimum=numpy.where(busy_rates & lower, rates, before['minimum']),
             maximum=numpy.maximum(before['maximum'], rates),
@@ -75,18 +86,36 @@ class History:
         )
         return done
 
-    def summary(self) -> types.Summary:
-        """Return the rates of all pairs; any thread may call it."""
-        table = self._table
-        active = table['active']
-        return types.Summary(
-            pairs=table.pairs,
-            active=active,
-            minimum=table['minimum'],
-            maximum=table['maximum'],
-            mean=table['mean'],
-            deviation=numpy.sqrt(
-                table['squares'] / numpy.maximum(active, 1)[:, None]
-            ),
-            idle_seconds=table['idle_seconds'],
+
+class FairShare:
+    """Compares the use of a disk to an equal share of all use of the disk.
+
+    Both decay exponentially, so that the state is two numbers for each
+    consumer on a disk. A new consumer is compared from its arrival on.
+
+    :param window: time constant of the decay in seconds.
+    """
+
+    def __init__(self, window: float) -> None:
+        self._window = window
+        none = numpy.zeros(0)
+        self._table = types.PairTable(types.Pairs(), used=none, share=none)
+
+    def update(self, sample: types.Sample) -> types.Floats:
+        """Add an interval; returns the ratio of use to fair share, (R,).
+
+        It is 1 for the mean use of the disk's consumers, 0 for no use, and n
+        for the only user among n consumers.
+        """
+        pairs, before = sample.pairs, self._table.aligned(sample.pairs)
+        used = (sample.read_bytes + sample.write_bytes).astype(numpy.float64)
+        rows = pairs.disk_rows
+        share = numpy.bincount(rows, used) / numpy.bincount(rows)
+        kept = math.exp(-sample.seconds / self._window)
+        used = before['used'] * kept + used
+        share = before['share'] * kept + share[rows]
+        self._table = types.PairTable(pairs, used=used, share=share)
+        # less than a byte is a rounding error
+        return numpy.divide(
+            used, share, out=numpy.zeros(len(used)), where=share >= 1.0
         )

@@ -13,11 +13,10 @@
 """Reads the kernel's I/O counters of consumers' cgroups."""
 
 import collections.abc
-import contextlib
+import io
 import os
 import re
 import resource
-import weakref
 
 import numpy
 from oslo_log import log as logging
@@ -26,7 +25,6 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import cgroup_v1
-from nova_diskplacer.monitor import interpolated_counters
 from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
@@ -45,151 +43,118 @@ FILES = {
 _V1 = re.compile(rb' Read (\d+)\n(\d+:\d+) Write (\d+)')
 _V2 = re.compile(rb'(\d+:\d+) rbytes=(\d+) wbytes=(\d+) rios=(\d+) wios=(\d+)')
 
-# File descriptors for the rest of the process.
-_OTHER_FILES = 512
+# More bytes than such a file usually has.
+_USUAL_SIZE = 16 << 10
 
-# The initial size of a read in bytes.
-_READ_SIZE = 512
-
-# Readings between two attempts to open unreadable cgroups.
-_REOPEN_READINGS = 10
+# The key and the cgroup of a consumer.
+_KeyCgroup = tuple[str, str]
 
 _Rows = dict[types.ConsumerDisk, list[int]]
 
 
 class CgroupReader:
-    """Reads the counters of cgroups and keeps their files open.
+    """Reads the counters of cgroups, and keeps their files open.
 
-    The files are closed when the object is deleted. ``errors`` are the reasons
-    why cgroups cannot be read, by the consumer's key.
+    Opening the files takes longer than reading them. So that they may be
+    many, the process gets the highest limit that it can have.
     """
 
     def __init__(self, hierarchy: cgroups.Hierarchy) -> None:
-        self.errors: dict[str, str] = {}
         self._hierarchy = hierarchy
-        self._v1 = cgroup_v1.Accounting(hierarchy)
-        self._names = FILES[hierarchy.version]
-        self._parse = _parse_v1 if hierarchy.version == 1 else _V2.findall
-        self._requests = interpolated_counters.InterpolatedCounters()
-        self._read_size = _READ_SIZE
-        self._readings = 0
-        # key and cgroup of each consumer, and those with open files
-        self._wanted: set[tuple[str, str]] = set()
-        self._files: dict[tuple[str, str], list[int]] = {}
-        weakref.finalize(self, _close_all, self._files)
+        # by name and cgroup
+        self._files: dict[str, dict[str, io.FileIO]] = {
+            name: {} for name in FILES[hierarchy.version]
+        }
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        self._accounting = cgroup_v1.Accounting(hierarchy)
+        self._requests = cgroup_v1.InterpolatedCounters()
         self._log = log_once.ChangeLogger(LOG)
-        self._devices: collections.abc.Mapping[str, Device] = {}
-        self._uuids: dict[bytes, str] = {}
-        # keys and UUIDs that were not read yet
-        self._new: set[str] = set()
+        # those of the last reading
+        self._devices: dict[str, Device] = {}
+        self._readable: set[_KeyCgroup] = set()
         self._pairs = types.Pairs()
 
-    def set_consumers(
-        self, consumers: collections.abc.Iterable[types.Consumer]
-    ) -> None:
-        """Set the consumers that ``read`` reads."""
-        self._wanted = {
-            (consumer.key, consumer.cgroup)
-            for consumer in consumers
-            if consumer.cgroup
-        }
-        for consumer in self._files.keys() - self._wanted:
-            _close(self._files.pop(consumer))
-        self._log.clear_except({key for key, _ in self._wanted})
-        _raise_file_limit(len(self._names) * len(self._wanted))
-        self._open()
-
     def read(
-        self, devices: collections.abc.Mapping[str, Device]
+        self,
+        consumers: collections.abc.Iterable[types.Consumer],
+        devices: collections.abc.Mapping[str, Device],
     ) -> types.Counters:
-        """Return the counters of all consumers on devices, by UUID.
+        """Return the counters of consumers on devices, by UUID.
 
-        Cgroups that have gone are left out until they can be read again.
-        With cgroup v1, requests are behind by up to
-        ``interpolated_counters.INTERVALS`` readings.
+        Cgroups that have gone are left out. With cgroup v1, requests are
+        behind by up to ``cgroup_v1.INTERVALS`` readings.
         """
-        if devices != self._devices:
-            self._set_devices(devices)
-        elif self._readings % _REOPEN_READINGS == 0:
-            self._open()
-            self._v1.enable(devices.values())
-        self._readings += 1
-        rows = self._parse_files(0)
-        if rows.keys() != set(self._pairs):
-            self._pairs = types.Pairs(sorted(rows))
-        pairs = self._pairs
-        values = _array(pairs, rows, 4 // len(self._names))
-        if len(self._names) > 1:
-            if self._new:
-                self._requests = interpolated_counters.InterpolatedCounters()
-            if self._requests.due(pairs):
-                requests = _array(pairs, self._parse_files(1), 2)
-                self._requests.put(pairs, requests)
-            values = numpy.hstack((values, self._requests.get()))
-        first = numpy.zeros(len(pairs), numpy.bool_)
-        if self._new:
-            first[:] = [not self._new.isdisjoint(pair) for pair in pairs]
-            self._new.clear()
-        return types.Counters(pairs, values, first)
-
-    def _parse_files(self, index: int) -> _Rows:
-        """Return the counters in one file of each cgroup."""
-        rows: _Rows = {}
-        size, parse, uuids = self._read_size, self._parse, self._uuids
-        for consumer, files in list(self._files.items()):
-            key, cgroup = consumer
-            try:
-                text = os.pread(files[index], size, 0)
-            except OSError as error:
-                _close(self._files.pop(consumer))
-                self.errors[key] = f'{cgroup}: {error.strerror}'
-                continue
-            if len(text) == size:
-                # the file may be longer
-                self._read_size *= 2
-                return self._parse_files(index)
-            for number, *counters in parse(text):
-                if number in uuids:
-                    rows[key, uuids[number]] = list(map(int, counters))
-        return rows
-
-    def _open(self) -> None:
-        """Open the files of all wanted cgroups that exist."""
-        self.errors = {}
-        for consumer in sorted(self._wanted - self._files.keys()):
-            key, cgroup = consumer
-            files: list[int] = []
-            try:
-                for name in self._names:
-                    path = self._hierarchy.path(cgroup, name)
-                    files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-            except OSError as error:
-                _close(files)
-                reason = self.errors[key] = f'{path}: {error.strerror}'
-            else:
-                self._files[consumer] = files
-                self._new.add(key)
-                self._log.clear(key)
-                continue
+        present = {(one.key, one.cgroup) for one in consumers if one.cgroup}
+        name, *request_names = FILES[self._hierarchy.version]
+        rows, errors = self._parse_files(name, present, devices)
+        self._log.clear_except({key for key, _ in errors})
+        for (key, cgroup), error in errors.items():
             # the agent drops a consumer whose cgroup has gone
             if os.path.exists(self._hierarchy.path(cgroup)):
                 self._log.log(
-                    key, 'The I/O of %s cannot be monitored: %s', key, reason
+                    key, 'The I/O of %s cannot be monitored: %s', key, error
                 )
-
-    def _set_devices(
-        self, devices: collections.abc.Mapping[str, Device]
-    ) -> None:
-        self._new |= {
+        readable = present - errors.keys() if errors else present
+        if readable != self._readable:
+            left = {cgroup for _, cgroup in readable}
+            for files in self._files.values():
+                for gone in files.keys() - left:
+                    files.pop(gone).close()
+        new = {key for key, _ in readable - self._readable} | {
             uuid
             for uuid, device in devices.items()
             if self._devices.get(uuid) != device
         }
-        self._devices = dict(devices)
-        self._uuids = {
+        self._readable, self._devices = readable, dict(devices)
+        if rows.keys() != set(self._pairs):
+            self._pairs = types.Pairs(sorted(rows))
+        pairs = self._pairs
+        values = _array(pairs, rows, 2 if request_names else 4)
+        for name in request_names:
+            if new:
+                self._requests = cgroup_v1.InterpolatedCounters()
+            if self._requests.due(pairs):
+                self._accounting.enable(devices.values())
+                requests, _ = self._parse_files(name, readable, devices)
+                self._requests.put(pairs, _array(pairs, requests, 2))
+            values = numpy.hstack((values, self._requests.get()))
+        first = [not new.isdisjoint(pair) for pair in pairs]
+        return types.Counters(pairs, values, numpy.array(first, numpy.bool_))
+
+    def _parse_files(
+        self,
+        name: str,
+        consumers: collections.abc.Iterable[_KeyCgroup],
+        devices: collections.abc.Mapping[str, Device],
+    ) -> tuple[_Rows, dict[_KeyCgroup, str]]:
+        """Return the counters in this file of each cgroup, and errors."""
+        uuids = {
             device.number.encode(): uuid for uuid, device in devices.items()
         }
-        self._v1.enable(devices.values())
+        parse = _parse_v1 if self._hierarchy.version == 1 else _V2.findall
+        rows: _Rows = {}
+        errors = {}
+        files = self._files[name]
+        for consumer in consumers:
+            key, cgroup = consumer
+            try:
+                if cgroup not in files:
+                    path = self._hierarchy.path(cgroup, name)
+                    files[cgroup] = io.FileIO(path)
+                file = files[cgroup]
+                text = os.pread(file.fileno(), _USUAL_SIZE, 0)
+                if len(text) == _USUAL_SIZE:
+                    file.seek(0)
+                    text = file.readall()
+            except OSError as error:
+                path = self._hierarchy.path(cgroup, name)
+                errors[consumer] = f'{path}: {error.strerror}'
+                continue
+            for number, *counters in parse(text):
+                if number in uuids:
+                    rows[key, uuids[number]] = list(map(int, counters))
+        return rows, errors
 
 
 def _parse_v1(text: bytes) -> list[tuple[bytes, bytes, bytes]]:
@@ -203,24 +168,3 @@ def _array(pairs: types.Pairs, rows: _Rows, width: int) -> types.Integers:
     return numpy.array(
         [rows.get(pair, zeros) for pair in pairs], numpy.int64
     ).reshape(len(pairs), width)
-
-
-def _raise_file_limit(count: int) -> None:
-    """Raise the limit of open files by ``count``, if possible."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + _OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        if hard != resource.RLIM_INFINITY:
-            wanted = min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _close_all(files: dict[tuple[str, str], list[int]]) -> None:
-    while files:
-        _close(files.popitem()[1])
-
-
-def _close(files: collections.abc.Iterable[int]) -> None:
-    for file in files:
-        with contextlib.suppress(OSError):
-            os.close(file)

@@ -34,6 +34,8 @@ AGENT = ('host',)
 DISK = ('host', 'disk')
 SERVER = ('host', 'server', 'project', 'disk')
 
+_UNITS = ('bytes', 'seconds', 'bytes_per_second', 'ratio', 'celsius')
+
 Samples = collections.abc.Iterable[tuple[tuple[str, ...], float]]
 
 
@@ -47,10 +49,15 @@ class Metric:
 
     kind: str
     name: str
-    unit: str
     text: str
     labels: tuple[str, ...]
     samples: collections.abc.Callable[[status.Status], Samples]
+
+    @property
+    def unit(self) -> str:
+        """The unit, with which the name ends, '' if it has none."""
+        ends = (unit for unit in _UNITS if self.name.endswith(f'_{unit}'))
+        return next(ends, '')
 
     @property
     def full_name(self) -> str:
@@ -62,20 +69,17 @@ class Metric:
 def _agent(
     kind: str,
     name: str,
-    unit: str,
     text: str,
     value: collections.abc.Callable[[status.Status], float],
 ) -> Metric:
-    def samples(state: status.Status) -> Samples:
-        yield (state.host,), value(state)
-
-    return Metric(kind, name, unit, text, AGENT, samples)
+    return Metric(
+        kind, name, text, AGENT, lambda state: [((state.host,), value(state))]
+    )
 
 
 def _disk(
     kind: str,
     name: str,
-    unit: str,
     text: str,
     figure: collections.abc.Callable[[status.Disk], float | None],
 ) -> Metric:
@@ -85,13 +89,12 @@ def _disk(
             if value is not None:
                 yield (state.host, disk.uuid), value
 
-    return Metric(kind, name, unit, text, DISK, samples)
+    return Metric(kind, name, text, DISK, samples)
 
 
 def _server(
     kind: str,
     name: str,
-    unit: str,
     text: str,
     column: collections.abc.Callable[
         [status.ConsumerDiskColumns], collections.abc.Iterable[float | None]
@@ -99,17 +102,28 @@ def _server(
 ) -> Metric:
     def samples(state: status.Status) -> Samples:
         pairs = state.pairs
-        for server, project, disk, value in zip(
-            pairs.servers,
-            pairs.projects,
-            pairs.disks,
-            column(pairs),
-            strict=True,
-        ):
+        columns = pairs.servers, pairs.projects, pairs.disks, column(pairs)
+        for *names, value in zip(*columns, strict=True):
             if value is not None:
-                yield (state.host, server, project, disk), value
+                yield (state.host, *names), value
 
-    return Metric(kind, name, unit, text, SERVER, samples)
+    return Metric(kind, name, text, SERVER, samples)
+
+
+def _server_flag(
+    name: str,
+    text: str,
+    column: collections.abc.Callable[
+        [status.ConsumerDiskColumns], collections.abc.Iterable[object]
+    ],
+) -> Metric:
+    """Return a metric that is 1 where the column is true, and else absent."""
+    return _server(
+        GAUGE,
+        name,
+        text,
+        lambda pairs: (1 if holds else None for holds in column(pairs)),
+    )
 
 
 def _agent_info(state: status.Status) -> Samples:
@@ -128,17 +142,6 @@ def _hung(state: status.Status) -> Samples:
         yield (state.host, uuid), uuid in state.hung
 
 
-def _flag(
-    column: collections.abc.Callable[
-        [status.ConsumerDiskColumns], collections.abc.Iterable[object]
-    ],
-) -> collections.abc.Callable[
-    [status.ConsumerDiskColumns], collections.abc.Iterable[float | None]
-]:
-    """Return 1 where the column is true, and no sample elsewhere."""
-    return lambda pairs: (1 if holds else None for holds in column(pairs))
-
-
 def _unwatched(state: status.Status) -> Samples:
     for uuid in state.unwatched:
         yield (state.host, uuid), 1
@@ -149,30 +152,26 @@ METRICS = (
     Metric(
         INFO,
         'agent',
-        '',
         'The version of the agent and [diskplacer_weights] mode.',
         (*AGENT, 'version', 'mode'),
         _agent_info,
     ),
-    _agent(COUNTER, 'rounds', '', 'Completed rounds.', lambda s: s.rounds),
+    _agent(COUNTER, 'rounds', 'Completed rounds.', lambda s: s.rounds),
     _agent(
         COUNTER,
         'round_cpu_seconds',
-        'seconds',
         'CPU time of rounds.',
         lambda s: s.total_cpu_seconds,
     ),
     _agent(
         GAUGE,
         'last_round_timestamp_seconds',
-        'seconds',
         'End of the last round, since the epoch.',
         lambda s: s.time,
     ),
     _agent(
         GAUGE,
         'weights_decided',
-        '',
         '1 if weights were decided in the last round, 0 if that failed or '
         '[diskplacer_weights] mode is off.',
         lambda s: s.deciding,
@@ -180,14 +179,12 @@ METRICS = (
     _agent(
         COUNTER,
         'weight_changes',
-        '',
         'Weights that were written.',
         lambda s: s.weight_changes,
     ),
     Metric(
         INFO,
         'disk',
-        '',
         'A monitored disk: its device, 1 if it is rotational, and the '
         'controller that honours weights on it (empty: none).',
         (*DISK, 'device', 'rotational', 'controller'),
@@ -196,7 +193,6 @@ METRICS = (
     Metric(
         GAUGE,
         'disk_unwatched',
-        '',
         '1 for each disk that cannot be monitored.',
         DISK,
         _unwatched,
@@ -204,42 +200,36 @@ METRICS = (
     _disk(
         COUNTER,
         'disk_read_bytes',
-        'bytes',
         'All bytes read from the disk.',
         lambda d: d.totals.read_bytes,
     ),
     _disk(
         COUNTER,
         'disk_written_bytes',
-        'bytes',
         'All bytes written to the disk.',
         lambda d: d.totals.write_bytes,
     ),
     _disk(
         COUNTER,
         'disk_reads',
-        '',
         'Read requests that the disk completed.',
         lambda d: d.totals.reads,
     ),
     _disk(
         COUNTER,
         'disk_writes',
-        '',
         'Write requests that the disk completed.',
         lambda d: d.totals.writes,
     ),
     _disk(
         COUNTER,
         'disk_busy_seconds',
-        'seconds',
         'Time with requests in flight. Its rate is the utilisation.',
         lambda d: d.totals.busy_seconds,
     ),
     _disk(
         COUNTER,
         'disk_request_seconds',
-        'seconds',
         'Sum of the times of all requests. Its rate is the mean number in '
         'flight; divided by the rate of reads and writes, the mean latency.',
         lambda d: d.totals.request_seconds,
@@ -247,7 +237,6 @@ METRICS = (
     _disk(
         GAUGE,
         'disk_score_bytes_per_second',
-        'bytes_per_second',
         "Fennel's throughput score: throughput divided by the busy share and "
         'the number of consumers. Absent while no consumer uses the disk.',
         lambda d: d.score,
@@ -255,28 +244,24 @@ METRICS = (
     _disk(
         GAUGE,
         'disk_flagged',
-        '',
         '1 while servers on the disk are to be checked for seeks.',
         lambda d: d.flagged,
     ),
     _disk(
         GAUGE,
         'disk_pressure_ratio',
-        'ratio',
         'Sustained pressure on the disk, 0 to 1, as reported to schedulers.',
         lambda d: d.pressure,
     ),
     _disk(
         GAUGE,
         'disk_temperature_celsius',
-        'celsius',
         'Temperature of the disk, if smartctl reports it.',
         lambda d: d.temperature,
     ),
     Metric(
         GAUGE,
         'disk_hung',
-        '',
         '1 while the disk is hung: it does not answer and is not offered.',
         DISK,
         _hung,
@@ -284,56 +269,48 @@ METRICS = (
     _disk(
         GAUGE,
         'disk_warnings',
-        '',
         'Warnings in force for the disk.',
         lambda d: len(d.warnings),
     ),
     _disk(
         GAUGE,
         'disk_weights_error',
-        '',
         '1 while no controller honours weights on the disk; none are set.',
         lambda d: bool(d.error),
     ),
     _server(
         COUNTER,
         'server_read_bytes',
-        'bytes',
         'Bytes that the server read from the disk.',
         lambda p: p.total_read_bytes,
     ),
     _server(
         COUNTER,
         'server_written_bytes',
-        'bytes',
         'Bytes that the server wrote to the disk.',
         lambda p: p.total_write_bytes,
     ),
     _server(
         COUNTER,
         'server_reads',
-        '',
         'Read requests of the server to the disk.',
         lambda p: p.total_reads,
     ),
     _server(
         COUNTER,
         'server_writes',
-        '',
         'Write requests of the server to the disk.',
         lambda p: p.total_writes,
     ),
     _server(
         GAUGE,
         'server_class',
-        '',
         'Class of the server on the disk; absent while none is decided.',
         lambda p: p.classes,
     ),
     _server(
         GAUGE,
         'server_used_bytes',
-        'bytes',
         'Use of the disk that determines the class: bytes read and written, '
         'less the recovery of idle intervals.',
         lambda p: p.used_bytes,
@@ -341,35 +318,27 @@ METRICS = (
     _server(
         GAUGE,
         'server_weight',
-        '',
         'I/O weight of the server on the disk; absent if none is set.',
         lambda p: p.weights,
     ),
-    _server(
-        GAUGE,
+    _server_flag(
         'server_weight_error',
-        '',
         '1 for each weight that could not be set.',
-        _flag(lambda p: p.errors),
+        lambda p: p.errors,
     ),
-    _server(
-        GAUGE,
+    _server_flag(
         'server_seeker',
-        '',
         '1 for each server that seeks excessively on the disk.',
-        _flag(lambda p: p.seekers),
+        lambda p: p.seekers,
     ),
-    _server(
-        GAUGE,
+    _server_flag(
         'server_exempt',
-        '',
         '1 for each server whose weight is never changed.',
-        _flag(lambda p: p.exempt),
+        lambda p: p.exempt,
     ),
     _server(
         GAUGE,
         'server_budget_ratio',
-        'ratio',
         'Use of the disk by the server divided by its fair share, over '
         '[diskplacer_monitor] budget_window.',
         lambda p: p.budgets,
@@ -383,17 +352,18 @@ class Collector(registry.Collector):
     def __init__(self, provider: status.StatusProvider) -> None:
         self._provider = provider
 
-    def describe(self) -> collections.abc.Iterable[core.Metric]:
-        """Return the metric families without samples."""
-        return [_family(metric) for metric in METRICS]
-
     def collect(self) -> collections.abc.Iterator[core.Metric]:
         """Yield the metric families with samples."""
         state = self._provider()
         if state is None:
             return
         for metric in METRICS:
-            family = _family(metric)
+            family = core.Metric(
+                f'diskplacer_{metric.name}',
+                metric.text,
+                metric.kind,
+                metric.unit,
+            )
             for labels, value in metric.samples(state):
                 family.add_sample(
                     metric.full_name,
@@ -401,9 +371,3 @@ class Collector(registry.Collector):
                     value,
                 )
             yield family
-
-
-def _family(metric: Metric) -> core.Metric:
-    return core.Metric(
-        f'diskplacer_{metric.name}', metric.text, metric.kind, metric.unit
-    )

@@ -13,16 +13,19 @@
 """Measures the I/O of consumers and disks once in each interval."""
 
 import collections.abc
+import os
 
 import numpy
 from oslo_config import cfg
 
+from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
+from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import consumers
-from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import history
@@ -74,11 +77,19 @@ class Sampler:
         :param now: seconds of a monotonic clock, later than the last sample.
         :raises OSError: the kernel's statistics cannot be read.
         """
-        self._update_devices(disks)
-        self._update_consumers(servers)
+        known = [(disk.uuid, disk.device, disk.health) for disk in disks]
+        if known != self._disks or self._intervals % _DEVICE_INTERVALS == 0:
+            self._disks = known
+            self._devices, self._unwatched = find_devices(disks)
+        # cgroups that match patterns come and go at any time
+        if servers != self._servers or self._patterns:
+            self._servers = list(servers)
+            self._consumers = consumers.find(
+                servers, self._patterns, self._hierarchy
+            )
         self._intervals += 1
         seconds, self._then = now - self._then, now
-        counters = self._reader.read(self._devices)
+        counters = self._reader.read(self._consumers.values(), self._devices)
         done = self._history.update(seconds, counters)
         read_bytes, write_bytes, reads, writes = done.T
         idle: types.Booleans = numpy.logical_not(done.any(axis=1))
@@ -97,34 +108,34 @@ class Sampler:
             unwatched=self._unwatched,
             hung=[disk.uuid for disk in disks if disk.health == discover.HUNG],
             consumers=self._consumers,
-            counters=counters,
-            summary=self._history.summary(),
+            history=self._history.table,
             hierarchy=self._hierarchy,
             servers=servers,
             prepared_disks=disks,
         )
 
-    def _update_devices(
-        self, disks: collections.abc.Sequence[discover.Disk]
-    ) -> None:
-        known = [(disk.uuid, disk.device, disk.health) for disk in disks]
-        if known != self._disks or self._intervals % _DEVICE_INTERVALS == 0:
-            self._disks = known
-            self._devices, self._unwatched = disk_devices.find(disks)
 
-    def _update_consumers(
-        self, servers: collections.abc.Sequence[libvirt_servers.Server]
-    ) -> None:
-        # cgroups that match patterns come and go at any time
-        if servers == self._servers and not self._patterns:
-            return
-        self._servers = list(servers)
-        found = {
-            consumer.key: consumer
-            for consumer in consumers.find(
-                servers, self._patterns, self._hierarchy
-            )
-        }
-        if found != self._consumers:
-            self._consumers = found
-            self._reader.set_consumers(found.values())
+def find_devices(
+    disks: collections.abc.Iterable[discover.Disk], sys: str = sysfs.SYS
+) -> tuple[dict[str, Device], dict[str, str]]:
+    """Return the devices of disks, and the reasons why disks have none.
+
+    Both are by the disk's UUID.
+    """
+    found, missing = {}, {}
+    for disk in disks:
+        if disk.health in discover.UNAVAILABLE and not disk.device:
+            missing[disk.uuid] = f'the disk is {disk.health}'
+            continue
+        try:
+            name = block_queue.exclusive_device(disk.device, sys)
+            number = block_queue.device_number(name, sys)
+        except (exception.DiskError, OSError) as error:
+            missing[disk.uuid] = str(error)
+            continue
+        major, minor = map(int, number.split(':'))
+        block = sysfs.find_by_number(os.makedev(major, minor), sys)
+        found[disk.uuid] = Device(
+            disk.uuid, name, number, block.rotational, disk.mbps
+        )
+    return found, missing

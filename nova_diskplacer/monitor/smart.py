@@ -59,7 +59,6 @@ class Report:
 def read(device: str) -> Report | None:
     """Return a disk's report; None for a disk in standby, which stays in it.
 
-    :param device: the name of the device.
     :raises DiskError: the disk has no SMART, like virtual disks and disks
         behind most RAID controllers, or smartctl lacks the right to query it.
     """
@@ -72,8 +71,14 @@ def read(device: str) -> Report | None:
         )
         fields = json.loads(done.stdout)
         if done.returncode & _UNREAD:
-            _raise_unread(device, fields)
-            return None
+            messages = fields['smartctl'].get('messages', [])
+            if not messages:
+                # in standby
+                return None
+            reason = '; '.join(message['string'] for message in messages)
+            raise exception.DiskError(
+                f'SMART of {device} cannot be read: {reason}'
+            )
         report = parse(fields)
         if not {'smart_status', 'temperature'} & fields.keys():
             # the SCSI layer refuses ATA requests without CAP_SYS_RAWIO
@@ -137,13 +142,3 @@ def parse(fields: dict[str, Any]) -> Report:
         temperature=fields.get('temperature', {}).get('current'),
         errors=errors,
     )
-
-
-def _raise_unread(device: str, fields: dict[str, Any]) -> None:
-    """Raise the reason why a disk was not read; standby is no error."""
-    messages = fields['smartctl'].get('messages', [])
-    if messages:
-        reason = '; '.join(message['string'] for message in messages)
-        raise exception.DiskError(
-            f'SMART of {device} cannot be read: {reason}'
-        )

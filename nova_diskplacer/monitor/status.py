@@ -21,7 +21,7 @@ import json
 from typing import Any
 
 from nova_diskplacer import exception
-from nova_diskplacer.monitor import totals
+from nova_diskplacer.monitor import diskstats
 
 #: Version of the JSON format.
 VERSION = 2
@@ -53,7 +53,7 @@ class Disk:
     controller: str
     error: str
     warnings: list[str]
-    totals: totals.DiskTotals
+    totals: diskstats.Counters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +65,8 @@ class ConsumerDiskColumns:
     requests per second of the interval. ``used_bytes`` is the use that
     determines the class. ``weights`` are those that should be in force (None:
     none is set), ``errors`` the reasons why they are not. ``budgets`` are
-    ratios of use to fair share. ``history`` has the columns of
-    ``types.Summary``. ``unseen_bytes`` are the bytes per second of a guest
+    ratios of use to fair share. ``history`` has columns of
+    ``history.History``. ``unseen_bytes`` are the bytes per second of a guest
     that the kernel's counters lack.
     """
 
@@ -130,9 +130,8 @@ StatusProvider = collections.abc.Callable[[], Status | None]
 
 def to_json(status: Status | None) -> str:
     """Return the status as JSON."""
-    if status is None:
-        return json.dumps(None)
-    return json.dumps({'version': VERSION, **vars(status)}, default=vars)
+    fields = {'version': VERSION, **vars(status)} if status else None
+    return json.dumps(fields, default=vars)
 
 
 def from_json(text: str) -> Status | None:
@@ -147,7 +146,7 @@ def from_json(text: str) -> Status | None:
         if fields.pop('version') != VERSION:
             raise ValueError(f'its version is not {VERSION}')
         disks = [
-            Disk(**{**disk, 'totals': totals.DiskTotals(**disk['totals'])})
+            Disk(**{**disk, 'totals': diskstats.Counters(**disk['totals'])})
             for disk in fields.pop('disks')
         ]
         pairs = ConsumerDiskColumns(**fields.pop('pairs'))

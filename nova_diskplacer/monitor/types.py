@@ -20,7 +20,7 @@ it uses.
 import collections.abc
 import dataclasses
 import functools
-import itertools
+from typing import Any
 
 import numpy
 import numpy.typing
@@ -29,6 +29,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.monitor import diskstats
 
 #: The key of a consumer and the UUID of a disk.
 ConsumerDisk = tuple[str, str]
@@ -36,26 +37,14 @@ ConsumerDisk = tuple[str, str]
 Integers = numpy.typing.NDArray[numpy.int64]
 Floats = numpy.typing.NDArray[numpy.float64]
 Booleans = numpy.typing.NDArray[numpy.bool_]
-
-_GENERATIONS = itertools.count()
+Column = numpy.typing.NDArray[Any]
 
 
 class Pairs(tuple[ConsumerDisk, ...]):
     """Consumers on disks, in the order of the rows of arrays.
 
-    Each object has a unique ``generation``: figures of the same generation
-    have the same rows.
+    As long as none comes or goes, it is the same object.
     """
-
-    generation: int
-
-    def __new__(
-        cls, pairs: collections.abc.Iterable[ConsumerDisk] = ()
-    ) -> 'Pairs':
-        """Number the pairs."""
-        self = super().__new__(cls, pairs)
-        self.generation = next(_GENERATIONS)
-        return self
 
     @functools.cached_property
     def disks(self) -> tuple[str, ...]:
@@ -67,6 +56,35 @@ class Pairs(tuple[ConsumerDisk, ...]):
         """The index in ``disks`` of each row's disk."""
         index = {uuid: row for row, uuid in enumerate(self.disks)}
         return numpy.array([index[uuid] for _, uuid in self], numpy.int64)
+
+
+class PairTable:
+    """Columns with a row for each of ``pairs``.
+
+    Tables and their columns never change: any thread may keep them.
+    """
+
+    def __init__(self, pairs: Pairs, **columns: Column) -> None:
+        self.pairs = pairs
+        self.columns = columns
+
+    def __getitem__(self, name: str) -> Column:
+        """Return a column."""
+        return self.columns[name]
+
+    def aligned(self, pairs: Pairs) -> 'PairTable':
+        """Return the table with rows for ``pairs``; new rows are zeros."""
+        if pairs is self.pairs:
+            return self
+        before = {pair: row for row, pair in enumerate(self.pairs)}
+        kept = [row for row, pair in enumerate(pairs) if pair in before]
+        old = [before[pairs[row]] for row in kept]
+        columns = {}
+        for name, values in self.columns.items():
+            shape = (len(pairs), *values.shape[1:])
+            columns[name] = numpy.zeros(shape, values.dtype)
+            columns[name][kept] = values[old]
+        return PairTable(pairs, **columns)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,34 +110,14 @@ class Consumer:
 class Counters:
     """The kernel's counters of cgroups since their creation.
 
-    ``values`` has the shape (R, 4): bytes read, bytes written, reads, writes.
-    ``first`` (R,) is true in the first reading of a cgroup or disk: its
-    counters may have grown at any time before.
+    ``values`` (R, 4): bytes read, bytes written, reads, writes. ``first`` (R,)
+    is true in the first reading of a cgroup or disk: its counters may have
+    grown at any time before.
     """
 
     pairs: Pairs
     values: Integers
     first: Booleans
-
-
-@dataclasses.dataclass(frozen=True)
-class Summary:
-    """The rates of pairs since they were first seen.
-
-    Rates are bytes per second, in intervals that were not idle: arrays of the
-    shape (R, 2), read and written, zero without any such interval.
-    ``deviation`` is the population's standard deviation. ``active`` (R,) is
-    the number of these intervals and ``idle_seconds`` (R,) the time since the
-    last of them.
-    """
-
-    pairs: Pairs
-    active: Integers
-    minimum: Floats
-    maximum: Floats
-    mean: Floats
-    deviation: Floats
-    idle_seconds: Floats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +134,7 @@ class DiskState:
     ``pressure`` is the sustained utilization, 0 to 1. ``iocost_usage`` is the
     share of io.cost's model that was charged, None without io.cost.
     ``temperature`` is in degrees Celsius. ``warnings`` are those in force.
+    ``totals`` are the sums since the first interval.
     """
 
     device: Device
@@ -153,6 +152,7 @@ class DiskState:
     iocost_usage: float | None = None
     temperature: int | None = None
     warnings: tuple[str, ...] = ()
+    totals: diskstats.Counters = diskstats.Counters()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,8 +163,8 @@ class Sample:
     of ``pairs``, are the bytes and requests of the interval, and ``idle`` is
     true without any. ``disks`` and ``devices`` are by the disk's UUID;
     ``unwatched`` is the reason why a disk has no device, ``hung`` are the
-    disks that do not answer. ``consumers`` are by key. ``counters`` and
-    ``summary`` are cumulative. ``servers`` and ``prepared_disks`` are those
+    disks that do not answer. ``consumers`` are by key. ``history`` is the
+    table of ``history.History``. ``servers`` and ``prepared_disks`` are those
     that the agent found last.
     """
 
@@ -180,8 +180,7 @@ class Sample:
     unwatched: collections.abc.Mapping[str, str]
     hung: collections.abc.Collection[str]
     consumers: collections.abc.Mapping[str, Consumer]
-    counters: Counters
-    summary: Summary
+    history: PairTable
     hierarchy: cgroups.Hierarchy
     servers: collections.abc.Sequence[libvirt_servers.Server]
     prepared_disks: collections.abc.Sequence[discover.Disk]

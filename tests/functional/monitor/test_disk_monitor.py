@@ -21,6 +21,7 @@ import numpy
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
@@ -51,7 +52,9 @@ class DiskMonitorTest(testtools.TestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.conf = self.useFixture(configured.Options()).conf
-        self.monitor = disk_monitor.DiskMonitor(self.conf)
+        self.monitor = disk_monitor.DiskMonitor(
+            self.conf, cgroups.Hierarchy(1, '/')
+        )
 
     def look(self, *devices):
         return self.monitor.update(
@@ -137,5 +140,5 @@ class DiskMonitorTest(testtools.TestCase):
         watched = disk_health.HealthMonitor(self.conf)
         for _ in range(2):
             watched.poll({'disk': device})
-        self.assertEqual(set(), watched.warnings.disks())
+        self.assertEqual((), watched.warnings.for_disk('disk'))
         self.assertEqual(1, self.log.output.count('cannot be read'))

@@ -23,9 +23,9 @@ import testtools
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import consumers
-from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import io_stat
+from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import types
 from tests import cgroups as cgroup_fixtures
 from tests import shell
@@ -60,7 +60,7 @@ class CgroupReaderTestCase(testtools.TestCase):
         self.reader = io_stat.CgroupReader(self.hierarchy)
 
     def devices(self, *disks):
-        found, missing = disk_devices.find(disks)
+        found, missing = sampler.find_devices(disks)
         self.assertEqual({}, missing)
         return found
 
@@ -84,12 +84,10 @@ class CgroupsTest(CgroupReaderTestCase):
         super().setUp()
         self.cgroup = self.useFixture(cgroup_fixtures.Cgroup())
         self.found = self.devices(make_disk(2), make_disk(3))
-        self.reader.set_consumers(
-            [types.Consumer(key='it', cgroup=self.cgroup.name)]
-        )
+        self.consumers = [types.Consumer(key='it', cgroup=self.cgroup.name)]
 
     def read(self):
-        return self.reader.read(self.found)
+        return self.reader.read(self.consumers, self.found)
 
     def test_version(self):
         self.assertEqual(2, self.hierarchy.version)
@@ -182,16 +180,17 @@ class ServersTest(CgroupReaderTestCase):
         """Return the server, with its cgroup."""
         (found,) = consumers.find(
             libvirt_servers.list_servers(self.uri), [], self.hierarchy
-        )
+        ).values()
         self.assertTrue(os.path.isdir(self.hierarchy.path(found.cgroup)))
         self.assertEqual('instance-00000001', found.domain)
         return found
 
     def sample(self, disks, counters):
         return samples.make_sample(
+            counters.pairs,
             servers=libvirt_servers.list_servers(self.uri),
             prepared_disks=disks,
-            counters=counters,
+            history=types.PairTable(counters.pairs, counters=counters.values),
         )
 
     def test_a_server(self):
@@ -199,9 +198,8 @@ class ServersTest(CgroupReaderTestCase):
         disks = [self.disk]
         found = self.devices(*disks)
         poller = guest_stats.GuestPoller(self.uri)
-        self.reader.set_consumers([self.consumer()])
-        self.assertEqual({}, self.reader.errors)
-        before = self.reader.read(found)
+        consumers_ = [self.consumer()]
+        before = self.reader.read(consumers_, found)
         began = time.monotonic()
         poller.poll(began, self.sample(disks, before))
         self.act('aio_read 0 1M', 'aio_read 4M 1M', 'aio_write 8M 3M')
@@ -209,7 +207,7 @@ class ServersTest(CgroupReaderTestCase):
         deadline = time.monotonic() + 180
         wanted = {(server, 'disk3'): [2 * MIB, 3 * MIB]}
         while True:
-            after = self.reader.read(found)
+            after = self.reader.read(consumers_, found)
             done = {
                 pair: values[:2]
                 for pair, values in self.moved(before, after).items()
@@ -241,8 +239,9 @@ class ServersTest(CgroupReaderTestCase):
         found = self.consumer()
         self.assertEqual(server, found.key)
         self.assertIn('gold-class.partition/', found.cgroup)
-        self.reader.set_consumers([found])
-        self.assertEqual({}, self.reader.errors)
+        self.assertTrue(
+            os.path.isfile(self.hierarchy.path(found.cgroup, 'io.stat'))
+        )
 
 
 class ServersWithSystemdTest(ServersTest):
@@ -253,5 +252,6 @@ class ServersWithSystemdTest(ServersTest):
         found = self.consumer()
         self.assertEqual(server, found.key)
         self.assertIn('gold\\x2dclass.slice/', found.cgroup)
-        self.reader.set_consumers([found])
-        self.assertEqual({}, self.reader.errors)
+        self.assertTrue(
+            os.path.isfile(self.hierarchy.path(found.cgroup, 'io.stat'))
+        )

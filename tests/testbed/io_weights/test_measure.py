@@ -40,8 +40,8 @@ from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.io_weights import io_cost
-from nova_diskplacer.monitor import disk_devices
 from nova_diskplacer.monitor import disk_monitor
+from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import types
 from tests import configured
 from tests import shell
@@ -221,13 +221,13 @@ class MeasureTest(testtools.TestCase):
 
     def _check_control(self, disk, model):
         hierarchy = cgroups.hierarchy()
-        found, missing = disk_devices.find([disk])
+        found, missing = sampler.find_devices([disk])
         self.assertEqual({}, missing)
         device = found[disk.uuid]
         with open(f'{hierarchy.root}/io.cost.qos') as stream:
             before = stream.read()
         cost = io_cost.IOCost(self.conf, hierarchy)
-        self.addCleanup(cost.restore)
+        self.addCleanup(cost.disable_except)
         cost.enable(device, model)
         tasks = self.useFixture(
             Tasks(hierarchy.root, f'/dev/{device.name}', device.number)
@@ -269,7 +269,7 @@ class MeasureTest(testtools.TestCase):
         self._comes_to_control(tasks, look)
 
         # as after the agent was killed
-        io_cost.IOCost(self.conf, hierarchy).restore()
+        io_cost.IOCost(self.conf, hierarchy).disable_except()
         with open(f'{hierarchy.root}/io.cost.qos') as stream:
             after = stream.read()
         self.assertEqual('', before)

@@ -34,7 +34,6 @@ from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import history
-from nova_diskplacer.monitor import io_cost_usage
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import seek_detector
 from nova_diskplacer.monitor import types
@@ -113,7 +112,6 @@ class SeekersTest(testtools.TestCase):
 
     def begin(self):
         self.reader = io_stat.CgroupReader(self.hierarchy)
-        self.addCleanup(self.reader.set_consumers, ())
         self.history = history.History()
         self.disk_monitor = disk_monitor.DiskMonitor(self.conf, self.hierarchy)
         self.detector = seek_detector.SeekDetector(self.conf, self.hierarchy)
@@ -129,10 +127,9 @@ class SeekersTest(testtools.TestCase):
         The very first sample has none.
         """
         states, found, then = [], {UUID: disk}, time.monotonic() - 1
-        self.reader.set_consumers(self.consumers.values())
         for _ in range(count):
             now = time.monotonic()
-            counters = self.reader.read(found)
+            counters = self.reader.read(self.consumers.values(), found)
             done = self.history.update(now - then, counters)
             idle = ~done.any(axis=1)
             disks = self.disk_monitor.update(now, found, counters.pairs, idle)
@@ -214,7 +211,7 @@ class SeekersTest(testtools.TestCase):
         parties = tiers.consumer_policies(
             self.consumers.values(), self.conf, {}
         )
-        generator = policy.SharePolicy(policy.load_config(self.conf))
+        generator = policy.SharePolicy(self.conf)
         return generator.compute(sample, parties, seekers)
 
     def test_sequential_tasks_only(self):
@@ -330,4 +327,4 @@ class SeekersTest(testtools.TestCase):
 
     def used(self, disk):
         """Return the seconds of a disk that io.cost has given away."""
-        return io_cost_usage.read(self.hierarchy)[disk.number]
+        return disk_monitor.read_charged_seconds(self.hierarchy)[disk.number]

@@ -111,7 +111,7 @@ class WeightsTestCase(testtools.TestCase):
     def apply(self, *wanted, rounds=1):
         """Have servers weigh so much on disks 2 and 3, None for nothing."""
         servers = libvirt_servers.list_servers(self.uri)
-        found = consumers.find(servers, [], self.hierarchy)
+        found = consumers.find(servers, [], self.hierarchy).values()
         pairs = {
             (domain.UUIDString(), disk): weight
             for domain, of_domain in zip(
@@ -133,10 +133,7 @@ class WeightsTestCase(testtools.TestCase):
         found = consumers.find(
             libvirt_servers.list_servers(self.uri), [], self.hierarchy
         )
-        (cgroup,) = (
-            one.cgroup for one in found if one.key == domain.UUIDString()
-        )
-        return cgroup
+        return found[domain.UUIDString()].cgroup
 
     def in_force(self, domain, file='io.weight'):
         """Return the weights by default and on disks 2 and 3."""

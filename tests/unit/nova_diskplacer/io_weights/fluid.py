@@ -42,9 +42,7 @@ def run(tasks, rate, rules=None, interval=1.0):
     names = [str(number) for number in range(len(tasks))]
     pairs = types.Pairs((name, DISK) for name in names)
     parties = {
-        name: tiers.ConsumerPolicy(
-            name, name, rules.lowest, rules.classes, False
-        )
+        name: tiers.ConsumerPolicy(name, rules.lowest, rules.classes, False)
         for name in names
         if rules
     }
@@ -64,7 +62,7 @@ def run(tasks, rate, rules=None, interval=1.0):
                 pairs, seconds=interval, read_bytes=done, idle=done == 0
             )
             decided = generator.compute(sample, parties, ())
-            weights = policy.weights(decided.shares, 1, 100).tolist()
+            weights = policy.weights(decided.shares).tolist()
         now = end
     return [end - task.start for end, task in zip(ends, tasks, strict=True)]
 

@@ -72,13 +72,11 @@ class TestActiveController(ControllersTestCase):
         self.qos()
         for choice in ('auto', 'bfq'):
             self.assertEqual(
-                controllers.Controller(
-                    'bfq', 1, 100, 'blkio.bfq.weight_device'
-                ),
+                controllers.Controller('bfq', 'blkio.bfq.weight_device'),
                 self.active(self.v1, choice),
             )
             self.assertEqual(
-                controllers.Controller('bfq', 1, 100, 'io.bfq.weight'),
+                controllers.Controller('bfq', 'io.bfq.weight'),
                 self.active(self.v2, choice),
             )
 
@@ -99,7 +97,7 @@ class TestActiveController(ControllersTestCase):
 
     def test_io_cost(self):
         self.qos()
-        found = controllers.Controller('io.cost', 1, 100, 'io.weight')
+        found = controllers.Controller('io.cost', 'io.weight')
         for scheduler in ('mq-deadline', 'none'):
             self.block(scheduler)
             self.assertEqual(found, self.active(self.v2))
@@ -139,4 +137,4 @@ class TestActiveController(ControllersTestCase):
                 self.assertIn('disk measure uuid-a', error)
 
     def test_device_is_gone(self):
-        self.assertIn('queue/scheduler', self.refused(self.v2))
+        self.assertRaises(OSError, self.active, self.v2)

@@ -184,7 +184,7 @@ class IOCostTestCase(testtools.TestCase):
         self.assertEqual([], self.saved())
         count = len(self.writes)
         self.cost.disable('uuid')
-        self.cost.restore()
+        self.cost.disable_except()
         self.assertEqual(count, len(self.writes))
         self.assertEqual({}, self.cost.scales())
 
@@ -194,7 +194,7 @@ class IOCostTestCase(testtools.TestCase):
         self.cost.enable(DEVICE, MODEL)
         self.assertNotEqual(OWN_QOS, self.line('io.cost.qos'))
         self.new()
-        self.cost.restore()
+        self.cost.disable_except()
         for own, file in (
             (OWN_QOS, 'io.cost.qos'),
             (OWN_MODEL, 'io.cost.model'),
@@ -218,12 +218,12 @@ class IOCostTestCase(testtools.TestCase):
             self.new()
             try:
                 self.cost.enable(DEVICE, MODEL)
-                self.cost.restore()
+                self.cost.disable_except()
             except Killed:
                 pass
             self.kill_after = None
             self.new()
-            self.cost.restore()
+            self.cost.disable_except()
             now = io_cost._fields(self.line('io.cost.qos'))
             self.assertEqual({**now, **io_cost._fields(OWN_QOS)}, now)
             now = io_cost._fields(self.line('io.cost.model'))
@@ -238,7 +238,7 @@ class IOCostTestCase(testtools.TestCase):
             count = len(self.writes)
             self.sequence = sequence
             self.new()
-            self.cost.restore()
+            self.cost.disable_except()
             self.assertEqual(count, len(self.writes))
             self.assertEqual([], self.saved())
             self.put('io.cost.qos', '')
@@ -248,7 +248,7 @@ class IOCostTestCase(testtools.TestCase):
         self.sequence = '8'
         self.put('io.cost.qos', f'8:0 {OWN_QOS}\n')
         self.cost.enable(DEVICE, MODEL)
-        self.cost.restore()
+        self.cost.disable_except()
         self.assertIn('rlat=9', self.line('io.cost.qos'))
 
     def test_model_is_too_fast(self):
@@ -331,7 +331,7 @@ class IOCostTestCase(testtools.TestCase):
             )
             self.assertIn('needs cgroup v2', str(error))
             self.cost.adapt_models({'uuid': self.state(0.5)})
-            self.cost.restore()
+            self.cost.disable_except()
 
     def test_not_changed_unless_saved(self):
         os.rmdir(self.state_dir)
@@ -345,7 +345,7 @@ class IOCostTestCase(testtools.TestCase):
         path = f'{self.state_dir}/io.cost/a.json'
         with open(path, 'w') as stream:
             stream.write('{')
-        self.assertRaises(exception.DiskError, self.cost.restore)
+        self.assertRaises(exception.DiskError, self.cost.disable_except)
         self.assertEqual(['a.json'], self.saved())
         self.assertIn('enable=0', self.line('io.cost.qos'))
 

@@ -34,7 +34,7 @@ MB = 10**6
 A = Device('disk-a', 'sda', '8:0', rotational=True)
 B = Device('disk-b', 'sdb', '8:16', rotational=True)
 BUSY, IDLE = ('busy', A.uuid), ('idle', A.uuid)
-BFQ = controllers.Controller('bfq', 1, 100, 'io.bfq.weight')
+BFQ = controllers.Controller('bfq', 'io.bfq.weight')
 MODEL = io_model.Model(20 * MB, 4000, 3000, 10 * MB, 2000, 1000, latency=400)
 
 

@@ -12,9 +12,11 @@
 
 """Tests of the directive generator, most of them property-based."""
 
+import dataclasses
 import fractions
 import functools
 import math
+import types
 import unittest
 
 import hypothesis
@@ -25,13 +27,45 @@ from oslo_config import fixture as config_fixture
 
 from nova_diskplacer import conf as conf_
 from nova_diskplacer import exception
-from nova_diskplacer.io_weights import class_thresholds
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.io_weights import tiers
 from tests.unit.nova_diskplacer.monitor import samples
 
 MB = 10**6
 DISKS = ('disk0', 'disk1')
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """Options of [diskplacer_weights], and of which no other is needed."""
+
+    classes: int
+    scale_mb: int
+    curve: str
+    idle_recovery: float
+    lowest: int
+    seek_penalty: int
+    tiers = project_tiers = types.MappingProxyType({})
+
+    @property
+    def diskplacer_weights(self):
+        return self
+
+    @property
+    def idle_class(self):
+        return not self.lowest
+
+    @property
+    def scale_bytes(self):
+        return self.scale_mb * MB
+
+    @property
+    def thresholds(self):
+        return policy.thresholds(self.curve, self.classes, self.lowest)
+
+    @property
+    def limit_bytes(self):
+        return (max(self.thresholds, default=0.0) + 1) * self.scale_bytes
 
 
 @functools.cache
@@ -43,18 +77,11 @@ def make_config(
     lowest=1,
     seek_penalty=5,
 ):
-    return policy.PolicyConfig(
-        classes=classes,
-        scale_bytes=scale_mb * MB,
-        thresholds=class_thresholds.thresholds(curve, classes, lowest),
-        idle_recovery=idle_recovery,
-        lowest=lowest,
-        seek_penalty=seek_penalty,
-    )
+    return Rules(classes, scale_mb, curve, idle_recovery, lowest, seek_penalty)
 
 
 def party(key, group=None, lowest=1, highest=10, exempt=False):
-    return tiers.ConsumerPolicy(key, group or key, lowest, highest, exempt)
+    return tiers.ConsumerPolicy(group or key, lowest, highest, exempt)
 
 
 def make_sample(used, pairs=None, seconds=1.0):
@@ -219,7 +246,6 @@ class PropertiesTest(unittest.TestCase):
     def test_is_bounded(self, data, rules):
         """Classes stay within tiers, weights within the controller's."""
         parties = data.draw(everybody(rules))
-        lo, top = data.draw(st.sampled_from([(1, 100), (10, 100), (1, 500)]))
         generator = policy.SharePolicy(rules)
         for round, _, seekers in data.draw(histories(parties)):
             got = generator.compute(round, parties, seekers)
@@ -229,8 +255,8 @@ class PropertiesTest(unittest.TestCase):
                     self.assertGreaterEqual(got.classes[row], one.lowest)
                     self.assertLessEqual(got.classes[row], one.highest)
                 self.assertEqual(got.classes[row] % 1, 0)
-            weights = policy.weights(got.shares, lo, top)
-            self.assertTrue(((weights >= lo) & (weights <= top)).all())
+            weights = policy.weights(got.shares)
+            self.assertTrue(((weights >= 1) & (weights <= 100)).all())
             self.assertTrue(
                 (got.used_bytes >= 0).all()
                 and (got.used_bytes <= rules.limit_bytes).all()
@@ -296,8 +322,8 @@ class PropertiesTest(unittest.TestCase):
             alone = one.decide(total * MB)
             split = many.decide(*[(b - a) * MB for a, b in ends])
             self.assertLessEqual(split.classes.max(), alone.classes.max())
-            weights = policy.weights(split.shares, 1, 100)
-            allowed = policy.weights(alone.shares, 1, 100)[0]
+            weights = policy.weights(split.shares)
+            allowed = policy.weights(alone.shares)[0]
             self.assertLessEqual(weights.sum(), max(allowed, members))
 
     @hypothesis.settings(max_examples=300)
@@ -438,10 +464,10 @@ class TableTest(unittest.TestCase):
         group = Group(rules=rules, lowest=0)
         decided = group.decide(1279 * MB)
         self.assertEqual(1, decided.classes[0])
-        self.assertEqual([5], policy.weights(decided.shares, 1, 100))
+        self.assertEqual([5], policy.weights(decided.shares))
         decided = group.decide(MB)
         self.assertEqual(0, decided.classes[0])
-        self.assertEqual([1], policy.weights(decided.shares, 1, 100))
+        self.assertEqual([1], policy.weights(decided.shares))
         self.assertEqual(1, group.decide(None).classes[0])
 
     def test_bounds_of_a_tier_may_change(self):
@@ -459,16 +485,6 @@ class TableTest(unittest.TestCase):
         group.generator.compute(make_sample({}), group.parties, ())
         self.assertEqual(10, group.decide(0).classes[0])
 
-    def test_a_consumer_that_nobody_describes(self):
-        generator = policy.SharePolicy(make_config())
-        used = {('a', 'disk0'): 128 * MB, ('b', 'disk0'): 0}
-        decided = generator.compute(make_sample(used), {}, {('c', 'disk0')})
-        self.assertEqual([9, 10], list(decided.classes))
-        # neither divides its share with anybody
-        self.assertEqual(
-            [89, 100], list(policy.weights(decided.shares, 1, 100))
-        )
-
     def test_a_share_for_each_class(self):
         """The table of the administration guide."""
         for highest, expected in (
@@ -482,15 +498,13 @@ class TableTest(unittest.TestCase):
                 classes = numpy.arange(1.0, highest + 1)
                 shares = policy.share(classes, highest)
                 self.assertEqual(1.0, shares[-1])
-                self.assertEqual(
-                    expected, list(policy.weights(shares, 1, 100))
-                )
+                self.assertEqual(expected, list(policy.weights(shares)))
 
     def test_no_share_for_the_idle_class(self):
         for highest in (1, 2, 10, 100):
             share = policy.share(numpy.zeros(1), highest)
             self.assertEqual([0.0], list(share))
-            self.assertEqual([1], list(policy.weights(share, 1, 100)))
+            self.assertEqual([1], list(policy.weights(share)))
 
     def test_the_lowest_class_leaves_a_project_something_to_divide(self):
         """Five who use the disk weigh no more than one."""
@@ -498,19 +512,13 @@ class TableTest(unittest.TestCase):
             decided = Group(members).decide(*[1280 * MB] * members)
             self.assertEqual(
                 [weight] * members,
-                list(policy.weights(decided.shares, 1, 100)),
+                list(policy.weights(decided.shares)),
             )
 
     def test_weights_are_whole_and_rounded_down(self):
         shares = numpy.arange(101) / 100
-        self.assertEqual(
-            [1, *range(1, 101)], list(policy.weights(shares, 1, 100))
-        )
-        self.assertEqual(
-            [10] * 11 + list(range(11, 101)),
-            list(policy.weights(shares, 10, 100)),
-        )
-        self.assertEqual([33], policy.weights(numpy.array([1 / 3]), 1, 100))
+        self.assertEqual([1, *range(1, 101)], list(policy.weights(shares)))
+        self.assertEqual([33], policy.weights(numpy.array([1 / 3])))
 
 
 class RulesTest(unittest.TestCase):
@@ -524,9 +532,20 @@ class RulesTest(unittest.TestCase):
     def _set(self, **values):
         self.config.config(group='diskplacer_weights', **values)
 
+    def decide(self, used):
+        """Return what one without limits gets after this use of a disk."""
+        pairs = {('a', 'disk0'): used}
+        return policy.SharePolicy(self.conf).compute(
+            make_sample(pairs), {'a': party('a')}, {('a', 'disk0')}
+        )
+
     def test_defaults_are_the_papers(self):
         """P4 §IV-D, §V-A; the paper has no figure for the seek penalty."""
-        self.assertEqual(make_config(), policy.load_config(self.conf))
+        options = self.conf.diskplacer_weights
+        for name, value in vars(make_config()).items():
+            if name != 'lowest':
+                self.assertEqual(value, options[name])
+        self.assertFalse(options.idle_class)
 
     def test_everything(self):
         self._set(
@@ -537,12 +556,11 @@ class RulesTest(unittest.TestCase):
             idle_class=True,
             seek_penalty=1,
         )
-        rules = policy.load_config(self.conf)
-        self.assertEqual(
-            policy.PolicyConfig(4, 20 * MB, (2.0, 4.0, 8.0, 16.0), 2.0, 0, 1),
-            rules,
-        )
-        self.assertEqual(17 * 20 * MB, rules.limit_bytes)
+        decided = self.decide(100 * MB)
+        self.assertEqual([1], list(decided.classes))
+        self.assertEqual([100 * MB], list(decided.used_bytes))
+        decided = self.decide(10**12)
+        self.assertEqual([17 * 20 * MB], list(decided.used_bytes))
 
     def test_bad_options_are_told_at_once(self):
         self._set(curve='cubic')
@@ -550,9 +568,9 @@ class RulesTest(unittest.TestCase):
             exception.ContentionError,
             r'curve=cubic is neither linear, logarithmic nor a rising',
         ):
-            policy.load_config(self.conf)
+            policy.SharePolicy(self.conf)
         self._set(curve='linear', project_tiers={'p': 'gold'})
         with self.assertRaisesRegex(
             exception.ContentionError, 'gold of project p is not one of'
         ):
-            policy.load_config(self.conf)
+            policy.SharePolicy(self.conf)

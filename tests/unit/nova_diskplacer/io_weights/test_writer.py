@@ -24,15 +24,14 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
-from nova_diskplacer.io_weights import weight_file
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
 from tests import configured
 
 A = Device('uuid-a', 'sda', '8:0', rotational=True)
 B = Device('uuid-b', 'sdb', '8:16', rotational=True)
-BFQ = controllers.Controller('bfq', 1, 100, 'io.bfq.weight')
-IO_COST = controllers.Controller('io.cost', 1, 100, 'io.weight')
+BFQ = controllers.Controller('bfq', 'io.bfq.weight')
+IO_COST = controllers.Controller('io.cost', 'io.weight')
 DEFAULT = 'default'
 
 
@@ -51,8 +50,8 @@ class Kernel(fixtures.Fixture):
         for device, sequence in ((A, '7'), (B, '8')):
             self.plug(device, sequence)
         patch = fixtures.MockPatchObject
-        self.useFixture(patch(weight_file, 'read', self.read))
-        self.useFixture(patch(weight_file, 'write', self.write))
+        self.useFixture(patch(writer, 'read_weight', self.read))
+        self.useFixture(patch(writer, 'write_weight', self.write))
 
     def plug(self, device, sequence):
         path = pathlib.Path(self.path, 'class/block', device.name)
@@ -218,7 +217,8 @@ class TestWeights(WeightsTestCase):
         wanted = {('one', A.uuid): 10, ('two', A.uuid): 10}
         self.apply(wanted)
         self.kernel.remove('one')
-        self.consumers['one'] = types.Consumer('one', '')
+        self.assertEqual({}, self.apply(wanted))
+        del self.consumers['one'], wanted['one', A.uuid]
         self.assertEqual({}, self.apply(wanted))
         self.assertEqual({A.uuid: {'two/io.weight': DEFAULT}}, self.saved())
         del self.consumers['two']
@@ -267,12 +267,11 @@ class TestWeights(WeightsTestCase):
         self.assertEqual({DEFAULT: '100'}, self.kernel.of('one'))
         self.assertEqual('10', self.kernel.of('one', 'io.bfq.weight')['8:0'])
 
-    def test_no_controller(self):
+    def test_disk_without_weights(self):
         self.add('one')
         self.apply({('one', A.uuid): 10})
         del self.controllers[A.uuid]
-        errors = self.apply({('one', A.uuid): 10})
-        self.assertIn('no controller', errors['one', A.uuid])
+        self.assertEqual({}, self.apply({}))
         self.assertEqual({DEFAULT: '100'}, self.kernel.of('one'))
 
     def test_cgroup_without_the_file(self):

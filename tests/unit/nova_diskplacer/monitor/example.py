@@ -21,9 +21,9 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import policy
+from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import history
-from nova_diskplacer.monitor import totals
 from nova_diskplacer.monitor import types
 from tests.unit.nova_diskplacer.monitor import samples
 
@@ -57,6 +57,9 @@ def disk_state(uuid=HDD, name='sda', number='8:0', **fields):
             'score': 67e6,
             'flagged': False,
             'pressure': 0.5,
+            'totals': diskstats.Counters(
+                2020, 1010, 202_000_000, 101_000_000, 1.5, 25.0
+            ),
             **fields,
         }
     )
@@ -81,15 +84,15 @@ def disk_states():
     }
 
 
-def summary():
-    """Return the summary of two intervals of 2 s, of 200 and 100 MB."""
-    past, pairs = history.History(), types.Pairs(PAIRS)
+def make_history(pairs):
+    """Return the table after two intervals of 2 s, of 200 and 100 MB."""
+    past = history.History()
     for seconds, megabytes in ((1.0, 0), (2.0, 200), (2.0, 300)):
-        values = numpy.zeros((4, 4), dtype=numpy.int64)
-        values[0, 0] = megabytes * 1_000_000
-        first = numpy.full(4, not megabytes)
+        values = numpy.zeros((len(pairs), 4), dtype=numpy.int64)
+        values[:1, :2] = [megabytes * 10**6, megabytes * 500_000]
+        first = numpy.full(len(pairs), not megabytes)
         past.update(seconds, types.Counters(pairs, values, first))
-    return past.summary()
+    return past.table
 
 
 def make_sample(
@@ -97,6 +100,7 @@ def make_sample(
 ):
     """Return a sample of the bytes that each pair read."""
     moved = numpy.array(moved, numpy.int64)
+    pairs = types.Pairs(pairs)
     disks = fields.setdefault('disks', disk_states())
     return samples.make_sample(
         pairs,
@@ -110,7 +114,7 @@ def make_sample(
             'devices': {uuid: disk.device for uuid, disk in disks.items()},
             'unwatched': {LOST: 'it has no device'},
             'consumers': CONSUMERS,
-            'summary': summary(),
+            'history': make_history(pairs),
             **fields,
         },
     )
@@ -125,7 +129,7 @@ def make_decision():
             used_bytes=numpy.array([3e9, 64e6, 0.0, 0.0]),
             exempt=numpy.array([False, False, False, True]),
         ),
-        controllers={HDD: controllers.Controller('bfq', 5, 100, '')},
+        controllers={HDD: controllers.Controller('bfq', '')},
         refusals={NVME: 'io.cost has no model of it'},
         weights={(LONG, HDD): 5, (SMALL, HDD): 94},
         errors={(SMALL, HDD): 'libvirt refuses'},
@@ -152,7 +156,9 @@ def status_provider(sample=None, **arguments):
             'sample': sample,
             'decision': make_decision(),
             'fair_shares': numpy.array([2.97, 0.03, 0.0, 0.0]),
-            'totals': totals.Totals().plus(sample, 0.004, 2),
+            'rounds': 1,
+            'total_cpu_seconds': 0.004,
+            'weight_changes': 2,
             'seekers': frozenset({(LONG, HDD)}),
             'guests': guest_stats.GuestStats(
                 {SMALL: [use]}, {(SMALL, NVME): 1e6}

@@ -16,7 +16,7 @@ import numpy
 import testtools
 from hypothesis import strategies
 
-from nova_diskplacer.monitor import access_patterns
+from nova_diskplacer.monitor import seek_detector
 from tests.unit.nova_diskplacer.monitor import submitted
 
 KIB = 1 << 10
@@ -27,7 +27,7 @@ GIB = 1 << 30
 def pattern(requests):
     """Return the pattern of requests, each a start and a length."""
     starts, lengths = zip(*requests, strict=True)
-    return access_patterns.pattern(
+    return seek_detector.pattern(
         numpy.array(starts, numpy.int64), numpy.array(lengths, numpy.int64)
     )
 
@@ -35,15 +35,15 @@ def pattern(requests):
 class PatternTest(testtools.TestCase):
     def test_stream(self):
         self.assertEqual(
-            access_patterns.AccessPattern(50, 1, 50 * 64 * KIB),
+            seek_detector.AccessPattern(50, 1, 50 * 64 * KIB),
             pattern(submitted.stream(GIB, 50, 64 * KIB)),
         )
 
     def test_none(self):
         none = numpy.zeros(0, numpy.int64)
         self.assertEqual(
-            access_patterns.AccessPattern(),
-            access_patterns.pattern(none, none),
+            seek_detector.AccessPattern(),
+            seek_detector.pattern(none, none),
         )
 
     def test_scattered(self):
@@ -54,14 +54,12 @@ class PatternTest(testtools.TestCase):
         """As the end of a log is."""
         found = pattern([(GIB, 4 * KIB)] * 30)
         self.assertEqual(1, found.extents)
-        self.assertEqual({}, access_patterns.classify({'one': found}))
+        self.assertEqual({}, seek_detector.classify({'one': found}))
 
     def test_again_and_again(self):
         """To the same places, each far from the last."""
         found = pattern(submitted.scattered(50) * 9)
-        self.assertEqual(
-            {'one': True}, access_patterns.classify({'one': found})
-        )
+        self.assertEqual({'one': True}, seek_detector.classify({'one': found}))
 
     def test_small_gaps(self):
         one = [(number * 20 * KIB, 4 * KIB) for number in range(30)]
@@ -90,7 +88,7 @@ class PatternTest(testtools.TestCase):
         found = pattern(requests)
         self.assertEqual(count, found.extents)
         self.assertFalse(
-            access_patterns.classify({'one': found}).get('one', False)
+            seek_detector.classify({'one': found}).get('one', False)
         )
 
 
@@ -98,7 +96,7 @@ class VerdictsTest(testtools.TestCase):
     def test_beside_a_stream(self):
         self.assertEqual(
             {'random': True, 'stream': False},
-            access_patterns.classify(
+            seek_detector.classify(
                 {
                     'random': pattern(submitted.scattered(100)),
                     'stream': pattern(submitted.stream(0, 20, 64 * KIB)),
@@ -110,7 +108,7 @@ class VerdictsTest(testtools.TestCase):
         """It moves much between two seeks."""
         found = pattern(submitted.scattered(50, size=MIB))
         self.assertEqual(
-            {'one': False}, access_patterns.classify({'one': found})
+            {'one': False}, seek_detector.classify({'one': found})
         )
 
     def test_half_of_them(self):
@@ -120,25 +118,23 @@ class VerdictsTest(testtools.TestCase):
                 + submitted.stream(200 * GIB, 50, 4 * KIB)
             )
             self.assertEqual(
-                {'one': seeks}, access_patterns.classify({'one': found})
+                {'one': seeks}, seek_detector.classify({'one': found})
             )
 
     def test_too_few(self):
         self.assertEqual(
             {},
-            access_patterns.classify(
-                {'one': pattern(submitted.scattered(15))}
-            ),
+            seek_detector.classify({'one': pattern(submitted.scattered(15))}),
         )
         self.assertEqual(
             {},
-            access_patterns.classify(
+            seek_detector.classify(
                 {'one': pattern(submitted.stream(0, 3, KIB))}
             ),
         )
         self.assertEqual(
             {'one': False},
-            access_patterns.classify(
+            seek_detector.classify(
                 {'one': pattern(submitted.stream(0, 4, KIB))}
             ),
         )
@@ -146,7 +142,7 @@ class VerdictsTest(testtools.TestCase):
     def test_far_less_to_blame(self):
         self.assertEqual(
             {'much': True, 'little': False},
-            access_patterns.classify(
+            seek_detector.classify(
                 {
                     'much': pattern(submitted.scattered(130)),
                     'little': pattern(submitted.scattered(20)),

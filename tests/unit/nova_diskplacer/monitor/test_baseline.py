@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import json
 
 import testtools
@@ -28,8 +29,8 @@ def work(mbps, size=1 << 20, busy=1.0, depth=1.0):
         writes=0,
         read_bytes=moved,
         write_bytes=0,
-        busy=busy,
-        waited=depth * busy,
+        busy_seconds=busy,
+        request_seconds=depth * busy,
     )
 
 
@@ -100,11 +101,11 @@ class RecentTest(testtools.TestCase):
 class KeptTest(testtools.TestCase):
     def test_round_trip(self):
         known = learned(baseline.initial(100), work(80), 700)
-        text = json.dumps(baseline.to_fields(known))
+        text = json.dumps(dataclasses.asdict(known))
         self.assertEqual(known, baseline.from_fields(json.loads(text)))
 
     def test_malformed(self):
-        fields = baseline.to_fields(baseline.initial(1))
+        fields = dataclasses.asdict(baseline.initial(1))
         for wrong in (
             None,
             [],

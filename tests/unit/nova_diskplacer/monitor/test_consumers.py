@@ -53,7 +53,8 @@ class ConsumersTest(base.BaseTestCase):
             os.makedirs(os.path.join(self.hierarchy.root, path))
 
     def find(self, servers=(), patterns=()):
-        return consumers.find(servers, patterns, self.hierarchy)
+        found = consumers.find(servers, patterns, self.hierarchy)
+        return [found[key] for key in sorted(found)]
 
     def cgroup(self, **server):
         (found,) = self.find([make_server('s', **server)])

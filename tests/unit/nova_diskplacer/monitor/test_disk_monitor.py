@@ -20,7 +20,6 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import diskstats
-from nova_diskplacer.monitor import io_cost_usage
 from nova_diskplacer.monitor import types
 from tests import configured
 
@@ -61,10 +60,14 @@ class DiskMonitorTestCase(testtools.TestCase):
             },
         )
         self.used = {}
-        self.patch(io_cost_usage, 'read', lambda hierarchy: self.used.copy())
+        self.patch(
+            disk_monitor,
+            'read_charged_seconds',
+            lambda hierarchy: self.used.copy(),
+        )
         self.now = 0.0
         self.devices = {'hdd': HDD, 'ssd': SSD}
-        self.monitor = disk_monitor.DiskMonitor(self.conf)
+        self.monitor = disk_monitor.DiskMonitor(self.conf, None)
         self.assertEqual({}, self.update())
 
     def patch(self, module, name, value):
@@ -105,6 +108,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
                 score=None,
                 flagged=False,
                 pressure=states['hdd'].pressure,
+                totals=done,
             ),
             states['hdd'],
         )
@@ -119,6 +123,33 @@ class DiskMonitorTest(DiskMonitorTestCase):
         # nobody, or nothing
         self.assertIsNone(self.update(hdd=work(50))['hdd'].score)
         self.assertIsNone(self.update(('a', 'hdd'))['hdd'].score)
+
+    def test_totals_add_up_while_a_disk_exists(self):
+        done = diskstats.Counters(30, 10, 6 * MB, 2 * MB, 1.0, 4.0)
+        for _ in range(3):
+            state = self.update(hdd=done)['hdd']
+        self.assertEqual(
+            diskstats.Counters(90, 30, 18 * MB, 6 * MB, 3.0, 12.0),
+            state.totals,
+        )
+        hdd = self.devices.pop('hdd')
+        self.update()
+        self.devices['hdd'] = hdd
+        self.update()
+        self.assertEqual(NOTHING, self.update()['hdd'].totals)
+
+    def test_totals_with_a_disk_that_is_missing_once(self):
+        states = []
+        number = HDD.number
+        for is_missing in (False, True, False):
+            before = self.counters[number]
+            if is_missing:
+                del self.counters[number]
+            done = {} if is_missing else {'hdd': work(50, busy=0.5)}
+            states.append(self.update(**done))
+            self.counters.setdefault(number, before)
+        self.assertEqual([True, False, True], ['hdd' in s for s in states])
+        self.assertEqual(self.counters[number], states[-1]['hdd'].totals)
 
     def test_pairs_change(self):
         self.update(('a', 'hdd'), hdd=work(50))
@@ -224,7 +255,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
     def test_known_after_a_restart(self):
         for _ in range(1000):
             self.update(hdd=work(90))
-        self.monitor = disk_monitor.DiskMonitor(self.conf)
+        self.monitor = disk_monitor.DiskMonitor(self.conf, None)
         self.update()
         for _ in range(4000):
             state = self.update(hdd=work(20))['hdd']
@@ -233,7 +264,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
     def test_health(self):
         health = disk_health.HealthMonitor(self.conf)
         health.temperature = {'hdd': 41}.get
-        health.warnings.update('ssd', 'kind', 'w')
+        health.warnings.update('ssd', 'kind', 'w', True)
         self.monitor = disk_monitor.DiskMonitor(self.conf, None, health)
         self.update()
         states = self.update()

@@ -13,19 +13,17 @@
 import fixtures
 import testtools
 
-from nova_diskplacer.monitor import disk_warnings
+from nova_diskplacer.monitor import disk_health
 
 
 class WarningsTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.warnings = disk_warnings.Warnings()
+        self.warnings = disk_health.Warnings()
 
     def update(self, value):
-        self.warnings.update_with_hysteresis(
-            'u', 'heat', f'{value}!', value >= 9, value >= 7
-        )
+        self.warnings.update('u', 'heat', f'{value}!', value >= 9, value >= 7)
         return self.warnings.for_disk('u')
 
     def test_said_once(self):
@@ -47,11 +45,10 @@ class WarningsTest(testtools.TestCase):
         self.assertEqual(2, self.log.output.count('9!'))
 
     def test_of_each_disk(self):
-        self.warnings.update('u', 'b', 'two')
-        self.warnings.update('u', 'a', 'one')
-        self.warnings.update('v', 'a', 'three')
+        self.warnings.update('u', 'b', 'two', True)
+        self.warnings.update('u', 'a', 'one', True)
+        self.warnings.update('v', 'a', 'three', True)
         self.assertEqual(('one', 'two'), self.warnings.for_disk('u'))
-        self.assertEqual({'u', 'v'}, self.warnings.disks())
-        self.warnings.clear('u')
+        self.warnings.clear_except({'v'})
         self.assertEqual((), self.warnings.for_disk('u'))
         self.assertEqual(('three',), self.warnings.for_disk('v'))

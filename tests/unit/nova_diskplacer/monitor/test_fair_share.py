@@ -18,7 +18,7 @@ import hypothesis
 import numpy
 from hypothesis import strategies as st
 
-from nova_diskplacer.monitor import fair_share
+from nova_diskplacer.monitor import history
 from tests.unit.nova_diskplacer.io_weights import test_policy
 
 DAY = 86400.0
@@ -31,7 +31,7 @@ def make_sample(used, seconds=1.0):
 
 class FairShareTest(unittest.TestCase):
     def _ratios(self, *samples, window=DAY):
-        kept = fair_share.FairShare(window)
+        kept = history.FairShare(window)
         for used in samples:
             ratios = kept.update(used)
         return list(ratios)
@@ -88,7 +88,7 @@ class FairShareTest(unittest.TestCase):
         )
     )
     def test_ratios_are_bounded(self, samples):
-        kept = fair_share.FairShare(DAY)
+        kept = history.FairShare(DAY)
         for used in samples:
             sample = make_sample(used)
             ratios = kept.update(sample)

@@ -52,14 +52,13 @@ def make_stats(*disks):
     return stats
 
 
-def make_counters(**read):
+def make_history(**read):
     """Return counters of servers on the disk: bytes read."""
-    return monitor_types.Counters(
+    return monitor_types.PairTable(
         monitor_types.Pairs((server, 'd') for server in sorted(read)),
-        numpy.array([(read[one], 0, 1, 1) for one in sorted(read)]).reshape(
-            -1, 4
-        ),
-        numpy.zeros(len(read), bool),
+        counters=numpy.array(
+            [(read[one], 0, 1, 1) for one in sorted(read)]
+        ).reshape(-1, 4),
     )
 
 
@@ -91,7 +90,8 @@ class GuestPollerTest(base.BaseTestCase):
             found.append((domain, make_stats(*disks)))
         self.connection.getAllDomainStats.return_value = found
 
-    def poll(self, now, counters=None):
+    def poll(self, now, **read):
+        history = make_history(**read)
         servers = [
             libvirt_servers.Server(
                 uuid, uuid, {}, (VDISK,), {}, True, False, ''
@@ -99,9 +99,10 @@ class GuestPollerTest(base.BaseTestCase):
             for uuid in 'ab'
         ]
         sample = samples.make_sample(
+            history.pairs,
             servers=servers,
             prepared_disks=self.disks,
-            counters=counters or make_counters(),
+            history=history,
         )
         return self.poller.poll(now, sample)
 
@@ -159,28 +160,25 @@ class GuestPollerTest(base.BaseTestCase):
     def test_what_accounts_do_not_have(self):
         none = (0, 0, 0, 0, 0, 0, 0, 0)
         self.tell(a=[(VDISK, *none)], b=[(VDISK, *none)])
-        self.poll(1.0, make_counters(a=1000, b=5000))
+        self.poll(1.0, a=1000, b=5000)
         self.tell(
             a=[(VDISK, 600, 400, 1, 1, 0, 0, 0, 0)],
             b=[(VDISK, 500, 0, 1, 0, 0, 0, 0, 0), (ROOT, *none)],
         )
-        stats = self.poll(11.0, make_counters(a=1300, b=5500))
+        stats = self.poll(11.0, a=1300, b=5500)
         self.assertEqual({('a', 'd'): 70.0}, stats.unaccounted)
         self.tell(a=[(VDISK, 700, 400, 1, 1, 0, 0, 0, 0)])
         # its cgroup is another one, or it has none
-        stats = self.poll(21.0, make_counters(a=40))
+        stats = self.poll(21.0, a=40)
         self.assertEqual({('a', 'd'): 10.0}, stats.unaccounted)
         self.tell(a=[(VDISK, 800, 400, 1, 1, 0, 0, 0, 0)])
         self.assertEqual({('a', 'd'): 10.0}, self.poll(31.0).unaccounted)
 
-    def test_what_is_lost_in_rounding(self):
-        use = guest_stats.GuestDiskUse(
-            VDISK, 'd', 0.1, 0.2, 1, 1, 0, 0.1, None, 0.5
-        )
-        self.assertGreater(use.read_bytes + use.write_bytes, 0.3)
-        self.assertEqual(
-            {}, guest_stats.unaccounted({'a': [use]}, {('a', 'd'): 0.3})
-        )
+    def test_less_than_a_byte_per_second_is_nothing(self):
+        self.tell(a=[(VDISK, 0, 0, 0, 0, 0, 0, 0, 0)])
+        self.poll(1.0, a=0)
+        self.tell(a=[(VDISK, 10, 20, 1, 1, 0, 1, 0, 5)])
+        self.assertEqual({}, self.poll(11.0, a=21).unaccounted)
 
     def test_libvirt_refuses(self):
         self.connection.getAllDomainStats.side_effect = fake_libvirt.Error(1)

@@ -22,6 +22,7 @@ from nova_diskplacer.monitor import types
 
 X, Y, Z = ('x', 'a'), ('y', 'a'), ('z', 'a')
 COUNT = strategies.integers(0, 10**9)
+PAIRS = strategies.sets(strategies.sampled_from((X, Y, Z)))
 # seconds, what was done in them (None: nothing)
 INTERVALS = strategies.lists(
     strategies.tuples(
@@ -65,7 +66,7 @@ class HistoryTest(testtools.TestCase):
             [[0], [0], [0], [0]],
             self.update((X,), (9, 9, 9, 9), first=[X]),
         )
-        self.assertEqual([0], self.history.summary().active.tolist())
+        self.assertEqual([0], self.history.table['active'].tolist())
 
     def test_a_pair_that_comes(self):
         self.update((Y,), (9, 9, 9, 9), first=[Y])
@@ -79,12 +80,12 @@ class HistoryTest(testtools.TestCase):
         pairs = (X, Z)
         found = self.update(pairs, *[(100, 9, 9, 9)] * 2)
         self.assertEqual([1, 1], found[0])
-        summary = self.history.summary()
-        self.assertEqual(pairs, summary.pairs)
-        self.assertEqual([2, 2], summary.active.tolist())
+        table = self.history.table
+        self.assertEqual(pairs, table.pairs)
+        self.assertEqual([2, 2], table['active'].tolist())
         pairs = (X, Y, Z)
         self.update(pairs, *[(100, 9, 9, 9)] * 3)
-        self.assertEqual([2, 1, 2], self.history.summary().active.tolist())
+        self.assertEqual([2, 1, 2], self.history.table['active'].tolist())
 
     def test_counters_that_fall_have_begun_anew(self):
         pairs = (X,)
@@ -92,19 +93,42 @@ class HistoryTest(testtools.TestCase):
         found = self.update(pairs, (30, 0, 3, 0))
         self.assertEqual([[30], [0], [3], [0]], found)
 
+    @given(strategies.data())
+    def test_totals_add_up_while_a_pair_exists(self, data):
+        one, pairs = history.History(), types.Pairs()
+        counted = {}
+        for _ in range(data.draw(strategies.integers(1, 6))):
+            if data.draw(strategies.booleans()):
+                pairs = types.Pairs(sorted(data.draw(PAIRS)))
+            # the kernel counts anew for a pair that comes back
+            counted = {
+                pair: counted.get(pair, 0) + data.draw(COUNT) for pair in pairs
+            }
+            rows = [(counted[pair],) * 4 for pair in pairs]
+            one.update(1.0, make_counters(pairs, *rows))
+            self.assertEqual(
+                [list(row) for row in rows], one.table['totals'].tolist()
+            )
+
+    def test_totals_lack_the_first_reading(self):
+        self.update((X,), (9, 9, 9, 9), first=[X])
+        self.update((X,), (10, 11, 12, 13))
+        self.update((X,), (5, 11, 12, 13))
+        self.assertEqual([[6, 2, 3, 4]], self.history.table['totals'].tolist())
+
     def test_idle(self):
         pairs = (X, Y)
         self.update(pairs, (0, 0, 0, 0), (0, 0, 0, 0), seconds=2)
         # a request without data, such as a flush, is something
         self.update(pairs, (0, 0, 0, 1), (0, 0, 0, 0), seconds=3)
-        summary = self.history.summary()
-        self.assertEqual([0, 5], summary.idle_seconds.tolist())
+        table = self.history.table
+        self.assertEqual([0, 5], table['idle_seconds'].tolist())
         self.update(pairs, (0, 0, 0, 1), (8, 0, 1, 0), seconds=4)
-        summary = self.history.summary()
-        self.assertEqual([4, 0], summary.idle_seconds.tolist())
+        table = self.history.table
+        self.assertEqual([4, 0], table['idle_seconds'].tolist())
 
     @given(INTERVALS)
-    def test_summary(self, intervals):
+    def test_rates(self, intervals):
         one = history.History()
         values = numpy.zeros(4, numpy.int64)
         pairs = types.Pairs((X,))
@@ -112,7 +136,10 @@ class HistoryTest(testtools.TestCase):
             if done is not None:
                 values = values + done
             one.update(seconds, make_counters(pairs, values))
-        found = one.summary()
+        found = one.table
+        deviation = numpy.sqrt(
+            found['squares'] / numpy.maximum(found['active'], 1)[:, None]
+        )
         for column in (0, 1):
             rates = [
                 done[column] / seconds
@@ -122,23 +149,23 @@ class HistoryTest(testtools.TestCase):
             if not intervals:
                 self.assertEqual((), found.pairs)
                 continue
-            self.assertEqual(len(rates), found.active[0])
+            self.assertEqual(len(rates), found['active'][0])
             rates = rates or [0.0]
             for wanted, figures in (
-                (min(rates), found.minimum),
-                (max(rates), found.maximum),
-                (statistics.fmean(rates), found.mean),
-                (statistics.pstdev(rates), found.deviation),
+                (min(rates), found['minimum']),
+                (max(rates), found['maximum']),
+                (statistics.fmean(rates), found['mean']),
+                (statistics.pstdev(rates), deviation),
             ):
                 numpy.testing.assert_allclose(
                     figures[0, column], wanted, rtol=1e-6, atol=0.1
                 )
 
-    def test_a_summary_does_not_change(self):
+    def test_a_table_does_not_change(self):
         pairs = (X,)
         self.update(pairs, (1, 1, 1, 1))
-        before = self.history.summary()
-        mean = before.mean.tolist()
+        before = self.history.table
+        mean = before['mean'].tolist()
         self.update(pairs, (100, 100, 2, 2))
-        self.assertEqual(mean, before.mean.tolist())
-        self.assertEqual([1], before.active.tolist())
+        self.assertEqual(mean, before['mean'].tolist())
+        self.assertEqual([1], before['active'].tolist())

@@ -16,7 +16,7 @@ import fixtures
 import testtools
 
 from nova_diskplacer.host import cgroups
-from nova_diskplacer.monitor import io_cost_usage
+from nova_diskplacer.monitor import disk_monitor
 
 # as Linux 6.1 has it
 STAT = """\
@@ -30,9 +30,12 @@ class IOCostUsageTest(testtools.TestCase):
     def test_read(self):
         root = self.useFixture(fixtures.TempDir()).path
         v2 = cgroups.Hierarchy(2, root)
-        self.assertEqual({}, io_cost_usage.read(v2))
+        self.assertEqual({}, disk_monitor.read_charged_seconds(v2))
         with open(os.path.join(root, 'io.stat'), 'w') as stream:
             stream.write(STAT)
-        self.assertEqual({'254:16': 2.5}, io_cost_usage.read(v2))
-        self.assertEqual({}, io_cost_usage.read(cgroups.Hierarchy(1, root)))
-        self.assertEqual({}, io_cost_usage.read(None))
+        self.assertEqual(
+            {'254:16': 2.5}, disk_monitor.read_charged_seconds(v2)
+        )
+        self.assertEqual(
+            {}, disk_monitor.read_charged_seconds(cgroups.Hierarchy(1, root))
+        )

@@ -15,8 +15,8 @@ import dataclasses
 import testtools
 
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.monitor import disk_monitor
 from nova_diskplacer.monitor import diskstats
-from nova_diskplacer.monitor import load
 
 MB = 10**6
 HDD = Device('hdd', 'sda', '8:0', rotational=True, mbps=100)
@@ -31,7 +31,7 @@ def work(mbps, busy=1.0, waited=1.0):
 
 class UtilizationTest(testtools.TestCase):
     def full(self, device, done, depth=32, cost=0.0):
-        return load.utilization(device, depth, done, 1.0, cost)
+        return disk_monitor.utilization(device, depth, done, 1.0, cost)
 
     def test_rotational(self):
         self.assertEqual(0.4, self.full(HDD, work(1, busy=0.4)))

@@ -132,8 +132,8 @@ class MetricsTest(ServedTest):
             self.assertEqual(value, samples[f'diskplacer_{name}', *on_disk])
         pair = (*on_disk, ('project', 'alpha'), ('server', example.LONG))
         for name, value in {
-            'server_read_bytes_total': 200e6,
-            'server_written_bytes_total': 100e6,
+            'server_read_bytes_total': 300e6,
+            'server_written_bytes_total': 150e6,
             'server_class': 1,
             'server_weight': 5,
             'server_used_bytes': 3e9,

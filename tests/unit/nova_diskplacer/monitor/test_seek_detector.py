@@ -49,7 +49,7 @@ class SeekDetectorTest(testtools.TestCase):
         self.patch(tracefs.Tracer, 'clean', lambda tracer: None)
         self.patch(tracefs.Tracer, 'sample', self.sample)
         self.patch(seek_detector.time, 'monotonic', lambda: self.now)
-        self.patch(seek_detector._CgroupLookup, '_find', self.owner)
+        self.patch(seek_detector, 'consumer_of', self.owner)
         self.patch(devices, 'submission_devices', lambda device: self.tops)
         self.detector = seek_detector.SeekDetector(
             self.conf, cgroups.Hierarchy(2, '/nowhere')
@@ -62,7 +62,7 @@ class SeekDetectorTest(testtools.TestCase):
         self.addCleanup(setattr, target, name, getattr(target, name))
         setattr(target, name, value)
 
-    def owner(self, process):
+    def owner(self, process, keys, version):
         return {1: 'a', 2: 'b'}.get(process)
 
     def sample(self, devices, seconds):
@@ -214,12 +214,14 @@ class CgroupLookupTest(testtools.TestCase):
         for version, controller in ((1, 'blkio'), (2, '')):
             home = paths.get(controller, '/').strip('/')
             if home:
-                lookup = seek_detector._CgroupLookup(
-                    [types.Consumer('me', home)], version
-                )
-                self.assertEqual('me', lookup.consumer_of(os.getpid()))
-        lookup = seek_detector._CgroupLookup([], 2)
-        self.assertIsNone(lookup.consumer_of(1 << 30))
+                for cgroup in (f'/{home}', f'/{home.split("/")[0]}'):
+                    self.assertEqual(
+                        'me',
+                        seek_detector.consumer_of(
+                            os.getpid(), {cgroup: 'me'}, version
+                        ),
+                    )
+        self.assertIsNone(seek_detector.consumer_of(1 << 30, {}, 2))
 
     def test_instance(self):
         conf = cfg.ConfigOpts()

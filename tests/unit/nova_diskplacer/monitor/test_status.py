@@ -78,7 +78,7 @@ class SnapshotTest(base.BaseTestCase):
         self.assertEqual([100e6, 0, 0, 0], known['read_bytes_maximum'])
         self.assertEqual([75e6, 0, 0, 0], known['read_bytes_mean'])
         self.assertEqual([25e6, 0, 0, 0], known['read_bytes_deviation'])
-        self.assertEqual([0] * 4, known['write_bytes_mean'])
+        self.assertEqual([37.5e6, 0, 0, 0], known['write_bytes_mean'])
         self.assertEqual(5, known['idle_seconds'][1])
 
     def test_what_guests_tell(self):

@@ -19,7 +19,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_diskplacer import exception
-from nova_diskplacer.io_weights import class_thresholds
+from nova_diskplacer.io_weights import policy
 
 
 class CurvesTest(unittest.TestCase):
@@ -28,21 +28,21 @@ class CurvesTest(unittest.TestCase):
         for classes, lowest, count in ((10, 1, 9), (10, 0, 10), (100, 1, 99)):
             self.assertEqual(
                 tuple(range(1, count + 1)),
-                class_thresholds.thresholds('linear', classes, lowest),
+                policy.thresholds('linear', classes, lowest),
             )
-        self.assertEqual((), class_thresholds.thresholds('linear', 1, 1))
+        self.assertEqual((), policy.thresholds('linear', 1, 1))
 
     def test_logarithmic(self):
         """P4 §IV-D: w = max(N - lg(C/S), 1)."""
         self.assertEqual(
             (2, 4, 8, 16, 32, 64, 128, 256, 512),
-            class_thresholds.thresholds('logarithmic', 10, 1),
+            policy.thresholds('logarithmic', 10, 1),
         )
 
     def test_logarithmic_ends_at_the_limit(self):
-        found = class_thresholds.thresholds('logarithmic', 100, 1)
+        found = policy.thresholds('logarithmic', 100, 1)
         self.assertEqual(10, len(found))
-        self.assertEqual(class_thresholds.MAX_SCALES, found[-1])
+        self.assertEqual(policy.MAX_SCALES, found[-1])
 
     @hypothesis.given(
         st.integers(1, 100), st.integers(0, 1), st.integers(0, 1 << 14)
@@ -55,7 +55,7 @@ class CurvesTest(unittest.TestCase):
             'logarithmic': classes - math.log2(max(use, 1.0)),
         }
         for curve, exact in formulas.items():
-            found = class_thresholds.thresholds(curve, classes, lowest)
+            found = policy.thresholds(curve, classes, lowest)
             lost = sum(use >= threshold for threshold in found)
             # a fraction counts as the class above it
             self.assertEqual(
@@ -67,18 +67,14 @@ class ListTest(unittest.TestCase):
     def test_list(self):
         self.assertEqual(
             (1.0, 2.5, 2.5, 8.0),
-            class_thresholds.thresholds('1, 2.5,2.5,8', 10, 1),
+            policy.thresholds('1, 2.5,2.5,8', 10, 1),
         )
 
     def test_more_than_classes(self):
-        self.assertEqual(
-            (0.0, 2.0), class_thresholds.thresholds('0,2,4', 3, 1)
-        )
+        self.assertEqual((0.0, 2.0), policy.thresholds('0,2,4', 3, 1))
 
     def test_beyond_the_limit(self):
-        self.assertEqual(
-            (1.0,), class_thresholds.thresholds('1,2000,inf', 10, 1)
-        )
+        self.assertEqual((1.0,), policy.thresholds('1,2000,inf', 10, 1))
 
     def test_invalid(self):
         for curve in ('', 'steep', '1,', '2,1', '-1,2', 'nan', '1,nan,2'):
@@ -86,4 +82,4 @@ class ListTest(unittest.TestCase):
                 exception.ContentionError,
                 f'curve={curve} is neither linear, logarithmic nor a rising',
             ):
-                class_thresholds.thresholds(curve, 10, 1)
+                policy.thresholds(curve, 10, 1)

@@ -14,7 +14,7 @@ from oslotest import base
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host.devices import Device
-from nova_diskplacer.monitor import disk_devices
+from nova_diskplacer.monitor import sampler
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.host import test_block_queue
 
@@ -34,7 +34,7 @@ class DevicesTest(base.BaseTestCase):
         self.sysfs.link(number, name)
 
     def find(self, *disks):
-        return disk_devices.find(disks, self.sysfs.path)
+        return sampler.find_devices(disks, self.sysfs.path)
 
     def test_devices(self):
         self.device('sdy', '65:128', '1')
