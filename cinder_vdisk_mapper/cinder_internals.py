@@ -18,15 +18,13 @@ from nova_diskplacer.internals import Name
 RELEASE = 'Cinder 29'
 
 _EXTRACT_HOST = Name(
-    'cinder.volume.volume_utils',
-    'extract_host',
+    'cinder.volume.volume_utils.extract_host',
     'Host of a backend.',
     parameters=('level',),
 )
 
 _NOVA = Name(
-    'cinder.compute.nova',
-    'novaclient',
+    'cinder.compute.nova.novaclient',
     "Cinder's client of Nova, configured by ``[nova]``: reads the project, "
     'the host and the flavor of the server of a volume.',
     parameters=('privileged_user',),
@@ -35,25 +33,22 @@ _NOVA = Name(
 #: Checked by cinder-scheduler when the filter is first used.
 SCHEDULER: internals.Names = (
     Name(
-        'cinder.scheduler.filters.capacity_filter',
-        'CapacityFilter',
+        'cinder.scheduler.filters.capacity_filter.CapacityFilter',
         'Base of the filter; Cinder makes one for each request.',
     ),
     Name(
-        'cinder.scheduler.filters.capacity_filter',
+        'cinder.scheduler.filters.capacity_filter.'
         'CapacityFilter.backend_passes',
         'Filters the backends of other drivers.',
         parameters=('backend_state', 'filter_properties'),
     ),
     Name(
-        'cinder.scheduler.host_manager',
-        'BackendState.__init__',
+        'cinder.scheduler.host_manager.BackendState.__init__',
         'The reported capabilities of a backend.',
         source=('self.capabilities',),
     ),
     Name(
-        'cinder.scheduler.host_manager',
-        'BackendState.backend_id',
+        'cinder.scheduler.host_manager.BackendState.backend_id',
         'The name of a backend.',
     ),
     _EXTRACT_HOST,
@@ -62,19 +57,10 @@ SCHEDULER: internals.Names = (
 
 #: Checked by cinder-volume when it sets up the driver.
 VOLUME: internals.Names = (
+    Name('cinder.volume.driver.VolumeDriver', 'Base of the driver.'),
+    Name('cinder.interface.volumedriver', 'Registers the driver.'),
     Name(
-        'cinder.volume.driver',
-        'VolumeDriver',
-        'Base of the driver.',
-    ),
-    Name(
-        'cinder.interface',
-        'volumedriver',
-        'Registers the driver.',
-    ),
-    Name(
-        'cinder.volume.manager',
-        'VolumeManager._connection_create',
+        'cinder.volume.manager.VolumeManager._connection_create',
         'Exports a volume when the connector and the attachment are known, '
         'saves the returned changes and only then connects: the export binds '
         'the volume.',
@@ -85,48 +71,40 @@ VOLUME: internals.Names = (
         ),
     ),
     Name(
-        'cinder.volume.driver',
-        'VolumeDriver._connect_device',
+        'cinder.volume.driver.VolumeDriver._connect_device',
         'Overridden for encrypted volumes.',
         parameters=('conn',),
     ),
     Name(
-        'cinder.volume.driver',
-        'VolumeDriver._attach_volume',
+        'cinder.volume.driver.VolumeDriver._attach_volume',
         'Attaches a volume to this host, to be written to.',
         parameters=('context', 'volume', 'properties'),
     ),
     Name(
-        'cinder.volume.driver',
-        'VolumeDriver._detach_volume',
+        'cinder.volume.driver.VolumeDriver._detach_volume',
         'Overridden for encrypted volumes.',
         parameters=('context', 'attach_info', 'volume', 'properties', 'force'),
     ),
     Name(
-        'cinder.volume.configuration',
-        'SHARED_CONF_GROUP',
+        'cinder.volume.configuration.SHARED_CONF_GROUP',
         'Group of the options that all backends share.',
     ),
     Name(
-        'cinder.volume.configuration',
-        'Configuration',
+        'cinder.volume.configuration.Configuration',
         'Options of a backend, for ``disk audit``.',
     ),
     Name(
-        'cinder.objects',
-        'Volume._name_id',
+        'cinder.objects.Volume._name_id',
         'Names the vdisk of a volume that Cinder has copied.',
     ),
     Name(
-        'cinder.objects',
-        'Volume.migration_status',
+        'cinder.objects.Volume.migration_status',
         'Marks volumes that another host may connect and that the audit must '
         'leave alone.',
     ),
     *(
         Name(
-            'cinder.objects',
-            name,
+            f'cinder.objects.{name}',
             'The server that attaches or has attached a volume.',
         )
         for name in (
@@ -138,13 +116,11 @@ VOLUME: internals.Names = (
     _EXTRACT_HOST,
     _NOVA,
     Name(
-        'cinder.volume.volume_utils',
-        'brick_get_connector_properties',
+        'cinder.volume.volume_utils.brick_get_connector_properties',
         'Attaches a volume to this host.',
     ),
     Name(
-        'cinder.volume.volume_utils',
-        'clear_volume',
+        'cinder.volume.volume_utils.clear_volume',
         'Wipes a logical volume.',
         parameters=(
             'volume_clear',
@@ -153,69 +129,57 @@ VOLUME: internals.Names = (
         ),
     ),
     Name(
-        'cinder.volume.volume_utils',
-        'check_encryption_provider',
+        'cinder.volume.volume_utils.check_encryption_provider',
         'Encryption of a volume; rejects other providers than LUKS.',
     ),
     Name(
-        'cinder.volume.volume_utils',
-        'is_group_a_cg_snapshot_type',
+        'cinder.volume.volume_utils.is_group_a_cg_snapshot_type',
         'Returns whether snapshots of a group must be consistent.',
     ),
     Name(
-        'cinder.volume.volume_utils',
-        'image_conversion_dir',
+        'cinder.volume.volume_utils.image_conversion_dir',
         'Directory whose leftovers Cinder removes when it starts.',
     ),
     Name(
-        'cinder.volume.volume_utils',
-        'paginate_entries_list',
+        'cinder.volume.volume_utils.paginate_entries_list',
         'Pages of lists of manageable vdisks.',
     ),
     Name(
-        'cinder.volume.volume_types',
-        'is_encrypted',
+        'cinder.volume.volume_types.is_encrypted',
         'Refuses to manage vdisks for encrypted types.',
     ),
     Name(
-        'cinder.volume.throttling',
-        'Throttle.get_default',
+        'cinder.volume.throttling.Throttle.get_default',
         'Limit of bytes per second for copies.',
     ),
     Name(
-        'cinder.image.image_utils',
-        'convert_image',
+        'cinder.image.image_utils.convert_image',
         'Writes an image into an allocated vdisk.',
         parameters=('src_format', 'disable_sparse', 'skip_create'),
     ),
     Name(
-        'cinder.image.image_utils',
-        'fetch_to_raw',
+        'cinder.image.image_utils.fetch_to_raw',
         'Fetches an image.',
         parameters=('size',),
     ),
     Name(
-        'cinder.image.image_utils',
-        'temporary_file',
+        'cinder.image.image_utils.temporary_file',
         'A file that Cinder removes when it starts.',
     ),
     Name(
-        'cinder.image.image_utils',
-        'decode_cipher',
+        'cinder.image.image_utils.decode_cipher',
         'Cipher in arguments of ``qemu-img``.',
     ),
     Name(
-        'cinder.privsep.format_inspector',
-        'get_format_if_safe',
+        'cinder.privsep.format_inspector.get_format_if_safe',
         'Looks for the header of an image in a vdisk to be managed.',
     ),
     Name(
-        'cinder.utils',
-        'execute',
+        'cinder.utils.execute',
         'Runs ``qemu-img``, by rootwrap if root is needed.',
     ),
     *(
-        Name('cinder.objects', name, 'Volumes in the database.')
+        Name(f'cinder.objects.{name}', 'Volumes in the database.')
         for name in (
             'Volume.get_by_id',
             'VolumeAttachmentList.get_all_by_instance_uuid',
@@ -223,8 +187,7 @@ VOLUME: internals.Names = (
     ),
     *(
         Name(
-            'cinder.db.models',
-            name,
+            f'cinder.db.models.{name}',
             'Rows of volumes and snapshots: those of a host, and of many ids '
             'at once.',
         )
@@ -246,51 +209,40 @@ VOLUME: internals.Names = (
     ),
     *(
         Name(
-            'cinder.db.api',
-            f'main_context_manager.{name}.using',
+            f'cinder.db.api.main_context_manager.{name}.using',
             'Transactions of the database.',
         )
         for name in ('reader', 'writer')
     ),
     Name(
-        'cinder.objects',
-        'SnapshotList.get_all_for_volume',
+        'cinder.objects.SnapshotList.get_all_for_volume',
         'Volumes with snapshots are not handed over.',
     ),
     Name(
-        'cinder.objects',
-        'Service.get_by_args',
+        'cinder.objects.Service.get_by_args',
         'The service that a volume is handed over to.',
         parameters=('host', 'binary_key'),
     ),
     Name(
-        'cinder.volume.volume_utils',
-        'append_host',
+        'cinder.volume.volume_utils.append_host',
         'The pool that a volume is handed over to.',
     ),
     Name(
-        'cinder.volume.rpcapi',
-        'VolumeAPI',
+        'cinder.volume.rpcapi.VolumeAPI',
         'Asks another cinder-volume to connect a volume handed over to it.',
     ),
     Name(
-        'cinder.volume.rpcapi',
-        'VolumeAPI.initialize_connection',
+        'cinder.volume.rpcapi.VolumeAPI.initialize_connection',
         'Exports and connects a volume and returns the connection.',
         parameters=('ctxt', 'volume', 'connector'),
     ),
+    Name('cinder.objects.register_all', 'The objects, for ``disk audit``.'),
     Name(
-        'cinder.objects',
-        'register_all',
-        'The objects, for ``disk audit``.',
-    ),
-    Name(
-        'cinder.context',
-        'get_admin_context',
+        'cinder.context.get_admin_context',
         'Context of calls that no user has made.',
     ),
     *(
-        Name('cinder.exception', name, 'Errors that Cinder expects.')
+        Name(f'cinder.exception.{name}', 'Errors that Cinder expects.')
         for name in (
             'CinderException',
             'ImageTooBig',
