@@ -22,7 +22,7 @@ from nova import objects
 from nova.db.api import api as api_db
 from nova.db.api import models
 
-from nova_diskplacer.scheduler import request_state
+from nova_diskplacer.scheduler import request as disk_request
 
 
 class AttachedVolume(typing.NamedTuple):
@@ -42,7 +42,7 @@ def for_spec(spec: typing.Any) -> list[AttachedVolume]:
 
     They are read once for all filters of the request.
     """
-    state = request_state.of(spec)
+    state = disk_request.state_of(spec)
     if state.volumes is None:
         state.volumes = read(spec.obj_context, spec.instance_uuid)
     return state.volumes

@@ -20,7 +20,6 @@ shows in Placement or in a report.
 """
 
 import collections.abc
-import dataclasses
 import threading
 import time
 import typing
@@ -31,10 +30,10 @@ from nova_diskplacer import constants
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import pending_claims
-from nova_diskplacer.scheduler import rate_limit
-from nova_diskplacer.scheduler.free_capacity import MEDIA
-from nova_diskplacer.scheduler.free_capacity import NO_NODE
-from nova_diskplacer.scheduler.free_capacity import FreeCapacity
+from nova_diskplacer.scheduler.plan import MEDIA
+from nova_diskplacer.scheduler.plan import NO_NODE
+from nova_diskplacer.scheduler.plan import BoundVDisk
+from nova_diskplacer.scheduler.plan import FreeCapacity
 
 #: Time in seconds after which a pending choice no longer counts as used. It
 #: ends earlier when a report or Placement shows the claim.
@@ -62,18 +61,6 @@ _INDEX = {name: index for index, name in enumerate(_FIELDS)}
 _PRESSURE = _INDEX['pressure']
 
 
-@dataclasses.dataclass(frozen=True)
-class BoundVDisk:
-    """A vdisk that is allocated on a disk; ``size_gb`` in GiB."""
-
-    volume_id: str
-    provider: str
-    disk: str
-    server_id: str | None
-    size_gb: int
-    host: str
-
-
 class HostDiskCache:
     """The disks of all hosts.
 
@@ -84,7 +71,6 @@ class HostDiskCache:
     :ivar selection_lock: held from ``free_capacity`` to ``add_pending``, so
         that no other thread chooses the same disks in between.
     :ivar pending_claims: the claims that pending choices are for.
-    :ivar room_queries: rate limit of queries for room that no report shows.
     """
 
     def __init__(
@@ -97,7 +83,7 @@ class HostDiskCache:
         self._lock = threading.Lock()
         self.selection_lock = threading.Lock()
         self.pending_claims = pending_claims.PendingClaims(clock)
-        self.room_queries = rate_limit.RateLimit(ROOM_QUERY_SECONDS, clock)
+        self._next_room_query = -np.inf
         self._rows: dict[str, int] = {}
         self._disks: list[tuple[str, ...]] = []
         self._volumes: list[dict[str, BoundVDisk]] = []
@@ -211,20 +197,15 @@ class HostDiskCache:
                 max(height, 2 * row, 64) if row >= height else height,
                 max(disks, width),
             )
-            grown = np.zeros((len(_FIELDS), *shape), self._figures.dtype)
-            grown[:, :height, :width] = self._figures
-            self._figures = grown
-            pending_until = np.zeros(shape)
-            pending_until[:height, :width] = self._pending_until
-            self._pending_until = pending_until
-            reported_at = np.full(shape[0], -np.inf)
-            reported_at[:height] = self._reported_at
-            self._reported_at = reported_at
-            self._cache_mode = np.concatenate(
-                [
-                    self._cache_mode,
-                    np.zeros(shape[0] - height, self._cache_mode.dtype),
-                ]
+            more = shape[0] - height
+            pad = (0, more), (0, shape[1] - width)
+            self._figures = np.pad(self._figures, ((0, 0), *pad))
+            self._pending_until = np.pad(self._pending_until, pad)
+            self._reported_at = np.pad(
+                self._reported_at, (0, more), constant_values=-np.inf
+            )
+            self._cache_mode = np.pad(
+                self._cache_mode, (0, more), constant_values=''
             )
         if row == len(self._disks):
             self._disks.append(())
@@ -369,6 +350,15 @@ class HostDiskCache:
         """Return the providers of all hosts that have ever reported."""
         with self._lock:
             return set(self._rows)
+
+    def allow_room_query(self) -> bool:
+        """Return whether a query for room in the whole cloud is due now."""
+        now = self._clock()
+        with self._lock:
+            if now < self._next_room_query:
+                return False
+            self._next_room_query = now + ROOM_QUERY_SECONDS
+            return True
 
     def bound_vdisks(
         self, volume_ids: collections.abc.Iterable[str]

@@ -27,12 +27,12 @@ from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import numa_claims
-from nova_diskplacer.scheduler.free_capacity import NO_NODE
-from nova_diskplacer.scheduler.free_capacity import FreeCapacity
 from nova_diskplacer.scheduler.numa_cells import Release
 from nova_diskplacer.scheduler.numa_claims import Cells
+from nova_diskplacer.scheduler.plan import NO_NODE
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
+from nova_diskplacer.scheduler.plan import FreeCapacity
 
 Hosts = list[typing.Any]
 

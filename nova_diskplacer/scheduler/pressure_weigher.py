@@ -32,13 +32,13 @@ import typing
 import numpy as np
 
 from nova_diskplacer.mapping import base
-from nova_diskplacer.scheduler import base_weigher
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler import weigher
 
 
-class DiskPressureWeigher(base_weigher.DiskWeigherBase):
+class DiskPressureWeigher(weigher.DiskWeigherBase):
     """Weigh hosts down by the pressure on their disks."""
 
     option = 'disk_pressure_weight_multiplier'

@@ -12,7 +12,6 @@
 
 """The disk plan of a request's server, made once for all filters."""
 
-import dataclasses
 import typing
 
 import numpy as np
@@ -21,9 +20,9 @@ from oslo_log import log as logging
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import attached_volumes
-from nova_diskplacer.scheduler import request_state
-from nova_diskplacer.scheduler.host_disk_cache import BoundVDisk
+from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
+from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
 
@@ -32,78 +31,44 @@ LOG = logging.getLogger(__name__)
 Hosts = list[typing.Any]
 
 
-@dataclasses.dataclass
-class ServerPlan:
-    """The disk plan of a server, and the hosts where the server may be.
-
-    :ivar providers: the providers of those hosts, None for all hosts.
-    """
-
-    plan: DiskPlan
-    providers: frozenset[str] | None
-    _rows: base.Ints | None = None
-    _choice: Choice | None = None
-
-    def allowed_hosts(self, hosts: Hosts) -> Hosts:
-        """Return those of the hosts where the server may be."""
-        if self.providers is None:
-            return hosts
-        return [host for host in hosts if host.uuid in self.providers]
-
-    def choose(self, cache: HostDiskCache, rows: base.Ints) -> Choice:
-        """Choose disks on hosts, regardless of NUMA cells.
-
-        A second filter gets the choice of the first one.
-
-        :param rows: the hosts' rows in the cache, (H,).
-        """
-        if self._rows is not None and self._choice is not None:
-            at = np.full(len(cache), -1)
-            at[self._rows] = np.arange(len(self._rows))
-            at = at[rows]
-            if (at >= 0).all():
-                before = self._choice
-                return Choice(
-                    before.fits[at], before.counts[at], before.scores[at]
-                )
-        self._rows = rows
-        self._choice = self.plan.choose(cache.free_capacity(rows))
-        return self._choice
-
-
 def for_request(
     hosts: Hosts,
     spec: typing.Any,
     request: flavor.VDiskRequest,
     cache: HostDiskCache,
-) -> tuple[Hosts, ServerPlan]:
+) -> tuple[Hosts, DiskPlan]:
     """Return the hosts where a request's server may be, and its plan."""
-    state = request_state.of(spec)
-    if state.plan is not None:
-        return state.plan.allowed_hosts(hosts), state.plan
-    allowed, vdisks = _hosts_and_vdisks(hosts, spec, cache)
-    own = [v for v in vdisks if v.server_id == spec.instance_uuid]
-    others = [v for v in vdisks if v.server_id != spec.instance_uuid]
-    providers = None
-    if len(allowed) < len(hosts):
-        providers = frozenset(host.uuid for host in allowed)
-    plan = DiskPlan(request, tuple(own), tuple(others))
-    state.plan = ServerPlan(plan, providers)
-    return allowed, state.plan
+    allowed, vdisks = hosts_and_vdisks(hosts, spec, cache)
+    own = tuple(v for v in vdisks if v.server_id == spec.instance_uuid)
+    others = tuple(v for v in vdisks if v.server_id != spec.instance_uuid)
+    return allowed, DiskPlan(request, own, others)
 
 
-def hosts_of_bound_vdisks(
-    hosts: Hosts, spec: typing.Any, cache: HostDiskCache
-) -> Hosts:
-    """Return the hosts where a server that asks for no vdisks may be.
+def choose(
+    spec: typing.Any, plan: DiskPlan, cache: HostDiskCache, rows: base.Ints
+) -> Choice:
+    """Choose disks on hosts, regardless of NUMA cells.
 
-    Its bound vdisks are not claimed: the inventories of their disks reserve
-    what no server claims.
+    A second filter gets the choice of the first one.
+
+    :param rows: the hosts' rows in the cache, (H,).
     """
-    return _hosts_and_vdisks(hosts, spec, cache)[0]
+    state = disk_request.state_of(spec)
+    if state.choice is not None and state.choice[0] == plan:
+        _, known, before = state.choice
+        at = np.full(len(cache), -1)
+        at[known] = np.arange(len(known))
+        at = at[rows]
+        if (at >= 0).all():
+            return Choice(
+                before.fits[at], before.counts[at], before.scores[at]
+            )
+    choice = plan.choose(cache.free_capacity(rows))
+    state.choice = plan, rows, choice
+    return choice
 
 
-def _hosts_and_vdisks(
+def hosts_and_vdisks(
     hosts: Hosts, spec: typing.Any, cache: HostDiskCache
 ) -> tuple[Hosts, list[BoundVDisk]]:
     """Return the hosts that have all bound vdisks of a server, and these.

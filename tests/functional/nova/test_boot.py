@@ -17,7 +17,6 @@ import itertools
 from nova.tests.functional.api import client
 
 from nova_diskplacer.scheduler import attached_volumes
-from nova_diskplacer.scheduler import rate_limit
 from nova_diskplacer.scheduler import report_listener
 from tests.functional.nova import base
 
@@ -99,7 +98,7 @@ class BootTestCase(base.CloudTestCase):
         self.refuse(flavor)
         self._delete_server(servers[0])
         # as if a second had passed since the last look
-        report_listener.get_cache().room_queries = rate_limit.RateLimit(0.0)
+        report_listener.get_cache()._next_room_query = float('-inf')
         self.assert_claims(self.boot(flavor), [1000] * 6)
 
 

@@ -20,7 +20,8 @@ import numpy as np
 from nova_diskplacer import flavor
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import host_disk_cache
-from nova_diskplacer.scheduler.free_capacity import NO_NODE
+from nova_diskplacer.scheduler.plan import NO_NODE
+from nova_diskplacer.scheduler.plan import BoundVDisk
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
@@ -253,7 +254,7 @@ class HostDiskCacheTest(unittest.TestCase):
         self.cache.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
         self.assertEqual(
             [
-                host_disk_cache.BoundVDisk(
+                BoundVDisk(
                     'v',
                     fakes.host_uuid(0),
                     fakes.disk_uuid(0, 0),

@@ -68,7 +68,7 @@ requests = st.builds(
 
 def _score(host):
     run = candidates.run_of([host])
-    return run.values_for([host], run.scores)[0]
+    return run.values_for([host], run.choice.scores)[0]
 
 
 class Ledger(stateful.RuleBasedStateMachine):

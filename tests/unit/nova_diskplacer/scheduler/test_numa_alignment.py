@@ -18,10 +18,10 @@ from unittest import mock
 from nova import objects
 
 from nova_diskplacer import flavor
-from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import numa_alignment
 from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import numa_claims
+from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 
@@ -189,7 +189,7 @@ class AlignmentTest(unittest.TestCase):
 
     def test_own_vdisks_decide(self):
         self.add((0, 0), (0, 0, 1, 1))
-        own = host_disk_cache.BoundVDisk(
+        own = BoundVDisk(
             'v',
             self.hosts[0].uuid,
             fakes.disk_uuid(0, 2),

@@ -24,7 +24,6 @@ from nova.scheduler import weights
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
-from nova_diskplacer.scheduler import filter_run
 from nova_diskplacer.scheduler import pressure_weigher
 from nova_diskplacer.scheduler import weigher
 from nova_diskplacer.scheduler.plan import Choice
@@ -50,8 +49,8 @@ class PlacementWeigherTest(unittest.TestCase):
     def _run(self, scores):
         nothing = np.zeros((len(scores), 1), dtype=np.int64)
         choice = Choice(scores >= 0, nothing, scores)
-        return filter_run.FilterRun(
-            'server', None, None, nothing[:, 0], choice, None
+        return candidates.FilterRun(
+            'server', None, None, nothing[:, 0], choice
         )
 
     def _weighed(self, hosts):
