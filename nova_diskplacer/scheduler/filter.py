@@ -87,7 +87,8 @@ class DiskPlacementFilter(filters.BaseHostFilter):
             )
             return []
         if request is not None:
-            filter_order.check_numa(spec_obj, request)
+            if request.numa != flavor.NONE and spec_obj.numa_topology:
+                filter_order.check_numa()
             hosts = retries.unique(filter_obj_list)
             return _place(hosts, spec_obj, request)
         if not attached_volumes.for_spec(spec_obj):

@@ -13,12 +13,10 @@
 """Warnings about the order of Nova's filters."""
 
 import functools
-import typing
 
 from oslo_log import log as logging
 
 from nova_diskplacer import conf
-from nova_diskplacer import flavor
 
 LOG = logging.getLogger(__name__)
 
@@ -54,14 +52,9 @@ def check() -> None:
     )
 
 
-def check_numa(spec: typing.Any, request: flavor.VDiskRequest) -> None:
-    """Warn once if no filter sets the limits of a NUMA topology."""
-    if request.numa != flavor.NONE and spec.numa_topology:
-        _check_numa()
-
-
 @functools.cache
-def _check_numa() -> None:
+def check_numa() -> None:
+    """Warn once if no filter sets the limits of a NUMA topology."""
     if NUMA not in _enabled():
         LOG.warning(
             'Flavors ask for diskplacer:numa and %s is not in '
@@ -76,9 +69,3 @@ def _check_numa() -> None:
 def _enabled() -> list[str]:
     enabled: list[str] = conf.CONF.filter_scheduler.enabled_filters
     return enabled
-
-
-def reset() -> None:
-    """Make each warning possible once more."""
-    check.cache_clear()
-    _check_numa.cache_clear()

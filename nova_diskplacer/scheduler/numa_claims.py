@@ -29,7 +29,6 @@ from nova import exception
 from nova.virt import hardware
 from oslo_utils import timeutils
 
-from nova_diskplacer.scheduler import expiring
 from nova_diskplacer.scheduler import pending_claims
 
 Cells = tuple[int, ...]
@@ -88,7 +87,7 @@ class _Pending:
         return bool(normalize(host.updated) > normalize(self.updated))
 
 
-_PENDING = expiring.ExpiringSet[_Pending](pending_claims.SECONDS)
+_PENDING = pending_claims.ExpiringSet[_Pending]()
 
 
 def of_request(host: typing.Any) -> NumaClaim | None:
@@ -168,8 +167,3 @@ def pending_topology(host: typing.Any) -> typing.Any:
 
 def _pending_on(host: typing.Any) -> list[_Pending]:
     return [one for one in _PENDING.items() if one.host.uuid == host.uuid]
-
-
-def reset() -> None:
-    """Forget all pending claims of this process."""
-    _PENDING.clear()

@@ -84,8 +84,3 @@ def has_extra_specs(spec: typing.Any) -> bool:
 def _profiles() -> catalogue.Catalogue:
     conf.register_opts(conf.CONF)
     return catalogue.load(conf.CONF.diskplacer.profile_dirs)
-
-
-def reset() -> None:
-    """Forget the profiles of this process."""
-    _profiles.cache_clear()

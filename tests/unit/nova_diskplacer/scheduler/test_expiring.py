@@ -14,14 +14,14 @@
 
 import unittest
 
-from nova_diskplacer.scheduler import expiring
+from nova_diskplacer.scheduler import pending_claims
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
 class ExpiringSetTest(unittest.TestCase):
     def setUp(self):
         self.clock = fakes.Clock()
-        self.items = expiring.ExpiringSet(20, self.clock)
+        self.items = pending_claims.ExpiringSet(self.clock)
 
     def test_items_expire(self):
         self.items.add('a')

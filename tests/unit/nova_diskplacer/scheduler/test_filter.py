@@ -303,8 +303,8 @@ class ProfileTest(FilterTestCase):
         conf.register_opts(conf.CONF)
         conf.CONF.set_override('profile_dirs', [directory.name], 'diskplacer')
         self.addCleanup(conf.CONF.clear_override, 'profile_dirs', 'diskplacer')
-        disk_request.reset()
-        self.addCleanup(disk_request.reset)
+        disk_request._profiles.cache_clear()
+        self.addCleanup(disk_request._profiles.cache_clear)
 
     def _profile(self, **settings):
         profile = {'name': 'mine', 'title': 'T', 'description': 'D'}
@@ -345,10 +345,10 @@ class ProfileTest(FilterTestCase):
             self._profile(
                 specs={'diskplacer:vdisks': vdisks, 'diskplacer:vdisk_gb': 10}
             )
-            disk_request.reset()
+            disk_request._profiles.cache_clear()
             self.assertEqual(hosts, self._passed(spec(profile='mine')))
         (self.directory / 'mine.yaml').unlink()
-        disk_request.reset()
+        disk_request._profiles.cache_clear()
         with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
             self.assertEqual([], self._passed(spec(profile='mine')))
         self.assertIn('diskplacer:profile=mine is not', logs.output[0])
@@ -368,7 +368,7 @@ class NumaTest(FilterTestCase):
     def setUp(self):
         super().setUp()
         self.hosts = [fakes.numa_host(number, 0, 0) for number in range(3)]
-        self.addCleanup(numa_claims.reset)
+        self.addCleanup(numa_claims._PENDING.clear)
 
     def _asked(self, numa='required', **kwargs):
         return fakes.numa_spec(numa=numa, vdisks='2', vdisk_gb='10', **kwargs)

@@ -18,7 +18,6 @@ from unittest import mock
 
 from nova import objects
 
-from nova_diskplacer.scheduler import expiring
 from nova_diskplacer.scheduler import numa_claims
 from nova_diskplacer.scheduler import pending_claims
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -28,7 +27,7 @@ class PendingTest(unittest.TestCase):
     def setUp(self):
         objects.register_all()
         self.clock = fakes.Clock()
-        pending = expiring.ExpiringSet(pending_claims.SECONDS, self.clock)
+        pending = pending_claims.ExpiringSet(self.clock)
         patch = mock.patch.object(numa_claims, '_PENDING', pending)
         patch.start()
         self.addCleanup(patch.stop)
@@ -107,7 +106,7 @@ class PendingTest(unittest.TestCase):
         cell.pcpuset, cell.siblings = {0, 1, 2, 3}, [{0}, {1}, {2}, {3}]
         for taken, want in ((set(), {0, 1}), ({1, 2}, {1, 2})):
             cell.pinned_cpus = taken
-            numa_claims.reset()
+            numa_claims._PENDING.clear()
             fitted = self._fitted(
                 0, cpuset=set(), pcpuset={0, 1}, cpu_policy='dedicated'
             )

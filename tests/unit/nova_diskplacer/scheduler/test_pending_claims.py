@@ -57,7 +57,7 @@ class ClaimsTestCase(unittest.TestCase):
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        self.addCleanup(numa_claims.reset)
+        self.addCleanup(numa_claims._PENDING.clear)
         self.scheduler = schedulers.Scheduler(
             self._claim, self.placement.allocations.pop
         )
@@ -151,7 +151,7 @@ class HoldsTest(ClaimsTestCase):
         with self.assertRaises(exception.NoValidHost):
             self.schedule(SERVERS[0])
         self.assertEqual(0, self.held())
-        self.assertEqual(0, len(self.cache.pending_claims))
+        self.assertEqual([], self.cache.pending_claims.items())
 
     def test_a_claim_that_raises(self):
         self.add_hosts(1)
@@ -179,7 +179,7 @@ class HoldsTest(ClaimsTestCase):
             self.scheduler.schedule(spec, self.hosts)
         self.clock.now += pending_claims.SECONDS
         self.assertEqual(0, self.held())
-        self.assertEqual(0, len(self.cache.pending_claims))
+        self.assertEqual([], self.cache.pending_claims.items())
 
     def test_a_claim_is_under_way_as_long_as_its_request(self):
         self.add_hosts(1)
