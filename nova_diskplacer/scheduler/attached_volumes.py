@@ -22,8 +22,6 @@ from nova import objects
 from nova.db.api import api as api_db
 from nova.db.api import models
 
-from nova_diskplacer.scheduler import request as disk_request
-
 
 class AttachedVolume(typing.NamedTuple):
     """A volume of a server's block device mapping.
@@ -35,17 +33,6 @@ class AttachedVolume(typing.NamedTuple):
 
     volume_id: str
     host: str | None
-
-
-def for_spec(spec: typing.Any) -> list[AttachedVolume]:
-    """Return the volumes of the server that a request spec is for.
-
-    They are read once for all filters of the request.
-    """
-    state = disk_request.state_of(spec)
-    if state.volumes is None:
-        state.volumes = read(spec.obj_context, spec.instance_uuid)
-    return state.volumes
 
 
 def read(
@@ -77,7 +64,8 @@ def _bdms(context: nova_context.RequestContext, server_id: str) -> typing.Any:
         ).scalar()
     if text is not None:
         primitive = json.loads(text)
-        if not any(_volume_id(bdm) for bdm in _data(primitive)['objects']):
+        bdms = primitive['nova_object.data']['objects']
+        if not any(bdm['nova_object.data'].get('volume_id') for bdm in bdms):
             # blank volumes only: skip making objects, the slowest part
             return []
         return objects.BlockDeviceMappingList.obj_from_primitive(primitive)
@@ -93,16 +81,6 @@ def _bdms(context: nova_context.RequestContext, server_id: str) -> typing.Any:
         return objects.BlockDeviceMappingList.get_by_instance_uuid(
             cell, server_id
         )
-
-
-def _data(primitive: dict[str, typing.Any]) -> dict[str, typing.Any]:
-    """Return the fields of a serialized object of Nova."""
-    data: dict[str, typing.Any] = primitive['nova_object.data']
-    return data
-
-
-def _volume_id(primitive: dict[str, typing.Any]) -> str | None:
-    return _data(primitive).get('volume_id')
 
 
 def _host(connection_info: str | None) -> str | None:

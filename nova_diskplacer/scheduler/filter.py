@@ -37,7 +37,6 @@ from nova_diskplacer import flavor
 from nova_diskplacer import internals
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import traits
-from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter_order
 from nova_diskplacer.scheduler import nova_internals
@@ -46,7 +45,6 @@ from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import retries
-from nova_diskplacer.scheduler import server_plan
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
@@ -91,11 +89,11 @@ class DiskPlacementFilter(filters.BaseHostFilter):
                 filter_order.check_numa()
             hosts = retries.unique(filter_obj_list)
             return _place(hosts, spec_obj, request)
-        if not attached_volumes.for_spec(spec_obj):
+        if not disk_request.attached_to(spec_obj):
             return filter_obj_list
         # its bound vdisks are not claimed: the inventories of their disks
         # reserve what no server claims
-        allowed, _ = server_plan.hosts_and_vdisks(
+        allowed, _ = disk_request.hosts_and_vdisks(
             list(filter_obj_list), spec_obj, report_listener.get_cache()
         )
         return allowed
@@ -111,7 +109,7 @@ def _place(
     # Nova has claimed and runs the filter once more, for alternates of all
     # servers of a multi-create
     only_alternates = state.last_run is not None and state.last_run.is_claimed
-    allowed, plan = server_plan.for_request(hosts, spec, request, cache)
+    allowed, plan = disk_request.for_request(hosts, spec, request, cache)
     rows = cache.rows(host.uuid for host in allowed)
     fresh = np.flatnonzero(rows >= 0)
     rows, reporting = rows[fresh], [allowed[at] for at in fresh.tolist()]
@@ -126,7 +124,7 @@ def _place(
         return alignment.choose(free, reporting)
 
     if alignment is None:
-        choice = server_plan.choose(spec, plan, cache, rows)
+        choice = disk_request.choose(spec, plan, cache, rows)
     else:
         choice = choose()
     if not choice.fits.any() and not only_alternates:

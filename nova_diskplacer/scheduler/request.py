@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The vdisks that a request spec asks for, and what the filters share.
+"""What a request spec asks for, and the disk plan of its server.
 
 Contract with Nova: the state is an attribute of the request spec that is no
 field of it. Nova passes the same request spec to all filters and weighers of
@@ -22,15 +22,25 @@ import dataclasses
 import functools
 import typing
 
+import numpy as np
+from oslo_log import log as logging
+
 from nova_diskplacer import conf
 from nova_diskplacer import flavor
+from nova_diskplacer.mapping import base
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.scheduler import attached_volumes
+from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
+from nova_diskplacer.scheduler.plan import BoundVDisk
+from nova_diskplacer.scheduler.plan import Choice
+from nova_diskplacer.scheduler.plan import DiskPlan
 
 if typing.TYPE_CHECKING:
-    from nova_diskplacer.mapping import base
-    from nova_diskplacer.scheduler import attached_volumes
     from nova_diskplacer.scheduler import candidates
-    from nova_diskplacer.scheduler import plan
+
+LOG = logging.getLogger(__name__)
+
+Hosts = list[typing.Any]
 
 _PROFILE = flavor.NAMESPACE + flavor.PROFILE
 
@@ -46,8 +56,8 @@ class RequestState:
     """
 
     server_id: str
-    volumes: 'list[attached_volumes.AttachedVolume] | None' = None
-    choice: 'tuple[plan.DiskPlan, base.Ints, plan.Choice] | None' = None
+    volumes: list[attached_volumes.AttachedVolume] | None = None
+    choice: tuple[DiskPlan, base.Ints, Choice] | None = None
     last_run: 'candidates.FilterRun | None' = None
 
 
@@ -84,3 +94,93 @@ def has_extra_specs(spec: typing.Any) -> bool:
 def _profiles() -> catalogue.Catalogue:
     conf.register_opts(conf.CONF)
     return catalogue.load(conf.CONF.diskplacer.profile_dirs)
+
+
+def attached_to(spec: typing.Any) -> list[attached_volumes.AttachedVolume]:
+    """Return the volumes of the server; all filters read them once."""
+    state = state_of(spec)
+    if state.volumes is None:
+        state.volumes = attached_volumes.read(
+            spec.obj_context, spec.instance_uuid
+        )
+    return state.volumes
+
+
+def for_request(
+    hosts: Hosts,
+    spec: typing.Any,
+    request: flavor.VDiskRequest,
+    cache: HostDiskCache,
+) -> tuple[Hosts, DiskPlan]:
+    """Return the hosts where a request's server may be, and its plan."""
+    allowed, vdisks = hosts_and_vdisks(hosts, spec, cache)
+    own = tuple(v for v in vdisks if v.server_id == spec.instance_uuid)
+    others = tuple(v for v in vdisks if v.server_id != spec.instance_uuid)
+    return allowed, DiskPlan(request, own, others)
+
+
+def choose(
+    spec: typing.Any, plan: DiskPlan, cache: HostDiskCache, rows: base.Ints
+) -> Choice:
+    """Choose disks on hosts, regardless of NUMA cells.
+
+    A second filter gets the choice of the first one.
+
+    :param rows: the hosts' rows in the cache, (H,).
+    """
+    state = state_of(spec)
+    if state.choice is not None and state.choice[0] == plan:
+        _, known, before = state.choice
+        at = np.full(len(cache), -1)
+        at[known] = np.arange(len(known))
+        at = at[rows]
+        if (at >= 0).all():
+            return Choice(
+                before.fits[at], before.counts[at], before.scores[at]
+            )
+    choice = plan.choose(cache.free_capacity(rows))
+    state.choice = plan, rows, choice
+    return choice
+
+
+def hosts_and_vdisks(
+    hosts: Hosts, spec: typing.Any, cache: HostDiskCache
+) -> tuple[Hosts, list[BoundVDisk]]:
+    """Return the hosts that have all bound vdisks of a server, and these.
+
+    All hosts are returned if no volume of the server is bound.
+    """
+    volumes = attached_to(spec)
+    vdisks = cache.bound_vdisks(volume.volume_id for volume in volumes)
+    providers = {vdisk.provider for vdisk in vdisks}
+    names = _hosts_from_connection_info(volumes, vdisks)
+    if not providers and not names:
+        return hosts, vdisks
+    allowed = [
+        host
+        for host in hosts
+        if providers <= {host.uuid} and names <= {host.host}
+    ]
+    if len(allowed) < len(hosts):
+        LOG.info(
+            'Server %s has vdisks on the disks of host %s and can be on no '
+            'other host: %d of %d hosts rejected. Volumes: %s',
+            spec.instance_uuid,
+            ', '.join(sorted({vdisk.host for vdisk in vdisks} | names)),
+            len(hosts) - len(allowed),
+            len(hosts),
+            ', '.join(volume.volume_id for volume in volumes),
+        )
+    return allowed, vdisks
+
+
+def _hosts_from_connection_info(
+    volumes: list[attached_volumes.AttachedVolume], vdisks: list[BoundVDisk]
+) -> set[str]:
+    """Return the hosts of bound vdisks whose agents do not report."""
+    reported = {vdisk.volume_id for vdisk in vdisks}
+    return {
+        volume.host
+        for volume in volumes
+        if volume.host and volume.volume_id not in reported
+    }

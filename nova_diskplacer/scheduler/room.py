@@ -28,7 +28,6 @@ from nova.scheduler import utils
 from nova_diskplacer import exception
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
-from nova_diskplacer.scheduler import server_plan
 
 
 class DiskRoomFilter(filters.BaseHostFilter):
@@ -54,10 +53,10 @@ class DiskRoomFilter(filters.BaseHostFilter):
             return filter_obj_list
         hosts = list(filter_obj_list)
         cache = report_listener.get_cache()
-        allowed, plan = server_plan.for_request(
+        allowed, plan = disk_request.for_request(
             hosts, spec_obj, request, cache
         )
         rows = cache.rows(host.uuid for host in allowed)
         known = np.flatnonzero(rows >= 0)
-        fits = server_plan.choose(spec_obj, plan, cache, rows[known]).fits
+        fits = disk_request.choose(spec_obj, plan, cache, rows[known]).fits
         return [allowed[index] for index in known[fits].tolist()] or hosts

@@ -29,7 +29,6 @@ from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import numa_claims
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import room
-from nova_diskplacer.scheduler import server_plan
 from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 
@@ -60,7 +59,11 @@ class FilterTestCase(unittest.TestCase):
         self.looks = []
         for where, name, value in (
             (filters.report_listener, 'get_cache', lambda: self.cache),
-            (filters.attached_volumes, 'read', self._read_volumes),
+            (
+                filters.disk_request.attached_volumes,
+                'read',
+                self._read_volumes,
+            ),
             (
                 filters.placement_queries,
                 'compute_nodes_with_room',
@@ -193,7 +196,7 @@ class FilterTest(FilterTestCase):
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
         self._bind(SERVER)
-        with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
             self.assertEqual(['host1'], self._passed())
         self.assertIn('has vdisks on the disks of host host1', logs.output[0])
         (candidate,) = self.hosts[1].allocation_candidates
@@ -202,13 +205,13 @@ class FilterTest(FilterTestCase):
     def test_the_source_is_excluded(self):
         self._bind(SERVER)
         del self.hosts[1]
-        with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
             self.assertEqual([], self._passed())
         self.assertIn('has vdisks on the disks of host host1', logs.output[0])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
         self._bind('somebody-else')
-        with self.assertLogs(server_plan.LOG.logger, 'INFO'):
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed())
 
     def test_a_volume_moved_while_the_agent_of_its_old_host_is_dead(self):
@@ -219,13 +222,13 @@ class FilterTest(FilterTestCase):
                 number, *(fakes.disk(number, index) for index in range(2))
             )
         self.attached = [attached_volumes.AttachedVolume('v', 'host2')]
-        with self.assertLogs(server_plan.LOG.logger, 'INFO'):
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual(['host2'], self._passed())
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
         self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
-        with self.assertLogs(server_plan.LOG.logger, 'INFO'):
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual([], self._passed())
 
 
@@ -246,7 +249,7 @@ class NoVDisksAskedTest(FilterTestCase):
 
     def _kept(self, hosts):
         for wanted in self.flavors:
-            with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
+            with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
                 self.assertEqual(hosts, self._passed(wanted))
             self.assertIn('has vdisks on the disks of host host1', str(logs))
         for host in self.hosts:
@@ -473,7 +476,7 @@ class RoomTest(FilterTestCase):
             )
         self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
         wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
-        with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
             left = self.filter.filter_all(self.hosts, wanted)
             left = filters.DiskPlacementFilter().filter_all(left, wanted)
         self.assertEqual({'host1'}, {host.host for host in left})

@@ -159,7 +159,9 @@ class PressureWeigherTest(unittest.TestCase):
             mock.patch.object(
                 filters.report_listener, 'get_cache', self._get_cache
             ),
-            mock.patch.object(filters.attached_volumes, 'read', lambda *_: []),
+            mock.patch.object(
+                filters.disk_request.attached_volumes, 'read', lambda *_: []
+            ),
         ):
             passed = filters.DiskPlacementFilter().filter_all(self.hosts, spec)
         weighed = weights.HostWeightHandler().get_weighed_objects(
