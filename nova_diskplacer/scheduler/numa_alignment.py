@@ -26,9 +26,9 @@ import numpy as np
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import numa_cells
-from nova_diskplacer.scheduler import numa_claims
+from nova_diskplacer.scheduler.numa_cells import Cells
+from nova_diskplacer.scheduler.numa_cells import NumaClaim
 from nova_diskplacer.scheduler.numa_cells import Release
-from nova_diskplacer.scheduler.numa_claims import Cells
 from nova_diskplacer.scheduler.plan import NO_NODE
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
@@ -56,7 +56,7 @@ class Alignment:
         Where the cells were not predicted, the disks are those of any of the
         cells and the score is the average of all.
         """
-        numa_claims.reapply_limits(hosts)
+        numa_cells.reapply_limits(hosts)
         evaluation = _HostEvaluation(self._plan, self._vcpus, free, hosts)
         return self._or_unaligned(evaluation.choose(), free)
 
@@ -88,7 +88,7 @@ class Alignment:
 
     def _choose_on(
         self, free: FreeCapacity, host: typing.Any
-    ) -> tuple[Choice, numa_claims.NumaClaim | None]:
+    ) -> tuple[Choice, NumaClaim | None]:
         evaluation = _HostEvaluation(self._plan, self._vcpus, free, [host])
         choice = evaluation.choose(for_claim=True)
         return choice, evaluation.claims.get(0) if choice.fits[0] else None
@@ -118,7 +118,7 @@ class _HostEvaluation:
         free: FreeCapacity,
         hosts: Hosts,
     ) -> None:
-        self.claims: dict[int, numa_claims.NumaClaim] = {}
+        self.claims: dict[int, NumaClaim] = {}
         self._plan = plan
         self._vcpus = vcpus
         self._free = free
@@ -235,7 +235,7 @@ class _HostEvaluation:
         """Return a choice on those cells of a host, and the host's index."""
         if len(cells) == 1 and cells[0] in self._on_node:
             return self._on_node[cells[0]], index
-        row = base.rows(index)
+        row = np.array([index])
         allowed = np.isin(self._node[row], cells)
         return self._plan.choose(self._free.of_hosts(row), allowed), 0
 

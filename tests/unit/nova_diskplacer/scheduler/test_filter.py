@@ -26,7 +26,7 @@ from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
-from nova_diskplacer.scheduler import numa_claims
+from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import room
 from nova_diskplacer.scheduler.plan import DiskPlan
@@ -371,7 +371,7 @@ class NumaTest(FilterTestCase):
     def setUp(self):
         super().setUp()
         self.hosts = [fakes.numa_host(number, 0, 0) for number in range(3)]
-        self.addCleanup(numa_claims._PENDING.clear)
+        self.addCleanup(numa_cells._PENDING.clear)
 
     def _asked(self, numa='required', **kwargs):
         return fakes.numa_spec(numa=numa, vdisks='2', vdisk_gb='10', **kwargs)

@@ -24,7 +24,7 @@ from nova.scheduler.filters import numa_topology_filter
 
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
-from nova_diskplacer.scheduler import numa_claims
+from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import pending_claims
 from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -57,7 +57,7 @@ class ClaimsTestCase(unittest.TestCase):
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        self.addCleanup(numa_claims._PENDING.clear)
+        self.addCleanup(numa_cells._PENDING.clear)
         self.scheduler = schedulers.Scheduler(
             self._claim, self.placement.allocations.pop
         )
@@ -208,7 +208,7 @@ class HoldsTest(ClaimsTestCase):
             self.assertEqual(0, self.held())
             for host in self.hosts:
                 topology = host.numa_topology
-                self.assertIs(topology, numa_claims.pending_topology(host))
+                self.assertIs(topology, numa_cells.pending_topology(host))
             self.delete_all()
 
     def schedule_numa(self, *servers):
