@@ -161,7 +161,7 @@ class FilterRun:
         if self.alignment is None:
             return self._filter_choice(index)
         free = self.cache.free_capacity(self.rows[[index]])
-        choice = self.alignment.choose_for_alternate(free, host)
+        choice, _ = self.alignment.choose_for_claim(free, host, pending=False)
         return HostChoice(free, choice.counts[0]) if choice.fits[0] else None
 
     def _choose_for_claim(
@@ -197,7 +197,7 @@ class FilterRun:
                     choice = self.plan.choose(free)
                 else:
                     choice, release = self.alignment.choose_for_claim(
-                        free, host
+                        free, host, pending=True
                     )
                 if choice.fits[0]:
                     counts = choice.counts[0]

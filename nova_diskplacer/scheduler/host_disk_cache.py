@@ -47,15 +47,8 @@ ROOM_QUERY_SECONDS = 1.0
 
 # All figures are in one array, so that one ``take`` copies those of many
 # hosts. The reported ones come first.
-_REPORTED = (
-    'total_gb',
-    'reserved_gb',
-    'used_gb',
-    'total_mbps',
-    'used_mbps',
-    'medium',
-    'numa_node',
-)
+_AMOUNTS = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
+_REPORTED = (*_AMOUNTS, 'medium', 'numa_node')
 _FIELDS = (*_REPORTED, 'pending_gb', 'pending_mbps', 'pressure')
 _INDEX = {name: index for index, name in enumerate(_FIELDS)}
 _PRESSURE = _INDEX['pressure']
@@ -126,11 +119,7 @@ class HostDiskCache:
         for column, disk in enumerate(disks):
             node = disk['numa_node']
             figures[:, column] = (
-                disk['total_gb'],
-                disk['reserved_gb'],
-                disk['used_gb'],
-                disk['total_mbps'],
-                disk['used_mbps'],
+                *(disk[name] for name in _AMOUNTS),
                 MEDIA[disk['medium']] if disk['health'] == constants.OK else 0,
                 NO_NODE if node is None else node,
             )

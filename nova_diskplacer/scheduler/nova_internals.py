@@ -23,19 +23,15 @@ SCHEDULER: internals.Names = (
         'nova.scheduler.manager.SchedulerManager._schedule',
         'It tests whether a host has candidates, takes the first one, claims '
         'by it and only then consumes the host. ``DiskCandidates`` relies on '
-        'this order.',
+        'this order. It goes through its list of hosts until it can claim on '
+        'one, so it tries a host again that is in the list several times, and '
+        'drops the candidate when the request is over.',
         source=(
+            'for host in hosts:',
             'if not host.allocation_candidates:',
-            'host.allocation_candidates[0]',
+            'alloc_req = host.allocation_candidates[0]',
             'self._consume_selected_host(',
         ),
-    ),
-    Name(
-        'nova.scheduler.manager.SchedulerManager._schedule',
-        'It goes through its list of hosts until it can claim on one, so it '
-        'tries a host again that is in the list several times, and drops '
-        'the candidate when the request is over.',
-        source=('for host in hosts:', 'alloc_req = host.'),
     ),
     Name(
         'nova.scheduler.manager.SchedulerManager._ensure_sufficient_hosts',

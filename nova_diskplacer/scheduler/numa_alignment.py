@@ -61,37 +61,25 @@ class Alignment:
         return self._or_unaligned(evaluation.choose(), free)
 
     def choose_for_claim(
-        self, free: FreeCapacity, host: typing.Any
+        self, free: FreeCapacity, host: typing.Any, *, pending: bool
     ) -> tuple[Choice, Release | None]:
-        """Choose disks on a host that Nova is about to claim on.
+        """Choose disks on a host that is about to be claimed on.
 
         Sets the limits of the claim so that nova-compute takes the cells of
         the disks.
 
         :param free: that host's.
-        :returns: the choice, and what to call if the claim fails.
+        :param pending: Nova is about to claim, not nova-conductor later.
+        :returns: the choice, and what to call if a pending claim fails.
         """
-        choice, claim = self._choose_on(free, host)
-        release = None
-        if claim is not None:
-            release = self._vcpus.record_pending(host, claim)
-        return self._or_unaligned(choice, free), release
-
-    def choose_for_alternate(
-        self, free: FreeCapacity, host: typing.Any
-    ) -> Choice:
-        """Choose disks on a host that nova-conductor may claim on later."""
-        choice, claim = self._choose_on(free, host)
-        if claim is not None:
-            self._vcpus.record(host, claim)
-        return self._or_unaligned(choice, free)
-
-    def _choose_on(
-        self, free: FreeCapacity, host: typing.Any
-    ) -> tuple[Choice, NumaClaim | None]:
         evaluation = _HostEvaluation(self._plan, self._vcpus, free, [host])
         choice = evaluation.choose(for_claim=True)
-        return choice, evaluation.claims.get(0) if choice.fits[0] else None
+        release = None
+        if choice.fits[0] and 0 in evaluation.claims:
+            release = self._vcpus.record(
+                host, evaluation.claims[0], pending=pending
+            )
+        return self._or_unaligned(choice, free), release
 
     def _or_unaligned(self, choice: Choice, free: FreeCapacity) -> Choice:
         if self.required:
@@ -123,7 +111,7 @@ class _HostEvaluation:
         self._vcpus = vcpus
         self._free = free
         self._hosts = hosts
-        self._cells = [numa_cells.of_host(host) for host in hosts]
+        self._cells = [numa_cells.ids(host.numa_topology) for host in hosts]
         self._node = _nodes(free, self._cells)
         self._on_node = {
             node: plan.choose(free, self._node == node)

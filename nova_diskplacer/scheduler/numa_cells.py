@@ -48,14 +48,6 @@ Cells = tuple[int, ...]
 Release = collections.abc.Callable[[], None]
 
 
-def of_host(host: typing.Any) -> Cells:
-    """Return the IDs of a host's cells, none if it reports no topology."""
-    topology = host.numa_topology
-    if not topology:
-        return ()
-    return tuple(sorted(cell.id for cell in topology.cells))
-
-
 #: Key of the NUMA limits in the limits of a host state.
 LIMITS = 'numa_topology'
 
@@ -126,16 +118,6 @@ def _made(host: typing.Any) -> _Recorded | None:
     return recorded
 
 
-def _record(host: typing.Any, claim: NumaClaim) -> None:
-    """Record the claim of a request, and set the limits that it needs."""
-    before = host.limits.get(LIMITS)
-    if claim.limits is not None:
-        host.limits[LIMITS] = claim.limits
-    if _made(host) is None:
-        recorded = _Recorded(claim, host.num_instances, before)
-        setattr(host, ATTRIBUTE, recorded)
-
-
 def reapply_limits(hosts: list[typing.Any]) -> None:
     """Set the limits again that NUMATopologyFilter has replaced."""
     for host in hosts:
@@ -186,6 +168,13 @@ def pending_topology(host: typing.Any) -> typing.Any:
 
 def _pending_on(host: typing.Any) -> list[_Pending]:
     return [one for one in _PENDING.items() if one.host.uuid == host.uuid]
+
+
+def ids(topology: typing.Any) -> Cells:
+    """Return the IDs of a topology's cells, none without a topology."""
+    if not topology:
+        return ()
+    return tuple(sorted(cell.id for cell in topology.cells))
 
 
 class VCPUPlacement:
@@ -253,24 +242,26 @@ class VCPUPlacement:
             return None
         return NumaClaim(cells, limits)
 
-    def record(self, host: typing.Any, claim: NumaClaim) -> None:
-        """Set the limits by which nova-compute makes the claim."""
-        if claim.limits is None and self._pin:
-            limits = self._limits_for(host, claim.cells)
-            claim = NumaClaim(claim.cells, limits)
-        _record(host, claim)
+    def record(
+        self, host: typing.Any, claim: NumaClaim, *, pending: bool
+    ) -> Release | None:
+        """Record a claim, and set the limits by which nova-compute makes it.
 
-    def record_pending(self, host: typing.Any, claim: NumaClaim) -> Release:
-        """Record a claim that Nova is about to make.
-
-        :returns: removes the record if the claim fails.
+        :param pending: Nova is about to make the claim.
+        :returns: removes the record of a pending claim if it fails.
         """
-        self.record(host, claim)
-        topology = pending_topology(host)
-        limits = host.limits.get(LIMITS)
-        fitted = self._fitted(host, topology, limits)
-        pending = add_pending(host, fitted)
-        return functools.partial(remove_pending, pending)
+        limits = before = host.limits.get(LIMITS)
+        if claim.limits is None and self._pin:
+            claim = NumaClaim(claim.cells, self._limits_for(host, claim.cells))
+        if claim.limits is not None:
+            limits = host.limits[LIMITS] = claim.limits
+        if _made(host) is None:
+            recorded = _Recorded(claim, host.num_instances, before)
+            setattr(host, ATTRIBUTE, recorded)
+        if not pending:
+            return None
+        fitted = self._fitted(host, pending_topology(host), limits)
+        return functools.partial(remove_pending, add_pending(host, fitted))
 
     def _predict(self, host: typing.Any) -> Cells:
         if host.uuid not in self._predicted:
@@ -281,9 +272,8 @@ class VCPUPlacement:
     def _claim_beside_pending(self, host: typing.Any) -> NumaClaim | None:
         if not self._pin:
             return None
-        topology = pending_topology(host)
         limits = host.limits.get(LIMITS)
-        cells = _ids(self._fitted(host, topology, limits))
+        cells = ids(self._fitted(host, pending_topology(host), limits))
         return self.pinned_claim(host, cells) if cells else None
 
     def _fit(self, host: typing.Any, limits: typing.Any) -> Cells:
@@ -291,7 +281,7 @@ class VCPUPlacement:
 
         Takes about 0.1 ms for shared and 0.2 ms for dedicated CPUs.
         """
-        return _ids(self._fitted(host, host.numa_topology, limits))
+        return ids(self._fitted(host, host.numa_topology, limits))
 
     def _fitted(
         self, host: typing.Any, topology: typing.Any, limits: typing.Any
@@ -351,10 +341,6 @@ class VCPUPlacement:
                 physnets=wanted, tunneled=tunneled
             ),
         )
-
-
-def _ids(fitted: typing.Any) -> Cells:
-    return tuple(sorted(cell.id for cell in fitted.cells)) if fitted else ()
 
 
 def _physnets(cell: typing.Any) -> set[str]:

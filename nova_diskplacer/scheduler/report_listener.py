@@ -107,8 +107,19 @@ class CacheUpdater:
                     )
 
     def _become_ready(self) -> None:
+        end = time.monotonic() + self._timeout
         try:
-            self._wait_for_reports()
+            missing = self._compute_nodes() - self._cache.providers()
+            while missing and (left := end - time.monotonic()) > 0:
+                self._report_event.wait(left)
+                self._report_event.clear()
+                missing -= self._cache.providers()
+            LOG.info(
+                'The disks of %d hosts are known; %d hosts with disks have '
+                'not reported.',
+                len(self._cache),
+                len(missing),
+            )
         except Exception:
             LOG.exception(
                 'Compute nodes with disks are unknown: requests do not wait '
@@ -117,20 +128,6 @@ class CacheUpdater:
         finally:
             self._ready.set()
 
-    def _wait_for_reports(self) -> None:
-        end = time.monotonic() + self._timeout
-        missing = self._compute_nodes() - self._cache.providers()
-        while missing and (left := end - time.monotonic()) > 0:
-            self._report_event.wait(left)
-            self._report_event.clear()
-            missing -= self._cache.providers()
-        LOG.info(
-            'The disks of %d hosts are known; %d hosts with disks have not '
-            'reported.',
-            len(self._cache),
-            len(missing),
-        )
-
 
 _listeners: dict[int, CacheUpdater] = {}
 _start = threading.Lock()
@@ -138,21 +135,19 @@ _start = threading.Lock()
 
 def get_cache() -> host_disk_cache.HostDiskCache:
     """Return the cache of this process; the first call starts to listen."""
-    listener = _listeners.get(os.getpid())
-    if listener is None:
-        with _start:
-            listener = _listeners.get(os.getpid())
-            if listener is None:
-                conf.register_opts(conf.CONF)
-                options = conf.CONF.diskplacer_scheduler
-                listener = CacheUpdater(
-                    reports.get_transport(conf.CONF),
-                    host_disk_cache.HostDiskCache(options.report_timeout),
-                    placement_queries.compute_nodes_with_disks,
-                    options.warmup_timeout,
-                )
-                listener.start()
-                _listeners[os.getpid()] = listener
+    with _start:
+        listener = _listeners.get(os.getpid())
+        if listener is None:
+            conf.register_opts(conf.CONF)
+            options = conf.CONF.diskplacer_scheduler
+            listener = CacheUpdater(
+                reports.get_transport(conf.CONF),
+                host_disk_cache.HostDiskCache(options.report_timeout),
+                placement_queries.compute_nodes_with_disks,
+                options.warmup_timeout,
+            )
+            listener.start()
+            _listeners[os.getpid()] = listener
     return listener.cache()
 
 

@@ -71,7 +71,7 @@ class AlignmentTest(unittest.TestCase):
         """Return the disks chosen on the only host, None if none fit."""
         (host,) = self.hosts
         align = self.align(**kwargs)
-        choice = align.choose_for_alternate(self.free(), host)
+        choice, _ = align.choose_for_claim(self.free(), host, pending=False)
         return choice.counts[0].tolist() if choice.fits[0] else None
 
     def physnets(self):
@@ -241,7 +241,9 @@ class AlignmentTest(unittest.TestCase):
 
     def choose_for_claim(self, align):
         (host,) = self.hosts
-        choice, self.release = align.choose_for_claim(self.free(), host)
+        choice, self.release = align.choose_for_claim(
+            self.free(), host, pending=True
+        )
         return choice.counts[0].tolist() if choice.fits[0] else None
 
     def test_requests_at_once_get_different_cells(self):
