@@ -26,7 +26,6 @@ from oslo_config import cfg
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.profiles import papers
 
 # Characters that text may take on a line, in a column and elsewhere.
 _COLUMN = 45
@@ -159,7 +158,7 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         table.add_row([path, text(path, value), profile.sources.get(path, '')])
     print(table)
     sources = ' '.join(profile.sources.values())
-    for paper, title in papers.PAPERS.items():
+    for paper, title in catalogue.PAPERS.items():
         if f'{paper} ' in sources:
             print(
                 textwrap.fill(

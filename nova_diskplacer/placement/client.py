@@ -140,7 +140,7 @@ class PlacementClient:
         try:
             response = getattr(self._adapter, method)(url, **arguments)
         except ks_exc.ClientException as error:
-            raise exception.PlacementAway(
+            raise exception.PlacementError(
                 f'Placement cannot be reached: {error}'
             ) from error
         status = response.status_code

@@ -19,7 +19,6 @@ the same time and in any order.
 
 import collections.abc
 import dataclasses
-import typing
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -207,20 +206,18 @@ def is_current(present: Inventories, wanted: DiskFigures) -> bool:
 
 
 def _inventories(wanted: DiskFigures) -> Inventories:
+    reserved = min(wanted.reserved_gb, wanted.total_gb)
     return {
-        GB: _inventory(
-            wanted.total_gb, min(wanted.reserved_gb, wanted.total_gb)
-        ),
-        MBPS: _inventory(wanted.total_mbps, 0),
-    }
-
-
-def _inventory(total: int, reserved: int) -> dict[str, typing.Any]:
-    return {
-        'total': total,
-        'reserved': reserved,
-        'min_unit': 1,
-        'max_unit': total,
-        'step_size': 1,
-        'allocation_ratio': 1.0,
+        name: {
+            'total': total,
+            'reserved': reserved,
+            'min_unit': 1,
+            'max_unit': total,
+            'step_size': 1,
+            'allocation_ratio': 1.0,
+        }
+        for name, total, reserved in (
+            (GB, wanted.total_gb, reserved),
+            (MBPS, wanted.total_mbps, 0),
+        )
     }

@@ -19,7 +19,6 @@ beside this module.
 import collections.abc
 import dataclasses
 import functools
-import os
 import pathlib
 import typing
 
@@ -34,6 +33,22 @@ _HERE = pathlib.Path(__file__).parent
 
 #: The JSON schema of profiles.
 SCHEMA = _HERE / 'schema.yaml'
+
+#: The papers that the shipped profiles rest on, as their sources name them.
+PAPERS = {
+    'P0': 'Ha, Venzano, Brown, Michiardi: On the Impact of Virtualization on '
+    'the I/O Performance of Analytic Workloads',
+    'P1': 'Lim, Horey, Yao, Begoli, Cao: Performance implications from sizing '
+    "a VM on multi-core systems: A Data analytic application's view",
+    'P2': 'untitled and without authors in the text at hand: on MapReduce in '
+    'servers with many virtual disks, mapped to local disks by round robin or '
+    'consolidated',
+    'P3': 'Ha, Venzano, Brown, Michiardi: The Impacts of Virtualization on '
+    "Big Data Application's Workload (a draft by the authors of P0, with "
+    'other figures)',
+    'P4': 'Malensek, Pallickara, Pallickara: Alleviation of Disk I/O '
+    'Contention in Virtualized Settings for Data-Intensive Computing',
+}
 
 Specs = collections.abc.Mapping[str, str]
 
@@ -190,14 +205,13 @@ def load(directories: collections.abc.Iterable[str] = ()) -> Catalogue:
 
 def _files(directory: pathlib.Path) -> list[pathlib.Path]:
     try:
-        names = os.listdir(directory)
+        paths = sorted(directory.iterdir())
     except FileNotFoundError:
         return []
     except OSError as error:
         raise exception.ProfileError(f'{directory}: {error.strerror}') from (
             error
         )
-    paths = [directory / name for name in sorted(names)]
     return [p for p in paths if p.suffix == '.yaml' and p != SCHEMA]
 
 

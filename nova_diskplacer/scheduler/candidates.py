@@ -279,13 +279,7 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
         for candidate in self.without_disks:
             yield self._add_disks(candidate, choice)
 
-    @typing.overload
-    def __getitem__(self, index: int) -> Candidate: ...
-
-    @typing.overload
-    def __getitem__(self, index: slice) -> list[Candidate]: ...
-
-    def __getitem__(self, index: int | slice) -> Candidate | list[Candidate]:
+    def __getitem__(self, index: typing.Any) -> typing.Any:
         if index != 0:
             return list(self)[index]
         choice = self.run.choose(self._host, self.host_index)

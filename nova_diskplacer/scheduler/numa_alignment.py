@@ -19,6 +19,7 @@ every cell have room.
 """
 
 import collections
+import dataclasses
 import typing
 
 import numpy as np
@@ -93,29 +94,27 @@ class Alignment:
         )
 
 
+@dataclasses.dataclass
 class _HostEvaluation:
     """Evaluates the disks and cells of H hosts.
 
     :ivar claims: {index of a host: the claim of its cells}, as far as known.
     """
 
-    def __init__(
-        self,
-        plan: DiskPlan,
-        vcpus: numa_cells.VCPUPlacement,
-        free: FreeCapacity,
-        hosts: Hosts,
-    ) -> None:
-        self.claims: dict[int, NumaClaim] = {}
-        self._plan = plan
-        self._vcpus = vcpus
-        self._free = free
-        self._hosts = hosts
-        self._cells = [numa_cells.ids(host.numa_topology) for host in hosts]
-        self._node = _nodes(free, self._cells)
+    plan: DiskPlan
+    vcpus: numa_cells.VCPUPlacement
+    free: FreeCapacity
+    hosts: Hosts
+    claims: dict[int, NumaClaim] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._cells = [
+            numa_cells.ids(host.numa_topology) for host in self.hosts
+        ]
+        self._node = _nodes(self.free, self._cells)
         self._on_node = {
-            node: plan.choose(free, self._node == node)
-            for node in np.unique(self._node[free.medium > 0]).tolist()
+            node: self.plan.choose(self.free, self._node == node)
+            for node in np.unique(self._node[self.free.medium > 0]).tolist()
             if node != NO_NODE
         }
         shape = self._node.shape
@@ -128,7 +127,7 @@ class _HostEvaluation:
 
         :param for_claim: predict cells even where the disks of all would do.
         """
-        if self._vcpus.cells:
+        if self.vcpus.cells:
             self._choose_on_cells_of_vcpus(for_claim)
         else:
             self._choose_best_node()
@@ -149,14 +148,14 @@ class _HostEvaluation:
         allowed = np.zeros(self._node.shape, dtype=bool)
         expected = np.zeros(len(self._fits), dtype=bool)
         for index in known:
-            claim = self._vcpus.expected_claim(
-                self._hosts[index], self._cells[index], for_claim=for_claim
+            claim = self.vcpus.expected_claim(
+                self.hosts[index], self._cells[index], for_claim=for_claim
             )
             if claim is not None:
                 self.claims[index] = claim
                 allowed[index] = np.isin(self._node[index], claim.cells)
                 expected[index] = True
-        choice = self._plan.choose(self._free, allowed)
+        choice = self.plan.choose(self.free, allowed)
         self._accept(choice, choice.fits & expected)
         for index in np.flatnonzero(expected & ~choice.fits).tolist():
             self._pin_to_other_cells(index)
@@ -167,14 +166,14 @@ class _HostEvaluation:
         :returns: those without a choice of cells, and the others by their
             cells.
         """
-        on_any_cell = self._plan.choose(self._free, self._node != NO_NODE)
+        on_any_cell = self.plan.choose(self.free, self._node != NO_NODE)
         decided = []
         groups = collections.defaultdict(list)
         for index in np.flatnonzero(on_any_cell.fits).tolist():
             cells = self._cells[index]
-            if self._vcpus.is_decided(self._hosts[index], cells):
+            if self.vcpus.is_decided(self.hosts[index], cells):
                 decided.append(index)
-            elif len(cells) > self._vcpus.cells:
+            elif len(cells) > self.vcpus.cells:
                 groups[cells].append(index)
         return decided, {own: np.array(rows) for own, rows in groups.items()}
 
@@ -199,18 +198,18 @@ class _HostEvaluation:
                 [choice.scores[chosen] for choice in choices], axis=0
             )
             rows, fits = rows[~every], fits[:, ~every]
-        if self._vcpus.cells == 1:
+        if self.vcpus.cells == 1:
             rows = rows[fits.any(axis=0)]
         return rows
 
     def _pin_to_other_cells(self, index: int) -> None:
         """Choose other cells of a host, to which its vCPUs can be pinned."""
-        host = self._hosts[index]
-        for cells in self._vcpus.other_cells(host, self._cells[index]):
+        host = self.hosts[index]
+        for cells in self.vcpus.other_cells(host, self._cells[index]):
             choice, at = self._on_cells(index, cells)
             if not choice.fits[at]:
                 continue
-            claim = self._vcpus.pinned_claim(host, cells)
+            claim = self.vcpus.pinned_claim(host, cells)
             if claim is None:
                 continue
             self.claims[index] = claim
@@ -225,7 +224,7 @@ class _HostEvaluation:
             return self._on_node[cells[0]], index
         row = np.array([index])
         allowed = np.isin(self._node[row], cells)
-        return self._plan.choose(self._free.of_hosts(row), allowed), 0
+        return self.plan.choose(self.free.of_hosts(row), allowed), 0
 
     def _accept(self, choice: Choice, where: base.Bools) -> None:
         self._fits |= where
