@@ -108,10 +108,7 @@ class FilterRun:
     def values_for(
         self, hosts: list[typing.Any], values: base.Floats
     ) -> base.Floats:
-        """Return the values of some hosts of the run, (N,).
-
-        :param values: a value for each host of the run, (H,).
-        """
+        """Return the values of N of the hosts, (N,), from those of all."""
         return values[
             [host.allocation_candidates.host_index for host in hosts]
         ]

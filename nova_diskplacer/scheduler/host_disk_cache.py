@@ -16,7 +16,7 @@ One cache serves all threads of a scheduler worker. Its lock is held for
 array work only, never over I/O.
 
 A choice of disks is *pending* from the moment it is made until its claim
-shows in Placement or in a report.
+shows in Placement or in a report, or for ``pending_claims.SECONDS``.
 """
 
 import collections.abc
@@ -34,10 +34,6 @@ from nova_diskplacer.scheduler.plan import MEDIA
 from nova_diskplacer.scheduler.plan import NO_NODE
 from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import FreeCapacity
-
-#: Time in seconds after which a pending choice no longer counts as used. It
-#: ends earlier when a report or Placement shows the claim.
-PENDING_SECONDS = pending_claims.SECONDS
 
 #: Time in seconds after a host's last report at which its vdisks are ignored.
 FORGET_SECONDS = 3600.0
@@ -173,7 +169,6 @@ class HostDiskCache:
             return [self._hosts[row] for row in rows if self._digests[row]]
 
     def _mark_outdated(self, row: int) -> None:
-        """Record that a host's last report is older than the cache."""
         self._outdated.add(row)
         self._not_requested.add(row)
 
@@ -246,10 +241,7 @@ class HostDiskCache:
         )
 
     def _count_pending(self, figures: base.Ints, rows: base.Ints) -> None:
-        """Count pending choices as used.
-
-        :param figures: reported figures of the hosts of ``rows``, (F, H, D).
-        """
+        """Count pending choices as used in reported figures, (F, H, D)."""
         if not self.has_pending:
             return
         pending = self._pending_until.take(rows, axis=0) > self._clock()
@@ -328,7 +320,9 @@ class HostDiskCache:
                     if until[column] > now:
                         used = max(used, host[pending])
                     host[pending] = used + counts[column] * each
-                until[column] = self._any_pending_until = now + PENDING_SECONDS
+                until[column] = self._any_pending_until = (
+                    now + pending_claims.SECONDS
+                )
 
     @property
     def has_pending(self) -> bool:

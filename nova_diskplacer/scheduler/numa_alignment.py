@@ -222,9 +222,8 @@ class _HostEvaluation:
         """Return a choice on those cells of a host, and the host's index."""
         if len(cells) == 1 and cells[0] in self._on_node:
             return self._on_node[cells[0]], index
-        row = np.array([index])
-        allowed = np.isin(self._node[row], cells)
-        return self.plan.choose(self.free.of_hosts(row), allowed), 0
+        allowed = np.isin(self._node[[index]], cells)
+        return self.plan.choose(self.free.of_host(index), allowed), 0
 
     def _accept(self, choice: Choice, where: base.Bools) -> None:
         self._fits |= where

@@ -53,15 +53,15 @@ class FreeCapacity:
     disks: list[tuple[str, ...]]
     cache_mode: npt.NDArray[np.str_]
 
-    def of_hosts(self, rows: base.Ints) -> 'FreeCapacity':
-        """Return the free capacity of some of the hosts."""
-        arrays = {
-            field.name: getattr(self, field.name)[rows]
-            for field in dataclasses.fields(self)
-            if field.name != 'disks'
-        }
-        disks = [self.disks[row] for row in rows.tolist()]
-        return FreeCapacity(**arrays, disks=disks)
+    def of_host(self, index: int) -> 'FreeCapacity':
+        """Return the free capacity of one of the hosts."""
+        fields = dataclasses.fields(self)
+        return FreeCapacity(
+            **{
+                f.name: getattr(self, f.name)[index : index + 1]
+                for f in fields
+            }
+        )
 
     def reorder_disks(self, order: base.Ints) -> 'FreeCapacity':
         """Return the free capacity of one host with its disks reordered.
@@ -181,9 +181,7 @@ class DiskPlan:
             claims = self._claims_of_bound(disks, free.reserved_gb[row])
             for column, disk in enumerate(disks):
                 bound[row, column] = on_disk[disk]
-                claim = claims.get(disk, {})
-                gb[row, column] = claim.get(GB, 0)
-                mbps[row, column] = claim.get(MBPS, 0)
+                gb[row, column], mbps[row, column] = claims[disk]
         lacking: base.Bools = (gb > 0) & (gb > free.free_gb)
         lacking |= (mbps > 0) & (mbps > free.free_mbps)
         free = dataclasses.replace(
@@ -195,8 +193,8 @@ class DiskPlan:
 
     def _claims_of_bound(
         self, disks: tuple[str, ...], reserved_gb: base.Ints
-    ) -> dict[str, Resources]:
-        """Return the claims of the server's bound vdisks by disk.
+    ) -> dict[str, tuple[int, int]]:
+        """Return the GiB and MB/s that bound vdisks claim, by disk.
 
         The GiB that a disk's inventory reserves for them (those of a shelved
         server, for example) stay reserved and are not claimed a second time.
@@ -208,15 +206,15 @@ class DiskPlan:
         number = collections.Counter(
             vdisk.disk for vdisk in self._vdisks_of_flavor()
         )
-        claims = {}
-        for disk, reserved in zip(disks, reserved_gb.tolist(), strict=False):
-            claim = _resources(
-                size[disk] - min(size[disk], reserved),
+        return {
+            disk: (
+                max(0, size[disk] - reserved),
                 number[disk] * self.request.vdisk_mbps,
             )
-            if claim:
-                claims[disk] = claim
-        return claims
+            for disk, reserved in zip(
+                disks, reserved_gb.tolist(), strict=False
+            )
+        }
 
     def _vdisks_of_flavor(self) -> list[BoundVDisk]:
         """Return the bound vdisks that claim the flavor's MB/s.
@@ -244,24 +242,18 @@ class DiskPlan:
         :param counts: as chosen, (D,).
         :param reserved_gb: GiB reserved on each disk, (D,).
         """
-        claims = (
-            self._claims_of_bound(disks, reserved_gb)
-            if self.own_vdisks
-            else {}
-        )
+        claims = self._claims_of_bound(disks, reserved_gb)
         for column in np.flatnonzero(counts).tolist():
-            count = int(counts[column])
-            new = _resources(
-                count * self.request.vdisk_gb,
-                count * self.request.vdisk_mbps,
-            )
-            claim = claims.setdefault(disks[column], {})
-            for name, amount in new.items():
-                claim[name] = claim.get(name, 0) + amount
-        return claims
-
-
-def _resources(gb: int, mbps: int) -> Resources:
-    return {
-        name: amount for name, amount in ((GB, gb), (MBPS, mbps)) if amount
-    }
+            gb, mbps = claims[disks[column]]
+            gb += int(counts[column]) * self.request.vdisk_gb
+            mbps += int(counts[column]) * self.request.vdisk_mbps
+            claims[disks[column]] = gb, mbps
+        return {
+            disk: {
+                name: amount
+                for name, amount in ((GB, gb), (MBPS, mbps))
+                if amount
+            }
+            for disk, (gb, mbps) in claims.items()
+            if gb or mbps
+        }

@@ -153,7 +153,12 @@ def hosts_and_vdisks(
     volumes = attached_to(spec)
     vdisks = cache.bound_vdisks(volume.volume_id for volume in volumes)
     providers = {vdisk.provider for vdisk in vdisks}
-    names = _hosts_from_connection_info(volumes, vdisks)
+    reported = {vdisk.volume_id for vdisk in vdisks}
+    names = {
+        volume.host
+        for volume in volumes
+        if volume.host and volume.volume_id not in reported
+    }
     if not providers and not names:
         return hosts, vdisks
     allowed = [
@@ -172,15 +177,3 @@ def hosts_and_vdisks(
             ', '.join(volume.volume_id for volume in volumes),
         )
     return allowed, vdisks
-
-
-def _hosts_from_connection_info(
-    volumes: list[attached_volumes.AttachedVolume], vdisks: list[BoundVDisk]
-) -> set[str]:
-    """Return the hosts of bound vdisks whose agents do not report."""
-    reported = {vdisk.volume_id for vdisk in vdisks}
-    return {
-        volume.host
-        for volume in volumes
-        if volume.host and volume.volume_id not in reported
-    }

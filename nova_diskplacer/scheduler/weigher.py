@@ -45,11 +45,6 @@ _REPETITION = 1e9
 _DIGITS = 4
 
 
-def _short(multiplier: float) -> float:
-    """Return the multiplier as an integer if it is one."""
-    return int(multiplier) if multiplier.is_integer() else multiplier
-
-
 class DiskWeigherBase(weights.BaseHostWeigher):
     """Weigh hosts by shares from 0 to 1.
 
@@ -90,7 +85,9 @@ class DiskWeigherBase(weights.BaseHostWeigher):
         log, at any log level: fewer digits take less time.
         """
         multiplier = getattr(conf.CONF.diskplacer_scheduler, self.option)
-        self._configured = self.sign * _short(multiplier)
+        if multiplier.is_integer():
+            multiplier = int(multiplier)
+        self._configured = self.sign * multiplier
         hosts = [weighed.obj for weighed in weighed_obj_list]
         shares = self._shares(hosts, weight_properties)
         if shares is None or not shares.any():

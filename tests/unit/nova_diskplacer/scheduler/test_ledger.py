@@ -194,7 +194,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         ``quiet``: after what was chosen before is no longer held.
         """
         if quiet:
-            self.clock.now += host_disk_cache.PENDING_SECONDS + 1
+            self.clock.now += host_disk_cache.pending_claims.SECONDS + 1
         for _ in range(len(self.by_host) + 1):
             made = self.schedule(request, 1)
             if made:
@@ -255,7 +255,7 @@ class Ledger(stateful.RuleBasedStateMachine):
                     continue
                 candidate = host.allocation_candidates[0]
                 self.held_until = (
-                    self.clock.now + host_disk_cache.PENDING_SECONDS
+                    self.clock.now + host_disk_cache.pending_claims.SECONDS
                 )
                 allocations = dict(candidate['allocations'])
                 assert allocations.pop(host.uuid) == {'resources': {'VCPU': 1}}

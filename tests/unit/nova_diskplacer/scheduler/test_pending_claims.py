@@ -81,7 +81,7 @@ class ClaimsTestCase(unittest.TestCase):
     def delete_all(self):
         """Delete all servers, and let the agents report that."""
         self.placement.allocations.clear()
-        self.clock.now += host_disk_cache.PENDING_SECONDS + 1
+        self.clock.now += host_disk_cache.pending_claims.SECONDS + 1
         for report in self.reports:
             self.cache.update(report)
 
