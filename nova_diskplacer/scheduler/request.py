@@ -20,16 +20,22 @@ Nova filters once for each server and sets ``instance_uuid`` before.
 
 import dataclasses
 import functools
+import json
 import typing
 
 import numpy as np
+import sqlalchemy
+from nova import context as nova_context
+from nova import exception
+from nova import objects
+from nova.db.api import api as api_db
+from nova.db.api import models
 from oslo_log import log as logging
 
 from nova_diskplacer import conf
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import Choice
@@ -48,6 +54,18 @@ _PROFILE = flavor.NAMESPACE + flavor.PROFILE
 ATTRIBUTE = 'diskplacer_state'
 
 
+class AttachedVolume(typing.NamedTuple):
+    """A volume of a server's block device mapping.
+
+    ``host`` is the host of a bound vdisk according to the connection
+    information of the Cinder driver, None for any other volume and for one
+    that was never connected.
+    """
+
+    volume_id: str
+    host: str | None
+
+
 @dataclasses.dataclass
 class RequestState:
     """Results of the filters for one server so far; None is not known yet.
@@ -56,7 +74,7 @@ class RequestState:
     """
 
     server_id: str
-    volumes: list[attached_volumes.AttachedVolume] | None = None
+    volumes: list[AttachedVolume] | None = None
     choice: tuple[DiskPlan, base.Ints, Choice] | None = None
     last_run: 'candidates.FilterRun | None' = None
 
@@ -96,14 +114,68 @@ def _profiles() -> catalogue.Catalogue:
     return catalogue.load(conf.CONF.diskplacer.profile_dirs)
 
 
-def attached_to(spec: typing.Any) -> list[attached_volumes.AttachedVolume]:
+def attached_to(spec: typing.Any) -> list[AttachedVolume]:
     """Return the volumes of the server; all filters read them once."""
     state = state_of(spec)
     if state.volumes is None:
-        state.volumes = attached_volumes.read(
-            spec.obj_context, spec.instance_uuid
-        )
+        state.volumes = read_volumes(spec.obj_context, spec.instance_uuid)
     return state.volumes
+
+
+def read_volumes(
+    context: nova_context.RequestContext, server_id: str
+) -> list[AttachedVolume]:
+    """Read the volumes of a server that is built or moved.
+
+    Takes one database read, less than 1 ms, for a new server and three for a
+    move.
+    """
+    return [
+        AttachedVolume(bdm.volume_id, _host(bdm.connection_info))
+        for bdm in _bdms(context.elevated(), server_id)
+        if bdm.is_volume and bdm.volume_id
+    ]
+
+
+# Most requests are for new servers. This column is a small part of their
+# build request.
+_BUILD_REQUEST_BDMS = sqlalchemy.select(
+    models.BuildRequest.block_device_mappings
+).where(models.BuildRequest.instance_uuid == sqlalchemy.bindparam('server'))
+
+
+def _bdms(context: nova_context.RequestContext, server_id: str) -> typing.Any:
+    with api_db.context_manager.reader.connection.using(context) as database:
+        text = database.execute(
+            _BUILD_REQUEST_BDMS, {'server': server_id}
+        ).scalar()
+    if text is not None:
+        primitive = json.loads(text)
+        bdms = primitive['nova_object.data']['objects']
+        if not any(bdm['nova_object.data'].get('volume_id') for bdm in bdms):
+            # blank volumes only: skip making objects, the slowest part
+            return []
+        return objects.BlockDeviceMappingList.obj_from_primitive(primitive)
+    try:
+        mapping = objects.InstanceMapping.get_by_instance_uuid(
+            context, server_id
+        )
+    except exception.InstanceMappingNotFound:
+        return []
+    if mapping.cell_mapping is None:
+        return []
+    with nova_context.target_cell(context, mapping.cell_mapping) as cell:
+        return objects.BlockDeviceMappingList.get_by_instance_uuid(
+            cell, server_id
+        )
+
+
+def _host(connection_info: str | None) -> str | None:
+    if not connection_info:
+        return None
+    data = json.loads(connection_info).get('data') or {}
+    vdisk = data.get('vdisk')
+    return vdisk.get('host') if isinstance(vdisk, dict) else None
 
 
 def for_request(

@@ -16,8 +16,8 @@ import itertools
 
 from nova.tests.functional.api import client
 
-from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import report_listener
+from nova_diskplacer.scheduler import request as disk_request
 from tests.functional.nova import base
 
 
@@ -171,14 +171,14 @@ class ReportTestCase(base.CloudTestCase):
         for host in self.hosts.values():
             host.reporting = False
         read = []
-        volumes = attached_volumes.read
+        volumes = disk_request.read_volumes
 
         def counted(context, server_id):
             read.append(server_id)
             return volumes(context, server_id)
 
         self.stub_out(
-            'nova_diskplacer.scheduler.attached_volumes.read', counted
+            'nova_diskplacer.scheduler.request.read_volumes', counted
         )
         server = self.boot(self.plain)
         self.assertEqual({}, self.claims(server['id']))

@@ -23,7 +23,6 @@ from nova import objects
 
 from nova_diskplacer import conf
 from nova_diskplacer.placement import client as placement_client
-from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import numa_cells
@@ -60,8 +59,8 @@ class FilterTestCase(unittest.TestCase):
         for where, name, value in (
             (filters.report_listener, 'get_cache', lambda: self.cache),
             (
-                filters.disk_request.attached_volumes,
-                'read',
+                filters.disk_request,
+                'read_volumes',
                 self._read_volumes,
             ),
             (
@@ -192,7 +191,7 @@ class FilterTest(FilterTestCase):
                 fakes.disk(number, 1),
                 fakes.disk(number, 2),
             )
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
         self._bind(SERVER)
@@ -221,13 +220,13 @@ class FilterTest(FilterTestCase):
             self._report(
                 number, *(fakes.disk(number, index) for index in range(2))
             )
-        self.attached = [attached_volumes.AttachedVolume('v', 'host2')]
+        self.attached = [disk_request.AttachedVolume('v', 'host2')]
         with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual(['host2'], self._passed())
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
         with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual([], self._passed())
 
@@ -257,25 +256,23 @@ class NoVDisksAskedTest(FilterTestCase):
             self.assertIsInstance(host.allocation_candidates, list)
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
         self._bind(1, SERVER)
         self._kept(['host1'])
         del self.hosts[1]
         self._kept([])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
-        self.attached = [attached_volumes.AttachedVolume('v', None)]
+        self.attached = [disk_request.AttachedVolume('v', None)]
         self._bind(1, 'somebody-else')
         self._kept(['host1'])
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
         self._kept(['host1'])
 
     def test_other_volumes_keep_no_server(self):
-        self.attached = [
-            attached_volumes.AttachedVolume('network-volume', None)
-        ]
+        self.attached = [disk_request.AttachedVolume('network-volume', None)]
         self._bind(1, SERVER)
         for wanted in self.flavors:
             self.assertEqual(3, len(self._passed(wanted)))
@@ -289,7 +286,7 @@ class NoVDisksAskedTest(FilterTestCase):
         get_cache.assert_not_called()
 
     def test_a_rebuild_stays_whatever_its_flavor_says(self):
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
         self._bind(1, SERVER)
         for wanted in (spec(), spec(vdisks='2')):
             wanted.scheduler_hints = {'_nova_check_type': ['rebuild']}
@@ -474,7 +471,7 @@ class RoomTest(FilterTestCase):
                 fakes.disk(number, 0, vdisks=held),
                 fakes.disk(number, 1),
             )
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
         wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
         with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
             left = self.filter.filter_all(self.hosts, wanted)

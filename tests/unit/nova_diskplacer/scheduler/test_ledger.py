@@ -92,7 +92,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             mock.patch.object(where, name, value)
             for where, name, value in (
                 (filters.report_listener, 'get_cache', lambda: self.cache),
-                (filters.disk_request.attached_volumes, 'read', lambda *_: []),
+                (filters.disk_request, 'read_volumes', lambda *_: []),
                 (
                     filters.placement_queries,
                     'disks_in_tree',

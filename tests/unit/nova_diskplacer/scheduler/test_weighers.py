@@ -160,7 +160,7 @@ class PressureWeigherTest(unittest.TestCase):
                 filters.report_listener, 'get_cache', self._get_cache
             ),
             mock.patch.object(
-                filters.disk_request.attached_volumes, 'read', lambda *_: []
+                filters.disk_request, 'read_volumes', lambda *_: []
             ),
         ):
             passed = filters.DiskPlacementFilter().filter_all(self.hosts, spec)
