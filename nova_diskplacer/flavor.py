@@ -96,7 +96,7 @@ SPECS = {
         maximum=64,
     ),
     'vdisk_gb': Spec(
-        'Size of each vdisk in GiB. Requires ``diskplacer:vdisks``.',
+        'Size of each vdisk in GiB. Requires ``diskplacer:vdisks``.'
     ),
     'mapping': Spec(
         'Mapping of the vdisks of a server to the disks of its host: '
@@ -112,7 +112,7 @@ SPECS = {
     ),
     'vdisk_mbps': Spec(
         'Throughput in MB/s (10^6 bytes per second) to claim on the disk '
-        'for each vdisk. Unset: none is claimed.',
+        'for each vdisk. Unset: none is claimed.'
     ),
     'vdisks_per_disk': Spec(
         'Maximum number of vdisks of a server that ``round_robin`` puts on '

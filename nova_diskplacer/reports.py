@@ -75,11 +75,7 @@ _REPORT_VALIDATOR = jsonschema.Draft202012Validator(
     }
 )
 _HEARTBEAT_VALIDATOR = jsonschema.Draft202012Validator(
-    {
-        'type': 'object',
-        'properties': _HEARTBEAT,
-        'required': list(_HEARTBEAT),
-    }
+    {'type': 'object', 'properties': _HEARTBEAT, 'required': list(_HEARTBEAT)}
 )
 
 
@@ -165,10 +161,7 @@ def check(report: object) -> Report:
 
 
 def check_heartbeat(heartbeat: object) -> Report:
-    """Return ``heartbeat`` if it is valid.
-
-    :raises ValueError: it is not; the message has the key and allowed values.
-    """
+    """Return ``heartbeat`` if it is valid; raises as ``check``."""
     return _validate(heartbeat, _HEARTBEAT_VALIDATOR, 'heartbeat')
 
 

@@ -34,10 +34,7 @@ _ATTEMPTS = 10
 
 @dataclasses.dataclass(frozen=True)
 class DiskFigures:
-    """The inventories and the usage of a disk's provider.
-
-    ``gb`` is in GiB, ``mbps`` in MB/s.
-    """
+    """The inventories and the usage of a disk's provider, in GiB and MB/s."""
 
     total_gb: int
     reserved_gb: int
@@ -54,10 +51,7 @@ class DiskFigures:
 def compute_figures(
     disk: discover.Disk, claims: collections.abc.Mapping[str, Resources]
 ) -> DiskFigures:
-    """Return the figures for a healthy disk.
-
-    :param claims: the claims of servers on the disk.
-    """
+    """Return the figures for a healthy disk with servers' claims on it."""
     total = max(disk.total_gb, 1)
     reserved = ledger.reserved_gb(
         disk.vdisks,
@@ -73,8 +67,7 @@ def compute_figures(
 
 
 def fully_reserved(
-    inventories: Inventories,
-    claims: collections.abc.Mapping[str, Resources],
+    inventories: Inventories, claims: collections.abc.Mapping[str, Resources]
 ) -> DiskFigures:
     """Return the figures for a disk that is not offered.
 

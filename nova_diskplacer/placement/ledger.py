@@ -34,11 +34,7 @@ Disks = collections.abc.Sequence[discover.Disk]
 def reserved_gb(
     vdisks: collections.abc.Iterable[VDisk], claims: Figures
 ) -> int:
-    """Return the GiB of a disk that vdisks take outside any claim.
-
-    :param vdisks: the vdisks on the disk.
-    :param claims: the claim on the disk of each server, in GiB.
-    """
+    """Return the GiB that a disk's vdisks take outside the servers' claims."""
     taken: dict[str | None, int] = collections.defaultdict(int)
     for vdisk in vdisks:
         taken[vdisk.server_id] += vdisk.size_gb

@@ -91,12 +91,7 @@ def effective(specs: catalogue.Specs, profiles: Profiles) -> dict[str, str]:
 
 def wanted(profile: catalogue.Profile) -> dict[str, str]:
     """Return the extra specs of a flavor with all settings of a profile."""
-    return {
-        PROFILE: profile.name,
-        **profile.specs,
-        **profile.hw,
-        **_REQUIRED,
-    }
+    return {PROFILE: profile.name, **profile.specs, **profile.hw, **_REQUIRED}
 
 
 def check(one: Flavor, profiles: Profiles) -> list[Finding]:

@@ -140,13 +140,12 @@ class Profile:
 
 
 class Catalogue(collections.abc.Mapping[str, Profile]):
-    """Profiles by name; an alias finds its profile too, but is not listed."""
+    """Profiles by name; an alias finds its profile too, but is not listed.
+
+    :raises ProfileError: two profiles have the same alias.
+    """
 
     def __init__(self, profiles: collections.abc.Iterable[Profile]) -> None:
-        """Keep the profiles.
-
-        :raises ProfileError: two profiles have the same alias.
-        """
         self._profiles = {profile.name: profile for profile in profiles}
         self._aliases: dict[str, str] = {}
         for profile in self._profiles.values():

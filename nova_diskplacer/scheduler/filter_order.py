@@ -27,7 +27,7 @@ NUMA = 'NUMATopologyFilter'
 @functools.cache
 def check() -> None:
     """Warn once if DiskPlacementFilter is missing or not last."""
-    enabled = _enabled()
+    enabled: list[str] = conf.CONF.filter_scheduler.enabled_filters
     if PLACEMENT_FILTER not in enabled:
         LOG.warning(
             '%s is not in [filter_scheduler] enabled_filters: servers claim '
@@ -55,7 +55,7 @@ def check() -> None:
 @functools.cache
 def check_numa() -> None:
     """Warn once if no filter sets the limits of a NUMA topology."""
-    if NUMA not in _enabled():
+    if NUMA not in conf.CONF.filter_scheduler.enabled_filters:
         LOG.warning(
             'Flavors ask for diskplacer:numa and %s is not in '
             '[filter_scheduler] enabled_filters: NUMA cells may lack room, '
@@ -64,8 +64,3 @@ def check_numa() -> None:
             NUMA,
             PLACEMENT_FILTER,
         )
-
-
-def _enabled() -> list[str]:
-    enabled: list[str] = conf.CONF.filter_scheduler.enabled_filters
-    return enabled

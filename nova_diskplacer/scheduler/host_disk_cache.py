@@ -45,7 +45,7 @@ ROOM_QUERY_SECONDS = 1.0
 # hosts. The reported ones come first.
 _AMOUNTS = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
 _REPORTED = (*_AMOUNTS, 'medium', 'numa_node')
-_FIELDS = (*_REPORTED, 'pending_gb', 'pending_mbps', 'pressure')
+_FIELDS = (*_REPORTED, 'pressure', 'pending_gb', 'pending_mbps')
 _INDEX = {name: index for index, name in enumerate(_FIELDS)}
 _PRESSURE = _INDEX['pressure']
 
@@ -111,13 +111,14 @@ class HostDiskCache:
             for vdisk in disk['vdisks']
             if not vdisk.get('is_snapshot')
         }
-        figures = np.zeros((len(_REPORTED), len(disks)), dtype=np.int32)
+        figures = np.zeros((_PRESSURE + 1, len(disks)), dtype=np.int32)
         for column, disk in enumerate(disks):
             node = disk['numa_node']
             figures[:, column] = (
                 *(disk[name] for name in _AMOUNTS),
                 MEDIA[disk['medium']] if disk['health'] == constants.OK else 0,
                 NO_NODE if node is None else node,
+                disk.get('pressure', 0),
             )
         with self._lock:
             row = self._row_of(provider, len(disks))
@@ -125,10 +126,7 @@ class HostDiskCache:
                 self._figures[:, row] = 0
                 self._pending_until[row] = 0
                 self._disks[row] = uuids
-            self._figures[: len(_REPORTED), row, : len(disks)] = figures
-            self._figures[_PRESSURE, row, : len(disks)] = [
-                disk.get('pressure', 0) for disk in disks
-            ]
+            self._figures[: len(figures), row, : len(disks)] = figures
             self._cache_mode[row] = report.get('cache_mode') or ''
             self._reported_at[row] = self._clock()
             self._digests[row] = report.get('digest', '')

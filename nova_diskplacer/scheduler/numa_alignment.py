@@ -111,7 +111,12 @@ class _HostEvaluation:
         self._cells = [
             numa_cells.ids(host.numa_topology) for host in self.hosts
         ]
-        self._node = _nodes(self.free, self._cells)
+        # on a machine with one cell, firmware need not report a disk's node
+        only = [own[0] if len(own) == 1 else NO_NODE for own in self._cells]
+        node = self.free.numa_node
+        self._node = np.where(
+            node == NO_NODE, np.array(only, dtype=np.int64)[:, None], node
+        )
         self._on_node = {
             node: self.plan.choose(self.free, self._node == node)
             for node in np.unique(self._node[self.free.medium > 0]).tolist()
@@ -229,16 +234,3 @@ class _HostEvaluation:
         self._fits |= where
         self._counts[where] = choice.counts[where]
         self._scores[where] = choice.scores[where]
-
-
-def _nodes(free: FreeCapacity, host_cells: list[Cells]) -> base.Ints:
-    """Return each disk's node, (H, D).
-
-    On a machine with one cell, firmware need not report a disk's node.
-    """
-    only = np.array(
-        [own[0] if len(own) == 1 else NO_NODE for own in host_cells],
-        dtype=np.int64,
-    )[:, None]
-    unknown = free.numa_node == NO_NODE
-    return np.where(unknown, only, free.numa_node)

@@ -205,11 +205,7 @@ class VCPUPlacement:
         return of_request(host) is not None or len(host_cells) == self.cells
 
     def expected_claim(
-        self,
-        host: typing.Any,
-        host_cells: Cells,
-        *,
-        for_claim: bool = False,
+        self, host: typing.Any, host_cells: Cells, *, for_claim: bool = False
     ) -> NumaClaim | None:
         """Return the claim that nova-compute will make, None for no claim.
 

@@ -185,9 +185,7 @@ class DiskPlan:
         lacking: base.Bools = (gb > 0) & (gb > free.free_gb)
         lacking |= (mbps > 0) & (mbps > free.free_mbps)
         free = dataclasses.replace(
-            free,
-            free_gb=free.free_gb - gb,
-            free_mbps=free.free_mbps - mbps,
+            free, free_gb=free.free_gb - gb, free_mbps=free.free_mbps - mbps
         )
         return free, bound, lacking
 
@@ -231,10 +229,7 @@ class DiskPlan:
         )[: self.request.vdisks]
 
     def allocations(
-        self,
-        disks: tuple[str, ...],
-        counts: base.Ints,
-        reserved_gb: base.Ints,
+        self, disks: tuple[str, ...], counts: base.Ints, reserved_gb: base.Ints
     ) -> dict[str, Resources]:
         """Return the claims on the disks of one host, by disk.
 

@@ -23,7 +23,6 @@ server may well have lost against other scheduler workers, so few hosts are in
 the list several times, and DiskPlacementWeigher puts the repetitions last.
 """
 
-import collections
 import collections.abc
 import typing
 
@@ -43,9 +42,7 @@ MAX_REPEATED = 2 * (_TRIES - 1)
 def order(hosts: Hosts, seed: str) -> Hosts:
     """Return a request's hosts as often as Nova should try them.
 
-    Nova takes the first of hosts with the same weight.
-
-    :param seed: the same seed gives the same order.
+    Nova takes the first of hosts with the same weight: a seed chooses it.
     """
     first = int(_generator(seed).integers(len(hosts)))
     return (hosts[first:] + hosts[:first]) * -(-_TRIES // len(hosts))
@@ -61,12 +58,8 @@ def unique(hosts: collections.abc.Iterable[typing.Any]) -> Hosts:
 
 def repetitions(hosts: Hosts) -> base.Ints:
     """Return how often each host of a list occurs before in it, (H,)."""
-    seen: collections.Counter[int] = collections.Counter()
-    times = []
-    for host in hosts:
-        times.append(seen[id(host)])
-        seen[id(host)] += 1
-    return np.array(times, dtype=np.int64)
+    ids = [id(host) for host in hosts]
+    return np.array([ids[:at].count(one) for at, one in enumerate(ids)])
 
 
 def disk_order(usable: base.Bools, block: int, seed: str) -> base.Ints:
@@ -78,7 +71,6 @@ def disk_order(usable: base.Bools, block: int, seed: str) -> base.Ints:
 
     :param usable: the disks that may be chosen, (D,).
     :param block: number of disks that the request takes, at least 1.
-    :param seed: the same seed gives the same order.
     :returns: each column once, (D,).
     """
     columns = np.flatnonzero(usable)

@@ -20,10 +20,7 @@ of the vCPUs scores above every one where they are not. Of hosts that are
 equal score, DiskPlacementFilter puts a random one first, so that concurrent
 requests spread.
 
-The default multiplier is 1.0; a negative value of
-``[diskplacer_scheduler] disk_placement_weight_multiplier`` (by configuration
-or aggregate metadata) inverts the preference. Requests without vdisks are not
-weighed.
+Requests without vdisks are not weighed.
 """
 
 import abc
@@ -52,7 +49,7 @@ class DiskWeigherBase(weights.BaseHostWeigher):
     with the weights of its own weighers.
 
     :cvar option: name of the multiplier, in ``[diskplacer_scheduler]`` and in
-        the metadata of aggregates.
+        the metadata of aggregates; a negative value inverts the preference.
     :cvar sign: sign of the multiplier, -1 if a large share is bad.
     """
 
