@@ -139,11 +139,9 @@ class PlacementClient:
         if status == 404 and missing:
             return None
         if status >= 400:
-            kind = (
-                exception.Conflict
-                if status == 409
-                else exception.PlacementError
-            )
+            kind = exception.PlacementError
+            if status == 409:
+                kind = exception.Conflict
             raise kind(
                 f'Placement: {method.upper()} {url}: {status} '
                 f'{response.text[:500]}'

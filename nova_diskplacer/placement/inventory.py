@@ -144,7 +144,6 @@ def ensure_claim(
     :raises PlacementError: Placement does not answer or refuses, or the
         server has no allocations.
     """
-    refusal = ''
     for _ in range(_ATTEMPTS):
         generation, _present = client.inventories(uuid)
         disk = read_disk()
@@ -180,8 +179,8 @@ def ensure_claim(
             )
         except exception.Conflict as error:
             refusal = str(error)
-            continue
-        return
+        else:
+            return
     raise exception.Conflict(
         f'Placement refused {_ATTEMPTS} times to change the claim of server '
         f'{server} on disk {uuid}: {refusal}'

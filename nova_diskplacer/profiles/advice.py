@@ -108,11 +108,17 @@ def check(one: Flavor, profiles: Profiles) -> list[Finding]:
     profile = profiles.get(name)
     if profile is None:
         return []
+    ram_gb = one.ram_mb / 1024
+    figures = {'vcpus': one.vcpus, 'ram_gb': ram_gb}
+    if request is not None:
+        all_gb = request.vdisks * request.vdisk_gb
+        figures['vdisks'] = request.vdisks
+        figures['vdisk_gb_per_ram_gb'] = all_gb / ram_gb
     return [
         Finding(one.name, profile.name, text, profile.sources.get(path, ''))
         for path, text in (
             *_overridden(profile, one.extra_specs),
-            *_shape_violations(profile.shape, _figures(one, request)),
+            *_shape_violations(profile.shape, figures),
         )
     ]
 
@@ -128,19 +134,6 @@ def _overridden(
             )
             if key not in _FREE and value != wish and not stricter:
                 yield f'{path}.{key}', f'{key}={value}, the profile has {wish}'
-
-
-def _figures(
-    one: Flavor, request: flavor.VDiskRequest | None
-) -> dict[str, float]:
-    ram_gb = one.ram_mb / 1024
-    figures = {'vcpus': one.vcpus, 'ram_gb': ram_gb}
-    if request is not None:
-        figures['vdisks'] = request.vdisks
-        figures['vdisk_gb_per_ram_gb'] = (
-            request.vdisks * request.vdisk_gb / ram_gb
-        )
-    return figures
 
 
 def _shape_violations(

@@ -208,9 +208,8 @@ def _files(directory: pathlib.Path) -> list[pathlib.Path]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise exception.ProfileError(f'{directory}: {error.strerror}') from (
-            error
-        )
+        text = f'{directory}: {error.strerror}'
+        raise exception.ProfileError(text) from error
     return [p for p in paths if p.suffix == '.yaml' and p != SCHEMA]
 
 

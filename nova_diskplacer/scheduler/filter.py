@@ -175,9 +175,8 @@ def _update_hosts_with_room(
         return False
     roomy = placement_queries.compute_nodes_with_room(request)
     indices = [at for at, host in enumerate(hosts) if host.uuid in roomy]
-    # a random few: there may be other reasons why the first ones do not fit
-    chosen = np.random.default_rng().permutation(indices)[:_ROOM_QUERIES]
-    for index in chosen:
+    # there may be other reasons why the first ones do not fit
+    for index in np.random.default_rng().permutation(indices)[:_ROOM_QUERIES]:
         capacities = placement_queries.disks_in_tree(hosts[index].uuid)
         cache.update_from_placement(int(rows[index]), capacities)
     return bool(indices)

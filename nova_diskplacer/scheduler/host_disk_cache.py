@@ -201,8 +201,7 @@ class HostDiskCache:
     def rows(self, providers: collections.abc.Iterable[str]) -> base.Ints:
         """Return each provider's row, -1 where there is no fresh report."""
         get = self._rows.get
-        found = [get(uuid, -1) for uuid in providers]
-        rows = np.array(found, dtype=np.intp)
+        rows = np.array([get(uuid, -1) for uuid in providers], dtype=np.intp)
         reported_at = self._reported_at
         if len(reported_at):
             rows[reported_at[rows] < self._clock() - self._timeout] = -1

@@ -156,7 +156,6 @@ SCHEDULER: internals.Names = (
         'nova.conf.CONF.scheduler.max_placement_results',
         'The maximum number of hosts in an answer of Placement.',
     ),
-    Name('nova.context.RequestContext', 'The context of a request.'),
     Name('nova.context.target_cell', "A session of a cell's database."),
     Name(
         'nova.exception.InstanceMappingNotFound',

@@ -68,11 +68,6 @@ class ExpiringSet(typing.Generic[T]):
         with self._lock:
             return [item for item, end in self._expiry.items() if end > now]
 
-    def clear(self) -> None:
-        """Remove all items."""
-        with self._lock:
-            self._expiry.clear()
-
 
 class Candidate(dict[str, typing.Any]):
     """An allocation candidate by which Nova claims.

@@ -74,11 +74,8 @@ class FreeCapacity:
             for field in dataclasses.fields(self)
             if field.name not in ('disks', 'cache_mode')
         }
-        return FreeCapacity(
-            **arrays,
-            disks=[tuple(disks[at] for at in order[: len(disks)].tolist())],
-            cache_mode=self.cache_mode,
-        )
+        reordered = tuple(disks[at] for at in order[: len(disks)].tolist())
+        return dataclasses.replace(self, **arrays, disks=[reordered])
 
     def slots(self, request: flavor.VDiskRequest) -> base.Ints:
         """Return how many of the request's vdisks fit on each disk, (H, D)."""

@@ -42,8 +42,3 @@ class ExpiringSetTest(unittest.TestCase):
         self.assertTrue(self.items.remove('a'))
         self.assertFalse(self.items.remove('a'))
         self.assertEqual([], self.items.items())
-
-    def test_clear(self):
-        self.items.add('a')
-        self.items.clear()
-        self.assertEqual([], self.items.items())

@@ -106,7 +106,7 @@ class PendingTest(unittest.TestCase):
         cell.pcpuset, cell.siblings = {0, 1, 2, 3}, [{0}, {1}, {2}, {3}]
         for taken, want in ((set(), {0, 1}), ({1, 2}, {1, 2})):
             cell.pinned_cpus = taken
-            numa_cells._PENDING.clear()
+            numa_cells._PENDING._expiry.clear()
             fitted = self._fitted(
                 0, cpuset=set(), pcpuset={0, 1}, cpu_policy='dedicated'
             )
