@@ -75,7 +75,7 @@ from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import pressure_weigher
 from nova_diskplacer.scheduler import report_listener
-from nova_diskplacer.scheduler import request_state
+from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import room
 from nova_diskplacer.scheduler import weigher as disk_weigher
 
@@ -445,7 +445,7 @@ def rows(hosts, numa_hosts, specs):
     def filtered(name, chosen, visited=hosts, spec=spec):
         def run_filters():
             # each row reads the server's volumes and plans for itself
-            spec.__dict__.pop(request_state.ATTRIBUTE, None)
+            spec.__dict__.pop(disk_request.ATTRIBUTE, None)
             kept[name] = manager.filter_handler.get_filtered_objects(
                 chosen, visited, spec
             )

@@ -45,9 +45,9 @@ from nova.scheduler.client import report as report_client
 from nova.tests.functional import fixtures as placement_fixtures
 
 from nova_diskplacer import conf
-from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
+from nova_diskplacer.scheduler import request as disk_request
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import schedulers
 
@@ -169,7 +169,7 @@ def race(cloud, workers, vdisks, latency):
         mock.patch.object(
             report_listener, 'get_cache', lambda: of_thread.cache
         ),
-        mock.patch.object(attached_volumes, 'read', lambda *_: []),
+        mock.patch.object(disk_request, 'read_volumes', lambda *_: []),
         mock.patch.object(
             report_client.SchedulerReportClient, 'get', late(call)
         ),

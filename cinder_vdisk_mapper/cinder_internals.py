@@ -12,30 +12,19 @@
 
 """Names in Cinder's code that the driver and the scheduler's filter use."""
 
-import functools
-
 from nova_diskplacer import internals
 from nova_diskplacer.internals import Name
 
 RELEASE = 'Cinder 29'
 
-_capacity = functools.partial(Name, 'cinder.scheduler.filters.capacity_filter')
-_host_manager = functools.partial(Name, 'cinder.scheduler.host_manager')
-_driver = functools.partial(Name, 'cinder.volume.driver')
-_configuration = functools.partial(Name, 'cinder.volume.configuration')
-_objects = functools.partial(Name, 'cinder.objects')
-_models = functools.partial(Name, 'cinder.db.models')
-_db_api = functools.partial(Name, 'cinder.db.api')
-_volume_utils = functools.partial(Name, 'cinder.volume.volume_utils')
-_rpcapi = functools.partial(Name, 'cinder.volume.rpcapi')
-_image_utils = functools.partial(Name, 'cinder.image.image_utils')
-_exception = functools.partial(Name, 'cinder.exception')
-
 _SHARED = (
-    _volume_utils('extract_host', 'Host of a backend.', ('level',)),
     Name(
-        'cinder.compute.nova',
-        'novaclient',
+        'cinder.volume.volume_utils.extract_host',
+        'Host of a backend.',
+        ('level',),
+    ),
+    Name(
+        'cinder.compute.nova.novaclient',
         "Cinder's client of Nova, configured by ``[nova]``: reads the "
         'project, the host and the flavor of the server of a volume.',
         ('privileged_user',),
@@ -44,21 +33,24 @@ _SHARED = (
 
 #: Checked by cinder-scheduler when the filter is first used.
 SCHEDULER: internals.Names = (
-    _capacity(
-        'CapacityFilter',
+    Name(
+        'cinder.scheduler.filters.capacity_filter.CapacityFilter',
         'Base of the filter; Cinder makes one for each request.',
     ),
-    _capacity(
-        'CapacityFilter.backend_passes',
+    Name(
+        'cinder.scheduler.filters.capacity_filter.CapacityFilter.backend_passes',
         'Filters the backends of other drivers.',
         ('backend_state', 'filter_properties'),
     ),
-    _host_manager(
-        'BackendState.__init__',
+    Name(
+        'cinder.scheduler.host_manager.BackendState.__init__',
         'The reported capabilities of a backend.',
         source=('self.capabilities',),
     ),
-    _host_manager('BackendState.backend_id', 'The name of a backend.'),
+    Name(
+        'cinder.scheduler.host_manager.BackendState.backend_id',
+        'The name of a backend.',
+    ),
     *_SHARED,
 )
 
@@ -70,10 +62,9 @@ _ERROR = 'An error that Cinder expects.'
 
 #: Checked by cinder-volume when it sets up the driver.
 VOLUME: internals.Names = (
-    Name('cinder.interface', 'volumedriver', 'Registers the driver.'),
+    Name('cinder.interface.volumedriver', 'Registers the driver.'),
     Name(
-        'cinder.volume.manager',
-        'VolumeManager._connection_create',
+        'cinder.volume.manager.VolumeManager._connection_create',
         'Exports a volume when the connector and the attachment are known, '
         'saves the returned changes and only then connects: the export binds '
         'the volume.',
@@ -83,146 +74,160 @@ VOLUME: internals.Names = (
             'self.driver.initialize_connection(',
         ),
     ),
-    _driver('VolumeDriver', 'Base of the driver.'),
-    _driver(
-        'VolumeDriver._connect_device',
+    Name('cinder.volume.driver.VolumeDriver', 'Base of the driver.'),
+    Name(
+        'cinder.volume.driver.VolumeDriver._connect_device',
         'Overridden for encrypted volumes.',
         ('conn',),
     ),
-    _driver(
-        'VolumeDriver._attach_volume',
+    Name(
+        'cinder.volume.driver.VolumeDriver._attach_volume',
         'Attaches a volume to this host, to be written to.',
         ('context', 'volume', 'properties'),
     ),
-    _driver(
-        'VolumeDriver._detach_volume',
+    Name(
+        'cinder.volume.driver.VolumeDriver._detach_volume',
         'Overridden for encrypted volumes.',
         ('context', 'attach_info', 'volume', 'properties', 'force'),
     ),
-    _configuration(
-        'SHARED_CONF_GROUP', 'Group of the options that all backends share.'
+    Name(
+        'cinder.volume.configuration.SHARED_CONF_GROUP',
+        'Group of the options that all backends share.',
     ),
-    _configuration(
-        'Configuration', 'Options of a backend, for ``disk audit``.'
+    Name(
+        'cinder.volume.configuration.Configuration',
+        'Options of a backend, for ``disk audit``.',
     ),
-    _objects('register_all', 'The objects, for ``disk audit``.'),
-    _objects(
-        'Volume._name_id',
+    Name('cinder.objects.register_all', 'The objects, for ``disk audit``.'),
+    Name(
+        'cinder.objects.Volume._name_id',
         'Names the vdisk of a volume that Cinder has copied.',
     ),
-    _objects(
-        'Volume.migration_status',
+    Name(
+        'cinder.objects.Volume.migration_status',
         'Marks volumes that another host may connect and that the audit must '
         'leave alone.',
     ),
-    _objects('Volume.volume_attachment', _SERVER),
-    _objects('VolumeAttachment.attach_status', _SERVER),
-    _objects('VolumeAttachment.instance_uuid', _SERVER),
-    _objects('Volume.get_by_id', 'Volumes in the database.'),
-    _objects(
-        'VolumeAttachmentList.get_all_by_instance_uuid',
+    Name('cinder.objects.Volume.volume_attachment', _SERVER),
+    Name('cinder.objects.VolumeAttachment.attach_status', _SERVER),
+    Name('cinder.objects.VolumeAttachment.instance_uuid', _SERVER),
+    Name('cinder.objects.Volume.get_by_id', 'Volumes in the database.'),
+    Name(
+        'cinder.objects.VolumeAttachmentList.get_all_by_instance_uuid',
         'Volumes in the database.',
     ),
-    _objects(
-        'SnapshotList.get_all_for_volume',
+    Name(
+        'cinder.objects.SnapshotList.get_all_for_volume',
         'Volumes with snapshots are not handed over.',
     ),
-    _objects(
-        'Service.get_by_args',
+    Name(
+        'cinder.objects.Service.get_by_args',
         'The service that a volume is handed over to.',
         ('host', 'binary_key'),
     ),
-    _models('Snapshot', _ROWS),
-    _models('Snapshot.provider_location', _ROWS),
-    _models('Snapshot.status', _ROWS),
-    _models('Snapshot.volume_id', _ROWS),
-    _models('Snapshot.volume_size', _ROWS),
-    _models('Volume', _ROWS),
-    _models('Volume._name_id', _ROWS),
-    _models('Volume.host', _ROWS),
-    _models('Volume.migration_status', _ROWS),
-    _models('Volume.name_id', _ROWS),
-    _models('Volume.provider_location', _ROWS),
-    _models('Volume.size', _ROWS),
-    _models('Volume.status', _ROWS),
-    _db_api('main_context_manager.reader.using', 'Reads the database.'),
-    _db_api('main_context_manager.writer.using', 'Writes to the database.'),
-    *_SHARED,
-    _volume_utils('append_host', 'The pool that a volume is handed over to.'),
-    _volume_utils(
-        'brick_get_connector_properties', 'Attaches a volume to this host.'
+    Name('cinder.db.models.Snapshot', _ROWS),
+    Name('cinder.db.models.Snapshot.provider_location', _ROWS),
+    Name('cinder.db.models.Snapshot.status', _ROWS),
+    Name('cinder.db.models.Snapshot.volume_id', _ROWS),
+    Name('cinder.db.models.Snapshot.volume_size', _ROWS),
+    Name('cinder.db.models.Volume', _ROWS),
+    Name('cinder.db.models.Volume._name_id', _ROWS),
+    Name('cinder.db.models.Volume.host', _ROWS),
+    Name('cinder.db.models.Volume.migration_status', _ROWS),
+    Name('cinder.db.models.Volume.name_id', _ROWS),
+    Name('cinder.db.models.Volume.provider_location', _ROWS),
+    Name('cinder.db.models.Volume.size', _ROWS),
+    Name('cinder.db.models.Volume.status', _ROWS),
+    Name(
+        'cinder.db.api.main_context_manager.reader.using',
+        'Reads the database.',
     ),
-    _volume_utils(
-        'check_encryption_provider',
+    Name(
+        'cinder.db.api.main_context_manager.writer.using',
+        'Writes to the database.',
+    ),
+    *_SHARED,
+    Name(
+        'cinder.volume.volume_utils.append_host',
+        'The pool that a volume is handed over to.',
+    ),
+    Name(
+        'cinder.volume.volume_utils.brick_get_connector_properties',
+        'Attaches a volume to this host.',
+    ),
+    Name(
+        'cinder.volume.volume_utils.check_encryption_provider',
         'Encryption of a volume; rejects other providers than LUKS.',
     ),
-    _volume_utils(
-        'clear_volume',
+    Name(
+        'cinder.volume.volume_utils.clear_volume',
         'Wipes a logical volume.',
         ('volume_clear', 'volume_clear_size', 'volume_clear_ionice'),
     ),
-    _volume_utils(
-        'image_conversion_dir',
+    Name(
+        'cinder.volume.volume_utils.image_conversion_dir',
         'Directory whose leftovers Cinder removes when it starts.',
     ),
-    _volume_utils(
-        'is_group_a_cg_snapshot_type',
+    Name(
+        'cinder.volume.volume_utils.is_group_a_cg_snapshot_type',
         'Returns whether snapshots of a group must be consistent.',
     ),
-    _volume_utils(
-        'paginate_entries_list', 'Pages of lists of manageable vdisks.'
+    Name(
+        'cinder.volume.volume_utils.paginate_entries_list',
+        'Pages of lists of manageable vdisks.',
     ),
     Name(
-        'cinder.volume.volume_types',
-        'is_encrypted',
+        'cinder.volume.volume_types.is_encrypted',
         'Refuses to manage vdisks for encrypted types.',
     ),
     Name(
-        'cinder.volume.throttling',
-        'Throttle.get_default',
+        'cinder.volume.throttling.Throttle.get_default',
         'Limit of bytes per second for copies.',
     ),
-    _image_utils(
-        'convert_image',
+    Name(
+        'cinder.image.image_utils.convert_image',
         'Writes an image into an allocated vdisk.',
         ('src_format', 'disable_sparse', 'skip_create'),
     ),
-    _image_utils('decode_cipher', 'Cipher in arguments of ``qemu-img``.'),
-    _image_utils('fetch_to_raw', 'Fetches an image.', ('size',)),
-    _image_utils(
-        'temporary_file', 'A file that Cinder removes when it starts.'
+    Name(
+        'cinder.image.image_utils.decode_cipher',
+        'Cipher in arguments of ``qemu-img``.',
     ),
     Name(
-        'cinder.privsep.format_inspector',
-        'get_format_if_safe',
+        'cinder.image.image_utils.fetch_to_raw', 'Fetches an image.', ('size',)
+    ),
+    Name(
+        'cinder.image.image_utils.temporary_file',
+        'A file that Cinder removes when it starts.',
+    ),
+    Name(
+        'cinder.privsep.format_inspector.get_format_if_safe',
         'Looks for the header of an image in a vdisk to be managed.',
     ),
     Name(
-        'cinder.utils',
-        'execute',
+        'cinder.utils.execute',
         'Runs ``qemu-img``, by rootwrap if root is needed.',
     ),
-    _rpcapi(
-        'VolumeAPI',
+    Name(
+        'cinder.volume.rpcapi.VolumeAPI',
         'Asks another cinder-volume to connect a volume handed over to it.',
     ),
-    _rpcapi(
-        'VolumeAPI.initialize_connection',
+    Name(
+        'cinder.volume.rpcapi.VolumeAPI.initialize_connection',
         'Exports and connects a volume and returns the connection.',
         ('ctxt', 'volume', 'connector'),
     ),
     Name(
-        'cinder.context',
-        'get_admin_context',
+        'cinder.context.get_admin_context',
         'Context of calls that no user has made.',
     ),
-    _exception('CinderException', _ERROR),
-    _exception('ImageTooBig', _ERROR),
-    _exception('InvalidConnectorException', _ERROR),
-    _exception('InvalidVolumeType', _ERROR),
-    _exception('ManageExistingAlreadyManaged', _ERROR),
-    _exception('ManageExistingInvalidReference', _ERROR),
-    _exception('ManageExistingVolumeTypeMismatch', _ERROR),
-    _exception('ServiceNotFound', _ERROR),
-    _exception('VolumeDriverException', _ERROR),
+    Name('cinder.exception.CinderException', _ERROR),
+    Name('cinder.exception.ImageTooBig', _ERROR),
+    Name('cinder.exception.InvalidConnectorException', _ERROR),
+    Name('cinder.exception.InvalidVolumeType', _ERROR),
+    Name('cinder.exception.ManageExistingAlreadyManaged', _ERROR),
+    Name('cinder.exception.ManageExistingInvalidReference', _ERROR),
+    Name('cinder.exception.ManageExistingVolumeTypeMismatch', _ERROR),
+    Name('cinder.exception.ServiceNotFound', _ERROR),
+    Name('cinder.exception.VolumeDriverException', _ERROR),
 )

@@ -37,10 +37,6 @@ class PlacementError(DiskPlacerError):
     """Placement does not answer, or rejects a request."""
 
 
-class PlacementAway(PlacementError):
-    """Placement cannot be reached."""
-
-
 class NoComputeNode(PlacementError):
     """The compute node has no resource provider yet."""
 

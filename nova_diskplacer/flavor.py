@@ -13,6 +13,7 @@
 """The ``diskplacer:`` extra specs of a flavor."""
 
 import collections.abc
+import contextlib
 import dataclasses
 import re
 import types
@@ -79,14 +80,13 @@ class Spec:
             if not re.fullmatch(self.pattern, text):
                 raise ValueError(f'{where} does not match {self.pattern}')
             return text
-        allowed = f'an integer from {self.minimum} to {self.maximum}'
-        try:
+        with contextlib.suppress(ValueError):
             number = int(text)
-        except ValueError:
-            raise ValueError(f'{where} is not {allowed}') from None
-        if not self.minimum <= number <= self.maximum:
-            raise ValueError(f'{where} is not {allowed}')
-        return number
+            if self.minimum <= number <= self.maximum:
+                return number
+        raise ValueError(
+            f'{where} is not an integer from {self.minimum} to {self.maximum}'
+        )
 
 
 SPECS = {
@@ -96,7 +96,7 @@ SPECS = {
         maximum=64,
     ),
     'vdisk_gb': Spec(
-        'Size of each vdisk in GiB. Requires ``diskplacer:vdisks``.',
+        'Size of each vdisk in GiB. Requires ``diskplacer:vdisks``.'
     ),
     'mapping': Spec(
         'Mapping of the vdisks of a server to the disks of its host: '
@@ -112,7 +112,7 @@ SPECS = {
     ),
     'vdisk_mbps': Spec(
         'Throughput in MB/s (10^6 bytes per second) to claim on the disk '
-        'for each vdisk. Unset: none is claimed.',
+        'for each vdisk. Unset: none is claimed.'
     ),
     'vdisks_per_disk': Spec(
         'Maximum number of vdisks of a server that ``round_robin`` puts on '
@@ -177,19 +177,23 @@ def parse(
         refuses bad keys and values already, but flavors may be older than
         the validators.
     """
-    own = {
-        key.removeprefix(NAMESPACE): value
-        for key, value in extra_specs.items()
-        if key.startswith(NAMESPACE)
-    }
+    own = _without_namespace(extra_specs)
     if not own:
         return None
     for name in own:
         if name not in SPECS:
             known = ', '.join(NAMESPACE + key for key in sorted(SPECS))
             raise ValueError(f'{NAMESPACE}{name} is not one of: {known}')
-    profile = _profile(own[PROFILE], profiles) if PROFILE in own else None
-    wanted = {**_defaults(profile), **own}
+    profile = None
+    wanted = own
+    if PROFILE in own:
+        if own[PROFILE] not in profiles:
+            known = ', '.join(sorted(profiles))
+            raise ValueError(
+                f'{NAMESPACE}{PROFILE}={own[PROFILE]} is not one of: {known}'
+            )
+        profile = profiles[own[PROFILE]]
+        wanted = {**_without_namespace(profile.specs), **own}
     missing = [name for name in ('vdisks', 'vdisk_gb') if name not in wanted]
     values: dict[str, typing.Any] = {
         name: SPECS[name].value(name, text) for name, text in wanted.items()
@@ -209,19 +213,11 @@ def parse(
     return VDiskRequest(**values)
 
 
-def _profile(
-    name: str, profiles: collections.abc.Mapping[str, 'catalogue.Profile']
-) -> 'catalogue.Profile':
-    if name not in profiles:
-        known = ', '.join(sorted(profiles))
-        raise ValueError(f'{NAMESPACE}{PROFILE}={name} is not one of: {known}')
-    return profiles[name]
-
-
-def _defaults(profile: 'catalogue.Profile | None') -> dict[str, str]:
-    if profile is None:
-        return {}
+def _without_namespace(
+    extra_specs: collections.abc.Mapping[str, str],
+) -> dict[str, str]:
     return {
         key.removeprefix(NAMESPACE): value
-        for key, value in profile.specs.items()
+        for key, value in extra_specs.items()
+        if key.startswith(NAMESPACE)
     }

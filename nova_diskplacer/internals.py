@@ -20,8 +20,8 @@ generated from them.
 import collections.abc
 import dataclasses
 import functools
-import importlib
 import inspect
+import pkgutil
 import typing
 
 from oslo_log import log as logging
@@ -31,35 +31,28 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Name:
-    """A name in another program's code.
+    """A name in another program's code, with its module.
 
-    ``name`` is an attribute of the module or, with dots, of one of its
-    attributes. ``use`` is its purpose. ``parameters`` are passed by name.
-    ``source`` are pieces of its source code, for behaviour without a name.
+    ``use`` is its purpose. ``parameters`` are passed by name. ``source`` are
+    pieces of its source code, for behaviour without a name.
     """
 
-    module: str
     name: str
     use: str
     parameters: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        return f'{self.module}.{self.name}'
-
     def missing(self) -> list[str]:
         """Return descriptions of the parts that are missing."""
         try:
-            found: typing.Any = importlib.import_module(self.module)
-            for part in self.name.split('.'):
-                found = getattr(found, part)
+            found: typing.Any = pkgutil.resolve_name(self.name)
         except (ImportError, AttributeError):
-            return [str(self)]
+            return [self.name]
         absent = []
         if self.parameters:
             known = inspect.signature(found).parameters
             absent += [
-                f'{self}({parameter}=)'
+                f'{self.name}({parameter}=)'
                 for parameter in self.parameters
                 if parameter not in known
             ]
@@ -70,7 +63,7 @@ class Name:
                 # installed without its source
                 return absent
             absent += [
-                f'"{piece}" in {self}'
+                f'"{piece}" in {self.name}'
                 for piece in self.source
                 if piece not in text
             ]

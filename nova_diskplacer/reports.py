@@ -26,6 +26,7 @@ version 2 and log the version.
 import collections.abc
 import hashlib
 import json
+import types
 import typing
 
 import jsonschema
@@ -50,7 +51,6 @@ _ORPHAN_SECONDS = 60
 
 Report = dict[str, typing.Any]
 Callback = collections.abc.Callable[[Report], None]
-Request = collections.abc.Callable[[], None]
 
 _TEXT = {'type': 'string'}
 _HEARTBEAT = {
@@ -75,11 +75,7 @@ _REPORT_VALIDATOR = jsonschema.Draft202012Validator(
     }
 )
 _HEARTBEAT_VALIDATOR = jsonschema.Draft202012Validator(
-    {
-        'type': 'object',
-        'properties': _HEARTBEAT,
-        'required': list(_HEARTBEAT),
-    }
+    {'type': 'object', 'properties': _HEARTBEAT, 'required': list(_HEARTBEAT)}
 )
 
 
@@ -165,10 +161,7 @@ def check(report: object) -> Report:
 
 
 def check_heartbeat(heartbeat: object) -> Report:
-    """Return ``heartbeat`` if it is valid.
-
-    :raises ValueError: it is not; the message has the key and allowed values.
-    """
+    """Return ``heartbeat`` if it is valid; raises as ``check``."""
     return _validate(heartbeat, _HEARTBEAT_VALIDATOR, 'heartbeat')
 
 
@@ -249,21 +242,24 @@ def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
 
 
 class _Server:
-    """A fanout server of one topic."""
+    """A fanout server of one topic.
+
+    :param methods: the methods that clients call, by name.
+    """
 
     def __init__(
         self,
         transport: oslo_messaging.Transport,
         topic: str,
         server_name: str,
-        endpoint: object,
+        **methods: collections.abc.Callable[..., None],
     ) -> None:
         self._server = oslo_messaging.get_rpc_server(
             transport,
             oslo_messaging.Target(
                 exchange=_EXCHANGE, topic=topic, server=server_name
             ),
-            [endpoint],
+            [types.SimpleNamespace(**methods)],
             executor='threading',
         )
 
@@ -292,27 +288,17 @@ class ReportListener(_Server):
         server_name: str | None = None,
         heartbeat: Callback = lambda heartbeat: None,
     ) -> None:
-        super().__init__(
-            transport,
-            _REPORTS,
-            server_name or listener_name(),
-            _ReportEndpoint(callback, heartbeat),
-        )
+        def receive(context: object, report: object) -> None:
+            try:
+                if is_heartbeat(report):
+                    heartbeat(check_heartbeat(report))
+                else:
+                    callback(check(report))
+            except ValueError as error:
+                LOG.warning('Ignored a malformed report: %s', error)
 
-
-class _ReportEndpoint:
-    def __init__(self, callback: Callback, heartbeat: Callback) -> None:
-        self._callback = callback
-        self._heartbeat = heartbeat
-
-    def report(self, context: object, report: object) -> None:
-        try:
-            if is_heartbeat(report):
-                self._heartbeat(check_heartbeat(report))
-            else:
-                self._callback(check(report))
-        except ValueError as error:
-            LOG.warning('Ignored a malformed report: %s', error)
+        name = server_name or listener_name()
+        super().__init__(transport, _REPORTS, name, report=receive)
 
 
 class RequestListener(_Server):
@@ -327,25 +313,17 @@ class RequestListener(_Server):
     def __init__(
         self,
         transport: oslo_messaging.Transport,
-        report: Request,
-        renew: Request,
+        report: collections.abc.Callable[[], None],
+        renew: collections.abc.Callable[[], None],
         host: str,
     ) -> None:
         super().__init__(
-            transport, _AGENTS, host, _RequestEndpoint(report, renew)
+            transport,
+            _AGENTS,
+            host,
+            send_report=lambda context: report(),
+            renew_report=lambda context: renew(),
         )
-
-
-class _RequestEndpoint:
-    def __init__(self, report: Request, renew: Request) -> None:
-        self._report = report
-        self._renew = renew
-
-    def send_report(self, context: object) -> None:
-        self._report()
-
-    def renew_report(self, context: object) -> None:
-        self._renew()
 
 
 def send_report(transport: oslo_messaging.Transport, report: Report) -> None:

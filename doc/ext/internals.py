@@ -30,7 +30,7 @@ def lines(names: internals.Names) -> list[str]:
     """Return a table as reStructuredText."""
     text = []
     for name in names:
-        text += [f'``{name}``', f'    {name.use}']
+        text += [f'``{name.name}``', f'    {name.use}']
         if name.parameters:
             listed = ', '.join(f'``{one}``' for one in name.parameters)
             text += ['', f'    Called with {listed}.']

@@ -28,7 +28,6 @@ from sphinx.util import nodes as sphinx_nodes
 
 from nova_diskplacer.cmd import profile as command
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.profiles import papers
 
 
 def catalogue_lines() -> list[str]:
@@ -73,7 +72,7 @@ def _table(profile: catalogue.Profile) -> list[str]:
 def paper_lines() -> list[str]:
     """Return the papers as reStructuredText."""
     text = []
-    for paper, title in papers.PAPERS.items():
+    for paper, title in catalogue.PAPERS.items():
         text += [paper, f'    {title}', '']
     return text
 

@@ -24,7 +24,6 @@ from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.profiles import papers
 
 # Characters of a line.
 _WIDTH = 79
@@ -132,7 +131,7 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     columns = ('Setting', 'Value', 'Rests on')
     print(shell.make_table(columns, rows, long=columns[1:]))
     sources = ' '.join(profile.sources.values())
-    for paper, title in papers.PAPERS.items():
+    for paper, title in catalogue.PAPERS.items():
         if f'{paper} ' in sources:
             print(
                 textwrap.fill(

@@ -23,11 +23,6 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-def rows(row: int) -> Ints:
-    """Return an index array of one row, (1,)."""
-    return np.array([row], dtype=np.intp)
-
-
 class Mapping(abc.ABC):
     """A policy over H hosts of up to D disks each.
 

@@ -30,11 +30,7 @@ class Consolidated(base.Mapping):
     """
 
     def place(
-        self,
-        slots: base.Ints,
-        load: base.Floats,
-        vdisks: int,
-        per_disk: int,
+        self, slots: base.Ints, load: base.Floats, vdisks: int, per_disk: int
     ) -> base.Ints:
         room = slots.copy()
         counts = np.zeros_like(room)

@@ -27,11 +27,7 @@ class RoundRobin(base.Mapping):
     spreads = True
 
     def place(
-        self,
-        slots: base.Ints,
-        load: base.Floats,
-        vdisks: int,
-        per_disk: int,
+        self, slots: base.Ints, load: base.Floats, vdisks: int, per_disk: int
     ) -> base.Ints:
         room = np.minimum(slots, per_disk)
         order = np.argsort(load, axis=1, kind='stable')

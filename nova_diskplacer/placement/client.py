@@ -51,10 +51,7 @@ class Provider:
 
 
 class DiskCapacity(typing.NamedTuple):
-    """The capacity and the usage of a disk's provider.
-
-    The capacity is the total less the reserved part.
-    """
+    """The total less the reserved part, and the usage, of a provider."""
 
     capacity_gb: int
     used_gb: int
@@ -64,10 +61,9 @@ class DiskCapacity(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Allocations:
-    """A consumer's allocations, by provider.
+    """A consumer's allocations, by provider, and its generation.
 
-    ``project_id`` is None without allocations. ``generation`` is the
-    consumer's.
+    ``project_id`` is None without allocations.
     """
 
     project_id: str | None
@@ -121,11 +117,7 @@ class PlacementClient:
         return cls(adapter)
 
     def _call(
-        self,
-        method: str,
-        url: str,
-        body: object = None,
-        missing: bool = False,
+        self, method: str, url: str, body: object = None, missing: bool = False
     ) -> typing.Any:
         """Return the body of the response.
 
@@ -140,18 +132,16 @@ class PlacementClient:
         try:
             response = getattr(self._adapter, method)(url, **arguments)
         except ks_exc.ClientException as error:
-            raise exception.PlacementAway(
+            raise exception.PlacementError(
                 f'Placement cannot be reached: {error}'
             ) from error
         status = response.status_code
         if status == 404 and missing:
             return None
         if status >= 400:
-            kind = (
-                exception.Conflict
-                if status == 409
-                else exception.PlacementError
-            )
+            kind = exception.PlacementError
+            if status == 409:
+                kind = exception.Conflict
             raise kind(
                 f'Placement: {method.upper()} {url}: {status} '
                 f'{response.text[:500]}'
@@ -211,10 +201,7 @@ class PlacementClient:
     def disks_with_room(
         self, resources: Resources, *required: str
     ) -> list[Provider]:
-        """Return the disks that have all of the resources free.
-
-        :param required: further traits of the disks.
-        """
+        """Return the disks that have the resources free, and the traits."""
         return self._list(
             resources=','.join(
                 f'{name}:{amount}' for name, amount in resources.items()
@@ -223,10 +210,7 @@ class PlacementClient:
         )
 
     def disk_capacities(self, root: str) -> dict[str, DiskCapacity]:
-        """Return the capacity of each disk in a tree, in one request.
-
-        It is empty if no disk has a GiB free.
-        """
+        """Return the capacity of each disk, none if no disk has a GiB free."""
         query = urllib.parse.urlencode(
             {'resources': f'{GB}:1', 'in_tree': root, 'limit': '1'}
         )
@@ -277,10 +261,7 @@ class PlacementClient:
         )
 
     def move_provider(self, uuid: str, name: str, parent: str | None) -> None:
-        """Rename a provider and move it below another parent.
-
-        :param parent: None makes it the root of a new tree.
-        """
+        """Rename a provider and move it below a parent, None for no parent."""
         self._call(
             'put',
             f'/resource_providers/{uuid}',
@@ -326,10 +307,7 @@ class PlacementClient:
         )
 
     def provider_allocations(self, uuid: str) -> dict[str, Resources]:
-        """Return each consumer's allocation of a provider.
-
-        It is empty if the provider does not exist.
-        """
+        """Return each consumer's allocation of a provider, if there is one."""
         found = self._call(
             'get', f'/resource_providers/{uuid}/allocations', missing=True
         )

@@ -19,7 +19,6 @@ the same time and in any order.
 
 import collections.abc
 import dataclasses
-import typing
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -35,10 +34,7 @@ _ATTEMPTS = 10
 
 @dataclasses.dataclass(frozen=True)
 class DiskFigures:
-    """The inventories and the usage of a disk's provider.
-
-    ``gb`` is in GiB, ``mbps`` in MB/s.
-    """
+    """The inventories and the usage of a disk's provider, in GiB and MB/s."""
 
     total_gb: int
     reserved_gb: int
@@ -55,10 +51,7 @@ class DiskFigures:
 def compute_figures(
     disk: discover.Disk, claims: collections.abc.Mapping[str, Resources]
 ) -> DiskFigures:
-    """Return the figures for a healthy disk.
-
-    :param claims: the claims of servers on the disk.
-    """
+    """Return the figures for a healthy disk with servers' claims on it."""
     total = max(disk.total_gb, 1)
     reserved = ledger.reserved_gb(
         disk.vdisks,
@@ -74,8 +67,7 @@ def compute_figures(
 
 
 def fully_reserved(
-    inventories: Inventories,
-    claims: collections.abc.Mapping[str, Resources],
+    inventories: Inventories, claims: collections.abc.Mapping[str, Resources]
 ) -> DiskFigures:
     """Return the figures for a disk that is not offered.
 
@@ -152,7 +144,6 @@ def ensure_claim(
     :raises PlacementError: Placement does not answer or refuses, or the
         server has no allocations.
     """
-    refusal = ''
     for _ in range(_ATTEMPTS):
         generation, _present = client.inventories(uuid)
         disk = read_disk()
@@ -188,8 +179,8 @@ def ensure_claim(
             )
         except exception.Conflict as error:
             refusal = str(error)
-            continue
-        return
+        else:
+            return
     raise exception.Conflict(
         f'Placement refused {_ATTEMPTS} times to change the claim of server '
         f'{server} on disk {uuid}: {refusal}'
@@ -207,20 +198,18 @@ def is_current(present: Inventories, wanted: DiskFigures) -> bool:
 
 
 def _inventories(wanted: DiskFigures) -> Inventories:
+    reserved = min(wanted.reserved_gb, wanted.total_gb)
     return {
-        GB: _inventory(
-            wanted.total_gb, min(wanted.reserved_gb, wanted.total_gb)
-        ),
-        MBPS: _inventory(wanted.total_mbps, 0),
-    }
-
-
-def _inventory(total: int, reserved: int) -> dict[str, typing.Any]:
-    return {
-        'total': total,
-        'reserved': reserved,
-        'min_unit': 1,
-        'max_unit': total,
-        'step_size': 1,
-        'allocation_ratio': 1.0,
+        name: {
+            'total': total,
+            'reserved': reserved,
+            'min_unit': 1,
+            'max_unit': total,
+            'step_size': 1,
+            'allocation_ratio': 1.0,
+        }
+        for name, total, reserved in (
+            (GB, wanted.total_gb, reserved),
+            (MBPS, wanted.total_mbps, 0),
+        )
     }

@@ -29,15 +29,12 @@ from nova_diskplacer.disks.vdisk import VDisk
 # Figures by server or by disk.
 Figures = collections.abc.Mapping[str, int]
 Disks = collections.abc.Sequence[discover.Disk]
-VDisks = collections.abc.Iterable[VDisk]
 
 
-def reserved_gb(vdisks: VDisks, claims: Figures) -> int:
-    """Return the GiB of a disk that vdisks take outside any claim.
-
-    :param vdisks: the vdisks on the disk.
-    :param claims: the claim on the disk of each server, in GiB.
-    """
+def reserved_gb(
+    vdisks: collections.abc.Iterable[VDisk], claims: Figures
+) -> int:
+    """Return the GiB that a disk's vdisks take outside the servers' claims."""
     taken: dict[str | None, int] = collections.defaultdict(int)
     for vdisk in vdisks:
         taken[vdisk.server_id] += vdisk.size_gb
@@ -111,12 +108,11 @@ def policy_disk(
     ]
     if not fit:
         return None
-    counts = [held.get(disk.uuid, 0) for disk in fit]
     if spreads:
-        best = [count == min(counts) for count in counts]
+        fewest = min(held.get(disk.uuid, 0) for disk in fit)
+        fit = [disk for disk in fit if held.get(disk.uuid, 0) == fewest]
     else:
-        best = [count > 0 for count in counts]
-    fit = [disk for disk, good in zip(fit, best, strict=True) if good] or fit
+        fit = [disk for disk in fit if held.get(disk.uuid, 0)] or fit
     # one slot is for the vdisk; the other ones tell the disks apart
     slots = np.array([[room[disk.uuid] // size_gb for disk in fit]])
     load = np.array(

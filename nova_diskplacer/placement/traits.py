@@ -30,7 +30,4 @@ CACHE_MODES = {
 }
 
 #: Standard traits of a disk, by medium.
-MEDIA = {
-    constants.HDD: 'STORAGE_DISK_HDD',
-    constants.SSD: 'STORAGE_DISK_SSD',
-}
+MEDIA = {constants.HDD: 'STORAGE_DISK_HDD', constants.SSD: 'STORAGE_DISK_SSD'}

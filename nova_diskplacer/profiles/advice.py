@@ -36,7 +36,6 @@ _UNITS = {
 # Without it, Placement may return too many hosts without disks.
 _REQUIRED = {f'trait:{traits.HOST}': 'required'}
 
-Specs = collections.abc.Mapping[str, str]
 Profiles = collections.abc.Mapping[str, catalogue.Profile]
 
 
@@ -47,7 +46,7 @@ class Flavor:
     name: str
     vcpus: int
     ram_mb: int
-    extra_specs: Specs
+    extra_specs: catalogue.Specs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Finding:
 
 
 def applied(
-    profile: catalogue.Profile, specs: Specs, profiles: Profiles
+    profile: catalogue.Profile, specs: catalogue.Specs, profiles: Profiles
 ) -> dict[str, str]:
     """Return a flavor's extra specs after a profile is applied.
 
@@ -82,7 +81,7 @@ def applied(
     return {**left, **profile.hw, **_REQUIRED, PROFILE: profile.name}
 
 
-def effective(specs: Specs, profiles: Profiles) -> dict[str, str]:
+def effective(specs: catalogue.Specs, profiles: Profiles) -> dict[str, str]:
     """Return a flavor's extra specs with its profile's defaults filled in."""
     profile = profiles.get(specs.get(PROFILE, ''))
     if profile is None:
@@ -92,12 +91,7 @@ def effective(specs: Specs, profiles: Profiles) -> dict[str, str]:
 
 def wanted(profile: catalogue.Profile) -> dict[str, str]:
     """Return the extra specs of a flavor with all settings of a profile."""
-    return {
-        PROFILE: profile.name,
-        **profile.specs,
-        **profile.hw,
-        **_REQUIRED,
-    }
+    return {PROFILE: profile.name, **profile.specs, **profile.hw, **_REQUIRED}
 
 
 def check(one: Flavor, profiles: Profiles) -> list[Finding]:
@@ -114,69 +108,52 @@ def check(one: Flavor, profiles: Profiles) -> list[Finding]:
     profile = profiles.get(name)
     if profile is None:
         return []
+    ram_gb = one.ram_mb / 1024
+    figures = {'vcpus': one.vcpus, 'ram_gb': ram_gb}
+    if request is not None:
+        all_gb = request.vdisks * request.vdisk_gb
+        figures['vdisks'] = request.vdisks
+        figures['vdisk_gb_per_ram_gb'] = all_gb / ram_gb
     return [
         Finding(one.name, profile.name, text, profile.sources.get(path, ''))
         for path, text in (
             *_overridden(profile, one.extra_specs),
-            *_shape_violations(profile.shape, _figures(one, request)),
+            *_shape_violations(profile.shape, figures),
         )
     ]
 
 
 def _overridden(
-    profile: catalogue.Profile, specs: Specs
+    profile: catalogue.Profile, specs: catalogue.Specs
 ) -> collections.abc.Iterator[tuple[str, str]]:
     for path, wishes in (('specs', profile.specs), ('hw', profile.hw)):
         for key, wish in wishes.items():
             value = specs.get(key, wish)
-            if key in _FREE or value == wish:
-                continue
-            if key == _NUMA and _stricter(value, wish):
-                continue
-            yield f'{path}.{key}', f'{key}={value}, the profile has {wish}'
-
-
-def _stricter(value: str, wish: str) -> bool:
-    return flavor.NUMA.index(value) > flavor.NUMA.index(wish)
-
-
-def _figures(
-    one: Flavor, request: flavor.VDiskRequest | None
-) -> dict[str, float]:
-    ram_gb = one.ram_mb / 1024
-    figures = {'vcpus': one.vcpus, 'ram_gb': ram_gb}
-    if request is not None:
-        figures['vdisks'] = request.vdisks
-        figures['vdisk_gb_per_ram_gb'] = (
-            request.vdisks * request.vdisk_gb / ram_gb
-        )
-    return figures
+            stricter = key == _NUMA and (
+                flavor.NUMA.index(value) > flavor.NUMA.index(wish)
+            )
+            if key not in _FREE and value != wish and not stricter:
+                yield f'{path}.{key}', f'{key}={value}, the profile has {wish}'
 
 
 def _shape_violations(
     shape: catalogue.Shape, figures: dict[str, float]
 ) -> collections.abc.Iterator[tuple[str, str]]:
     for name, figure in figures.items():
-        broken = _broken(getattr(shape, name), figure)
-        if broken:
-            which, advice = broken
-            yield (
-                f'shape.{name}.{which}',
-                f'{figure:g} {_UNITS[name]}, {advice}',
-            )
-
-
-def _broken(limits: catalogue.Limits, figure: float) -> tuple[str, str] | None:
-    """Return which limit a figure breaks, and the advice."""
-    if limits.minimum is not None and figure < limits.minimum:
-        return 'minimum', f'{limits.minimum:g} or more advised'
-    if limits.maximum is not None and figure > limits.maximum:
-        return 'maximum', f'{limits.maximum:g} or fewer advised'
-    if limits.recommended:
-        low, high = limits.recommended
-        if not low <= figure <= high:
-            return 'recommended', f'best with {between(limits.recommended)}'
-    return None
+        limits: catalogue.Limits = getattr(shape, name)
+        low, high = limits.recommended or (figure, figure)
+        if limits.minimum is not None and figure < limits.minimum:
+            broken, advice = 'minimum', f'{limits.minimum:g} or more advised'
+        elif limits.maximum is not None and figure > limits.maximum:
+            broken, advice = 'maximum', f'{limits.maximum:g} or fewer advised'
+        elif not low <= figure <= high:
+            broken, advice = 'recommended', f'best with {between((low, high))}'
+        else:
+            continue
+        yield (
+            f'shape.{name}.{broken}',
+            f'{figure:g} {_UNITS[name]}, {advice}',
+        )
 
 
 def between(ends: tuple[typing.Any, typing.Any]) -> str:

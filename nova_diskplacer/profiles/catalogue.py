@@ -19,21 +19,38 @@ beside this module.
 import collections.abc
 import dataclasses
 import functools
-import os
 import pathlib
 import typing
 
 import jsonschema
+import yaml
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import json_schema
-from nova_diskplacer.profiles import parsing
 
 _HERE = pathlib.Path(__file__).parent
 
 #: The JSON schema of profiles.
 SCHEMA = _HERE / 'schema.yaml'
+
+#: The papers that the shipped profiles rest on, as their sources name them.
+PAPERS = {
+    'P0': 'Ha, Venzano, Brown, Michiardi: On the Impact of Virtualization on '
+    'the I/O Performance of Analytic Workloads',
+    'P1': 'Lim, Horey, Yao, Begoli, Cao: Performance implications from sizing '
+    "a VM on multi-core systems: A Data analytic application's view",
+    'P2': 'untitled and without authors in the text at hand: on MapReduce in '
+    'servers with many virtual disks, mapped to local disks by round robin or '
+    'consolidated',
+    'P3': 'Ha, Venzano, Brown, Michiardi: The Impacts of Virtualization on '
+    "Big Data Application's Workload (a draft by the authors of P0, with "
+    'other figures)',
+    'P4': 'Malensek, Pallickara, Pallickara: Alleviation of Disk I/O '
+    'Contention in Virtualized Settings for Data-Intensive Computing',
+}
+
+Specs = collections.abc.Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,12 +126,8 @@ class Profile:
     title: str
     description: str
     aliases: tuple[str, ...] = ()
-    specs: collections.abc.Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )
-    hw: collections.abc.Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )
+    specs: Specs = dataclasses.field(default_factory=dict)
+    hw: Specs = dataclasses.field(default_factory=dict)
     queue: collections.abc.Mapping[str, Queue] = dataclasses.field(
         default_factory=dict
     )
@@ -123,19 +136,16 @@ class Profile:
     weight: int = 100
     shape: Shape = Shape()
     guest: Guest = Guest()
-    sources: collections.abc.Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )
+    sources: Specs = dataclasses.field(default_factory=dict)
 
 
 class Catalogue(collections.abc.Mapping[str, Profile]):
-    """Profiles by name; an alias finds its profile too, but is not listed."""
+    """Profiles by name; an alias finds its profile too, but is not listed.
+
+    :raises ProfileError: two profiles have the same alias.
+    """
 
     def __init__(self, profiles: collections.abc.Iterable[Profile]) -> None:
-        """Keep the profiles.
-
-        :raises ProfileError: two profiles have the same alias.
-        """
         self._profiles = {profile.name: profile for profile in profiles}
         self._aliases: dict[str, str] = {}
         for profile in self._profiles.values():
@@ -148,9 +158,7 @@ class Catalogue(collections.abc.Mapping[str, Profile]):
                     )
 
     def __getitem__(self, name: str) -> Profile:
-        if name in self._profiles:
-            return self._profiles[name]
-        return self._profiles[self._aliases[name]]
+        return self._profiles.get(name) or self._profiles[self._aliases[name]]
 
     def __iter__(self) -> collections.abc.Iterator[str]:
         return iter(self._profiles)
@@ -196,14 +204,12 @@ def load(directories: collections.abc.Iterable[str] = ()) -> Catalogue:
 
 def _files(directory: pathlib.Path) -> list[pathlib.Path]:
     try:
-        names = os.listdir(directory)
+        paths = sorted(directory.iterdir())
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise exception.ProfileError(f'{directory}: {error.strerror}') from (
-            error
-        )
-    paths = [directory / name for name in sorted(names)]
+        text = f'{directory}: {error.strerror}'
+        raise exception.ProfileError(text) from error
     return [p for p in paths if p.suffix == '.yaml' and p != SCHEMA]
 
 
@@ -212,31 +218,72 @@ def read(path: pathlib.Path) -> Profile:
 
     :raises ProfileError: as ``load``.
     """
-    data = parsing.parse(path)
+    data = _parse(path)
     problem = json_schema.problem(data, _validator())
     if problem:
         raise exception.ProfileError(f'{path}: {problem}')
     profile = _profile(data)
-    problem = (
-        _wrong_spec(profile)
-        or _wrong_limits(profile.shape)
-        or _wrong_source(profile)
-    )
-    if problem:
-        raise exception.ProfileError(f'{path}: {problem}')
+    try:
+        _check_specs(profile.specs)
+        _check_limits(profile.shape)
+        _check_sources(profile)
+    except ValueError as error:
+        raise exception.ProfileError(f'{path}: {error}') from error
     return profile
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses duplicate keys, and keys that are not strings.
+
+    Plain YAML takes the last one of duplicate keys, and accepts numbers and
+    truth values as keys.
+    """
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[collections.abc.Hashable, typing.Any]:
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'{key.value} is given twice', key.start_mark
+                )
+            seen.add(key.value)
+        mapping = super().construct_mapping(node, deep)
+        for key in mapping:
+            if not isinstance(key, str):
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'key {key} is not a string', node.start_mark
+                )
+        return mapping
+
+
+def _parse(path: pathlib.Path) -> typing.Any:
+    """Return the contents of a YAML file.
+
+    :raises ProfileError: it cannot be read, or is not valid YAML.
+    """
+    try:
+        text = path.read_text(encoding='utf-8')
+        return yaml.load(text, _Loader)  # noqa: S506, it is a SafeLoader
+    except OSError as error:
+        raise exception.ProfileError(f'{path}: {error.strerror}') from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise exception.ProfileError(f'{path}: {error}') from error
 
 
 @functools.cache
 def _validator() -> typing.Any:
-    return jsonschema.Draft202012Validator(parsing.parse(SCHEMA))
+    return jsonschema.Draft202012Validator(_parse(SCHEMA))
 
 
 def _profile(data: dict[str, typing.Any]) -> Profile:
     fields = {
         **data,
-        'specs': _texts(data.get('specs', {})),
-        'hw': _texts(data.get('hw', {})),
+        'specs': {k: str(v) for k, v in data.get('specs', {}).items()},
+        'hw': {k: str(v) for k, v in data.get('hw', {}).items()},
         'queue': {
             medium: Queue(**_tuples(queue))
             for medium, queue in data.get('queue', {}).items()
@@ -252,10 +299,6 @@ def _profile(data: dict[str, typing.Any]) -> Profile:
     return Profile(**_tuples(fields))
 
 
-def _texts(specs: dict[str, typing.Any]) -> dict[str, str]:
-    return {key: str(value) for key, value in specs.items()}
-
-
 def _tuples(fields: dict[str, typing.Any]) -> dict[str, typing.Any]:
     return {
         key: tuple(value) if isinstance(value, list) else value
@@ -263,15 +306,15 @@ def _tuples(fields: dict[str, typing.Any]) -> dict[str, typing.Any]:
     }
 
 
-def _wrong_spec(profile: Profile) -> str | None:
-    for key, value in profile.specs.items():
-        allowed = [
-            flavor.NAMESPACE + name
-            for name in flavor.SPECS
-            if name != flavor.PROFILE
-        ]
+def _check_specs(specs: Specs) -> None:
+    allowed = [
+        flavor.NAMESPACE + name
+        for name in flavor.SPECS
+        if name != flavor.PROFILE
+    ]
+    for key, value in specs.items():
         if key not in allowed:
-            return (
+            raise ValueError(
                 f'specs: the key of {key}={value} is not one of: '
                 f'{", ".join(allowed)}'
             )
@@ -279,32 +322,29 @@ def _wrong_spec(profile: Profile) -> str | None:
         try:
             flavor.SPECS[name].value(name, value)
         except ValueError as error:
-            return f'specs: {error}'
-    return None
+            raise ValueError(f'specs: {error}') from error
 
 
-def _wrong_limits(shape: Shape) -> str | None:
+def _check_limits(shape: Shape) -> None:
     for name, limits in _said(shape).items():
         low, high = limits.recommended or (0, 0)
         ends = (limits.minimum, low or None, high or None, limits.maximum)
         order = [end for end in ends if end is not None]
         if order != sorted(order):
-            return (
+            raise ValueError(
                 f'shape.{name}: minimum, recommended from and to, and maximum '
                 f'must be in rising order, not {", ".join(map(str, order))}'
             )
-    return None
 
 
-def _wrong_source(profile: Profile) -> str | None:
+def _check_sources(profile: Profile) -> None:
     known = settings(profile)
     for path in profile.sources:
         if path not in known:
-            return (
+            raise ValueError(
                 f'sources: {path} is not one of the settings of this '
                 f'profile: {", ".join(known)}'
             )
-    return None
 
 
 def settings(profile: Profile) -> dict[str, typing.Any]:

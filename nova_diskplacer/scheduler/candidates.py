@@ -12,6 +12,10 @@
 
 """Allocation candidates of a host, with the chosen disks written in.
 
+The filter chooses disks on all hosts from the agents' reports. When Nova is
+about to claim on a host, its disks are chosen again from Placement's current
+figures.
+
 Contract with Nova, which ``nova_internals`` checks at start:
 ``SchedulerManager._schedule`` tests ``host_state.allocation_candidates`` for
 truth, takes item 0 of it, claims by that item, and only then goes on to
@@ -29,17 +33,208 @@ elsewhere:
 Other code reads Nova's candidates by ``without_disks``, without these effects.
 """
 
+import collections
 import collections.abc
+import dataclasses
+import functools
 import typing
 
+import numpy as np
+
+from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import client as placement_client
-from nova_diskplacer.scheduler import filter_run
+from nova_diskplacer.scheduler import numa_alignment
+from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import pending_claims
+from nova_diskplacer.scheduler import placement_queries
+from nova_diskplacer.scheduler import retries
+from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
+from nova_diskplacer.scheduler.plan import Choice
+from nova_diskplacer.scheduler.plan import DiskPlan
+from nova_diskplacer.scheduler.plan import FreeCapacity
 
 Candidate = dict[str, typing.Any]
 
 # Resources of disks only. A disk may have no GiB to claim: they are reserved.
 _DISK_RESOURCES = frozenset((placement_client.GB, placement_client.MBPS))
+
+
+class HostChoice(typing.NamedTuple):
+    """The free capacity of one host, and the vdisks on each disk, (D,)."""
+
+    free: FreeCapacity
+    counts: base.Ints
+
+
+@dataclasses.dataclass(eq=False)
+class FilterRun:
+    """One run of the filter over the H hosts of a request.
+
+    Nova takes the candidates of one host after the other until it can claim
+    one. If it takes more, the claims before have failed; if a claim was made,
+    it collects alternates. Each try on a host chooses again.
+
+    ``rows`` are the hosts' rows in the cache, (H,), and ``choice`` is the
+    choice of the filter on them. ``alignment`` aligns disks with vCPUs, if the
+    request asks for it. ``only_alternates``: Nova has claimed for this server
+    already.
+    """
+
+    server_id: str
+    plan: DiskPlan
+    cache: HostDiskCache
+    rows: base.Ints
+    choice: Choice
+    alignment: numa_alignment.Alignment | None = None
+    only_alternates: bool = False
+
+    def __post_init__(self) -> None:
+        self._pending_claim: pending_claims.PendingClaim | None = None
+        self._tries: collections.Counter[int] = collections.Counter()
+        self._next: tuple[int, HostChoice | None] | None = None
+        self._alternates: dict[int, HostChoice | None] = {}
+
+    @functools.cached_property
+    def pressures(self) -> base.Floats:
+        """Mean pressure on the disks chosen on each host, 0 to 1, (H,)."""
+        return self.cache.pressure(self.rows, self.choice.counts)
+
+    @property
+    def is_claimed(self) -> bool:
+        """Return whether Nova has claimed for the server."""
+        claim = self._pending_claim
+        return self.only_alternates or (claim is not None and claim.is_made)
+
+    def values_for(
+        self, hosts: list[typing.Any], values: base.Floats
+    ) -> base.Floats:
+        """Return the values of N of the hosts, (N,), from those of all."""
+        return values[
+            [host.allocation_candidates.host_index for host in hosts]
+        ]
+
+    def is_usable(self, host: typing.Any, index: int) -> bool:
+        """Return whether Nova should claim on a host or list it.
+
+        A host that has not been tried is usable: the claim shows if it holds
+        the vdisks.
+        """
+        if self.is_claimed:
+            # a host that is in the list several times is one alternate
+            if not self.only_alternates and index in self._alternates:
+                return False
+            return self._alternate(host, index) is not None
+        required = self.alignment is not None and self.alignment.required
+        if not required and not self._tries[index]:
+            return True
+        choice = self._choose_for_claim(host, index)
+        self._next = index, choice
+        return choice is not None
+
+    def choose(self, host: typing.Any, index: int) -> HostChoice:
+        """Choose the disks of a host whose candidate Nova takes."""
+        if self.is_claimed:
+            choice = self._alternates[index] = self._alternate(host, index)
+        elif self._next is not None and self._next[0] == index:
+            choice = self._next[1]
+        else:
+            choice = self._choose_for_claim(host, index)
+        self._next = None
+        return choice or self._filter_choice(index)
+
+    def track(self, candidate: pending_claims.Candidate) -> None:
+        """Keep the last choice pending as long as Nova keeps the candidate."""
+        if self._pending_claim is not None and not self.is_claimed:
+            self._pending_claim.track(candidate)
+
+    def _filter_choice(self, index: int) -> HostChoice:
+        free = self.cache.free_capacity(self.rows[[index]])
+        return HostChoice(free, self.choice.counts[index])
+
+    def _alternate(self, host: typing.Any, index: int) -> HostChoice | None:
+        """Choose disks on an alternate, without a query to Placement."""
+        if index in self._alternates:
+            return self._alternates[index]
+        if self.alignment is None:
+            return self._filter_choice(index)
+        free = self.cache.free_capacity(self.rows[[index]])
+        choice, _ = self.alignment.choose_for_claim(free, host, pending=False)
+        return HostChoice(free, choice.counts[0]) if choice.fits[0] else None
+
+    def _choose_for_claim(
+        self, host: typing.Any, index: int
+    ) -> HostChoice | None:
+        """Choose disks from fresh figures, and count them as used."""
+        if self._pending_claim is not None:
+            self.cache.pending_claims.fail(self._pending_claim)
+            self._pending_claim = None
+        self.cache.pending_claims.release_failed()
+        row = int(self.rows[index])
+        capacities = placement_queries.disks_in_tree(host.uuid)
+        self._tries[index] += 1
+        if not capacities and self._tries[index] > 1:
+            return None
+        self.cache.update_from_placement(row, capacities)
+        with self.cache.selection_lock:
+            # if nothing else fits, compete for disks that others have just
+            # chosen: their claims may fail
+            for include_pending in (True, False):
+                free = self.cache.free_capacity(
+                    self.rows[[index]], include_pending=include_pending
+                )
+                order = self._disk_order(free, index)
+                free = free.reorder_disks(order)
+                if self._tries[index] > 1:
+                    # all requests would prefer the same disks again
+                    free = dataclasses.replace(
+                        free, load=np.zeros_like(free.load)
+                    )
+                release = None
+                if self.alignment is None:
+                    choice = self.plan.choose(free)
+                else:
+                    choice, release = self.alignment.choose_for_claim(
+                        free, host, pending=True
+                    )
+                if choice.fits[0]:
+                    counts = choice.counts[0]
+                    self._add_pending(host, row, order, counts, release)
+                    return HostChoice(free, counts)
+        return None
+
+    def _disk_order(self, free: FreeCapacity, index: int) -> base.Ints:
+        """Return an order of a host's disks that is this request's own."""
+        usable = free.slots(self.plan.request)[0] > 0
+        disks = max(1, int(np.count_nonzero(self.choice.counts[index])))
+        seed = f'{self.server_id} {self._tries[index]}'
+        return retries.disk_order(usable, disks, seed)
+
+    def _add_pending(
+        self,
+        host: typing.Any,
+        row: int,
+        order: base.Ints,
+        counts: base.Ints,
+        release_cells: numa_cells.Release | None,
+    ) -> None:
+        """Count a choice as used until its claim is made or fails.
+
+        :param order: the cache's column of each chosen column, (D,).
+        """
+        request, cache = self.plan.request, self.cache
+        pending = np.zeros_like(counts)
+        pending[order] = counts
+        cache.add_pending(row, pending, request.vdisk_gb, request.vdisk_mbps)
+
+        def release() -> None:
+            cache.add_pending(
+                row, -pending, request.vdisk_gb, request.vdisk_mbps
+            )
+            if release_cells is not None:
+                release_cells()
+
+        self._pending_claim = pending_claims.PendingClaim(host, release)
+        cache.pending_claims.add(self._pending_claim)
 
 
 class DiskCandidates(collections.abc.Sequence[Candidate]):
@@ -52,73 +247,52 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
 
     :param host: the host state; its candidates are Nova's, or those of an
         earlier run of the filter.
-    :param index: the host's index in the run.
+    :ivar run: the run of the filter that made the candidates.
+    :ivar host_index: the host's index in the run.
+    :ivar without_disks: Nova's own candidates.
     """
 
-    __slots__ = ('_candidates', '_host', '_index', '_run')
+    __slots__ = ('_host', 'host_index', 'run', 'without_disks')
 
-    def __init__(
-        self, host: typing.Any, run: filter_run.FilterRun, index: int
-    ) -> None:
+    def __init__(self, host: typing.Any, run: FilterRun, index: int) -> None:
         found = host.allocation_candidates
         if type(found) is DiskCandidates:
-            found = found._candidates
-        self._candidates: collections.abc.Sequence[Candidate] = found
+            found = found.without_disks
+        self.without_disks: collections.abc.Sequence[Candidate] = found
         self._host = host
-        self._run = run
-        self._index = index
+        self.run = run
+        self.host_index = index
 
     def __bool__(self) -> bool:
-        return self._run.is_usable(self._host, self._index)
+        return self.run.is_usable(self._host, self.host_index)
 
     def __len__(self) -> int:
-        return len(self._candidates)
-
-    @property
-    def run(self) -> filter_run.FilterRun:
-        """Return the run of the filter that made the candidates."""
-        return self._run
-
-    @property
-    def host_index(self) -> int:
-        """Return the host's index in the run."""
-        return self._index
-
-    @property
-    def without_disks(self) -> collections.abc.Sequence[Candidate]:
-        """Return Nova's own candidates."""
-        return self._candidates
+        return len(self.without_disks)
 
     def __iter__(self) -> collections.abc.Iterator[Candidate]:
         if not self:
             return
-        choice = self._run.choose(self._host, self._index)
-        for candidate in self._candidates:
+        choice = self.run.choose(self._host, self.host_index)
+        for candidate in self.without_disks:
             yield self._add_disks(candidate, choice)
 
-    @typing.overload
-    def __getitem__(self, index: int) -> Candidate: ...
-
-    @typing.overload
-    def __getitem__(self, index: slice) -> list[Candidate]: ...
-
-    def __getitem__(self, index: int | slice) -> Candidate | list[Candidate]:
+    def __getitem__(self, index: typing.Any) -> typing.Any:
         if index != 0:
             return list(self)[index]
-        choice = self._run.choose(self._host, self._index)
-        candidate = self._add_disks(self._candidates[0], choice)
-        self._run.track(candidate)
+        choice = self.run.choose(self._host, self.host_index)
+        candidate = self._add_disks(self.without_disks[0], choice)
+        self.run.track(candidate)
         return candidate
 
     def _add_disks(
-        self, candidate: Candidate, choice: filter_run.HostChoice
+        self, candidate: Candidate, choice: HostChoice
     ) -> pending_claims.Candidate:
         allocations = {
             provider: allocation
             for provider, allocation in candidate['allocations'].items()
             if allocation['resources'].keys().isdisjoint(_DISK_RESOURCES)
         }
-        claimed = self._run.plan.allocations(
+        claimed = self.run.plan.allocations(
             choice.free.disks[0], choice.counts, choice.free.reserved_gb[0]
         )
         for disk, resources in claimed.items():
@@ -126,7 +300,7 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
         return pending_claims.Candidate(candidate, allocations=allocations)
 
 
-def run_of(hosts: list[typing.Any]) -> filter_run.FilterRun | None:
+def run_of(hosts: list[typing.Any]) -> FilterRun | None:
     """Return the run of the filter that a request's hosts have passed.
 
     None if the request asks for no vdisks.

@@ -37,23 +37,18 @@ from nova_diskplacer import flavor
 from nova_diskplacer import internals
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import traits
-from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter_order
-from nova_diskplacer.scheduler import filter_run
 from nova_diskplacer.scheduler import nova_internals
 from nova_diskplacer.scheduler import numa_alignment
 from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
-from nova_diskplacer.scheduler import request_state
 from nova_diskplacer.scheduler import retries
-from nova_diskplacer.scheduler import server_plan
-from nova_diskplacer.scheduler import shuffle
-from nova_diskplacer.scheduler.free_capacity import FreeCapacity
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
+from nova_diskplacer.scheduler.plan import FreeCapacity
 
 LOG = logging.getLogger(__name__)
 
@@ -90,14 +85,18 @@ class DiskPlacementFilter(filters.BaseHostFilter):
             )
             return []
         if request is not None:
-            filter_order.check_numa(spec_obj, request)
+            if request.numa != flavor.NONE and spec_obj.numa_topology:
+                filter_order.check_numa()
             hosts = retries.unique(filter_obj_list)
             return _place(hosts, spec_obj, request)
-        if not attached_volumes.for_spec(spec_obj):
+        if not disk_request.attached_to(spec_obj):
             return filter_obj_list
-        return server_plan.hosts_of_bound_vdisks(
+        # its bound vdisks are not claimed: the inventories of their disks
+        # reserve what no server claims
+        allowed, _ = disk_request.hosts_and_vdisks(
             list(filter_obj_list), spec_obj, report_listener.get_cache()
         )
+        return allowed
 
 
 def _place(
@@ -106,38 +105,42 @@ def _place(
     """Return the hosts that hold the vdisks, with their disks chosen."""
     cache = report_listener.get_cache()
     cache.pending_claims.release_failed()
-    only_alternates = filter_run.is_claimed(spec)
-    allowed, server = server_plan.for_request(hosts, spec, request, cache)
+    state = disk_request.state_of(spec)
+    # Nova has claimed and runs the filter once more, for alternates of all
+    # servers of a multi-create
+    only_alternates = state.last_run is not None and state.last_run.is_claimed
+    allowed, plan = disk_request.for_request(hosts, spec, request, cache)
     rows = cache.rows(host.uuid for host in allowed)
     fresh = np.flatnonzero(rows >= 0)
     rows, reporting = rows[fresh], [allowed[at] for at in fresh.tolist()]
     alignment = None
     if request.numa != flavor.NONE:
-        alignment = numa_alignment.Alignment(server.plan, spec)
+        alignment = numa_alignment.Alignment(plan, spec)
 
     def choose(*, include_pending: bool = True) -> Choice:
         free = cache.free_capacity(rows, include_pending=include_pending)
         if alignment is None:
-            return server.plan.choose(free)
+            return plan.choose(free)
         return alignment.choose(free, reporting)
 
-    choice = server.choose(cache, rows) if alignment is None else choose()
+    if alignment is None:
+        choice = disk_request.choose(spec, plan, cache, rows)
+    else:
+        choice = choose()
     if not choice.fits.any() and not only_alternates:
         if _update_hosts_with_room(cache, request, reporting, rows):
             choice = choose()
         if not choice.fits.any() and cache.has_pending:
             choice = choose(include_pending=False)
-    run = filter_run.FilterRun(
+    run = state.last_run = candidates.FilterRun(
         spec.instance_uuid,
-        server.plan,
+        plan,
         cache,
         rows,
         choice,
-        placement_queries.disks_in_tree,
         alignment,
-        only_alternates=only_alternates,
+        only_alternates,
     )
-    request_state.of(spec).last_run = run
     passed = []
     for index in np.flatnonzero(choice.fits).tolist():
         host = reporting[index]
@@ -145,15 +148,14 @@ def _place(
             host, run, index
         )
         passed.append(host)
-    if not passed and not only_alternates:
-        free = cache.free_capacity(rows, include_pending=False)
-        _log_rejection(spec, server.plan, free, len(allowed) - len(reporting))
-        _warn_of_truncation(spec, len(hosts))
-    if only_alternates or not passed:
+    if only_alternates:
         return passed
-    # of hosts with the same weight Nova takes the first
-    first = shuffle.first(len(passed), spec.instance_uuid)
-    return retries.repeat(passed[first:] + passed[:first])
+    if not passed:
+        free = cache.free_capacity(rows, include_pending=False)
+        _log_rejection(spec, plan, free, len(allowed) - len(reporting))
+        _warn_of_truncation(spec, len(hosts))
+        return []
+    return retries.order(passed, spec.instance_uuid)
 
 
 def _update_hosts_with_room(
@@ -169,13 +171,12 @@ def _update_hosts_with_room(
     :param rows: the hosts' rows in the cache, (H,).
     :returns: whether any was updated.
     """
-    if not hosts or not cache.room_queries.allow():
+    if not hosts or not cache.allow_room_query():
         return False
     roomy = placement_queries.compute_nodes_with_room(request)
     indices = [at for at, host in enumerate(hosts) if host.uuid in roomy]
-    # a random few: there may be other reasons why the first ones do not fit
-    chosen = np.random.default_rng().permutation(indices)[:_ROOM_QUERIES]
-    for index in chosen:
+    # there may be other reasons why the first ones do not fit
+    for index in np.random.default_rng().permutation(indices)[:_ROOM_QUERIES]:
         capacities = placement_queries.disks_in_tree(hosts[index].uuid)
         cache.update_from_placement(int(rows[index]), capacities)
     return bool(indices)

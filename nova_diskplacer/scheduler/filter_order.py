@@ -13,12 +13,10 @@
 """Warnings about the order of Nova's filters."""
 
 import functools
-import typing
 
 from oslo_log import log as logging
 
 from nova_diskplacer import conf
-from nova_diskplacer import flavor
 
 LOG = logging.getLogger(__name__)
 
@@ -29,7 +27,7 @@ NUMA = 'NUMATopologyFilter'
 @functools.cache
 def check() -> None:
     """Warn once if DiskPlacementFilter is missing or not last."""
-    enabled = _enabled()
+    enabled: list[str] = conf.CONF.filter_scheduler.enabled_filters
     if PLACEMENT_FILTER not in enabled:
         LOG.warning(
             '%s is not in [filter_scheduler] enabled_filters: servers claim '
@@ -54,15 +52,10 @@ def check() -> None:
     )
 
 
-def check_numa(spec: typing.Any, request: flavor.VDiskRequest) -> None:
-    """Warn once if no filter sets the limits of a NUMA topology."""
-    if request.numa != flavor.NONE and spec.numa_topology:
-        _check_numa()
-
-
 @functools.cache
-def _check_numa() -> None:
-    if NUMA not in _enabled():
+def check_numa() -> None:
+    """Warn once if no filter sets the limits of a NUMA topology."""
+    if NUMA not in conf.CONF.filter_scheduler.enabled_filters:
         LOG.warning(
             'Flavors ask for diskplacer:numa and %s is not in '
             '[filter_scheduler] enabled_filters: NUMA cells may lack room, '
@@ -71,14 +64,3 @@ def _check_numa() -> None:
             NUMA,
             PLACEMENT_FILTER,
         )
-
-
-def _enabled() -> list[str]:
-    enabled: list[str] = conf.CONF.filter_scheduler.enabled_filters
-    return enabled
-
-
-def reset() -> None:
-    """Make each warning possible once more."""
-    check.cache_clear()
-    _check_numa.cache_clear()

@@ -16,11 +16,10 @@ One cache serves all threads of a scheduler worker. Its lock is held for
 array work only, never over I/O.
 
 A choice of disks is *pending* from the moment it is made until its claim
-shows in Placement or in a report.
+shows in Placement or in a report, or for ``pending_claims.SECONDS``.
 """
 
 import collections.abc
-import dataclasses
 import threading
 import time
 import typing
@@ -31,14 +30,10 @@ from nova_diskplacer import constants
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import pending_claims
-from nova_diskplacer.scheduler import rate_limit
-from nova_diskplacer.scheduler.free_capacity import MEDIA
-from nova_diskplacer.scheduler.free_capacity import NO_NODE
-from nova_diskplacer.scheduler.free_capacity import FreeCapacity
-
-#: Time in seconds after which a pending choice no longer counts as used. It
-#: ends earlier when a report or Placement shows the claim.
-PENDING_SECONDS = pending_claims.SECONDS
+from nova_diskplacer.scheduler.plan import MEDIA
+from nova_diskplacer.scheduler.plan import NO_NODE
+from nova_diskplacer.scheduler.plan import BoundVDisk
+from nova_diskplacer.scheduler.plan import FreeCapacity
 
 #: Time in seconds after a host's last report at which its vdisks are ignored.
 FORGET_SECONDS = 3600.0
@@ -48,30 +43,11 @@ ROOM_QUERY_SECONDS = 1.0
 
 # All figures are in one array, so that one ``take`` copies those of many
 # hosts. The reported ones come first.
-_REPORTED = (
-    'total_gb',
-    'reserved_gb',
-    'used_gb',
-    'total_mbps',
-    'used_mbps',
-    'medium',
-    'numa_node',
-)
-_FIELDS = (*_REPORTED, 'pending_gb', 'pending_mbps', 'pressure')
+_AMOUNTS = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
+_REPORTED = (*_AMOUNTS, 'medium', 'numa_node')
+_FIELDS = (*_REPORTED, 'pressure', 'pending_gb', 'pending_mbps')
 _INDEX = {name: index for index, name in enumerate(_FIELDS)}
 _PRESSURE = _INDEX['pressure']
-
-
-@dataclasses.dataclass(frozen=True)
-class BoundVDisk:
-    """A vdisk that is allocated on a disk; ``size_gb`` in GiB."""
-
-    volume_id: str
-    provider: str
-    disk: str
-    server_id: str | None
-    size_gb: int
-    host: str
 
 
 class HostDiskCache:
@@ -84,7 +60,6 @@ class HostDiskCache:
     :ivar selection_lock: held from ``free_capacity`` to ``add_pending``, so
         that no other thread chooses the same disks in between.
     :ivar pending_claims: the claims that pending choices are for.
-    :ivar room_queries: rate limit of queries for room that no report shows.
     """
 
     def __init__(
@@ -97,7 +72,7 @@ class HostDiskCache:
         self._lock = threading.Lock()
         self.selection_lock = threading.Lock()
         self.pending_claims = pending_claims.PendingClaims(clock)
-        self.room_queries = rate_limit.RateLimit(ROOM_QUERY_SECONDS, clock)
+        self._next_room_query = -np.inf
         self._rows: dict[str, int] = {}
         self._disks: list[tuple[str, ...]] = []
         self._volumes: list[dict[str, BoundVDisk]] = []
@@ -136,17 +111,14 @@ class HostDiskCache:
             for vdisk in disk['vdisks']
             if not vdisk.get('is_snapshot')
         }
-        figures = np.zeros((len(_REPORTED), len(disks)), dtype=np.int32)
+        figures = np.zeros((_PRESSURE + 1, len(disks)), dtype=np.int32)
         for column, disk in enumerate(disks):
             node = disk['numa_node']
             figures[:, column] = (
-                disk['total_gb'],
-                disk['reserved_gb'],
-                disk['used_gb'],
-                disk['total_mbps'],
-                disk['used_mbps'],
+                *(disk[name] for name in _AMOUNTS),
                 MEDIA[disk['medium']] if disk['health'] == constants.OK else 0,
                 NO_NODE if node is None else node,
+                disk.get('pressure', 0),
             )
         with self._lock:
             row = self._row_of(provider, len(disks))
@@ -154,10 +126,7 @@ class HostDiskCache:
                 self._figures[:, row] = 0
                 self._pending_until[row] = 0
                 self._disks[row] = uuids
-            self._figures[: len(_REPORTED), row, : len(disks)] = figures
-            self._figures[_PRESSURE, row, : len(disks)] = [
-                disk.get('pressure', 0) for disk in disks
-            ]
+            self._figures[: len(figures), row, : len(disks)] = figures
             self._cache_mode[row] = report.get('cache_mode') or ''
             self._reported_at[row] = self._clock()
             self._digests[row] = report.get('digest', '')
@@ -198,7 +167,6 @@ class HostDiskCache:
             return [self._hosts[row] for row in rows if self._digests[row]]
 
     def _mark_outdated(self, row: int) -> None:
-        """Record that a host's last report is older than the cache."""
         self._outdated.add(row)
         self._not_requested.add(row)
 
@@ -211,20 +179,15 @@ class HostDiskCache:
                 max(height, 2 * row, 64) if row >= height else height,
                 max(disks, width),
             )
-            grown = np.zeros((len(_FIELDS), *shape), self._figures.dtype)
-            grown[:, :height, :width] = self._figures
-            self._figures = grown
-            pending_until = np.zeros(shape)
-            pending_until[:height, :width] = self._pending_until
-            self._pending_until = pending_until
-            reported_at = np.full(shape[0], -np.inf)
-            reported_at[:height] = self._reported_at
-            self._reported_at = reported_at
-            self._cache_mode = np.concatenate(
-                [
-                    self._cache_mode,
-                    np.zeros(shape[0] - height, self._cache_mode.dtype),
-                ]
+            more = shape[0] - height
+            pad = (0, more), (0, shape[1] - width)
+            self._figures = np.pad(self._figures, ((0, 0), *pad))
+            self._pending_until = np.pad(self._pending_until, pad)
+            self._reported_at = np.pad(
+                self._reported_at, (0, more), constant_values=-np.inf
+            )
+            self._cache_mode = np.pad(
+                self._cache_mode, (0, more), constant_values=''
             )
         if row == len(self._disks):
             self._disks.append(())
@@ -238,8 +201,7 @@ class HostDiskCache:
     def rows(self, providers: collections.abc.Iterable[str]) -> base.Ints:
         """Return each provider's row, -1 where there is no fresh report."""
         get = self._rows.get
-        found = [get(uuid, -1) for uuid in providers]
-        rows = np.array(found, dtype=np.intp)
+        rows = np.array([get(uuid, -1) for uuid in providers], dtype=np.intp)
         reported_at = self._reported_at
         if len(reported_at):
             rows[reported_at[rows] < self._clock() - self._timeout] = -1
@@ -276,10 +238,7 @@ class HostDiskCache:
         )
 
     def _count_pending(self, figures: base.Ints, rows: base.Ints) -> None:
-        """Count pending choices as used.
-
-        :param figures: reported figures of the hosts of ``rows``, (F, H, D).
-        """
+        """Count pending choices as used in reported figures, (F, H, D)."""
         if not self.has_pending:
             return
         pending = self._pending_until.take(rows, axis=0) > self._clock()
@@ -358,7 +317,9 @@ class HostDiskCache:
                     if until[column] > now:
                         used = max(used, host[pending])
                     host[pending] = used + counts[column] * each
-                until[column] = self._any_pending_until = now + PENDING_SECONDS
+                until[column] = self._any_pending_until = (
+                    now + pending_claims.SECONDS
+                )
 
     @property
     def has_pending(self) -> bool:
@@ -369,6 +330,15 @@ class HostDiskCache:
         """Return the providers of all hosts that have ever reported."""
         with self._lock:
             return set(self._rows)
+
+    def allow_room_query(self) -> bool:
+        """Return whether a query for room in the whole cloud is due now."""
+        now = self._clock()
+        with self._lock:
+            if now < self._next_room_query:
+                return False
+            self._next_room_query = now + ROOM_QUERY_SECONDS
+            return True
 
     def bound_vdisks(
         self, volume_ids: collections.abc.Iterable[str]

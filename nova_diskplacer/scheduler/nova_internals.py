@@ -20,34 +20,26 @@ RELEASE = 'Nova 34'
 #: Checked when nova-scheduler starts.
 SCHEDULER: internals.Names = (
     Name(
-        'nova.scheduler.manager',
-        'SchedulerManager._schedule',
+        'nova.scheduler.manager.SchedulerManager._schedule',
         'It tests whether a host has candidates, takes the first one, claims '
         'by it and only then consumes the host. ``DiskCandidates`` relies on '
-        'this order.',
+        'this order. It goes through its list of hosts until it can claim on '
+        'one, so it tries a host again that is in the list several times, and '
+        'drops the candidate when the request is over.',
         source=(
+            'for host in hosts:',
             'if not host.allocation_candidates:',
-            'host.allocation_candidates[0]',
+            'alloc_req = host.allocation_candidates[0]',
             'self._consume_selected_host(',
         ),
     ),
     Name(
-        'nova.scheduler.manager',
-        'SchedulerManager._schedule',
-        'It goes through its list of hosts until it can claim on one, so it '
-        'tries a host again that is in the list several times, and drops '
-        'the candidate when the request is over.',
-        source=('for host in hosts:', 'alloc_req = host.'),
-    ),
-    Name(
-        'nova.scheduler.manager',
-        'SchedulerManager._ensure_sufficient_hosts',
+        'nova.scheduler.manager.SchedulerManager._ensure_sufficient_hosts',
         'It marks the hosts on which it gives back what it has claimed.',
         source=('self._cleanup_allocations(', 'host.updated = None'),
     ),
     Name(
-        'nova.scheduler.manager',
-        'SchedulerManager._get_alternate_hosts',
+        'nova.scheduler.manager.SchedulerManager._get_alternate_hosts',
         'It takes the first candidates of alternates, which are not claimed, '
         'and filters again for those of several servers.',
         source=(
@@ -58,15 +50,13 @@ SCHEDULER: internals.Names = (
         ),
     ),
     Name(
-        'nova.scheduler.host_manager',
-        'HostState._locked_consume_from_request',
+        'nova.scheduler.host_manager.HostState._locked_consume_from_request',
         'It counts a server once it has been claimed: a choice of disks is '
         'then no longer released.',
         source=('self.num_instances += 1',),
     ),
     Name(
-        'nova.scheduler.host_manager',
-        'HostState.__init__',
+        'nova.scheduler.host_manager.HostState.__init__',
         'The filter reads these attributes of a host, and sets its limits, '
         'which name NUMA cells to nova-compute.',
         source=(
@@ -82,125 +72,97 @@ SCHEDULER: internals.Names = (
         ),
     ),
     Name(
-        'nova.scheduler.filters',
-        'BaseHostFilter',
+        'nova.scheduler.filters.BaseHostFilter',
         'Base of the filters. Nova creates them before it forks workers.',
     ),
+    Name('nova.scheduler.weights.BaseHostWeigher', 'Base of the weighers.'),
     Name(
-        'nova.scheduler.weights',
-        'BaseHostWeigher',
-        'Base of the weighers.',
-    ),
-    Name(
-        'nova.weights',
-        'BaseWeightHandler.get_weighed_objects',
+        'nova.weights.BaseWeightHandler.get_weighed_objects',
         'It goes on where a weigher returns an empty list.',
         source=('weigher.weigh_objects(', 'zip(weighed_objs, weights)'),
     ),
     Name(
-        'nova.scheduler.utils',
-        'request_is_rebuild',
-        'A rebuild is not filtered.',
+        'nova.scheduler.utils.request_is_rebuild', 'A rebuild is not filtered.'
     ),
     Name(
-        'nova.scheduler.utils',
-        'get_weight_multiplier',
+        'nova.scheduler.utils.get_weight_multiplier',
         "An aggregate's multiplier of a weigher.",
     ),
     Name(
-        'nova.scheduler.client.report',
-        'report_client_singleton',
+        'nova.scheduler.client.report.report_client_singleton',
         "Nova's own client of Placement: its session and its configuration.",
     ),
     Name(
-        'nova.scheduler.client.report',
-        'SchedulerReportClient.get',
+        'nova.scheduler.client.report.SchedulerReportClient.get',
         'Asks Placement about disks.',
         parameters=('url', 'version'),
     ),
     Name(
-        'nova.virt.hardware',
-        'numa_fit_instance_to_host',
+        'nova.virt.hardware.numa_fit_instance_to_host',
         'nova-compute chooses the cells of a server by it, and '
         '``diskplacer:numa`` predicts them by it.',
         parameters=('limits', 'pci_requests', 'pci_stats'),
     ),
     Name(
-        'nova.virt.hardware',
-        'numa_get_constraints',
+        'nova.virt.hardware.numa_get_constraints',
         "The NUMA topology that a server's claim starts from.",
     ),
     Name(
-        'nova.virt.hardware',
-        'numa_usage_from_instance_numa',
+        'nova.virt.hardware.numa_usage_from_instance_numa',
         "Counts pending claims as used on a host's cells.",
     ),
     Name(
-        'nova.objects',
-        'NUMATopologyLimits',
+        'nova.objects.NUMATopologyLimits',
         "They name a host's cells to nova-compute.",
     ),
     Name(
-        'nova.objects',
-        'NetworkMetadata',
+        'nova.objects.NetworkMetadata',
         'The part of the limits that names cells.',
     ),
     Name(
-        'nova.objects',
-        'ImageMeta.from_dict',
+        'nova.objects.ImageMeta.from_dict',
         'The image of a request that has none.',
     ),
     Name(
-        'nova.objects',
-        'RequestSpec.obj_context',
+        'nova.objects.RequestSpec.obj_context',
         "The context by which a server's volumes are read. They are kept on "
         'the request spec, in an attribute that is no field.',
     ),
     Name(
-        'nova.objects',
-        'InstanceMapping.get_by_instance_uuid',
+        'nova.objects.InstanceMapping.get_by_instance_uuid',
         'The cell of a server that moves.',
     ),
     Name(
-        'nova.objects',
-        'BlockDeviceMappingList.get_by_instance_uuid',
+        'nova.objects.BlockDeviceMappingList.get_by_instance_uuid',
         'The volumes of a server that moves.',
     ),
     Name(
-        'nova.objects',
-        'BlockDeviceMappingList.obj_from_primitive',
+        'nova.objects.BlockDeviceMappingList.obj_from_primitive',
         'The volumes of a server that boots.',
     ),
     Name(
-        'nova.db.api.models',
-        'BuildRequest.instance_uuid',
+        'nova.db.api.models.BuildRequest.instance_uuid',
         'The server of a build request.',
     ),
     Name(
-        'nova.db.api.models',
-        'BuildRequest.block_device_mappings',
+        'nova.db.api.models.BuildRequest.block_device_mappings',
         'Its block device mappings, a small part of the build request.',
     ),
     Name(
-        'nova.db.api.api',
-        'context_manager.reader.connection.using',
+        'nova.db.api.api.context_manager.reader.connection.using',
         "A connection to Nova's API database.",
     ),
     Name(
-        'nova.conf',
-        'CONF.scheduler.max_placement_results',
+        'nova.conf.CONF.scheduler.max_placement_results',
         'The maximum number of hosts in an answer of Placement.',
     ),
-    Name('nova.context', 'RequestContext', 'The context of a request.'),
-    Name('nova.context', 'target_cell', "A session of a cell's database."),
+    Name('nova.context.target_cell', "A session of a cell's database."),
     Name(
-        'nova.exception',
-        'InstanceMappingNotFound',
+        'nova.exception.InstanceMappingNotFound',
         'The server was deleted in the meantime.',
     ),
     Name(
-        'nova.exception',
-        'CPUPinningInvalid',
+        'nova.exception.CPUPinningInvalid',
         'The CPUs of a pending claim are in use: it was made.',
     ),
 )
@@ -208,8 +170,7 @@ SCHEDULER: internals.Names = (
 #: Used by nova-api, which does not start without them.
 API: internals.Names = (
     Name(
-        'nova.api.validation.extra_specs.base',
-        'ExtraSpecValidator',
+        'nova.api.validation.extra_specs.base.ExtraSpecValidator',
         'The validators of the ``diskplacer:`` extra specs.',
     ),
 )
@@ -218,22 +179,19 @@ API: internals.Names = (
 #: check it, so the tests do.
 COMPUTE: internals.Names = (
     Name(
-        'nova.compute.claims',
-        'Claim._test_numa_topology',
+        'nova.compute.claims.Claim._test_numa_topology',
         'The claim of a server chooses its cells by the limits that the '
         'scheduler has set.',
         source=('numa_fit_instance_to_host(', 'limits=limit'),
     ),
     Name(
-        'nova.virt.block_device',
-        'DriverVolBlankBlockDevice.attach',
+        'nova.virt.block_device.DriverVolBlankBlockDevice.attach',
         'The name of a blank volume tells the Cinder driver and cinder-'
         "scheduler's filter which server it is for.",
         source=("instance.uuid + '-blank-vol'",),
     ),
     Name(
-        'nova.virt.libvirt.volume.gpfs',
-        'LibvirtGPFSVolumeDriver.get_config',
+        'nova.virt.libvirt.volume.gpfs.LibvirtGPFSVolumeDriver.get_config',
         "The only connection that makes a file QEMU's disk.",
         source=(
             'source_type = "file"',
@@ -241,7 +199,7 @@ COMPUTE: internals.Names = (
         ),
     ),
     Name(
-        'nova.virt.libvirt.config',
+        'nova.virt.libvirt.config.'
         'LibvirtConfigGuestMetaNovaFlavorExtraSpecs.format_dom',
         "The agent reads a server's extra specs in its domain's metadata.",
         source=('extraSpec',),

@@ -19,6 +19,7 @@ every cell have room.
 """
 
 import collections
+import dataclasses
 import typing
 
 import numpy as np
@@ -26,13 +27,13 @@ import numpy as np
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
 from nova_diskplacer.scheduler import numa_cells
-from nova_diskplacer.scheduler import numa_claims
-from nova_diskplacer.scheduler.free_capacity import NO_NODE
-from nova_diskplacer.scheduler.free_capacity import FreeCapacity
+from nova_diskplacer.scheduler.numa_cells import Cells
+from nova_diskplacer.scheduler.numa_cells import NumaClaim
 from nova_diskplacer.scheduler.numa_cells import Release
-from nova_diskplacer.scheduler.numa_claims import Cells
+from nova_diskplacer.scheduler.plan import NO_NODE
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
+from nova_diskplacer.scheduler.plan import FreeCapacity
 
 Hosts = list[typing.Any]
 
@@ -56,42 +57,30 @@ class Alignment:
         Where the cells were not predicted, the disks are those of any of the
         cells and the score is the average of all.
         """
-        numa_claims.reapply_limits(hosts)
+        numa_cells.reapply_limits(hosts)
         evaluation = _HostEvaluation(self._plan, self._vcpus, free, hosts)
         return self._or_unaligned(evaluation.choose(), free)
 
     def choose_for_claim(
-        self, free: FreeCapacity, host: typing.Any
+        self, free: FreeCapacity, host: typing.Any, *, pending: bool
     ) -> tuple[Choice, Release | None]:
-        """Choose disks on a host that Nova is about to claim on.
+        """Choose disks on a host that is about to be claimed on.
 
         Sets the limits of the claim so that nova-compute takes the cells of
         the disks.
 
         :param free: that host's.
-        :returns: the choice, and what to call if the claim fails.
+        :param pending: Nova is about to claim, not nova-conductor later.
+        :returns: the choice, and what to call if a pending claim fails.
         """
-        choice, claim = self._choose_on(free, host)
-        release = None
-        if claim is not None:
-            release = self._vcpus.record_pending(host, claim)
-        return self._or_unaligned(choice, free), release
-
-    def choose_for_alternate(
-        self, free: FreeCapacity, host: typing.Any
-    ) -> Choice:
-        """Choose disks on a host that nova-conductor may claim on later."""
-        choice, claim = self._choose_on(free, host)
-        if claim is not None:
-            self._vcpus.record(host, claim)
-        return self._or_unaligned(choice, free)
-
-    def _choose_on(
-        self, free: FreeCapacity, host: typing.Any
-    ) -> tuple[Choice, numa_claims.NumaClaim | None]:
         evaluation = _HostEvaluation(self._plan, self._vcpus, free, [host])
         choice = evaluation.choose(for_claim=True)
-        return choice, evaluation.claims.get(0) if choice.fits[0] else None
+        release = None
+        if choice.fits[0] and 0 in evaluation.claims:
+            release = self._vcpus.record(
+                host, evaluation.claims[0], pending=pending
+            )
+        return self._or_unaligned(choice, free), release
 
     def _or_unaligned(self, choice: Choice, free: FreeCapacity) -> Choice:
         if self.required:
@@ -105,29 +94,32 @@ class Alignment:
         )
 
 
+@dataclasses.dataclass
 class _HostEvaluation:
     """Evaluates the disks and cells of H hosts.
 
     :ivar claims: {index of a host: the claim of its cells}, as far as known.
     """
 
-    def __init__(
-        self,
-        plan: DiskPlan,
-        vcpus: numa_cells.VCPUPlacement,
-        free: FreeCapacity,
-        hosts: Hosts,
-    ) -> None:
-        self.claims: dict[int, numa_claims.NumaClaim] = {}
-        self._plan = plan
-        self._vcpus = vcpus
-        self._free = free
-        self._hosts = hosts
-        self._cells = [numa_cells.of_host(host) for host in hosts]
-        self._node = _nodes(free, self._cells)
+    plan: DiskPlan
+    vcpus: numa_cells.VCPUPlacement
+    free: FreeCapacity
+    hosts: Hosts
+    claims: dict[int, NumaClaim] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._cells = [
+            numa_cells.ids(host.numa_topology) for host in self.hosts
+        ]
+        # on a machine with one cell, firmware need not report a disk's node
+        only = [own[0] if len(own) == 1 else NO_NODE for own in self._cells]
+        node = self.free.numa_node
+        self._node = np.where(
+            node == NO_NODE, np.array(only, dtype=np.int64)[:, None], node
+        )
         self._on_node = {
-            node: plan.choose(free, self._node == node)
-            for node in np.unique(self._node[free.medium > 0]).tolist()
+            node: self.plan.choose(self.free, self._node == node)
+            for node in np.unique(self._node[self.free.medium > 0]).tolist()
             if node != NO_NODE
         }
         shape = self._node.shape
@@ -140,7 +132,7 @@ class _HostEvaluation:
 
         :param for_claim: predict cells even where the disks of all would do.
         """
-        if self._vcpus.cells:
+        if self.vcpus.cells:
             self._choose_on_cells_of_vcpus(for_claim)
         else:
             self._choose_best_node()
@@ -161,14 +153,14 @@ class _HostEvaluation:
         allowed = np.zeros(self._node.shape, dtype=bool)
         expected = np.zeros(len(self._fits), dtype=bool)
         for index in known:
-            claim = self._vcpus.expected_claim(
-                self._hosts[index], self._cells[index], for_claim=for_claim
+            claim = self.vcpus.expected_claim(
+                self.hosts[index], self._cells[index], for_claim=for_claim
             )
             if claim is not None:
                 self.claims[index] = claim
                 allowed[index] = np.isin(self._node[index], claim.cells)
                 expected[index] = True
-        choice = self._plan.choose(self._free, allowed)
+        choice = self.plan.choose(self.free, allowed)
         self._accept(choice, choice.fits & expected)
         for index in np.flatnonzero(expected & ~choice.fits).tolist():
             self._pin_to_other_cells(index)
@@ -179,14 +171,14 @@ class _HostEvaluation:
         :returns: those without a choice of cells, and the others by their
             cells.
         """
-        on_any_cell = self._plan.choose(self._free, self._node != NO_NODE)
+        on_any_cell = self.plan.choose(self.free, self._node != NO_NODE)
         decided = []
         groups = collections.defaultdict(list)
         for index in np.flatnonzero(on_any_cell.fits).tolist():
             cells = self._cells[index]
-            if self._vcpus.is_decided(self._hosts[index], cells):
+            if self.vcpus.is_decided(self.hosts[index], cells):
                 decided.append(index)
-            elif len(cells) > self._vcpus.cells:
+            elif len(cells) > self.vcpus.cells:
                 groups[cells].append(index)
         return decided, {own: np.array(rows) for own, rows in groups.items()}
 
@@ -211,18 +203,18 @@ class _HostEvaluation:
                 [choice.scores[chosen] for choice in choices], axis=0
             )
             rows, fits = rows[~every], fits[:, ~every]
-        if self._vcpus.cells == 1:
+        if self.vcpus.cells == 1:
             rows = rows[fits.any(axis=0)]
         return rows
 
     def _pin_to_other_cells(self, index: int) -> None:
         """Choose other cells of a host, to which its vCPUs can be pinned."""
-        host = self._hosts[index]
-        for cells in self._vcpus.other_cells(host, self._cells[index]):
+        host = self.hosts[index]
+        for cells in self.vcpus.other_cells(host, self._cells[index]):
             choice, at = self._on_cells(index, cells)
             if not choice.fits[at]:
                 continue
-            claim = self._vcpus.pinned_claim(host, cells)
+            claim = self.vcpus.pinned_claim(host, cells)
             if claim is None:
                 continue
             self.claims[index] = claim
@@ -235,24 +227,10 @@ class _HostEvaluation:
         """Return a choice on those cells of a host, and the host's index."""
         if len(cells) == 1 and cells[0] in self._on_node:
             return self._on_node[cells[0]], index
-        row = base.rows(index)
-        allowed = np.isin(self._node[row], cells)
-        return self._plan.choose(self._free.of_hosts(row), allowed), 0
+        allowed = np.isin(self._node[[index]], cells)
+        return self.plan.choose(self.free.of_host(index), allowed), 0
 
     def _accept(self, choice: Choice, where: base.Bools) -> None:
         self._fits |= where
         self._counts[where] = choice.counts[where]
         self._scores[where] = choice.scores[where]
-
-
-def _nodes(free: FreeCapacity, host_cells: list[Cells]) -> base.Ints:
-    """Return each disk's node, (H, D).
-
-    On a machine with one cell, firmware need not report a disk's node.
-    """
-    only = np.array(
-        [own[0] if len(own) == 1 else NO_NODE for own in host_cells],
-        dtype=np.int64,
-    )[:, None]
-    unknown = free.numa_node == NO_NODE
-    return np.where(unknown, only, free.numa_node)

@@ -18,27 +18,160 @@ nova-compute takes the limits of the claim into account, and only one of them
 names cells: the physical networks that the server needs. A physical network
 that a compute node maps to one cell alone pins the claim to that cell, whether
 or not Neutron knows the network.
+
+nova-compute claims some time after the scheduler has chosen the host. Until
+Nova shows the claim it is recorded here: on the host state for the other
+servers of the same request, and in this process for all requests.
+
+Contract with Nova: the record of a request is an attribute of the host state
+that is no part of it. Nova keeps the state of a host for all servers of a
+multi-create, and reads ``limits`` at the end of the request: the servers of a
+request on one host all have the same limits.
 """
 
 import collections.abc
+import dataclasses
 import functools
 import itertools
 import typing
 
+from nova import exception
 from nova import objects
 from nova.virt import hardware
+from oslo_utils import timeutils
 
-from nova_diskplacer.scheduler import numa_claims
-from nova_diskplacer.scheduler.numa_claims import Cells
-from nova_diskplacer.scheduler.numa_claims import NumaClaim
+from nova_diskplacer.scheduler import pending_claims
+
+Cells = tuple[int, ...]
 
 #: Undoes what was recorded for a claim.
 Release = collections.abc.Callable[[], None]
 
 
-def of_host(host: typing.Any) -> Cells:
-    """Return the IDs of a host's cells, none if it reports no topology."""
+#: Key of the NUMA limits in the limits of a host state.
+LIMITS = 'numa_topology'
+
+#: Name of the attribute of a host state.
+ATTRIBUTE = 'diskplacer_numa_claim'
+
+
+@dataclasses.dataclass(frozen=True)
+class NumaClaim:
+    """NUMA cells of a host for a server, and the limits of the claim.
+
+    ``limits`` is None where Nova takes these cells without any.
+    """
+
+    cells: Cells
+    limits: typing.Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Recorded:
+    """A claim of a request; the rest is the host state before it."""
+
+    claim: NumaClaim
+    instances: int
+    limits: typing.Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Pending:
+    """A pending claim; ``fitted`` is an instance topology on the host.
+
+    ``updated`` is when nova-compute last reported, by the host's clock.
+    """
+
+    host: typing.Any
+    instances: int
+    updated: typing.Any
+    fitted: typing.Any
+
+    def shows_on(self, host: typing.Any) -> bool:
+        """Return whether a host's state includes the claim.
+
+        Compares times of the host's clock with one another, so its offset
+        from the clock of this machine is of no importance.
+        """
+        if host is self.host:
+            # the next server of the same request
+            return bool(host.num_instances > self.instances)
+        if self.updated is None or host.updated is None:
+            return host.updated is not None
+        normalize = timeutils.normalize_time
+        return bool(normalize(host.updated) > normalize(self.updated))
+
+
+_PENDING = pending_claims.ExpiringSet[_Pending]()
+
+
+def of_request(host: typing.Any) -> NumaClaim | None:
+    """Return the claim that servers of the same request share on a host."""
+    recorded = _made(host)
+    return None if recorded is None else recorded.claim
+
+
+def _made(host: typing.Any) -> _Recorded | None:
+    recorded: _Recorded | None = getattr(host, ATTRIBUTE, None)
+    if recorded is None or host.num_instances <= recorded.instances:
+        return None
+    return recorded
+
+
+def reapply_limits(hosts: list[typing.Any]) -> None:
+    """Set the limits again that NUMATopologyFilter has replaced."""
+    for host in hosts:
+        claim = of_request(host)
+        if claim is not None and claim.limits is not None:
+            host.limits[LIMITS] = claim.limits
+
+
+def add_pending(host: typing.Any, fitted: typing.Any) -> _Pending:
+    """Count a fitted instance topology as used on a host."""
+    # Nova sets ``updated`` to its own time when it has claimed
+    updated = next(
+        (one.updated for one in _pending_on(host) if one.host is host),
+        host.updated,
+    )
+    pending = _Pending(host, host.num_instances, updated, fitted)
+    _PENDING.add(pending)
+    return pending
+
+
+def remove_pending(pending: _Pending) -> None:
+    """Remove a pending claim, and its record unless a server has made it."""
+    _PENDING.remove(pending)
+    host = pending.host
+    recorded: _Recorded | None = getattr(host, ATTRIBUTE, None)
+    if recorded is None or _made(host) is not None:
+        return
+    if recorded.claim.limits is not None:
+        host.limits[LIMITS] = recorded.limits
+    delattr(host, ATTRIBUTE)
+
+
+def pending_topology(host: typing.Any) -> typing.Any:
+    """Return a host's NUMA topology with the pending claims as used."""
     topology = host.numa_topology
+    for pending in _pending_on(host):
+        if pending.shows_on(host):
+            continue
+        try:
+            topology = hardware.numa_usage_from_instance_numa(
+                topology, pending.fitted
+            )
+        except exception.CPUPinningInvalid:
+            # the CPUs are in use: the claim was made
+            continue
+    return topology
+
+
+def _pending_on(host: typing.Any) -> list[_Pending]:
+    return [one for one in _PENDING.items() if one.host.uuid == host.uuid]
+
+
+def ids(topology: typing.Any) -> Cells:
+    """Return the IDs of a topology's cells, none without a topology."""
     if not topology:
         return ()
     return tuple(sorted(cell.id for cell in topology.cells))
@@ -69,17 +202,10 @@ class VCPUPlacement:
         the same limits, so which of them has which cells would be unknown if
         those differed.
         """
-        return (
-            numa_claims.of_request(host) is not None
-            or len(host_cells) == self.cells
-        )
+        return of_request(host) is not None or len(host_cells) == self.cells
 
     def expected_claim(
-        self,
-        host: typing.Any,
-        host_cells: Cells,
-        *,
-        for_claim: bool = False,
+        self, host: typing.Any, host_cells: Cells, *, for_claim: bool = False
     ) -> NumaClaim | None:
         """Return the claim that nova-compute will make, None for no claim.
 
@@ -87,7 +213,7 @@ class VCPUPlacement:
         :param for_claim: if claims are to be pinned, prefer cells that will
             be left when all pending claims are made.
         """
-        earlier = numa_claims.of_request(host)
+        earlier = of_request(host)
         if earlier is not None:
             return earlier if self._predict(host) == earlier.cells else None
         if len(host_cells) == self.cells:
@@ -112,37 +238,38 @@ class VCPUPlacement:
             return None
         return NumaClaim(cells, limits)
 
-    def record(self, host: typing.Any, claim: NumaClaim) -> None:
-        """Set the limits by which nova-compute makes the claim."""
-        if claim.limits is None and self._pin:
-            limits = self._limits_for(host, claim.cells)
-            claim = NumaClaim(claim.cells, limits)
-        numa_claims.record(host, claim)
+    def record(
+        self, host: typing.Any, claim: NumaClaim, *, pending: bool
+    ) -> Release | None:
+        """Record a claim, and set the limits by which nova-compute makes it.
 
-    def record_pending(self, host: typing.Any, claim: NumaClaim) -> Release:
-        """Record a claim that Nova is about to make.
-
-        :returns: removes the record if the claim fails.
+        :param pending: Nova is about to make the claim.
+        :returns: removes the record of a pending claim if it fails.
         """
-        self.record(host, claim)
-        topology = numa_claims.pending_topology(host)
-        limits = host.limits.get(numa_claims.LIMITS)
-        fitted = self._fitted(host, topology, limits)
-        pending = numa_claims.add_pending(host, fitted)
-        return functools.partial(numa_claims.remove_pending, pending)
+        limits = before = host.limits.get(LIMITS)
+        if claim.limits is None and self._pin:
+            claim = NumaClaim(claim.cells, self._limits_for(host, claim.cells))
+        if claim.limits is not None:
+            limits = host.limits[LIMITS] = claim.limits
+        if _made(host) is None:
+            recorded = _Recorded(claim, host.num_instances, before)
+            setattr(host, ATTRIBUTE, recorded)
+        if not pending:
+            return None
+        fitted = self._fitted(host, pending_topology(host), limits)
+        return functools.partial(remove_pending, add_pending(host, fitted))
 
     def _predict(self, host: typing.Any) -> Cells:
         if host.uuid not in self._predicted:
-            limits = host.limits.get(numa_claims.LIMITS)
+            limits = host.limits.get(LIMITS)
             self._predicted[host.uuid] = self._fit(host, limits)
         return self._predicted[host.uuid]
 
     def _claim_beside_pending(self, host: typing.Any) -> NumaClaim | None:
         if not self._pin:
             return None
-        topology = numa_claims.pending_topology(host)
-        limits = host.limits.get(numa_claims.LIMITS)
-        cells = _ids(self._fitted(host, topology, limits))
+        limits = host.limits.get(LIMITS)
+        cells = ids(self._fitted(host, pending_topology(host), limits))
         return self.pinned_claim(host, cells) if cells else None
 
     def _fit(self, host: typing.Any, limits: typing.Any) -> Cells:
@@ -150,7 +277,7 @@ class VCPUPlacement:
 
         Takes about 0.1 ms for shared and 0.2 ms for dedicated CPUs.
         """
-        return _ids(self._fitted(host, host.numa_topology, limits))
+        return ids(self._fitted(host, host.numa_topology, limits))
 
     def _fitted(
         self, host: typing.Any, topology: typing.Any, limits: typing.Any
@@ -186,7 +313,7 @@ class VCPUPlacement:
         :returns: None if one of the cells has no physical network of its own,
             or NUMATopologyFilter, which sets the limits, has not run before.
         """
-        limits = host.limits.get(numa_claims.LIMITS)
+        limits = host.limits.get(LIMITS)
         if limits is None:
             return None
         physnets = {
@@ -210,10 +337,6 @@ class VCPUPlacement:
                 physnets=wanted, tunneled=tunneled
             ),
         )
-
-
-def _ids(fitted: typing.Any) -> Cells:
-    return tuple(sorted(cell.id for cell in fitted.cells)) if fitted else ()
 
 
 def _physnets(cell: typing.Any) -> set[str]:

@@ -20,14 +20,53 @@ allocation candidate is garbage collected when the request is over.
 """
 
 import collections.abc
+import threading
 import time
 import typing
 import weakref
 
-from nova_diskplacer.scheduler import expiring
+T = typing.TypeVar('T', bound=collections.abc.Hashable)
 
 #: Time in seconds after which a pending claim is forgotten.
 SECONDS = 20.0
+
+
+class ExpiringSet(typing.Generic[T]):
+    """Items that are forgotten SECONDS after they were added.
+
+    Serves all threads of a scheduler worker.
+
+    :param clock: monotonic time in seconds.
+    """
+
+    def __init__(
+        self, clock: collections.abc.Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._expiry: dict[T, float] = {}
+
+    def add(self, item: T) -> None:
+        """Add an item, and drop those that have expired."""
+        now = self._clock()
+        with self._lock:
+            self._expiry = {
+                known: expiry
+                for known, expiry in self._expiry.items()
+                if expiry > now
+            }
+            self._expiry[item] = now + SECONDS
+
+    def remove(self, item: T) -> bool:
+        """Remove an item; return False if it has been removed before."""
+        with self._lock:
+            return self._expiry.pop(item, None) is not None
+
+    def items(self) -> list[T]:
+        """Return the items that have not expired, oldest first."""
+        now = self._clock()
+        with self._lock:
+            return [item for item, end in self._expiry.items() if end > now]
 
 
 class Candidate(dict[str, typing.Any]):
@@ -69,44 +108,28 @@ class PendingClaim:
         return self._candidate is not None and self._candidate() is None
 
     @property
-    def is_reverted(self) -> bool:
-        """Return whether Nova has claimed and removed the allocations again.
+    def has_failed(self) -> bool:
+        """Return whether nothing is claimed.
 
-        Nova does so for all servers of a request if there is no host for one
-        of them, and resets ``updated`` of their hosts' states.
+        Nova removes the allocations of all servers of a request if there is
+        no host for one of them, and resets ``updated`` of their hosts' states.
         """
-        return self.is_made and self._host.updated is None
+        return not self.is_made or self._host.updated is None
 
 
-class PendingClaims:
+class PendingClaims(ExpiringSet[PendingClaim]):
     """The pending claims of a scheduler worker.
 
     A claim that takes long expires together with its pending choice.
-
-    :param clock: monotonic time in seconds.
     """
-
-    def __init__(
-        self, clock: collections.abc.Callable[[], float] = time.monotonic
-    ) -> None:
-        self._claims = expiring.ExpiringSet[PendingClaim](SECONDS, clock)
-
-    def __len__(self) -> int:
-        return len(self._claims.items())
-
-    def add(self, claim: PendingClaim) -> None:
-        """Record a pending claim."""
-        self._claims.add(claim)
 
     def fail(self, claim: PendingClaim) -> None:
         """Release a claim that was not made."""
-        if self._claims.remove(claim):
+        if self.remove(claim):
             claim.release()
 
     def release_failed(self) -> None:
         """Release the claims of finished requests that were not made."""
-        for claim in self._claims.items():
-            if not claim.is_over or not self._claims.remove(claim):
-                continue
-            if not claim.is_made or claim.is_reverted:
+        for claim in self.items():
+            if claim.is_over and self.remove(claim) and claim.has_failed:
                 claim.release()

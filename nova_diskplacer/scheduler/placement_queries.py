@@ -47,9 +47,7 @@ class _Adapter:
 _PLACEMENT = placement_client.PlacementClient(_Adapter())
 
 
-def disks_in_tree(
-    provider: str,
-) -> dict[str, placement_client.DiskCapacity]:
+def disks_in_tree(provider: str) -> dict[str, placement_client.DiskCapacity]:
     """Return the capacities of the disks below a compute node's provider.
 
     It is empty if no disk has a free GiB, or if the query fails.
@@ -66,9 +64,8 @@ def compute_nodes_with_room(request: flavor.VDiskRequest) -> set[str]:
     resources = {placement_client.GB: request.vdisk_gb}
     if request.vdisk_mbps:
         resources[placement_client.MBPS] = request.vdisk_mbps
-    required = []
-    if request.media != flavor.ANY:
-        required.append(traits.MEDIA[request.media])
+    any_medium = request.media == flavor.ANY
+    required = [] if any_medium else [traits.MEDIA[request.media]]
     found = _query(lambda: _PLACEMENT.disks_with_room(resources, *required))
     disks = collections.Counter(disk.root for disk in found or ())
     least = 1

@@ -10,22 +10,94 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The choice of disks for a server's vdisks, as pure functions."""
+"""The choice of disks for a server's vdisks, as pure functions of arrays."""
 
 import collections
 import dataclasses
 
 import numpy as np
+import numpy.typing as npt
 
+from nova_diskplacer import constants
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
-from nova_diskplacer.scheduler.free_capacity import FreeCapacity
-from nova_diskplacer.scheduler.host_disk_cache import BoundVDisk
+from nova_diskplacer.placement.client import Resources
 
-Resources = dict[str, int]
+#: Media by their number in an array; 0 is a disk that may not be used.
+MEDIA = {constants.HDD: 1, constants.SSD: 2}
+
+#: NUMA node of a disk that does not report one.
+NO_NODE = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class FreeCapacity:
+    """Free capacity on the disks of H hosts; arrays of shape (H, D).
+
+    ``free_gb`` is in GiB, ``free_mbps`` in MB/s. ``medium`` is 0 where there
+    is no disk that may be used. ``load`` is the committed share of the
+    capacity, 0 to 1. ``numa_node`` is NO_NODE where it is not known. ``disks``
+    holds each host's disk UUIDs in the order of the columns. ``cache_mode``
+    (H,) is empty where it is not known.
+    """
+
+    free_gb: base.Ints
+    free_mbps: base.Ints
+    medium: base.Ints
+    load: base.Floats
+    reserved_gb: base.Ints
+    numa_node: base.Ints
+    disks: list[tuple[str, ...]]
+    cache_mode: npt.NDArray[np.str_]
+
+    def of_host(self, index: int) -> 'FreeCapacity':
+        """Return the free capacity of one of the hosts."""
+        fields = dataclasses.fields(self)
+        return FreeCapacity(
+            **{
+                f.name: getattr(self, f.name)[index : index + 1]
+                for f in fields
+            }
+        )
+
+    def reorder_disks(self, order: base.Ints) -> 'FreeCapacity':
+        """Return the free capacity of one host with its disks reordered.
+
+        :param order: each column once, (D,), those without a disk last.
+        """
+        (disks,) = self.disks
+        arrays = {
+            field.name: getattr(self, field.name)[:, order]
+            for field in dataclasses.fields(self)
+            if field.name not in ('disks', 'cache_mode')
+        }
+        reordered = tuple(disks[at] for at in order[: len(disks)].tolist())
+        return dataclasses.replace(self, **arrays, disks=[reordered])
+
+    def slots(self, request: flavor.VDiskRequest) -> base.Ints:
+        """Return how many of the request's vdisks fit on each disk, (H, D)."""
+        slots = self.free_gb // request.vdisk_gb
+        if request.vdisk_mbps:
+            np.minimum(slots, self.free_mbps // request.vdisk_mbps, out=slots)
+        usable = self.medium > 0
+        if request.media != flavor.ANY:
+            usable = self.medium == MEDIA[request.media]
+        return np.where(usable & (slots > 0), slots, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundVDisk:
+    """A vdisk that is allocated on a disk; ``size_gb`` in GiB."""
+
+    volume_id: str
+    provider: str
+    disk: str
+    server_id: str | None
+    size_gb: int
+    host: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,22 +178,18 @@ class DiskPlan:
             claims = self._claims_of_bound(disks, free.reserved_gb[row])
             for column, disk in enumerate(disks):
                 bound[row, column] = on_disk[disk]
-                claim = claims.get(disk, {})
-                gb[row, column] = claim.get(GB, 0)
-                mbps[row, column] = claim.get(MBPS, 0)
+                gb[row, column], mbps[row, column] = claims[disk]
         lacking: base.Bools = (gb > 0) & (gb > free.free_gb)
         lacking |= (mbps > 0) & (mbps > free.free_mbps)
         free = dataclasses.replace(
-            free,
-            free_gb=free.free_gb - gb,
-            free_mbps=free.free_mbps - mbps,
+            free, free_gb=free.free_gb - gb, free_mbps=free.free_mbps - mbps
         )
         return free, bound, lacking
 
     def _claims_of_bound(
         self, disks: tuple[str, ...], reserved_gb: base.Ints
-    ) -> dict[str, Resources]:
-        """Return the claims of the server's bound vdisks by disk.
+    ) -> dict[str, tuple[int, int]]:
+        """Return the GiB and MB/s that bound vdisks claim, by disk.
 
         The GiB that a disk's inventory reserves for them (those of a shelved
         server, for example) stay reserved and are not claimed a second time.
@@ -133,15 +201,15 @@ class DiskPlan:
         number = collections.Counter(
             vdisk.disk for vdisk in self._vdisks_of_flavor()
         )
-        claims = {}
-        for disk, reserved in zip(disks, reserved_gb.tolist(), strict=False):
-            claim = _resources(
-                size[disk] - min(size[disk], reserved),
+        return {
+            disk: (
+                max(0, size[disk] - reserved),
                 number[disk] * self.request.vdisk_mbps,
             )
-            if claim:
-                claims[disk] = claim
-        return claims
+            for disk, reserved in zip(
+                disks, reserved_gb.tolist(), strict=False
+            )
+        }
 
     def _vdisks_of_flavor(self) -> list[BoundVDisk]:
         """Return the bound vdisks that claim the flavor's MB/s.
@@ -158,10 +226,7 @@ class DiskPlan:
         )[: self.request.vdisks]
 
     def allocations(
-        self,
-        disks: tuple[str, ...],
-        counts: base.Ints,
-        reserved_gb: base.Ints,
+        self, disks: tuple[str, ...], counts: base.Ints, reserved_gb: base.Ints
     ) -> dict[str, Resources]:
         """Return the claims on the disks of one host, by disk.
 
@@ -169,24 +234,18 @@ class DiskPlan:
         :param counts: as chosen, (D,).
         :param reserved_gb: GiB reserved on each disk, (D,).
         """
-        claims = (
-            self._claims_of_bound(disks, reserved_gb)
-            if self.own_vdisks
-            else {}
-        )
+        claims = self._claims_of_bound(disks, reserved_gb)
         for column in np.flatnonzero(counts).tolist():
-            count = int(counts[column])
-            new = _resources(
-                count * self.request.vdisk_gb,
-                count * self.request.vdisk_mbps,
-            )
-            claim = claims.setdefault(disks[column], {})
-            for name, amount in new.items():
-                claim[name] = claim.get(name, 0) + amount
-        return claims
-
-
-def _resources(gb: int, mbps: int) -> Resources:
-    return {
-        name: amount for name, amount in ((GB, gb), (MBPS, mbps)) if amount
-    }
+            gb, mbps = claims[disks[column]]
+            gb += int(counts[column]) * self.request.vdisk_gb
+            mbps += int(counts[column]) * self.request.vdisk_mbps
+            claims[disks[column]] = gb, mbps
+        return {
+            disk: {
+                name: amount
+                for name, amount in ((GB, gb), (MBPS, mbps))
+                if amount
+            }
+            for disk, (gb, mbps) in claims.items()
+            if gb or mbps
+        }

@@ -20,10 +20,8 @@ with a usage tier, it is the mean of all disks of the host that are ``ok``: the
 server's vdisks will be attached later. A disk without a report of pressure
 counts as 0.
 
-The default multiplier is 1.0: a host then loses at most as much as it gains
-by DiskPlacementWeigher. A negative value of ``[diskplacer_scheduler]
-disk_pressure_weight_multiplier`` (by configuration or aggregate metadata)
-inverts the preference. Requests without ``diskplacer:`` extra specs are not
+With the default multiplier, 1.0, a host loses at most as much as it gains by
+DiskPlacementWeigher. Requests without ``diskplacer:`` extra specs are not
 weighed.
 """
 
@@ -32,13 +30,13 @@ import typing
 import numpy as np
 
 from nova_diskplacer.mapping import base
-from nova_diskplacer.scheduler import base_weigher
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.scheduler import weigher
 
 
-class DiskPressureWeigher(base_weigher.DiskWeigherBase):
+class DiskPressureWeigher(weigher.DiskWeigherBase):
     """Weigh hosts down by the pressure on their disks."""
 
     option = 'disk_pressure_weight_multiplier'

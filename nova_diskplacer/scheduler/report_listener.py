@@ -17,6 +17,7 @@ threads, so the listener starts with the first request that needs it.
 """
 
 import collections.abc
+import dataclasses
 import os
 import threading
 import time
@@ -37,26 +38,21 @@ LOG = logging.getLogger(__name__)
 _RENEW_INTERVAL = 5.0
 
 
+@dataclasses.dataclass
 class CacheUpdater:
     """Keeps a cache current by the agents' reports.
 
-    :param compute_nodes: returns the providers of all compute nodes with
-        disks.
-    :param timeout: maximum time in seconds for which the first callers of
-        ``cache`` wait until all of those have reported.
+    ``compute_nodes`` returns the providers of all compute nodes with disks.
+    The first callers of ``get_cache`` wait until all of those have reported,
+    for ``timeout`` seconds at most.
     """
 
-    def __init__(
-        self,
-        transport: oslo_messaging.Transport,
-        cache: host_disk_cache.HostDiskCache,
-        compute_nodes: collections.abc.Callable[[], set[str]],
-        timeout: float,
-    ) -> None:
-        self._transport = transport
-        self._cache = cache
-        self._compute_nodes = compute_nodes
-        self._timeout = timeout
+    transport: oslo_messaging.Transport
+    disk_cache: host_disk_cache.HostDiskCache
+    compute_nodes: collections.abc.Callable[[], set[str]]
+    timeout: float
+
+    def __post_init__(self) -> None:
         self._report_event = threading.Event()
         self._ready = threading.Event()
         self._stopped = threading.Event()
@@ -65,10 +61,10 @@ class CacheUpdater:
     def start(self) -> None:
         """Start listening, and request reports of all agents."""
         self._listener = reports.ReportListener(
-            self._transport, self._update, heartbeat=self._confirm
+            self.transport, self._update, heartbeat=self._confirm
         )
         self._listener.start()
-        reports.request_reports(self._transport)
+        reports.request_reports(self.transport)
         threading.Thread(target=self._renew, daemon=True).start()
         threading.Thread(target=self._become_ready, daemon=True).start()
 
@@ -80,35 +76,46 @@ class CacheUpdater:
 
     def cache(self) -> host_disk_cache.HostDiskCache:
         """Return the cache when all hosts with disks have reported."""
-        self._ready.wait(self._timeout)
-        return self._cache
+        self._ready.wait(self.timeout)
+        return self.disk_cache
 
     def _update(self, report: dict[str, typing.Any]) -> None:
-        self._cache.update(report)
+        self.disk_cache.update(report)
         self._report_event.set()
 
     def _confirm(self, heartbeat: dict[str, typing.Any]) -> None:
         """Count a host's report as fresh; request it if it is missing."""
-        if self._cache.confirm(heartbeat['provider'], heartbeat['digest']):
+        if self.disk_cache.confirm(heartbeat['provider'], heartbeat['digest']):
             return
         # before that, answers to the first request are on their way
         if self._ready.is_set():
-            reports.renew_report(self._transport, heartbeat['host'])
+            reports.renew_report(self.transport, heartbeat['host'])
 
     def _renew(self) -> None:
         """Request new reports of hosts whose last ones are out of date."""
         while not self._stopped.wait(_RENEW_INTERVAL):
-            for host in self._cache.hosts_to_renew():
+            for host in self.disk_cache.hosts_to_renew():
                 try:
-                    reports.renew_report(self._transport, host)
+                    reports.renew_report(self.transport, host)
                 except oslo_messaging.MessagingException as error:
                     LOG.debug(
                         'No request to host %s for a report: %s', host, error
                     )
 
     def _become_ready(self) -> None:
+        end = time.monotonic() + self.timeout
         try:
-            self._wait_for_reports()
+            missing = self.compute_nodes() - self.disk_cache.providers()
+            while missing and (left := end - time.monotonic()) > 0:
+                self._report_event.wait(left)
+                self._report_event.clear()
+                missing -= self.disk_cache.providers()
+            LOG.info(
+                'The disks of %d hosts are known; %d hosts with disks have '
+                'not reported.',
+                len(self.disk_cache),
+                len(missing),
+            )
         except Exception:
             LOG.exception(
                 'Compute nodes with disks are unknown: requests do not wait '
@@ -117,20 +124,6 @@ class CacheUpdater:
         finally:
             self._ready.set()
 
-    def _wait_for_reports(self) -> None:
-        end = time.monotonic() + self._timeout
-        missing = self._compute_nodes() - self._cache.providers()
-        while missing and (left := end - time.monotonic()) > 0:
-            self._report_event.wait(left)
-            self._report_event.clear()
-            missing -= self._cache.providers()
-        LOG.info(
-            'The disks of %d hosts are known; %d hosts with disks have not '
-            'reported.',
-            len(self._cache),
-            len(missing),
-        )
-
 
 _listeners: dict[int, CacheUpdater] = {}
 _start = threading.Lock()
@@ -138,21 +131,19 @@ _start = threading.Lock()
 
 def get_cache() -> host_disk_cache.HostDiskCache:
     """Return the cache of this process; the first call starts to listen."""
-    listener = _listeners.get(os.getpid())
-    if listener is None:
-        with _start:
-            listener = _listeners.get(os.getpid())
-            if listener is None:
-                conf.register_opts(conf.CONF)
-                options = conf.CONF.diskplacer_scheduler
-                listener = CacheUpdater(
-                    reports.get_transport(conf.CONF),
-                    host_disk_cache.HostDiskCache(options.report_timeout),
-                    placement_queries.compute_nodes_with_disks,
-                    options.warmup_timeout,
-                )
-                listener.start()
-                _listeners[os.getpid()] = listener
+    with _start:
+        listener = _listeners.get(os.getpid())
+        if listener is None:
+            conf.register_opts(conf.CONF)
+            options = conf.CONF.diskplacer_scheduler
+            listener = CacheUpdater(
+                reports.get_transport(conf.CONF),
+                host_disk_cache.HostDiskCache(options.report_timeout),
+                placement_queries.compute_nodes_with_disks,
+                options.warmup_timeout,
+            )
+            listener.start()
+            _listeners[os.getpid()] = listener
     return listener.cache()
 
 

@@ -10,7 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Several tries on the same host, where few hosts pass the filter.
+"""How requests through several scheduler workers come not to collide.
+
+Nova's weighers and the mapping policies break ties by the order of hosts and
+disks. Scheduler workers do not know the choices of other workers, so each
+request has an order of its own: concurrent requests choose different ones of
+equally suitable hosts and disks.
 
 Contract with Nova: when a claim fails Nova goes on to the next host of its
 list, and tries a host again that is in the list several times. The claim of a
@@ -18,7 +23,6 @@ server may well have lost against other scheduler workers, so few hosts are in
 the list several times, and DiskPlacementWeigher puts the repetitions last.
 """
 
-import collections
 import collections.abc
 import typing
 
@@ -35,9 +39,13 @@ _TRIES = 4
 MAX_REPEATED = 2 * (_TRIES - 1)
 
 
-def repeat(hosts: Hosts) -> Hosts:
-    """Return a request's hosts as often as Nova should try them."""
-    return hosts * -(-_TRIES // len(hosts))
+def order(hosts: Hosts, seed: str) -> Hosts:
+    """Return a request's hosts as often as Nova should try them.
+
+    Nova takes the first of hosts with the same weight: a seed chooses it.
+    """
+    first = int(_generator(seed).integers(len(hosts)))
+    return (hosts[first:] + hosts[:first]) * -(-_TRIES // len(hosts))
 
 
 def unique(hosts: collections.abc.Iterable[typing.Any]) -> Hosts:
@@ -50,9 +58,28 @@ def unique(hosts: collections.abc.Iterable[typing.Any]) -> Hosts:
 
 def repetitions(hosts: Hosts) -> base.Ints:
     """Return how often each host of a list occurs before in it, (H,)."""
-    seen: collections.Counter[int] = collections.Counter()
-    times = []
-    for host in hosts:
-        times.append(seen[id(host)])
-        seen[id(host)] += 1
-    return np.array(times, dtype=np.int64)
+    ids = [id(host) for host in hosts]
+    return np.array([ids[:at].count(one) for at, one in enumerate(ids)])
+
+
+def disk_order(usable: base.Bools, block: int, seed: str) -> base.Ints:
+    """Return the columns of a host's disks in an order by a seed.
+
+    Usable disks come first. They are shuffled in blocks of neighbours: two
+    requests for the same number of disks then choose the same ones or
+    entirely different ones, so that fewer collide.
+
+    :param usable: the disks that may be chosen, (D,).
+    :param block: number of disks that the request takes, at least 1.
+    :returns: each column once, (D,).
+    """
+    columns = np.flatnonzero(usable)
+    whole = len(columns) - len(columns) % block
+    blocks = columns[:whole].reshape(-1, block)
+    shuffled = _generator(seed).permutation(blocks)
+    rest = np.flatnonzero(~usable)
+    return np.concatenate([shuffled.ravel(), columns[whole:], rest])
+
+
+def _generator(seed: str) -> np.random.Generator:
+    return np.random.default_rng([*seed.encode()])

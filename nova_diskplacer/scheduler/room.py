@@ -23,11 +23,11 @@ import typing
 
 import numpy as np
 from nova.scheduler import filters
+from nova.scheduler import utils
 
 from nova_diskplacer import exception
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
-from nova_diskplacer.scheduler import server_plan
 
 
 class DiskRoomFilter(filters.BaseHostFilter):
@@ -43,18 +43,20 @@ class DiskRoomFilter(filters.BaseHostFilter):
         spec_obj: typing.Any,
     ) -> typing.Iterable[typing.Any]:
         """Return the hosts with room for the request's vdisks."""
+        if utils.request_is_rebuild(spec_obj) or not spec_obj.numa_topology:
+            return filter_obj_list
         try:
             request = disk_request.from_spec(spec_obj)
         except (ValueError, exception.ProfileError):
             return filter_obj_list
-        if request is None or not spec_obj.numa_topology:
+        if request is None:
             return filter_obj_list
         hosts = list(filter_obj_list)
         cache = report_listener.get_cache()
-        allowed, server = server_plan.for_request(
+        allowed, plan = disk_request.for_request(
             hosts, spec_obj, request, cache
         )
         rows = cache.rows(host.uuid for host in allowed)
         known = np.flatnonzero(rows >= 0)
-        fits = server.choose(cache, rows[known]).fits
+        fits = disk_request.choose(spec_obj, plan, cache, rows[known]).fits
         return [allowed[index] for index in known[fits].tolist()] or hosts

@@ -18,7 +18,7 @@ import ast
 def names(paths, package):
     """Return the names of a package that source files use.
 
-    :returns: {(module, name with dots)}; the longest chain of attributes.
+    :returns: names with their modules; the longest chains of attributes.
     """
     return {use for path in paths for use in _names(path.read_text(), package)}
 
@@ -41,4 +41,4 @@ def _names(text, package):
             while isinstance(parent, ast.Attribute):
                 chain.append(parent.attr)
                 parent = parents[parent]
-            yield imported[node.id], '.'.join(chain)
+            yield '.'.join([imported[node.id], *chain])

@@ -560,7 +560,7 @@ class ReconcileTest(base.TestCase):
         self.settle()
         self.placement.away = True
         self.disks.hold(disk, None)
-        self.assertRaises(exception.PlacementAway, self.reconcile)
+        self.assertRaises(exception.PlacementError, self.reconcile)
         self.placement.away = False
         self.reconcile()
         self.assertEqual((100, 10), self.placement.inventory(disk))

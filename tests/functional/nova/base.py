@@ -357,9 +357,12 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             )
         )
         self._count_reports()
-        for module in (report_listener, disk_request):
-            module.reset()
-            self.addCleanup(module.reset)
+        for forget in (
+            report_listener.reset,
+            disk_request._profiles.cache_clear,
+        ):
+            forget()
+            self.addCleanup(forget)
         for name in (GB, MBPS):
             self.placement.put(
                 f'/resource_classes/{name}', None, version='1.7'

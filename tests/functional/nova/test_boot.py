@@ -16,9 +16,8 @@ import itertools
 
 from nova.tests.functional.api import client
 
-from nova_diskplacer.scheduler import attached_volumes
-from nova_diskplacer.scheduler import rate_limit
 from nova_diskplacer.scheduler import report_listener
+from nova_diskplacer.scheduler import request as disk_request
 from tests.functional.nova import base
 
 
@@ -99,7 +98,7 @@ class BootTestCase(base.CloudTestCase):
         self.refuse(flavor)
         self._delete_server(servers[0])
         # as if a second had passed since the last look
-        report_listener.get_cache().room_queries = rate_limit.RateLimit(0.0)
+        report_listener.get_cache()._next_room_query = float('-inf')
         self.assert_claims(self.boot(flavor), [1000] * 6)
 
 
@@ -172,14 +171,14 @@ class ReportTestCase(base.CloudTestCase):
         for host in self.hosts.values():
             host.reporting = False
         read = []
-        volumes = attached_volumes.read
+        volumes = disk_request.read_volumes
 
         def counted(context, server_id):
             read.append(server_id)
             return volumes(context, server_id)
 
         self.stub_out(
-            'nova_diskplacer.scheduler.attached_volumes.read', counted
+            'nova_diskplacer.scheduler.request.read_volumes', counted
         )
         server = self.boot(self.plain)
         self.assertEqual({}, self.claims(server['id']))

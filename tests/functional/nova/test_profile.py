@@ -25,8 +25,8 @@ class ProfileBootTestCase(base.CloudTestCase):
 
     def setUp(self):
         super().setUp()
-        disk_request.reset()
-        self.addCleanup(disk_request.reset)
+        disk_request._profiles.cache_clear()
+        self.addCleanup(disk_request._profiles.cache_clear)
 
     def test_profile_alone(self):
         """Four vdisks of 256 GiB on four disks, where no page cache is."""

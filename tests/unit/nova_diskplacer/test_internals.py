@@ -19,7 +19,7 @@ from nova_diskplacer import internals
 
 
 def name(attribute, **changes):
-    return internals.Name('json', attribute, 'tests', **changes)
+    return internals.Name(f'json.{attribute}', 'tests', **changes)
 
 
 class MissingTest(unittest.TestCase):
@@ -33,7 +33,7 @@ class MissingTest(unittest.TestCase):
         self.assertEqual([], self._missing(there, name('decoder.scanner')))
 
     def test_what_is_not(self):
-        module = internals.Name('json.nowhere', 'loads', 'tests')
+        module = internals.Name('json.nowhere.loads', 'tests')
         self.assertEqual(
             [
                 'json.nowhere.loads',
@@ -52,7 +52,7 @@ class MissingTest(unittest.TestCase):
         )
 
     def test_code_without_source(self):
-        builtin = internals.Name('builtins', 'len', 'tests')
+        builtin = internals.Name('builtins.len', 'tests')
         self.assertEqual([], self._missing(builtin))
 
 

@@ -98,7 +98,7 @@ class RetryLoggerTest(base.BaseTestCase):
         self.log = self.useFixture(fixtures.FakeLogger(level=30))
         for number in range(3):
             self.assertFalse(
-                self.run_task(exception.PlacementAway(f'failure {number}'))
+                self.run_task(exception.PlacementError(f'failure {number}'))
             )
         self.assertEqual(
             ['It is broken, trying again: failure 0'], self.lines()

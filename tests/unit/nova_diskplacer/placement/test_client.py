@@ -84,7 +84,7 @@ class CallTest(base.BaseTestCase):
         ):
             client, _ = answers(error)
             raised = self.assertRaises(
-                exception.PlacementAway, client.provider, DISK
+                exception.PlacementError, client.provider, DISK
             )
             self.assertIn(str(error), str(raised))
 
@@ -251,7 +251,7 @@ class FromConfTest(base.BaseTestCase):
             auth_type='none', endpoint='http://127.0.0.1:1/placement'
         )
         # nobody listens there: an error and not a hang
-        self.assertRaises(exception.PlacementAway, client.provider, DISK)
+        self.assertRaises(exception.PlacementError, client.provider, DISK)
 
     def test_a_service_that_never_answers_is_not_waited_for_for_ever(self):
         client = self.client(auth_type='none', endpoint='http://a.test')

@@ -27,7 +27,6 @@ from oslotest import base
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.profiles import papers
 
 # Cores of a NUMA node where a host of 32 cores, as P2 §3.1 has, is of two.
 _CELL = 16
@@ -108,12 +107,12 @@ class ShippedTest(base.BaseTestCase):
             self.assertRegex(self.catalogue[name].sources[setting], place)
 
     def test_papers_are_told_by_title(self):
-        for paper in papers.PAPERS.values():
+        for paper in catalogue.PAPERS.values():
             self.assertNotIn('.txt', paper)
-        self.assertIn('untitled', papers.PAPERS['P2'])
+        self.assertIn('untitled', catalogue.PAPERS['P2'])
         self.assertIn(
             "The Impacts of Virtualization on Big Data Application's Workload",
-            papers.PAPERS['P3'],
+            catalogue.PAPERS['P3'],
         )
 
     def test_one_cell_holds_the_largest_shape(self):

@@ -15,14 +15,15 @@
 import copy
 import functools
 import unittest
+from unittest import mock
 
 import numpy as np
 
 from nova_diskplacer import flavor
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import candidates
-from nova_diskplacer.scheduler import filter_run
-from nova_diskplacer.scheduler import host_disk_cache
+from nova_diskplacer.scheduler import placement_queries
+from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -37,6 +38,11 @@ class DiskCandidatesTest(unittest.TestCase):
         )
         self.fresh = {}
         self.looks = []
+        patch = mock.patch.object(
+            placement_queries, 'disks_in_tree', self._look
+        )
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def _run(self, vdisks=1, own=(), **changes):
         request = flavor.VDiskRequest(vdisks, 10, **changes)
@@ -44,8 +50,8 @@ class DiskCandidatesTest(unittest.TestCase):
 
     def _make_run(self, plan, counts):
         choice = Choice(np.array([True]), np.array([counts]), np.array([0.5]))
-        return filter_run.FilterRun(
-            'server', plan, self.cache, np.array([0]), choice, self._look
+        return candidates.FilterRun(
+            'server', plan, self.cache, np.array([0]), choice
         )
 
     def _look(self, provider):
@@ -54,7 +60,7 @@ class DiskCandidatesTest(unittest.TestCase):
 
     def _candidates(self, counts, host=None, run=None):
         run = run or self._run()
-        if not isinstance(run, filter_run.FilterRun):
+        if not isinstance(run, candidates.FilterRun):
             run = run(counts)
         return candidates.DiskCandidates(host or self.host, run, 0)
 
@@ -201,7 +207,7 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
         }
 
     def _bound(self, disk, server_id):
-        return host_disk_cache.BoundVDisk(
+        return BoundVDisk(
             f'v{disk}',
             fakes.host_uuid(0),
             self.disks[disk],

@@ -23,13 +23,11 @@ from nova import objects
 
 from nova_diskplacer import conf
 from nova_diskplacer.placement import client as placement_client
-from nova_diskplacer.scheduler import attached_volumes
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
-from nova_diskplacer.scheduler import numa_claims
+from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import room
-from nova_diskplacer.scheduler import server_plan
 from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 
@@ -60,7 +58,11 @@ class FilterTestCase(unittest.TestCase):
         self.looks = []
         for where, name, value in (
             (filters.report_listener, 'get_cache', lambda: self.cache),
-            (filters.attached_volumes, 'read', self._read_volumes),
+            (
+                filters.disk_request,
+                'read_volumes',
+                self._read_volumes,
+            ),
             (
                 filters.placement_queries,
                 'compute_nodes_with_room',
@@ -189,11 +191,11 @@ class FilterTest(FilterTestCase):
                 fakes.disk(number, 1),
                 fakes.disk(number, 2),
             )
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
         self._bind(SERVER)
-        with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
             self.assertEqual(['host1'], self._passed())
         self.assertIn('has vdisks on the disks of host host1', logs.output[0])
         (candidate,) = self.hosts[1].allocation_candidates
@@ -202,13 +204,13 @@ class FilterTest(FilterTestCase):
     def test_the_source_is_excluded(self):
         self._bind(SERVER)
         del self.hosts[1]
-        with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
             self.assertEqual([], self._passed())
         self.assertIn('has vdisks on the disks of host host1', logs.output[0])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
         self._bind('somebody-else')
-        with self.assertLogs(server_plan.LOG.logger, 'INFO'):
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed())
 
     def test_a_volume_moved_while_the_agent_of_its_old_host_is_dead(self):
@@ -218,14 +220,14 @@ class FilterTest(FilterTestCase):
             self._report(
                 number, *(fakes.disk(number, index) for index in range(2))
             )
-        self.attached = [attached_volumes.AttachedVolume('v', 'host2')]
-        with self.assertLogs(server_plan.LOG.logger, 'INFO'):
+        self.attached = [disk_request.AttachedVolume('v', 'host2')]
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual(['host2'], self._passed())
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
         self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
-        with self.assertLogs(server_plan.LOG.logger, 'INFO'):
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual([], self._passed())
 
 
@@ -246,7 +248,7 @@ class NoVDisksAskedTest(FilterTestCase):
 
     def _kept(self, hosts):
         for wanted in self.flavors:
-            with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
+            with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
                 self.assertEqual(hosts, self._passed(wanted))
             self.assertIn('has vdisks on the disks of host host1', str(logs))
         for host in self.hosts:
@@ -254,25 +256,23 @@ class NoVDisksAskedTest(FilterTestCase):
             self.assertIsInstance(host.allocation_candidates, list)
 
     def test_bound_vdisks_keep_the_server_on_their_host(self):
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
         self._bind(1, SERVER)
         self._kept(['host1'])
         del self.hosts[1]
         self._kept([])
 
     def test_a_volume_with_bytes_keeps_a_new_server_there(self):
-        self.attached = [attached_volumes.AttachedVolume('v', None)]
+        self.attached = [disk_request.AttachedVolume('v', None)]
         self._bind(1, 'somebody-else')
         self._kept(['host1'])
 
     def test_what_nova_remembers_counts_while_the_agent_is_away(self):
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
         self._kept(['host1'])
 
     def test_other_volumes_keep_no_server(self):
-        self.attached = [
-            attached_volumes.AttachedVolume('network-volume', None)
-        ]
+        self.attached = [disk_request.AttachedVolume('network-volume', None)]
         self._bind(1, SERVER)
         for wanted in self.flavors:
             self.assertEqual(3, len(self._passed(wanted)))
@@ -286,7 +286,7 @@ class NoVDisksAskedTest(FilterTestCase):
         get_cache.assert_not_called()
 
     def test_a_rebuild_stays_whatever_its_flavor_says(self):
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
         self._bind(1, SERVER)
         for wanted in (spec(), spec(vdisks='2')):
             wanted.scheduler_hints = {'_nova_check_type': ['rebuild']}
@@ -303,8 +303,8 @@ class ProfileTest(FilterTestCase):
         conf.register_opts(conf.CONF)
         conf.CONF.set_override('profile_dirs', [directory.name], 'diskplacer')
         self.addCleanup(conf.CONF.clear_override, 'profile_dirs', 'diskplacer')
-        disk_request.reset()
-        self.addCleanup(disk_request.reset)
+        disk_request._profiles.cache_clear()
+        self.addCleanup(disk_request._profiles.cache_clear)
 
     def _profile(self, **settings):
         profile = {'name': 'mine', 'title': 'T', 'description': 'D'}
@@ -345,10 +345,10 @@ class ProfileTest(FilterTestCase):
             self._profile(
                 specs={'diskplacer:vdisks': vdisks, 'diskplacer:vdisk_gb': 10}
             )
-            disk_request.reset()
+            disk_request._profiles.cache_clear()
             self.assertEqual(hosts, self._passed(spec(profile='mine')))
         (self.directory / 'mine.yaml').unlink()
-        disk_request.reset()
+        disk_request._profiles.cache_clear()
         with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
             self.assertEqual([], self._passed(spec(profile='mine')))
         self.assertIn('diskplacer:profile=mine is not', logs.output[0])
@@ -368,7 +368,7 @@ class NumaTest(FilterTestCase):
     def setUp(self):
         super().setUp()
         self.hosts = [fakes.numa_host(number, 0, 0) for number in range(3)]
-        self.addCleanup(numa_claims.reset)
+        self.addCleanup(numa_cells._PENDING._expiry.clear)
 
     def _asked(self, numa='required', **kwargs):
         return fakes.numa_spec(numa=numa, vdisks='2', vdisk_gb='10', **kwargs)
@@ -471,9 +471,9 @@ class RoomTest(FilterTestCase):
                 fakes.disk(number, 0, vdisks=held),
                 fakes.disk(number, 1),
             )
-        self.attached = [attached_volumes.AttachedVolume('v', 'host1')]
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
         wanted = fakes.numa_spec(vdisks='2', vdisk_gb='10')
-        with self.assertLogs(server_plan.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(disk_request.LOG.logger, 'INFO') as logs:
             left = self.filter.filter_all(self.hosts, wanted)
             left = filters.DiskPlacementFilter().filter_all(left, wanted)
         self.assertEqual({'host1'}, {host.host for host in left})

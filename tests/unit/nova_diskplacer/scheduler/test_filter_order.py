@@ -24,10 +24,15 @@ from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import test_filter
 
 
+def forget_warnings():
+    filter_order.check.cache_clear()
+    filter_order.check_numa.cache_clear()
+
+
 class OrderTest(unittest.TestCase):
     def setUp(self):
-        filter_order.reset()
-        self.addCleanup(filter_order.reset)
+        forget_warnings()
+        self.addCleanup(forget_warnings)
         self.addCleanup(
             conf.CONF.clear_override, 'enabled_filters', 'filter_scheduler'
         )
@@ -71,8 +76,8 @@ class OrderTest(unittest.TestCase):
 class NumaTest(test_filter.FilterTestCase):
     def setUp(self):
         super().setUp()
-        filter_order.reset()
-        self.addCleanup(filter_order.reset)
+        forget_warnings()
+        self.addCleanup(forget_warnings)
         conf.CONF.set_override(
             'enabled_filters',
             ['DiskPlacementFilter'],

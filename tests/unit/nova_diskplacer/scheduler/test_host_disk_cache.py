@@ -20,7 +20,8 @@ import numpy as np
 from nova_diskplacer import flavor
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import host_disk_cache
-from nova_diskplacer.scheduler.free_capacity import NO_NODE
+from nova_diskplacer.scheduler.plan import NO_NODE
+from nova_diskplacer.scheduler.plan import BoundVDisk
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
@@ -213,7 +214,7 @@ class HostDiskCacheTest(unittest.TestCase):
         self.cache.add_pending(0, np.array([2, 0]), 10, 0)
         without = self.cache.free_capacity(self.rows, include_pending=False)
         self.assertEqual([10, 0], without.slots(request()).tolist()[0])
-        self.clock.now += host_disk_cache.PENDING_SECONDS + 1
+        self.clock.now += host_disk_cache.pending_claims.SECONDS + 1
         self.assertEqual([10, 0], self.slots()[0])
 
     def test_a_pending_choice_is_released(self):
@@ -253,7 +254,7 @@ class HostDiskCacheTest(unittest.TestCase):
         self.cache.update(fakes.report(0, fakes.disk(0, 0, vdisks=[held])))
         self.assertEqual(
             [
-                host_disk_cache.BoundVDisk(
+                BoundVDisk(
                     'v',
                     fakes.host_uuid(0),
                     fakes.disk_uuid(0, 0),
@@ -348,9 +349,9 @@ class HostDiskCacheTest(unittest.TestCase):
         self.cache.update(fakes.report(1, lost))
         self.assertEqual([0.0, 0.0], self.cache.pressure(self.rows).tolist())
 
-    def test_free_capacity_of_some_hosts(self):
+    def test_free_capacity_of_one_host(self):
         free = self.cache.free_capacity(self.rows)
-        last = free.of_hosts(np.array([1]))
+        last = free.of_host(1)
         self.assertEqual([free.disks[1]], last.disks)
         self.assertEqual([free.free_gb[1].tolist()], last.free_gb.tolist())
         self.assertEqual(1, len(last.cache_mode))

@@ -68,7 +68,7 @@ requests = st.builds(
 
 def _score(host):
     run = candidates.run_of([host])
-    return run.values_for([host], run.scores)[0]
+    return run.values_for([host], run.choice.scores)[0]
 
 
 class Ledger(stateful.RuleBasedStateMachine):
@@ -92,7 +92,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             mock.patch.object(where, name, value)
             for where, name, value in (
                 (filters.report_listener, 'get_cache', lambda: self.cache),
-                (filters.attached_volumes, 'read', lambda *_: []),
+                (filters.disk_request, 'read_volumes', lambda *_: []),
                 (
                     filters.placement_queries,
                     'disks_in_tree',
@@ -194,7 +194,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         ``quiet``: after what was chosen before is no longer held.
         """
         if quiet:
-            self.clock.now += host_disk_cache.PENDING_SECONDS + 1
+            self.clock.now += host_disk_cache.pending_claims.SECONDS + 1
         for _ in range(len(self.by_host) + 1):
             made = self.schedule(request, 1)
             if made:
@@ -255,7 +255,7 @@ class Ledger(stateful.RuleBasedStateMachine):
                     continue
                 candidate = host.allocation_candidates[0]
                 self.held_until = (
-                    self.clock.now + host_disk_cache.PENDING_SECONDS
+                    self.clock.now + host_disk_cache.pending_claims.SECONDS
                 )
                 allocations = dict(candidate['allocations'])
                 assert allocations.pop(host.uuid) == {'resources': {'VCPU': 1}}

@@ -18,10 +18,9 @@ from unittest import mock
 from nova import objects
 
 from nova_diskplacer import flavor
-from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import numa_alignment
 from nova_diskplacer.scheduler import numa_cells
-from nova_diskplacer.scheduler import numa_claims
+from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
 
@@ -72,7 +71,7 @@ class AlignmentTest(unittest.TestCase):
         """Return the disks chosen on the only host, None if none fit."""
         (host,) = self.hosts
         align = self.align(**kwargs)
-        choice = align.choose_for_alternate(self.free(), host)
+        choice, _ = align.choose_for_claim(self.free(), host, pending=False)
         return choice.counts[0].tolist() if choice.fits[0] else None
 
     def physnets(self):
@@ -189,7 +188,7 @@ class AlignmentTest(unittest.TestCase):
 
     def test_own_vdisks_decide(self):
         self.add((0, 0), (0, 0, 1, 1))
-        own = host_disk_cache.BoundVDisk(
+        own = BoundVDisk(
             'v',
             self.hosts[0].uuid,
             fakes.disk_uuid(0, 2),
@@ -242,17 +241,19 @@ class AlignmentTest(unittest.TestCase):
 
     def choose_for_claim(self, align):
         (host,) = self.hosts
-        choice, self.release = align.choose_for_claim(self.free(), host)
+        choice, self.release = align.choose_for_claim(
+            self.free(), host, pending=True
+        )
         return choice.counts[0].tolist() if choice.fits[0] else None
 
     def test_requests_at_once_get_different_cells(self):
-        self.addCleanup(numa_claims.reset)
+        self.addCleanup(numa_cells._PENDING._expiry.clear)
         self.add((0, 0), (0, 0, 1, 1))
         found = []
         for _ in range(4):
             self.hosts = [self.hosts[0]]
             self.filtered_again()
-            vars(self.hosts[0]).pop(numa_claims.ATTRIBUTE, None)
+            vars(self.hosts[0]).pop(numa_cells.ATTRIBUTE, None)
             self.assertIsNotNone(self.choose_for_claim(self.align()))
             found += self.physnets()
         self.assertEqual(['cell0', 'cell1', 'cell0', 'cell1'], found)
@@ -261,7 +262,7 @@ class AlignmentTest(unittest.TestCase):
         self.assertIsNotNone(self.choose_for_claim(self.align()))
 
     def test_what_was_not_claimed_does_not_count(self):
-        self.addCleanup(numa_claims.reset)
+        self.addCleanup(numa_cells._PENDING._expiry.clear)
         self.add((0, 0), (0, 0, 1, 1))
         for _ in range(2):
             self.assertEqual(set(), self.physnets())
@@ -270,7 +271,7 @@ class AlignmentTest(unittest.TestCase):
             self.release()
 
     def test_what_cannot_be_pinned_is_predicted_as_nova_sees_it(self):
-        self.addCleanup(numa_claims.reset)
+        self.addCleanup(numa_cells._PENDING._expiry.clear)
         self.add((0, 0), (0, 0, 1, 1), physnets=False)
         for _ in range(2):
             self.assertEqual([1, 1, 0, 0], self.choose_for_claim(self.align()))

@@ -25,8 +25,10 @@ class VCPUPlacementTest(unittest.TestCase):
         objects.register_all()
 
     def test_cells_of_a_host(self):
-        self.assertEqual((0, 1), numa_cells.of_host(fakes.numa_host(0, 0, 0)))
-        self.assertEqual((), numa_cells.of_host(fakes.host_state(0)))
+        self.assertEqual(
+            (0, 1), numa_cells.ids(fakes.numa_host(0, 0, 0).numa_topology)
+        )
+        self.assertEqual((), numa_cells.ids(fakes.host_state(0).numa_topology))
 
     def test_cells_of_a_server(self):
         for number in (0, 1, 2):

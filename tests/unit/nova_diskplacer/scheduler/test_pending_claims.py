@@ -24,7 +24,7 @@ from nova.scheduler.filters import numa_topology_filter
 
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
-from nova_diskplacer.scheduler import numa_claims
+from nova_diskplacer.scheduler import numa_cells
 from nova_diskplacer.scheduler import pending_claims
 from nova_diskplacer.scheduler.plan import DiskPlan
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -46,7 +46,7 @@ class ClaimsTestCase(unittest.TestCase):
         self.refuse = 0
         for where, name, value in (
             (filters.report_listener, 'get_cache', lambda: self.cache),
-            (filters.attached_volumes, 'read', lambda *_: []),
+            (filters.disk_request, 'read_volumes', lambda *_: []),
             (filters.placement_queries, 'disks_in_tree', self._look),
             (
                 filters.placement_queries,
@@ -57,7 +57,7 @@ class ClaimsTestCase(unittest.TestCase):
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        self.addCleanup(numa_claims.reset)
+        self.addCleanup(numa_cells._PENDING._expiry.clear)
         self.scheduler = schedulers.Scheduler(
             self._claim, self.placement.allocations.pop
         )
@@ -81,7 +81,7 @@ class ClaimsTestCase(unittest.TestCase):
     def delete_all(self):
         """Delete all servers, and let the agents report that."""
         self.placement.allocations.clear()
-        self.clock.now += host_disk_cache.PENDING_SECONDS + 1
+        self.clock.now += host_disk_cache.pending_claims.SECONDS + 1
         for report in self.reports:
             self.cache.update(report)
 
@@ -151,7 +151,7 @@ class HoldsTest(ClaimsTestCase):
         with self.assertRaises(exception.NoValidHost):
             self.schedule(SERVERS[0])
         self.assertEqual(0, self.held())
-        self.assertEqual(0, len(self.cache.pending_claims))
+        self.assertEqual([], self.cache.pending_claims.items())
 
     def test_a_claim_that_raises(self):
         self.add_hosts(1)
@@ -179,7 +179,7 @@ class HoldsTest(ClaimsTestCase):
             self.scheduler.schedule(spec, self.hosts)
         self.clock.now += pending_claims.SECONDS
         self.assertEqual(0, self.held())
-        self.assertEqual(0, len(self.cache.pending_claims))
+        self.assertEqual([], self.cache.pending_claims.items())
 
     def test_a_claim_is_under_way_as_long_as_its_request(self):
         self.add_hosts(1)
@@ -208,7 +208,7 @@ class HoldsTest(ClaimsTestCase):
             self.assertEqual(0, self.held())
             for host in self.hosts:
                 topology = host.numa_topology
-                self.assertIs(topology, numa_claims.pending_topology(host))
+                self.assertIs(topology, numa_cells.pending_topology(host))
             self.delete_all()
 
     def schedule_numa(self, *servers):

@@ -115,7 +115,7 @@ class RaceTestCase(unittest.TestCase):
         self.placement = placement
         self.patch(
             (filters.report_listener, 'get_cache', get_cache),
-            (filters.attached_volumes, 'read', lambda *_: []),
+            (filters.disk_request, 'read_volumes', lambda *_: []),
             (filters.placement_queries, 'disks_in_tree', placement.of_host),
             (
                 filters.placement_queries,

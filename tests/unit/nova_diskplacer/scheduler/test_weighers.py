@@ -24,7 +24,6 @@ from nova.scheduler import weights
 from nova_diskplacer import conf
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
-from nova_diskplacer.scheduler import filter_run
 from nova_diskplacer.scheduler import pressure_weigher
 from nova_diskplacer.scheduler import weigher
 from nova_diskplacer.scheduler.plan import Choice
@@ -50,8 +49,8 @@ class PlacementWeigherTest(unittest.TestCase):
     def _run(self, scores):
         nothing = np.zeros((len(scores), 1), dtype=np.int64)
         choice = Choice(scores >= 0, nothing, scores)
-        return filter_run.FilterRun(
-            'server', None, None, nothing[:, 0], choice, None
+        return candidates.FilterRun(
+            'server', None, None, nothing[:, 0], choice
         )
 
     def _weighed(self, hosts):
@@ -160,7 +159,9 @@ class PressureWeigherTest(unittest.TestCase):
             mock.patch.object(
                 filters.report_listener, 'get_cache', self._get_cache
             ),
-            mock.patch.object(filters.attached_volumes, 'read', lambda *_: []),
+            mock.patch.object(
+                filters.disk_request, 'read_volumes', lambda *_: []
+            ),
         ):
             passed = filters.DiskPlacementFilter().filter_all(self.hosts, spec)
         weighed = weights.HostWeightHandler().get_weighed_objects(
