@@ -18,12 +18,16 @@ and so is what Placement finds out for each request.
 
 import functools
 import gc
+import inspect
 import re
 import time
+import types
 
 import jsonschema
 import requests
 import sqlalchemy
+from oslo_middleware import base as middleware
+from oslo_policy import _checks
 from oslo_policy import policy
 from placement.objects import allocation
 from placement.objects import consumer
@@ -44,6 +48,7 @@ def remember():
     _remember_valid_schemas()
     _remember_aliases()
     _remember_policies()
+    _remember_signatures()
     _prepare_engines()
     _skip_environment()
     # each API has more routes than ``re`` remembers
@@ -99,6 +104,17 @@ def _remember_policies():
     """Have files of policies that are the same be parsed once."""
     parsed = functools.cache(policy.parse_file_contents)
     policy.parse_file_contents = lambda data: dict(parsed(data))
+
+
+def _remember_signatures():
+    """Have what is called for each request be inspected once."""
+    known = functools.cache(inspect.getfullargspec)
+
+    def getfullargspec(function):
+        return known(getattr(function, '__func__', function))
+
+    middleware.getfullargspec = getfullargspec
+    _checks.inspect = types.SimpleNamespace(getfullargspec=getfullargspec)
 
 
 def _prepare_engines():

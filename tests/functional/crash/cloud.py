@@ -83,7 +83,7 @@ _PATIENCE = 1200
 
 CONNECTOR = {'host': 'host1'}
 
-_PROVIDER = re.compile('/resource_providers/([^/]+)/')
+_PROVIDER = re.compile('/resource_providers/([^/]+)')
 
 # What an answer of Placement depends on, beside the question.
 _HEADERS = (
@@ -545,9 +545,9 @@ def _keep_connections(engine):
 class _Remembering:
     """Placement, which works out an answer once until something changes.
 
-    What is asked of one resource provider changes with its generation, and
-    anything else with the database, of which SQLite counts the changes. All
-    processes that are forked of this one see both.
+    What is asked of one resource provider changes with its row, which has
+    its generation, and anything else with the database, of which SQLite counts
+    the changes. All processes that are forked of this one see both.
     """
 
     def __init__(self, application, database):
@@ -557,7 +557,7 @@ class _Remembering:
         self._of_providers = {}
         self._of_all = {}
         self._seen = None
-        self._generations = {}
+        self._rows = {}
 
     def __call__(self, environ, start_response):
         if environ['REQUEST_METHOD'] != 'GET':
@@ -568,9 +568,9 @@ class _Remembering:
             for name in ('PATH_INFO', 'QUERY_STRING', *_HEADERS)
         )
         provider = _PROVIDER.search(environ['PATH_INFO'])
-        generation = provider and self._generations.get(provider[1])
-        known = self._of_all if generation is None else self._of_providers
-        key = question, generation
+        row = provider and self._rows.get(provider[1])
+        known = self._of_providers if row else self._of_all
+        key = question, row
         if key not in known:
             known[key] = self._ask(environ)
         status, headers, body = known[key]
@@ -585,11 +585,8 @@ class _Remembering:
         self._seen = changes
         self._of_all.clear()
         with contextlib.closing(sqlite3.connect(self._database)) as database:
-            self._generations = dict(
-                database.execute(
-                    'SELECT uuid, generation FROM resource_providers'
-                )
-            )
+            rows = database.execute('SELECT uuid, * FROM resource_providers')
+            self._rows = {row[0]: row for row in rows}
 
     def _ask(self, environ):
         started = []
