@@ -18,15 +18,22 @@ and so is what Placement finds out for each request.
 
 import functools
 import gc
+import inspect
 import re
 import time
+import types
 
 import jsonschema
+import requests
 import sqlalchemy
+from oslo_middleware import base as middleware
+from oslo_policy import _checks
+from oslo_policy import policy
 from placement.objects import allocation
 from placement.objects import consumer
 from placement.objects import inventory
 from placement.objects import resource_provider
+from sqlalchemy import pool
 from sqlalchemy import util
 from sqlalchemy.dialects.sqlite import pysqlite
 
@@ -40,7 +47,10 @@ def remember():
     """Have services of this process remember, from now on."""
     _remember_valid_schemas()
     _remember_aliases()
-    _remember_statements()
+    _remember_policies()
+    _remember_signatures()
+    _prepare_engines()
+    _skip_environment()
     # each API has more routes than ``re`` remembers
     re._MAXCACHE = 10000
     # what has been imported stays; looking at it takes as long as a test
@@ -90,18 +100,55 @@ class _SQLAlchemy:
         return getattr(sqlalchemy, name)
 
 
-def _remember_statements():
-    """Have all databases share compiled statements: all are SQLite's."""
+def _remember_policies():
+    """Have files of policies that are the same be parsed once."""
+    parsed = functools.cache(policy.parse_file_contents)
+    policy.parse_file_contents = lambda data: dict(parsed(data))
+
+
+def _remember_signatures():
+    """Have what is called for each request be inspected once."""
+    known = functools.cache(inspect.getfullargspec)
+
+    def getfullargspec(function):
+        return known(getattr(function, '__func__', function))
+
+    middleware.getfullargspec = getfullargspec
+    _checks.inspect = types.SimpleNamespace(getfullargspec=getfullargspec)
+
+
+def _prepare_engines():
+    """Have all databases, which are SQLite's, do with less for a query.
+
+    They share compiled statements. Those in files keep their connections: a
+    new one reads the schema before its first query, and the last to be closed
+    writes what is in the write-ahead log into the database.
+    """
     dialect = pysqlite.SQLiteDialect_pysqlite
     dialect.__eq__ = lambda self, other: type(self) is type(other)
     dialect.__hash__ = lambda self: hash(type(self))
     compiled = util.LRUCache(5000)
 
-    def share(cls, engine):
+    def prepare(cls, engine):
         engine._compiled_cache = compiled
+        if isinstance(engine.pool, pool.NullPool):
+            engine.pool = pool.QueuePool(
+                engine.pool._creator,
+                max_overflow=-1,
+                _dispatch=engine.pool.dispatch,
+            )
 
     # called for each new engine
-    dialect.engine_created = classmethod(share)
+    dialect.engine_created = classmethod(prepare)
+
+
+def _skip_environment():
+    """Have requests not look for proxies and passwords: all are here.
+
+    It would read the whole environment three times for each request.
+    """
+    requests.sessions.get_environ_proxies = lambda *args, **kwargs: {}
+    requests.sessions.get_netrc_auth = lambda *args, **kwargs: None
 
 
 def reconcile(reconciler, look):

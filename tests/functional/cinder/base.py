@@ -160,7 +160,6 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         )
         self._account('placement', stubs.PLACEMENT)
         self.placement = placement_client.PlacementClient.from_conf(CONF)
-        self.placement.ensure_names()
 
     def _placement(self, application):
         def answer(environ, start_response):

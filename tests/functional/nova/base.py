@@ -29,6 +29,7 @@ import warnings
 import fixtures
 import oslo_messaging
 from nova import conf as nova_conf
+from nova.api.openstack.compute import routes
 from nova.tests import fixtures as nova_fixtures
 from nova.tests.functional import integrated_helpers
 from sqlalchemy import exc
@@ -341,6 +342,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
                 nova_fixtures.CellDatabases, '_wrap_target_cell', target_cell
             )
         )
+        self._share_router()
         super().setUp()
         self.flags(rpc_response_timeout=PATIENCE)
         self.notifier.wait_for_versioned_notifications = functools.partial(
@@ -375,6 +377,17 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         self.agents = Agents(self.hosts)
         self.agents.start()
         self.addCleanup(self.agents.stop)
+
+    def _share_router(self):
+        """Have the versions of Nova's API, which serve the same, share it."""
+        shared = functools.cache(routes.APIRouterV21)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                routes.APIRouterV21,
+                'factory',
+                lambda global_config, **local_config: shared(),
+            )
+        )
 
     def _wait_for_server_parameter(
         self, server, expected_params, max_retries=10, **kwargs
