@@ -368,7 +368,7 @@ class NumaTest(FilterTestCase):
     def setUp(self):
         super().setUp()
         self.hosts = [fakes.numa_host(number, 0, 0) for number in range(3)]
-        self.addCleanup(numa_cells._PENDING._expiry.clear)
+        self.addCleanup(lambda: numa_cells._PENDING._expiry.clear())
 
     def _asked(self, numa='required', **kwargs):
         return fakes.numa_spec(numa=numa, vdisks='2', vdisk_gb='10', **kwargs)

@@ -247,7 +247,7 @@ class AlignmentTest(unittest.TestCase):
         return choice.counts[0].tolist() if choice.fits[0] else None
 
     def test_requests_at_once_get_different_cells(self):
-        self.addCleanup(numa_cells._PENDING._expiry.clear)
+        self.addCleanup(lambda: numa_cells._PENDING._expiry.clear())
         self.add((0, 0), (0, 0, 1, 1))
         found = []
         for _ in range(4):
@@ -262,7 +262,7 @@ class AlignmentTest(unittest.TestCase):
         self.assertIsNotNone(self.choose_for_claim(self.align()))
 
     def test_what_was_not_claimed_does_not_count(self):
-        self.addCleanup(numa_cells._PENDING._expiry.clear)
+        self.addCleanup(lambda: numa_cells._PENDING._expiry.clear())
         self.add((0, 0), (0, 0, 1, 1))
         for _ in range(2):
             self.assertEqual(set(), self.physnets())
@@ -271,7 +271,7 @@ class AlignmentTest(unittest.TestCase):
             self.release()
 
     def test_what_cannot_be_pinned_is_predicted_as_nova_sees_it(self):
-        self.addCleanup(numa_cells._PENDING._expiry.clear)
+        self.addCleanup(lambda: numa_cells._PENDING._expiry.clear())
         self.add((0, 0), (0, 0, 1, 1), physnets=False)
         for _ in range(2):
             self.assertEqual([1, 1, 0, 0], self.choose_for_claim(self.align()))

@@ -57,7 +57,7 @@ class ClaimsTestCase(unittest.TestCase):
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        self.addCleanup(numa_cells._PENDING._expiry.clear)
+        self.addCleanup(lambda: numa_cells._PENDING._expiry.clear())
         self.scheduler = schedulers.Scheduler(
             self._claim, self.placement.allocations.pop
         )
