@@ -29,7 +29,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 
 if [ "$(id -u)" -ne 0 ]; then
-    echo 'tools/demo.sh: takes root' >&2
+    echo 'tools/demo.sh: needs root' >&2
     exit 2
 fi
 env_packages cloud && env_make cloud || exit 1

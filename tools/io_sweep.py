@@ -15,7 +15,7 @@
 
 fio reads and writes files in a directory of its own below DIRECTORY, which is
 removed afterwards; nothing else is written. Only that a disk's scheduler is
-changed meanwhile, and restored, takes root. The disk should have nothing else
+changed meanwhile, and restored, needs root. The disk should have nothing else
 to do. Needs Python and fio alone, and is a single file, so that it can be
 copied to a host, or into a server to see what a flavor gives. Prints JSON,
 which ``benchmarks/profile_effect.py`` explains.
@@ -92,7 +92,7 @@ class Queue:
             self._file.write_text(name)
         except PermissionError as error:
             raise SweepError(
-                f'{self._file}: changing it takes root; --scheduler '
+                f'{self._file}: changing it needs root; --scheduler '
                 f'{self.get()} measures the one in use'
             ) from error
         except OSError:

@@ -53,7 +53,7 @@ tempest_install() {
 }
 
 if [ "$(id -u)" -ne 0 ]; then
-    echo 'tools/tempest.sh: takes root' >&2
+    echo 'tools/tempest.sh: needs root' >&2
     exit 2
 fi
 env_packages cloud && env_make cloud && tempest_make || exit 1

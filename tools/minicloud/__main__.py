@@ -55,7 +55,7 @@ def main() -> int:
     )
     args = parser.parse_args()
     if os.geteuid() != 0:
-        parser.error('takes root')
+        parser.error('needs root')
     path = args.state
     if path is None:
         path = pathlib.Path(

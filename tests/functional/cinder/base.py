@@ -124,7 +124,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         self.type_id = self.api.create_type('vdisk')['id']
 
     def without_sudo(self):
-        """Have Cinder and os-brick run what takes root as they are."""
+        """Have Cinder and os-brick run what needs root as they are."""
         self.patch('cinder.utils.get_root_helper', return_value='env')
         for privileged in (
             os_brick.privileged.default,

@@ -30,7 +30,7 @@ from nova_diskplacer import exception
 USER = 65534
 
 needs_root = unittest.skipUnless(
-    os.geteuid() == 0, 'running as another user takes root'
+    os.geteuid() == 0, 'running as another user needs root'
 )
 
 _WORKER = """
