@@ -56,10 +56,9 @@ Two backends of one host must not use the same disks.
         help="""
 Mapping policy of volumes for which no server has a claim: volumes that are
 hot-plugged into a server, and volumes that are filled before they are
-attached. ``round_robin`` chooses a disk that holds no other vdisk of the
-server, ``consolidated`` prefers a disk that does, or one that is in use. Any
-other installed plugin of the namespace ``nova_diskplacer.mapping`` may be
-named too.
+attached. It is the name of an installed plugin of the namespace
+``nova_diskplacer.mapping``. ``round_robin``, for example, chooses a disk that
+holds no other vdisk of the server.
 
 The extra spec ``vdisk:mapping`` of the volume's type takes precedence.
 """,

@@ -30,10 +30,10 @@ OPTS = [
         help="""
 Multiplier of ``DiskPlacementWeigher``.
 
-Round robin requests prefer hosts whose disks are least committed,
-consolidated requests hosts where the vdisks fit on disks already in use. A
-negative value inverts the preference, 0 disables the weigher. A request
-without ``diskplacer:`` extra specs is not affected.
+A request prefers hosts whose disks suit its mapping best; ``round_robin``, for
+example, prefers hosts whose disks are least committed. A negative value
+inverts the preference, 0 disables the weigher. A request without
+``diskplacer:`` extra specs is not affected.
 
 An aggregate's metadata key ``disk_placement_weight_multiplier`` takes
 precedence for its hosts; where a host is in several such aggregates, the

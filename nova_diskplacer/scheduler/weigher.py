@@ -12,9 +12,9 @@
 
 """Disk Placement Weigher.
 
-Prefers the hosts whose disks suit the flavor's ``diskplacer:mapping`` best:
-for ``round_robin`` those whose disks are least committed, for
-``consolidated`` those where the vdisks fit on disks already in use. For
+Prefers the hosts with the highest score of the flavor's
+``diskplacer:mapping``. ``round_robin``, for example, gives hosts whose disks
+are least committed the highest score. For
 ``diskplacer:numa`` ``preferred`` a host where the disks are on the NUMA cells
 of the vCPUs scores above every one where they are not. Of hosts that are
 equal score, DiskPlacementFilter puts a random one first, so that concurrent

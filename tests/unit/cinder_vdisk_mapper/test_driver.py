@@ -27,6 +27,7 @@ from oslo_config import fixture as config_fixture
 from cinder_vdisk_mapper import driver
 from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import internals
+from nova_diskplacer import mapping
 from nova_diskplacer.exception import DiskError
 from nova_diskplacer.exception import DiskPlacerError
 from nova_diskplacer.placement import client as placement_client
@@ -188,7 +189,8 @@ class VolumeTestCase(DriverTestCase):
             volume(volume_type=type_),
         )
         self.assertIn(
-            'vdisk:mapping=scattered is not one of: consolidated, round_robin',
+            'vdisk:mapping=scattered is not one of: '
+            + ', '.join(mapping.names()),
             str(error),
         )
 

@@ -18,6 +18,7 @@ from nova.api.validation.extra_specs import validators
 from nova.exception import ValidationError
 
 from nova_diskplacer import flavor
+from nova_diskplacer import mapping
 from nova_diskplacer.profiles import catalogue
 
 
@@ -95,7 +96,7 @@ class ParseTest(Refusals):
         self._refused(r'vdisks=0 is not an integer from 1 to 64', vdisks='0')
         self._refused(r'vdisks=four is not an integer', vdisks='four')
         self._refused(
-            r'mapping=striped is not one of: consolidated, round_robin',
+            r'mapping=striped is not one of: ' + ', '.join(mapping.names()),
             mapping='striped',
         )
         self._refused(r'media=tape is not one of: hdd, ssd, any', media='tape')

@@ -66,14 +66,15 @@ class PluginTest(unittest.TestCase):
             )
         self.assertEqual(0, found.returncode, found.stderr)
         self.assertEqual(
-            'diskplacer:mapping=most_full is not one of: consolidated, '
-            'most_room, round_robin\n',
+            'diskplacer:mapping=most_full is not one of: '
+            + ', '.join(sorted([*mapping.names(), 'most_room']))
+            + '\n',
             found.stdout,
         )
 
     def test_a_mapping_that_is_not_installed(self):
         with self.assertRaisesRegex(
-            ValueError, 'most_room is not .*: consolidated, round_robin'
+            ValueError, 'most_room is not .*: ' + ', '.join(mapping.names())
         ):
             mapping.load('most_room')
 
