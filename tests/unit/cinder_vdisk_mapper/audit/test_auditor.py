@@ -13,19 +13,25 @@
 import contextlib
 import dataclasses
 import functools
+import unittest
 import uuid
 from unittest import mock
 
 import fixtures
 import testtools
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.audit import auditor
+from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
@@ -314,3 +320,632 @@ class NovaTestCase(testtools.TestCase):
     def test_nova_is_away(self):
         away = mock.Mock(side_effect=auditor.nova_api.NovaError('away'))
         self.assertEqual(state.Nova(), self.ask(away))
+
+
+ID, OTHER = (str(uuid.UUID(int=number)) for number in (1, 2))
+CLAIMANT = str(uuid.UUID(int=100))
+
+
+def volume(id_=ID, disk='d1', size_gb=2, **fields):
+    """Return a volume's record."""
+    fields = {'status': 'available', **fields}
+    return state.Record(id_, f'volume-{id_}', disk, size_gb, **fields)
+
+
+def snapshot(id_=ID, disk='d1', size_gb=2, **fields):
+    """Return a snapshot's record."""
+    fields = {'status': 'available', **fields}
+    return state.Record(id_, f'snapshot-{id_}', disk, size_gb, **fields)
+
+
+def vdisk(id_=ID, kind='volume', size_gb=2, owner=None, server=None):
+    """Return a vdisk of a volume or snapshot."""
+    return VDisk(f'{kind}-{id_}', owner or id_, server, int(size_gb * GIB))
+
+
+def offer(disk, claims=None, mbps=None):
+    """Return what Placement should have of a disk.
+
+    :param claims: GiB by server.
+    :param mbps: MB/s by server.
+    """
+    claims, mbps = claims or {}, mbps or {}
+    claims = {
+        one: {
+            name: amount[one]
+            for name, amount in (
+                (placement_client.GB, claims),
+                (placement_client.MBPS, mbps),
+            )
+            if one in amount
+        }
+        for one in claims.keys() | mbps.keys()
+    }
+    figures = inventory.compute_figures(disk, claims)
+    return state.ProviderState(inventories(figures), claims)
+
+
+def inventories(figures):
+    """Return the inventories that say so, as Placement lists them."""
+    return {
+        name: {
+            'total': total,
+            'reserved': reserved,
+            'min_unit': 1,
+            'max_unit': total,
+            'step_size': 1,
+            'allocation_ratio': 1.0,
+        }
+        for name, total, reserved in (
+            (
+                placement_client.GB,
+                figures.total_gb,
+                min(figures.reserved_gb, figures.total_gb),
+            ),
+            (placement_client.MBPS, figures.total_mbps, 0),
+        )
+    }
+
+
+def make_state(records=(), disks=None, providers=None, **fields):
+    """Return a state in which Placement is right."""
+    disks = {'d1': (), 'd2': ()} if disks is None else disks
+    found = tuple(
+        held
+        if isinstance(held, discover.Disk)
+        else fake_disks.make_disk(name, held=held)
+        for name, held in disks.items()
+    )
+    return state.HostState(
+        records=tuple(records),
+        disks=found,
+        providers={disk.uuid: offer(disk) for disk in found}
+        | (providers or {}),
+        **fields,
+    )
+
+
+class AuditTestCase(unittest.TestCase):
+    def assertFound(self, expected, state):
+        """Compare (kind, disk, repair) of the findings; returns these."""
+        found = auditor.compare(state)
+        self.assertEqual(
+            expected, [(one.kind, one.disk, one.repair) for one in found]
+        )
+        for one in found:
+            # what is not repaired comes with what to do
+            self.assertNotEqual('', one.repair or one.advice, one)
+        return found
+
+
+class CompareTestCase(AuditTestCase):
+    def test_agrees(self):
+        self.assertFound(
+            [],
+            make_state(
+                [volume(), snapshot(OTHER), volume(CLAIMANT, None)],
+                {'d1': [vdisk(), vdisk(OTHER, 'snapshot')], 'd2': []},
+            ),
+        )
+
+    def test_migrated_volume_is_named_by_its_second_id(self):
+        record = dataclasses.replace(volume(), vdisk=f'volume-{OTHER}')
+        self.assertFound([], make_state([record], {'d1': [vdisk(OTHER)]}))
+        self.assertFound(
+            [], make_state([record], {'d1': [vdisk(OTHER, owner=ID)]})
+        )
+
+    def test_orphan_of_deleted_volume(self):
+        for record, held in (
+            (volume(deleted=True), vdisk()),
+            (snapshot(deleted=True), vdisk(kind='snapshot')),
+            (volume(deleted=True, here=False), vdisk()),
+        ):
+            self.assertFound(
+                [('orphan', 'd2', findings.DELETE)],
+                make_state([record], {'d2': [held]}),
+            )
+
+    def test_orphan_on_read_only_disk(self):
+        disk = fake_disks.make_disk(
+            'd1', health=discover.READ_ONLY, held=[vdisk()]
+        )
+        figures = inventory.fully_reserved(offer(disk).inventories, {})
+        self.assertFound(
+            [('orphan', 'd1', '')],
+            make_state(
+                [volume(deleted=True)],
+                {'d1': disk},
+                {'d1': state.ProviderState(inventories(figures), {})},
+            ),
+        )
+
+    def test_unknown_is_not_removed(self):
+        self.assertFound(
+            [('unknown', 'd1', '')], make_state([], {'d1': [vdisk()]})
+        )
+
+    def test_volume_of_another_host(self):
+        self.assertFound(
+            [('elsewhere', 'd1', '')],
+            make_state([volume(here=False)], {'d1': [vdisk()]}),
+        )
+
+    def test_what_a_migrated_volume_left_behind(self):
+        # ID was migrated to OTHER's vdisk; OTHER's row took the old one's
+        # name and was deleted
+        moved = dataclasses.replace(volume(), vdisk=f'volume-{OTHER}')
+        gone = dataclasses.replace(
+            volume(OTHER, deleted=True), vdisk=f'volume-{ID}'
+        )
+        self.assertFound(
+            [('elsewhere', 'd2', '')],
+            make_state([moved, gone], {'d1': [vdisk(OTHER)], 'd2': [vdisk()]}),
+        )
+
+    def test_foreign_and_unmanaged_are_left_alone(self):
+        foreign = [
+            VDisk(name, '', None, GIB)
+            for name in (
+                'backup.raw',
+                f'unmanaged-{ID}',
+                f'volume-{ID}.old',
+                'volume-1',
+                'snapshot-1',
+            )
+        ]
+        self.assertFound([], make_state([], {'d1': foreign}))
+
+    def test_second_copy(self):
+        self.assertFound(
+            [('second-copy', 'd2', findings.DELETE)],
+            make_state([volume()], {'d1': [vdisk()], 'd2': [vdisk()]}),
+        )
+
+    def test_second_copy_of_what_is_not_whole(self):
+        for held in (vdisk(size_gb=1), vdisk(owner=OTHER)):
+            found = auditor.compare(
+                make_state([volume()], {'d1': [held], 'd2': [vdisk()]})
+            )
+            # not even extended: that would make it look whole
+            self.assertEqual({''}, {one.repair for one in found})
+
+    def test_not_recorded(self):
+        for disk in (None, 'd2'):
+            self.assertFound(
+                [('not-recorded', 'd1', findings.RECORD)],
+                make_state([volume(disk=disk)], {'d1': [vdisk()], 'd2': []}),
+            )
+        self.assertFound(
+            [('not-recorded', 'd1', findings.RECORD)],
+            make_state(
+                [snapshot(disk=None, status='error')],
+                {'d1': [vdisk(kind='snapshot')]},
+            ),
+        )
+
+    def test_not_recorded_and_not_clear(self):
+        for disks in (
+            {'d1': [vdisk()], 'd2': [vdisk()]},
+            {'d1': [vdisk(size_gb=1)]},
+        ):
+            found = auditor.compare(make_state([volume(disk=None)], disks))
+            self.assertEqual({''}, {one.repair for one in found})
+
+    def test_copy_while_the_recorded_disk_is_away(self):
+        for forgotten in (frozenset(), frozenset(['d9'])):
+            kind = 'disk-forgotten' if forgotten else 'disk-missing'
+            self.assertFound(
+                [(kind, 'd9', ''), ('not-recorded', 'd1', '')],
+                make_state(
+                    [volume(disk='d9')],
+                    {'d1': [vdisk()]},
+                    forgotten=forgotten,
+                ),
+            )
+
+    def test_lost(self):
+        for record in (volume(), snapshot()):
+            self.assertFound([('lost', 'd1', '')], make_state([record]))
+
+    def test_wrong_size(self):
+        self.assertFound(
+            [('wrong-size', 'd1', findings.EXTEND)],
+            make_state([volume()], {'d1': [vdisk(size_gb=1.5)]}),
+        )
+        found = self.assertFound(
+            [('wrong-size', 'd1', '')],
+            make_state([volume()], {'d1': [vdisk(size_gb=3)]}),
+        )
+        self.assertIn('repeat it to 3 GiB', found[0].advice)
+        self.assertFound(
+            [('wrong-size', 'd1', '')],
+            make_state(
+                [snapshot()], {'d1': [vdisk(kind='snapshot', size_gb=1)]}
+            ),
+        )
+
+    def test_wrong_owner(self):
+        self.assertFound(
+            [('wrong-owner', 'd1', '')],
+            make_state([volume()], {'d1': [vdisk(owner=OTHER)]}),
+        )
+
+    def test_what_is_worked_on_is_left_alone(self):
+        for held in (
+            {'d1': [], 'd2': []},
+            {'d2': [vdisk()]},
+            {'d1': [vdisk(size_gb=1)], 'd2': [vdisk()]},
+        ):
+            record = volume(settled=False, status='creating')
+            self.assertFound([], make_state([record], held))
+            stuck = dataclasses.replace(record, stuck=True)
+            self.assertFound([('stuck', 'd1', '')], make_state([stuck], held))
+
+    def test_no_provider(self):
+        found = make_state()
+        self.assertFound(
+            [('no-provider', 'd1', ''), ('no-provider', 'd2', '')],
+            dataclasses.replace(found, providers={}),
+        )
+        away = discover.missing('d1', '/disks/d1')
+        self.assertFound([], state.HostState((), (away,), {}))
+
+    def test_wrong_figures(self):
+        full = fake_disks.make_disk('d1', held=[vdisk(server=CLAIMANT)])
+        empty = fake_disks.make_disk('d1')
+        self.assertFound(
+            [('wrong-figures', 'd1', findings.PUBLISH)],
+            make_state([volume()], {'d1': full}, {'d1': offer(empty)}),
+        )
+        self.assertFound(
+            [],
+            make_state(
+                [volume()], {'d1': full}, {'d1': offer(full, {CLAIMANT: 2})}
+            ),
+        )
+
+    def test_missing_disk_that_is_offered(self):
+        self.assertFound(
+            [('wrong-figures', 'd1', findings.PUBLISH)],
+            make_state(
+                [],
+                {'d1': discover.missing('d1', '/disks/d1')},
+                {'d1': offer(fake_disks.make_disk('d1'))},
+            ),
+        )
+
+    def test_oversold(self):
+        disk = fake_disks.make_disk('d1', total_gb=3, held=[vdisk()])
+        self.assertFound(
+            [('oversold', 'd1', '')],
+            make_state(
+                [volume()], {'d1': disk}, {'d1': offer(disk, {CLAIMANT: 2})}
+            ),
+        )
+
+    def test_claim_without_server(self):
+        disk = fake_disks.make_disk('d1')
+        found = self.assertFound(
+            [('claim-without-server', 'd1', '')],
+            make_state(
+                [],
+                {'d1': disk},
+                {'d1': offer(disk, {CLAIMANT: 2, OTHER: 1})},
+                nova=state.Nova(gone=frozenset([CLAIMANT])),
+            ),
+        )
+        self.assertEqual(CLAIMANT, found[0].owner)
+
+    def test_what_is_not_whole(self):
+        half = dataclasses.replace(vdisk(), usable=False)
+        self.assertFound(
+            [('not-whole', 'd1', '')], make_state([volume()], {'d1': [half]})
+        )
+        # a clone that is half copied is not recorded, nor does it replace
+        # the copy that is
+        self.assertFound(
+            [('not-recorded', 'd1', '')],
+            make_state([volume(disk=None)], {'d1': [half]}),
+        )
+        self.assertFound(
+            [('not-whole', 'd1', ''), ('second-copy', 'd2', '')],
+            make_state([volume()], {'d1': [half], 'd2': [vdisk()]}),
+        )
+        small = dataclasses.replace(half, size_bytes=GIB)
+        self.assertFound(
+            [('not-whole', 'd1', ''), ('wrong-size', 'd1', '')],
+            make_state([volume()], {'d1': [small]}),
+        )
+
+    def test_provider_without_disk(self):
+        self.assertFound(
+            [('provider-without-disk', 'd9', '')],
+            make_state(orphan_providers=('d9',)),
+        )
+
+
+REQUEST = flavor.VDiskRequest(vdisks=2, vdisk_gb=2, vdisk_mbps=50)
+
+
+class ServersTestCase(AuditTestCase):
+    """Servers whose flavor asks for two vdisks of 2 GiB, 50 MB/s each."""
+
+    def server(self, held, providers=None, total_gb=100, mbps=100, **request):
+        """Return a state with a server's vdisks on its disks."""
+        request = dataclasses.replace(REQUEST, **request)
+        disks = {
+            name: dataclasses.replace(
+                fake_disks.make_disk(
+                    name,
+                    total_gb,
+                    held=[vdisk(id_, server=CLAIMANT) for id_ in ids],
+                ),
+                mbps=mbps,
+            )
+            for name, ids in held.items()
+        }
+        return make_state(
+            [volume(id_, disk) for disk, ids in held.items() for id_ in ids],
+            disks,
+            {
+                name: offer(disks[name], *claims)
+                for name, claims in (providers or {}).items()
+            },
+            nova=state.Nova(((CLAIMANT, request),)),
+        )
+
+    def test_claimed(self):
+        both = {CLAIMANT: 2}, {CLAIMANT: 50}
+        for held in (
+            {'d1': [ID], 'd2': [OTHER]},
+            # not filled yet
+            {'d1': [ID], 'd2': []},
+            {'d1': [], 'd2': []},
+        ):
+            self.assertFound([], self.server(held, {'d1': both, 'd2': both}))
+
+    def test_attached_while_it_ran(self):
+        third = str(uuid.UUID(int=3))
+        both = {CLAIMANT: 2}, {CLAIMANT: 50}
+        self.assertFound(
+            [],
+            self.server(
+                {'d0': [ID], 'd1': [OTHER], 'd2': [third]},
+                {'d1': both, 'd2': both},
+            ),
+        )
+
+    def test_extended(self):
+        both = {CLAIMANT: 2}, {CLAIMANT: 50}
+        found = self.server(
+            {'d1': [ID], 'd2': [OTHER]}, {'d1': both, 'd2': both}
+        )
+        disk = found.disks[0]
+        larger = dataclasses.replace(
+            disk, vdisks=(vdisk(size_gb=7, server=CLAIMANT),)
+        )
+        records = (volume(size_gb=7), found.records[1])
+        self.assertFound(
+            [],
+            dataclasses.replace(
+                found,
+                records=records,
+                disks=(larger, found.disks[1]),
+                providers=found.providers | {'d1': offer(larger, *both)},
+            ),
+        )
+
+    def test_forced_or_healed(self):
+        found = self.assertFound(
+            [
+                ('unclaimed', 'd1', findings.CLAIM),
+                ('unclaimed', 'd2', findings.CLAIM),
+            ],
+            self.server({'d1': [ID], 'd2': [OTHER]}),
+        )
+        self.assertEqual({CLAIMANT}, {one.owner for one in found})
+        self.assertIn('2 GiB and 50 MB/s', found[0].message)
+
+    def test_only_what_lacks(self):
+        for claims, lacking in (
+            (({CLAIMANT: 2},), '0 GiB and 50 MB/s'),
+            (({}, {CLAIMANT: 50}), '2 GiB and 0 MB/s'),
+            (({CLAIMANT: 1}, {CLAIMANT: 50}), '1 GiB and 0 MB/s'),
+        ):
+            (found,) = self.assertFound(
+                [('unclaimed', 'd1', findings.CLAIM)],
+                self.server(
+                    {'d1': [ID], 'd2': [OTHER]},
+                    {'d1': claims, 'd2': ({CLAIMANT: 2}, {CLAIMANT: 50})},
+                ),
+            )
+            self.assertIn(lacking, found.message)
+
+    def test_no_room(self):
+        (found,) = self.assertFound(
+            [('unclaimed', 'd1', '')],
+            self.server(
+                {'d1': [ID, OTHER]}, {'d1': ({}, {OTHER: 10})}, mbps=100
+            ),
+        )
+        self.assertIn('110 of 100 MB/s', found.advice)
+        found = self.assertFound(
+            [('oversold', 'd1', ''), ('unclaimed', 'd1', '')],
+            self.server(
+                {'d1': [ID, OTHER]}, {'d1': ({OTHER: 3},)}, total_gb=5
+            ),
+        )
+        self.assertIn('lacks 2 GiB', found[1].advice)
+
+    def test_neither_claimed_nor_there(self):
+        found = self.assertFound(
+            [('without-vdisks', '', '')], self.server({'d1': []})
+        )
+        self.assertIn('2 of them neither exist', found[0].message)
+        found = self.assertFound(
+            [
+                ('unclaimed', 'd1', findings.CLAIM),
+                ('without-vdisks', '', ''),
+            ][::1],
+            self.server({'d1': [ID]}),
+        )
+
+    def test_a_disk_that_cannot_be_read_may_have_them(self):
+        found = self.server({'d1': []})
+        away = discover.missing('d2', '/disks/d2')
+        self.assertFound(
+            [], dataclasses.replace(found, disks=(*found.disks, away))
+        )
+
+
+DISKS = ('d1', 'd2', 'd3')
+IDS = tuple(str(uuid.UUID(int=number)) for number in range(1, 5))
+
+records = st.builds(
+    state.Record,
+    id=st.sampled_from(IDS),
+    vdisk=st.tuples(
+        st.sampled_from(('volume', 'snapshot')), st.sampled_from(IDS)
+    ).map('-'.join),
+    disk=st.sampled_from((*DISKS, 'gone', None)),
+    size_gb=st.integers(1, 3),
+    status=st.just('any'),
+    here=st.booleans(),
+    settled=st.booleans(),
+    stuck=st.booleans(),
+    deleted=st.booleans(),
+)
+held = st.lists(
+    st.builds(
+        VDisk,
+        name=st.tuples(
+            st.sampled_from(('volume', 'snapshot', 'unmanaged')),
+            st.sampled_from(IDS),
+        ).map('-'.join),
+        volume_id=st.sampled_from(IDS),
+        server_id=st.sampled_from((None, CLAIMANT)),
+        size_bytes=st.integers(1, 6).map(lambda half: half * GIB // 2),
+    ),
+    unique_by=lambda vdisk: vdisk.name,
+    max_size=5,
+)
+
+
+@st.composite
+def states(draw):
+    """Return anything that can be, whatever led there."""
+    disks = tuple(
+        fake_disks.make_disk(
+            name,
+            20,
+            health=draw(st.sampled_from((discover.OK, discover.READ_ONLY))),
+            held=draw(held),
+        )
+        if draw(st.integers(0, 4))
+        else discover.missing(name, f'/disks/{name}')
+        for name in DISKS
+    )
+    shown = draw(st.lists(records, max_size=6, unique_by=lambda one: one.id))
+    offers = {
+        disk.uuid: offer(draw(st.sampled_from(disks)), {CLAIMANT: 2})
+        for disk in disks
+        if draw(st.booleans())
+    }
+    return state.HostState(tuple(shown), disks, offers)
+
+
+def repaired(state, finding):
+    """Return the state after a repair, as the disks would be."""
+    disks = {disk.uuid: disk for disk in state.disks}
+    shown, offers = list(state.records), dict(state.providers)
+    disk = disks[finding.disk]
+    if finding.repair == findings.DELETE:
+        left = [one for one in disk.vdisks if one.name != finding.vdisk]
+        disks[disk.uuid] = dataclasses.replace(disk, vdisks=tuple(left))
+    elif finding.repair == findings.RECORD:
+        shown = [
+            dataclasses.replace(one, disk=disk.uuid)
+            if (one.id, one.vdisk) == (finding.owner, finding.vdisk)
+            else one
+            for one in shown
+        ]
+    elif finding.repair == findings.EXTEND:
+        size = next(
+            one.size_gb
+            for one in shown
+            if (one.id, one.vdisk) == (finding.owner, finding.vdisk)
+        )
+        larger = tuple(
+            dataclasses.replace(one, size_bytes=size * GIB)
+            if one.name == finding.vdisk
+            else one
+            for one in disk.vdisks
+        )
+        disks[disk.uuid] = dataclasses.replace(disk, vdisks=larger)
+    disk = disks[finding.disk]
+    if disk.uuid in offers:
+        before = offers[disk.uuid]
+        figures = (
+            inventory.compute_figures(disk, before.claims)
+            if disk.health == discover.OK
+            else inventory.fully_reserved(before.inventories, before.claims)
+        )
+        offers[disk.uuid] = dataclasses.replace(
+            before, inventories=inventories(figures)
+        )
+    return dataclasses.replace(
+        state,
+        records=tuple(shown),
+        disks=tuple(disks[name] for name in DISKS),
+        providers=offers,
+    )
+
+
+def copies(state):
+    """Return the vdisks by (name, disk)."""
+    return {
+        (vdisk.name, disk.uuid): vdisk
+        for disk in state.disks
+        for vdisk in disk.vdisks
+    }
+
+
+class RepairTestCase(unittest.TestCase):
+    @settings(max_examples=500)
+    @given(states())
+    def test_repairs_end_and_lose_nothing(self, before):
+        after = before
+        for _ in range(60):
+            due = [one for one in auditor.compare(after) if one.repair]
+            if not due:
+                break
+            after = repaired(after, due[0])
+        else:
+            self.fail(f'repairs do not end: {due}')
+        had, has = copies(before), copies(after)
+        for key, vdisk in had.items():
+            if key in has:
+                self.assertGreaterEqual(has[key].size_bytes, vdisk.size_bytes)
+                continue
+            # what went was nobody's, or there is another that is whole
+            name, _ = key
+            living = [
+                one
+                for one in before.records
+                if not one.deleted and one.vdisk == name
+            ]
+            for one in living:
+                left = has[name, one.disk]
+                self.assertTrue(one.settled)
+                self.assertEqual(had[name, one.disk], left)
+                self.assertIn(left.volume_id, one.ids)
+                self.assertGreaterEqual(left.size_bytes, one.size_gb * GIB)
+            if not living:
+                self.assertTrue(
+                    any(
+                        one.deleted and one.vdisk == name
+                        for one in before.records
+                    )
+                )
+            self.assertFalse(name.startswith('unmanaged'))

@@ -10,6 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import queue
+import threading
+import time
+
+import fixtures
 from oslotest import base
 
 from nova_diskplacer import reports
@@ -93,3 +98,96 @@ class ReporterTest(base.BaseTestCase):
         self.assertEqual(
             {'a': 3, 'b': 99}, reporter.smooth({'a': 3}, {'a': 5, 'b': 99})
         )
+
+
+class OutboxTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.sent = queue.Queue()
+        self.let = threading.Semaphore(0)
+        self.error = None
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.reports.send_report', self.send
+            )
+        )
+        self.sender = reporter.ReportSender('transport')
+        threading.Thread(target=self.sender.run, daemon=True).start()
+
+    def send(self, transport, report):
+        self.sent.put(report)
+        self.let.acquire()
+        if self.error is not None:
+            raise self.error
+
+    def test_sends(self):
+        for report in ({'number': 1}, {'number': 2}):
+            self.sender.put(report)
+            self.assertEqual(report, self.sent.get(timeout=120))
+            self.let.release()
+
+    def test_only_the_newest_waits(self):
+        # the first is under way and the message bus does not take it
+        self.sender.put({'number': 1})
+        self.sent.get(timeout=120)
+        for number in range(2, 50):
+            self.sender.put({'number': number, 'disks': []})
+        self.let.release()
+        self.assertEqual(49, self.sent.get(timeout=120)['number'])
+        self.let.release()
+        self.assertRaises(queue.Empty, self.sent.get, timeout=0.2)
+
+    def test_a_heartbeat_does_not_replace_a_report(self):
+        def report(number):
+            return {'number': number, 'disks': []}
+
+        self.sender.put(report(1))
+        self.sent.get(timeout=120)
+        for message in (report(2), {'number': 2}, report(3), {'number': 3}):
+            self.sender.put(message)
+        self.let.release()
+        self.assertEqual(report(3), self.sent.get(timeout=120))
+        self.let.release()
+        self.sender.put({'number': 3})
+        self.assertEqual({'number': 3}, self.sent.get(timeout=120))
+        self.let.release()
+
+    def failed(self, report):
+        """Wait until that report, or none, is known to have failed."""
+        end = time.monotonic() + 120
+        while self.sender._failed != report:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+
+    def test_a_report_that_failed_goes_before_its_heartbeat(self):
+        report = {'number': 1, 'disks': []}
+        self.error = RuntimeError('the bus is away')
+        self.sender.put(report)
+        self.sent.get(timeout=120)
+        self.let.release()
+        self.failed(report)
+        self.sender.put({'number': 1})
+        self.assertEqual(report, self.sent.get(timeout=120))
+        self.error = None
+        self.let.release()
+        self.failed(None)
+        self.sender.put({'number': 1})
+        self.assertEqual({'number': 1}, self.sent.get(timeout=120))
+        self.let.release()
+
+    def test_goes_on_after_a_failure(self):
+        self.error = RuntimeError('the bus is away')
+        for number in range(2):
+            self.sender.put({'number': number})
+            self.sent.get(timeout=120)
+            self.let.release()
+        self.sender.put({'number': 3})
+        self.sent.get(timeout=120)
+        self.error = None
+        self.let.release()
+        self.sender.put({'number': 4})
+        self.assertEqual({'number': 4}, self.sent.get(timeout=120))
+        self.let.release()
+        self.assertEqual(1, self.log.output.count('cannot be sent'))
+        self.assertEqual(1, self.log.output.count('are sent again'))

@@ -11,6 +11,8 @@
 #    under the License.
 
 import os
+import stat
+import threading
 from unittest import mock
 
 import fixtures
@@ -59,3 +61,58 @@ class ReplaceTest(testtools.TestCase):
                 OSError, files.replace, self.path, 'two', durable=True
             )
         self.assertEqual('one', self.read())
+
+
+class LocksTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        parent = self.useFixture(fixtures.TempDir()).path
+        self.path = os.path.join(parent, 'locks')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.files.LOCK_DIRECTORY', self.path
+            )
+        )
+
+    def refused(self, name):
+        try:
+            with files.lock(name, wait=False):
+                return False
+        except BlockingIOError:
+            return True
+
+    def test_held(self):
+        with files.lock('one', wait=True):
+            self.assertTrue(self.refused('one'))
+            self.assertFalse(self.refused('other'))
+        self.assertFalse(self.refused('one'))
+
+    def test_released_by_an_error(self):
+        def fail():
+            with files.lock('one', wait=False):
+                raise KeyError
+
+        self.assertRaises(KeyError, fail)
+        self.assertFalse(self.refused('one'))
+
+    def test_waits(self):
+        order = []
+
+        def second():
+            with files.lock('one', wait=True):
+                order.append('second')
+
+        with files.lock('one', wait=True):
+            other = threading.Thread(target=second)
+            other.start()
+            other.join(0.1)
+            self.assertTrue(other.is_alive())
+            order.append('first')
+        other.join()
+        self.assertEqual(['first', 'second'], order)
+
+    def test_nobody_else_may_open_it(self):
+        with files.lock('one', wait=True):
+            pass
+        for path, wanted in ((self.path, 0o700), (f'{self.path}/one', 0o600)):
+            self.assertEqual(wanted, stat.S_IMODE(os.stat(path).st_mode))

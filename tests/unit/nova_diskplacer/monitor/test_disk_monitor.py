@@ -11,11 +11,13 @@
 #    under the License.
 
 import dataclasses
+import os
 
 import fixtures
 import numpy
 import testtools
 
+from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import disk_health
 from nova_diskplacer.monitor import disk_monitor
@@ -275,3 +277,57 @@ class DiskMonitorTest(DiskMonitorTestCase):
                 for uuid in ('hdd', 'ssd')
             ],
         )
+
+
+# as Linux 6.1 has it
+STAT = """\
+254:16 rbytes=1 wbytes=2 rios=1 wios=1 dbytes=0 dios=0 cost.vrate=100.00 \
+cost.usage=2500000
+254:32 rbytes=1 wbytes=2 rios=1 wios=1 dbytes=0 dios=0
+"""
+
+
+class IOCostUsageTest(testtools.TestCase):
+    def test_read(self):
+        root = self.useFixture(fixtures.TempDir()).path
+        v2 = cgroups.Hierarchy(2, root)
+        self.assertEqual({}, disk_monitor.read_charged_seconds(v2))
+        with open(os.path.join(root, 'io.stat'), 'w') as stream:
+            stream.write(STAT)
+        self.assertEqual(
+            {'254:16': 2.5}, disk_monitor.read_charged_seconds(v2)
+        )
+        self.assertEqual(
+            {}, disk_monitor.read_charged_seconds(cgroups.Hierarchy(1, root))
+        )
+
+
+class UtilizationTest(testtools.TestCase):
+    def full(self, device, done, depth=32, cost=0.0):
+        return disk_monitor.utilization(device, depth, done, 1.0, cost)
+
+    def test_rotational(self):
+        self.assertEqual(0.4, self.full(HDD, work(1, busy=0.4)))
+        # of a coarse clock
+        self.assertEqual(1.0, self.full(HDD, work(1, busy=1.2)))
+
+    def test_by_throughput(self):
+        self.assertEqual(0.5, self.full(SSD, work(200)))
+        # what it was said to give is not all
+        self.assertEqual(1.0, self.full(SSD, work(900)))
+        # in bursts
+        self.assertEqual(0.2, self.full(SSD, work(200, busy=0.2)))
+
+    def test_by_queue(self):
+        """Many small requests fill it long before its throughput does."""
+        self.assertEqual(0.5, self.full(SSD, work(20, waited=16.0)))
+        self.assertEqual(1.0, self.full(SSD, work(20, waited=64.0)))
+        self.assertEqual(0.05, self.full(SSD, work(20, waited=16.0), None))
+
+    def test_nothing_known(self):
+        device = dataclasses.replace(SSD, mbps=0)
+        self.assertEqual(0.7, self.full(device, work(20, busy=0.7)))
+
+    def test_held_back(self):
+        self.assertEqual(0.9, self.full(HDD, work(1, busy=0.1), cost=0.9))
+        self.assertEqual(1.0, self.full(SSD, work(1), cost=1.1))

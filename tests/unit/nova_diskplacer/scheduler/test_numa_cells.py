@@ -12,11 +12,14 @@
 
 """Tests of the prediction of cells, with Nova's own objects."""
 
+import datetime
 import unittest
+from unittest import mock
 
 from nova import objects
 
 from nova_diskplacer.scheduler import numa_cells
+from nova_diskplacer.scheduler import pending_claims
 from tests.unit.nova_diskplacer.scheduler import fakes
 
 
@@ -101,3 +104,100 @@ class VCPUPlacementTest(unittest.TestCase):
         host = fakes.numa_host(0, 0, 0)
         del host.limits['numa_topology']
         self.assertIsNone(vcpus._limits_for(host, [0]))
+
+
+class PendingTest(unittest.TestCase):
+    def setUp(self):
+        objects.register_all()
+        self.clock = fakes.Clock()
+        pending = pending_claims.ExpiringSet(self.clock)
+        patch = mock.patch.object(numa_cells, '_PENDING', pending)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.host = self._state(0)
+
+    def _fitted(self, cell, **changes):
+        fields = {'cpuset': {0, 1}, 'pcpuset': set(), 'memory': 1024}
+        cells = [objects.InstanceNUMACell(id=cell, **{**fields, **changes})]
+        return objects.InstanceNUMATopology(cells=cells)
+
+    def _state(self, second):
+        """Return the host's state as of a second of its own clock."""
+        host = fakes.numa_host(0, 0, 0)
+        host.updated = datetime.datetime(2001, 1, 1, 0, 0, second)
+        return host
+
+    def _used(self, host=None):
+        cells = numa_cells.pending_topology(host or self.host).cells
+        return [cell.cpu_usage for cell in cells]
+
+    def test_it_counts(self):
+        self.assertEqual([0, 0], self._used())
+        numa_cells.add_pending(self.host, self._fitted(0))
+        numa_cells.add_pending(self.host, self._fitted(1))
+        numa_cells.add_pending(self.host, self._fitted(1))
+        self.assertEqual([2, 4], self._used())
+        other = fakes.numa_host(1, 0, 0)
+        self.assertIs(other.numa_topology, numa_cells.pending_topology(other))
+        cells = self.host.numa_topology.cells
+        self.assertEqual([0, 0], [cell.cpu_usage for cell in cells])
+
+    def test_until_it_is_old(self):
+        numa_cells.add_pending(self.host, self._fitted(0))
+        self.clock.now += pending_claims.SECONDS - 1
+        numa_cells.add_pending(self.host, self._fitted(1))
+        self.clock.now += 2
+        self.assertEqual([0, 2], self._used())
+
+    def test_until_the_host_reports_something_newer(self):
+        # years behind this machine's clock
+        numa_cells.add_pending(self._state(1), self._fitted(0))
+        self.assertEqual([2, 0], self._used(self._state(1)))
+        self.assertEqual([0, 0], self._used(self._state(2)))
+        # a request that has read the host's state earlier
+        self.assertEqual([2, 0], self._used(self._state(0)))
+
+    def test_until_nova_counts_it_in(self):
+        numa_cells.add_pending(self.host, self._fitted(0))
+        self.host.num_instances += 1
+        # by the clock of this machine
+        self.host.updated = datetime.datetime(2026, 1, 1)
+        self.assertEqual([0, 0], self._used())
+        # the next server of the same request
+        numa_cells.add_pending(self.host, self._fitted(1))
+        self.assertEqual([0, 2], self._used())
+        # other requests see neither yet
+        self.assertEqual([2, 2], self._used(self._state(0)))
+        self.assertEqual([0, 0], self._used(self._state(1)))
+
+    def test_a_host_that_has_never_reported(self):
+        self.host.updated = None
+        numa_cells.add_pending(self.host, self._fitted(0))
+        new = self._state(0)
+        self.assertEqual([0, 0], self._used(new))
+        new.updated = None
+        self.assertEqual([2, 0], self._used(new))
+
+    def test_until_it_is_removed(self):
+        pending = numa_cells.add_pending(self.host, self._fitted(0))
+        numa_cells.add_pending(self.host, self._fitted(0))
+        numa_cells.remove_pending(pending)
+        self.assertEqual([2, 0], self._used())
+
+    def test_until_its_cpus_are_taken(self):
+        cell = self.host.numa_topology.cells[0]
+        cell.pcpuset, cell.siblings = {0, 1, 2, 3}, [{0}, {1}, {2}, {3}]
+        for taken, want in ((set(), {0, 1}), ({1, 2}, {1, 2})):
+            cell.pinned_cpus = taken
+            numa_cells._PENDING._expiry.clear()
+            fitted = self._fitted(
+                0, cpuset=set(), pcpuset={0, 1}, cpu_policy='dedicated'
+            )
+            fitted.cells[0].pin_vcpus((0, 0), (1, 1))
+            numa_cells.add_pending(self.host, fitted)
+            found = numa_cells.pending_topology(self.host).cells[0]
+            self.assertEqual(want, found.pinned_cpus)
+
+    def test_what_fits_nowhere_takes_nothing(self):
+        numa_cells.add_pending(self.host, None)
+        self.assertEqual([0, 0], self._used())

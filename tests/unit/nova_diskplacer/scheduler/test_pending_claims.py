@@ -312,3 +312,29 @@ class TriesTest(ClaimsTestCase):
         }
         physnets = selection.limits.numa_topology.network_metadata.physnets
         self.assertEqual({f'cell{cell}'}, physnets)
+
+
+class ExpiringSetTest(unittest.TestCase):
+    def setUp(self):
+        self.clock = fakes.Clock()
+        self.items = pending_claims.ExpiringSet(self.clock)
+
+    def test_items_expire(self):
+        self.items.add('a')
+        self.clock.now += 19
+        self.items.add('b')
+        self.assertEqual(['a', 'b'], self.items.items())
+        self.clock.now += 1
+        self.assertEqual(['b'], self.items.items())
+
+    def test_expired_items_take_no_memory(self):
+        self.items.add('a')
+        self.clock.now += 20
+        self.items.add('b')
+        self.assertFalse(self.items.remove('a'))
+
+    def test_remove(self):
+        self.items.add('a')
+        self.assertTrue(self.items.remove('a'))
+        self.assertFalse(self.items.remove('a'))
+        self.assertEqual([], self.items.items())
