@@ -83,7 +83,11 @@ _PATIENCE = 1200
 
 CONNECTOR = {'host': 'host1'}
 
-_PROVIDER = re.compile('/resource_providers/([^/]+)')
+# What changes with the row of a provider. Its allocations and usages do not:
+# Placement leaves the generation of a provider when it deletes allocations.
+_PROVIDER = re.compile(
+    '/resource_providers/([^/]+)(?:/(?:aggregates|inventories|traits))?$'
+)
 
 # What an answer of Placement depends on, beside the question.
 _HEADERS = (
@@ -545,9 +549,9 @@ def _keep_connections(engine):
 class _Remembering:
     """Placement, which works out an answer once until something changes.
 
-    What is asked of one resource provider changes with its row, which has
-    its generation, and anything else with the database, of which SQLite counts
-    the changes. All processes that are forked of this one see both.
+    A resource provider, its inventories, traits and aggregates change with its
+    row, which has its generation. Anything else changes with the database, of
+    which SQLite counts the changes. All forked processes see both.
     """
 
     def __init__(self, application, database):
