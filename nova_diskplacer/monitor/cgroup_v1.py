@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What cgroup v1 needs to count I/O: accounting, and fewer readings."""
+"""I/O accounting and interpolated request counters of cgroup v1."""
 
 import collections.abc
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a request spec asks for, and the disk plan of its server.
+"""The disk request of a request spec, and the disk plan of its server.
 
 Contract with Nova: the state is an attribute of the request spec that is no
 field of it. Nova passes the same request spec to all filters and weighers of
