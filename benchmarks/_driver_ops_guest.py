@@ -38,14 +38,14 @@ from cinder import context as cinder_context  # noqa: E402
 from cinder import coordination  # noqa: E402
 from cinder import rpc  # noqa: E402
 from cinder import utils as cinder_utils  # noqa: E402
-from cinder.db import api as db_api  # noqa: E402
-from cinder.db import models  # noqa: E402
 from cinder.volume import configuration  # noqa: E402
 from cinder.volume import manager  # noqa: E402
 from cinder.volume import volume_types  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 from oslo_utils import importutils  # noqa: E402
 
+from cinder_vdisk_mapper.cinder_releases import db_api  # noqa: E402
+from cinder_vdisk_mapper.cinder_releases import models  # noqa: E402
 from nova_diskplacer.agent import inventory  # noqa: E402
 from nova_diskplacer.disks import discover  # noqa: E402
 from nova_diskplacer.disks import prepare  # noqa: E402

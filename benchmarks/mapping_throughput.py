@@ -64,7 +64,7 @@ def measure(cloud: Cloud, mapping: str, count: int, mib: int) -> list[float]:
     flavor = cloud.api.create_flavor(
         f'throughput-{name}', vdisks=count, vdisk_gb=1, mapping=mapping
     )
-    server = cloud.api.create_server(name, flavor, cloud.image, count, 1)
+    server = cloud.api.create_server(name, flavor, cloud.image)
     cloud.api.wait_server(server)
     where = list(checks.by_domain(cloud, server).values())
     if len(where) != count or not checks.mapped_as_asked(mapping, where):

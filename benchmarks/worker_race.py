@@ -169,7 +169,11 @@ def race(cloud, workers, vdisks, latency):
         mock.patch.object(
             report_listener, 'get_cache', lambda: of_thread.cache
         ),
-        mock.patch.object(disk_request, 'read_volumes', lambda *_: []),
+        mock.patch.object(
+            disk_request,
+            'read_volumes',
+            lambda *_: disk_request.ServerVolumes(),
+        ),
         mock.patch.object(
             report_client.SchedulerReportClient, 'get', late(call)
         ),

@@ -15,7 +15,8 @@
 from nova_diskplacer import internals
 from nova_diskplacer.internals import Name
 
-RELEASE = 'Cinder 29'
+#: The releases that the tables are for.
+RELEASE = 'Cinder 26 to 29'
 
 _SHARED = (
     Name(
@@ -125,26 +126,39 @@ VOLUME: internals.Names = (
         'The service that a volume is handed over to.',
         ('host', 'binary_key'),
     ),
-    Name('cinder.db.models.Snapshot', _ROWS),
-    Name('cinder.db.models.Snapshot.provider_location', _ROWS),
-    Name('cinder.db.models.Snapshot.status', _ROWS),
-    Name('cinder.db.models.Snapshot.volume_id', _ROWS),
-    Name('cinder.db.models.Snapshot.volume_size', _ROWS),
-    Name('cinder.db.models.Volume', _ROWS),
-    Name('cinder.db.models.Volume._name_id', _ROWS),
-    Name('cinder.db.models.Volume.host', _ROWS),
-    Name('cinder.db.models.Volume.migration_status', _ROWS),
-    Name('cinder.db.models.Volume.name_id', _ROWS),
-    Name('cinder.db.models.Volume.provider_location', _ROWS),
-    Name('cinder.db.models.Volume.size', _ROWS),
-    Name('cinder.db.models.Volume.status', _ROWS),
+    *(
+        Name(
+            f'cinder.db.models.{row}',
+            _ROWS,
+            earlier=f'cinder.db.sqlalchemy.models.{row}',
+        )
+        for row in (
+            'Snapshot',
+            'Snapshot.provider_id',
+            'Snapshot.provider_location',
+            'Snapshot.status',
+            'Snapshot.volume_id',
+            'Snapshot.volume_size',
+            'Volume',
+            'Volume._name_id',
+            'Volume.host',
+            'Volume.migration_status',
+            'Volume.name_id',
+            'Volume.provider_id',
+            'Volume.provider_location',
+            'Volume.size',
+            'Volume.status',
+        )
+    ),
     Name(
         'cinder.db.api.main_context_manager.reader.using',
         'Reads the database.',
+        earlier='cinder.db.sqlalchemy.api.main_context_manager.reader.using',
     ),
     Name(
         'cinder.db.api.main_context_manager.writer.using',
         'Writes to the database.',
+        earlier='cinder.db.sqlalchemy.api.main_context_manager.writer.using',
     ),
     *_SHARED,
     Name(
@@ -183,11 +197,6 @@ VOLUME: internals.Names = (
     Name(
         'cinder.volume.throttling.Throttle.get_default',
         'Limit of bytes per second for copies.',
-    ),
-    Name(
-        'cinder.image.image_utils.convert_image',
-        'Writes an image into an allocated vdisk.',
-        ('src_format', 'disable_sparse', 'skip_create'),
     ),
     Name(
         'cinder.image.image_utils.decode_cipher',

@@ -54,7 +54,7 @@ Two backends of one host must not use the same disks.
         default=flavor.ROUND_ROBIN,
         choices=mapping.names(),
         help="""
-Mapping policy of volumes for which no server has a claim: volumes that are
+Mapping of volumes for which no server has a claim: volumes that are
 hot-plugged into a server, and volumes that are filled before they are
 attached. It is the name of an installed plugin of the namespace
 ``nova_diskplacer.mapping``. ``round_robin``, for example, chooses a disk that
@@ -78,15 +78,18 @@ stores each vdisk in a logical volume, on disks that were prepared with
 ]
 
 
-PROFILES_GROUP = cfg.OptGroup(
+DISKPLACER_GROUP = cfg.OptGroup(
     diskplacer.GROUP.name,
-    title='Profiles',
+    title='Profiles and locks',
     help="""
-Directories of the workload profiles that flavors name, as in nova.conf.
+Directories of the workload profiles that flavors name, as in nova.conf, and of
+the locks that cinder-volume shares with ``diskplacer-agent`` and
+``diskplacer-manage``.
 """,
 )
+DISKPLACER_OPTS = [diskplacer.PROFILE_DIRS, diskplacer.LOCK_DIR]
 
 
 def list_opts() -> list[tuple[Any, list[Any]]]:
     """Entry point of ``oslo.config.opts``."""
-    return [(SHARED_GROUP, OPTS), (PROFILES_GROUP, [diskplacer.PROFILE_DIRS])]
+    return [(SHARED_GROUP, OPTS), (DISKPLACER_GROUP, DISKPLACER_OPTS)]

@@ -24,6 +24,7 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import bind_failures
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import export
@@ -71,6 +72,7 @@ class Connections:
         """Exports vdisks to other hosts; made when it is first used."""
         return export.Exporter(self.configuration, self.target_drivers)
 
+    @bind_failures.counted
     def create_export(
         self, context: Any, volume: Volume, connector: Connector
     ) -> ModelUpdate | None:
@@ -94,7 +96,7 @@ class Connections:
             binder.check_max_per_disk(request, disk)
         else:
             disk = binder.bind(request)
-            update = {'provider_location': disk}
+            update = naming.bound_to(disk)
             LOG.info('Volume %s is bound to disk %s', volume.id, disk)
         if not here:
             path = self.operations.backend.device_path(
@@ -109,7 +111,8 @@ class Connections:
             update = self.create_export(
                 cinder_context.get_admin_context(), volume, {'host': CONF.host}
             )
-            volume.provider_location = (update or {})['provider_location']
+            for name, value in (update or {}).items():
+                setattr(volume, name, value)
             volume.save()
         return volume.provider_location or ''
 
@@ -131,7 +134,7 @@ class Connections:
         disk = volume.provider_location
         if not disk:
             return
-        if volume.provider_id:
+        if naming.is_exported(volume):
             self.exporter.remove(context, volume, self.local_path(volume))
         if volume.status in _BEING_FILLED or export.needs_remote_export(
             volume

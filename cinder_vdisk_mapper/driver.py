@@ -46,6 +46,7 @@ from cinder_vdisk_mapper import groups
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import qemu_img
 from cinder_vdisk_mapper import stats
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
@@ -183,9 +184,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         """Create a volume that takes no space yet."""
         encryption.check_provider(volume)
         self._check_mapping(volume)
-        if volume.provider_location:
-            # Cinder copies the location to the target of a migration
-            return {'provider_location': None}
+        if volume.provider_location or volume.provider_id:
+            # Cinder copies both to the target of a migration
+            return naming.bound_to(None)
         return None
 
     @errors.as_driver_error()
@@ -247,7 +248,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self.operations.clone(
             disk, source, naming.volume(volume), volume.id, volume.size
         )
-        return {'provider_location': disk}
+        return naming.bound_to(disk)
 
     # Snapshots, on the disk of their volume
 
@@ -343,21 +344,13 @@ class VDiskMapperDriver(driver.VolumeDriver):
     ) -> None:
         """Bind the volume by its policy and write an image to it.
 
-        Cinder's own way truncates a file first, so that others could take its
-        space until it is written again.
-
         :raises VolumeDriverException: no disk may hold the volume.
         """
         fetched = self._fetched(context, volume, image_service, image_id)
         with fetched as (image, volume, device):
-            image_utils.convert_image(
-                image,
-                device,
-                'raw',
-                src_format='raw',
-                disable_sparse=disable_sparse,
-                skip_create=True,
-            )
+            # -S 0: do not deallocate zeros
+            sparse = ('-S', '0') if disable_sparse else ()
+            qemu_img.convert(image, device, device, *sparse, '-O', 'raw')
         # zeros were written by deallocating their blocks
         self.backend.extend(
             volume.provider_location or '', naming.volume(volume), volume.size

@@ -34,11 +34,11 @@ from cinder import context as cinder_context
 from cinder import exception as cinder_exc
 from cinder import utils
 from cinder.image import image_utils
-from cinder.volume import throttling
 from cinder.volume import volume_utils
 from oslo_config import cfg
 from oslo_utils import units
 
+from cinder_vdisk_mapper import qemu_img
 from cinder_vdisk_mapper.cinder_types import Volume
 
 CONF = cfg.CONF
@@ -106,8 +106,8 @@ def write_image(
                 f'volume has {size}',
             )
         # -S 0: do not deallocate zeros
-        _convert(header, device, device, '-S', '0', '-O', 'raw')
-        _convert(
+        qemu_img.convert(header, device, device, '-S', '0', '-O', 'raw')
+        qemu_img.convert(
             path,
             device,
             f'driver=luks,key-secret={_KEY},file.filename={device}',
@@ -161,22 +161,3 @@ def _luks(context: Any, volume: Volume) -> Iterator[tuple[str, str]]:
         )
     finally:
         os.close(descriptor)
-
-
-def _convert(source: str, device: str, target: str, *options: str) -> None:
-    """Write raw content to an existing device.
-
-    :param target: ``device`` as an argument of qemu-img.
-    """
-    throttle = throttling.Throttle.get_default()
-    with throttle.subcommand(source, device) as throttled:
-        utils.execute(
-            *throttled['prefix'],
-            'qemu-img',
-            'convert',
-            *('-n', '-t', 'none', '-f', 'raw'),
-            *options,
-            source,
-            target,
-            run_as_root=True,
-        )

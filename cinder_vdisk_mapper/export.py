@@ -21,6 +21,7 @@ from typing import Any
 from oslo_log import log as logging
 from oslo_utils import importutils
 
+from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper.cinder_types import Connector
 from cinder_vdisk_mapper.cinder_types import Volume
 from nova_diskplacer import exception
@@ -50,7 +51,7 @@ class Exporter:
     """Exports vdisks through one of Cinder's target drivers.
 
     ``provider_location`` of a volume names its disk, so ``provider_id`` keeps
-    the location of the export while it exists.
+    the location of the export while it exists, and else the disk.
 
     :param configuration: of the backend.
     :param drivers: class path by ``target_helper``.
@@ -86,12 +87,12 @@ class Exporter:
 
     def disconnect(self, volume: Volume, connector: Connector) -> None:
         """Revoke the access of a host."""
-        if volume.provider_id:
+        if naming.is_exported(volume):
             self.target.terminate_connection(_as_exported(volume), connector)
 
     def remove(self, context: Any, volume: Volume, path: str) -> None:
         """Remove the export of a volume, if there is one."""
-        if not volume.provider_id:
+        if not naming.is_exported(volume):
             return
         if volume.provider_id == _IN_PROGRESS:
             # a killed run may have made it: export it again
@@ -106,7 +107,8 @@ class Exporter:
 
     @staticmethod
     def _forget(volume: Volume) -> None:
-        volume.provider_id = volume.provider_auth = None
+        volume.provider_id = volume.provider_location
+        volume.provider_auth = None
         volume.save()
 
     def _create(

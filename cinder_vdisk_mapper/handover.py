@@ -74,7 +74,7 @@ def hand_over(
         for place in [disk] if disk else holding:
             _check_blank(operations.backend, volume, request, place)
         if disk:
-            volume.provider_location = None
+            volume.provider_location = volume.provider_id = None
             volume.save()
         operations.delete_everywhere(disk, request.name)
         before = volume.host

@@ -73,7 +73,8 @@ class ManagedVDisks:
     ) -> ModelUpdate:
         """Make a vdisk a volume of whole GiB, allocated and reserved."""
         disk, vdisk = self._checked(existing_ref, naming.volume(volume))
-        return self._manage(disk, vdisk, naming.volume(volume), volume.id)
+        self._manage(disk, vdisk, naming.volume(volume), volume.id)
+        return naming.bound_to(disk.uuid)
 
     def unmanage(self, volume: Volume) -> None:
         """Unmanage a volume, which is bound first if it is not."""
@@ -115,7 +116,8 @@ class ManagedVDisks:
         """Make a vdisk a snapshot of a volume on the same disk."""
         disk, vdisk = self._checked_snapshot(snapshot, existing_ref)
         name = naming.snapshot(snapshot)
-        return self._manage(disk, vdisk, name, snapshot.id)
+        self._manage(disk, vdisk, name, snapshot.id)
+        return {'provider_location': disk.uuid}
 
     def unmanage_snapshot(self, snapshot: Snapshot) -> None:
         """Unmanage a snapshot, which is made first if it has no vdisk."""
@@ -254,9 +256,8 @@ class ManagedVDisks:
 
     def _manage(
         self, disk: discover.Disk, vdisk: VDisk, name: str, id_: str
-    ) -> ModelUpdate:
+    ) -> None:
         self.operations.manage(disk.uuid, vdisk.name, name, id_, vdisk.size_gb)
-        return {'provider_location': disk.uuid}
 
     def _unmanage(self, disk: str | None, name: str, id_: str) -> None:
         # a killed run may not have saved the disk

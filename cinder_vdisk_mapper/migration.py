@@ -114,7 +114,7 @@ class Migration:
             return False, None
         self.operations.backend.check_disk(disk)
         self._move(volume, disk, target.media)
-        return True, {'provider_location': volume.provider_location}
+        return True, naming.bound_to(volume.provider_location)
 
     def update_migrated_volume(
         self,
@@ -136,12 +136,16 @@ class Migration:
             except exception.DiskPlacerError as error:
                 # the volume has moved, and nothing depends on the owner
                 LOG.warning('%s keeps its former owner: %s', name, error)
-        return {'_name_id': new_volume.name_id, 'provider_location': disk}
+        return {'_name_id': new_volume.name_id, **naming.bound_to(disk)}
 
     def update_provider_info(
         self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
-    ) -> tuple[None, None]:
-        """Delete the copies that interrupted moves have left, at start."""
+    ) -> tuple[list[ModelUpdate], None]:
+        """Delete the copies that interrupted moves have left, at start.
+
+        :returns: the changes of volumes whose disk the API does not tell,
+            because an earlier release has bound them.
+        """
         bound = {
             naming.volume(volume): (volume.id, volume.provider_location)
             for volume in volumes
@@ -162,7 +166,11 @@ class Migration:
                     )
                 except exception.DiskPlacerError as error:
                     LOG.warning('%s stays on disk %s: %s', name, disk, error)
-        return None, None
+        return [
+            {'id': volume.id, 'provider_id': volume.provider_location}
+            for volume in volumes
+            if volume.provider_location and not volume.provider_id
+        ], None
 
     def _move(self, volume: Volume, disk: str, media: str) -> None:
         name = naming.volume(volume)
@@ -172,7 +180,7 @@ class Migration:
             return
 
         def commit(target: str) -> None:
-            volume.provider_location = target
+            volume.provider_location = volume.provider_id = target
             volume.save()
 
         request = BindRequest(

@@ -10,11 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Names of the vdisks of volumes and snapshots.
+"""Names of the vdisks of volumes and snapshots, and of a volume's disk.
 
 The driver counts vdisks of other names and leaves them alone.
 """
 
+from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
 
@@ -35,3 +36,18 @@ def unmanaged(id_: str) -> str:
     :param id_: the id in its former name.
     """
     return f'unmanaged-{id_}'
+
+
+def bound_to(disk: str | None) -> ModelUpdate:
+    """Return the changes of a volume that is bound to a disk, None for none.
+
+    No API of Cinder shows ``provider_location``. The volume's ``provider_id``
+    has the disk too, which the API shows to administrators. While the volume
+    is exported, it has the location of the export instead.
+    """
+    return {'provider_location': disk, 'provider_id': disk}
+
+
+def is_exported(volume: Volume) -> bool:
+    """Return whether a volume is, or may be, exported to another host."""
+    return volume.provider_id not in (None, '', volume.provider_location)

@@ -15,21 +15,17 @@
 import collections.abc
 import contextlib
 import dataclasses
-import functools
 from typing import Any
 
 from cinder.compute import nova
 from keystoneauth1 import exceptions as ks_exc
 from novaclient import exceptions as nova_exc
-from oslo_config import cfg
 from oslo_log import log as logging
 from requests import exceptions as requests_exc
 
-from cinder_vdisk_mapper import conf
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
-from nova_diskplacer.conf import diskplacer
-from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import configured
 
 LOG = logging.getLogger(__name__)
 
@@ -175,14 +171,11 @@ def parse(fields: dict[str, Any]) -> Server:
     """
     uuid = fields['id']
     try:
-        extra_specs = fields['flavor']['extra_specs']
-        named = flavor.NAMESPACE + flavor.PROFILE in extra_specs
-        found = profiles() if named else flavor.NO_PROFILES
         return Server(
             uuid,
             fields['tenant_id'],
             fields['OS-EXT-SRV-ATTR:host'] or None,
-            flavor.parse(extra_specs, found),
+            configured.parse(fields['flavor']['extra_specs']),
             fields['OS-SRV-USG:launched_at'] is not None,
         )
     except KeyError as error:
@@ -192,17 +185,6 @@ def parse(fields: dict[str, Any]) -> Server:
         ) from error
     except (ValueError, exception.ProfileError) as error:
         raise NovaError(f'the flavor of server {uuid}: {error}') from error
-
-
-@functools.cache
-def profiles() -> catalogue.Catalogue:
-    """Return the profiles, which are read once.
-
-    :raises ProfileError: one of them is invalid.
-    """
-    group = conf.PROFILES_GROUP
-    cfg.CONF.register_opt(diskplacer.PROFILE_DIRS, group=group)
-    return catalogue.load(cfg.CONF[group.name].profile_dirs)
 
 
 def of_blank_volume(name: str | None) -> str | None:

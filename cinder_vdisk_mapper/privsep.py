@@ -46,6 +46,7 @@ from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import vdisks
@@ -160,6 +161,11 @@ def inspect_disk(uuid: str, *, root: str) -> tuple[Any, ...]:
     return dataclasses.astuple(discover.inspect(root, uuid))
 
 
+def count_bind_failure(reason: str, *, root: str) -> None:
+    """Count a failure as :func:`bind_failures.count`."""
+    bind_failures.count(root, reason)
+
+
 def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:
     """Return an operation that takes a disk's UUID in place of its path.
 
@@ -201,6 +207,7 @@ def _copy(
 OPERATIONS: dict[str, Operation] = {
     'disks': list_disks(discover.FILESYSTEM),
     'disk': inspect_disk,
+    'count_bind_failure': count_bind_failure,
     'create': _on_disk(vdisks.create),
     'extend': _on_disk(vdisks.extend),
     'shrink': _on_disk(vdisks.shrink),

@@ -34,11 +34,13 @@ from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
 from cinder_vdisk_mapper import privsep
+from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import files
 
 context = priv_context.PrivContext(
     'cinder_vdisk_mapper',
@@ -80,6 +82,7 @@ def _copy(uuid: str, name: str, target: str) -> None:
 OPERATIONS: dict[str, privsep.Operation] = {
     'disks': privsep.list_disks(discover.LVM),
     'disk': privsep.inspect_disk,
+    'count_bind_failure': privsep.count_bind_failure,
     'create': _on_disk(volumes.create),
     'extend': _on_disk(volumes.extend),
     'shrink': _on_disk(volumes.shrink),
@@ -103,4 +106,6 @@ def run(disk_root: str, operation: str, *arguments: Any) -> Any:
     :raises DiskError: see :func:`privsep.call`; or the operation fails.
     """
     commands.set_launcher(*_CONFINED)
+    cfg.CONF.register_opt(diskplacer.LOCK_DIR, group=diskplacer.GROUP.name)
+    files.set_lock_directory(cfg.CONF.diskplacer.lock_dir)
     return privsep.call(OPERATIONS, disk_root, operation, arguments)

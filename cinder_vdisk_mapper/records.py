@@ -21,11 +21,11 @@ import dataclasses
 from typing import Any
 
 import sqlalchemy as sa
-from cinder.db import api as db_api
-from cinder.db import models
 from oslo_utils import timeutils
 
 from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.cinder_releases import db_api
+from cinder_vdisk_mapper.cinder_releases import models
 
 Volume = models.Volume
 Snapshot = models.Snapshot
@@ -116,7 +116,7 @@ class Records:
                     if record.disk
                     else sa.or_(column.is_(None), column == ''),
                 )
-                .values(provider_location=disk)
+                .values(provider_location=disk, provider_id=disk)
                 .execution_options(synchronize_session=False)
             )
             return bool(changed.rowcount)

@@ -25,17 +25,27 @@ if [[ "$1" == "stack" && "$2" == "install" ]]; then
 elif [[ "$1" == "stack" && "$2" == "post-config" ]]; then
     echo_summary "Configuring nova-diskplacer"
     configure_diskplacer
+    configure_diskplacer_services
     if is_service_enabled diskplacer-agent; then
         create_diskplacer_disks
     fi
+    # Cinder's new database has no volumes
+    remove_diskplacer_vdisks
 elif [[ "$1" == "stack" && "$2" == "extra" ]]; then
     echo_summary "Starting nova-diskplacer"
-    start_diskplacer
-    if is_service_enabled n-api; then
-        create_diskplacer_types
+    start_diskplacer_services
+    create_diskplacer_types
+    if is_service_enabled diskplacer-agent; then
+        echo_summary "Waiting for the disks' resource providers"
+        wait_for_diskplacer_disks
+    fi
+elif [[ "$1" == "stack" && "$2" == "test-config" ]]; then
+    if is_service_enabled tempest; then
+        configure_diskplacer_tempest
     fi
 elif [[ "$1" == "unstack" ]]; then
-    stop_diskplacer
+    stop_diskplacer_services
 elif [[ "$1" == "clean" ]]; then
-    cleanup_diskplacer
+    cleanup_diskplacer_services
+    cleanup_diskplacer_disks
 fi

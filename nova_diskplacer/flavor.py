@@ -39,11 +39,15 @@ PREFERRED = 'preferred'
 REQUIRED = 'required'
 NUMA = (NONE, PREFERRED, REQUIRED)
 
+VOLUME_TYPE = 'volume_type'
 PROFILE = 'profile'
 IO_TIER = 'io_tier'
+GUEST = 'guest'
+
+GUESTS = ('hadoop', 'spark', 'kafka', 'cassandra', 'plain', NONE)
 
 # A flavor with these alone asks for no vdisks.
-_OF_SERVER = frozenset((PROFILE, IO_TIER))
+_OF_SERVER = frozenset((PROFILE, IO_TIER, VOLUME_TYPE, GUEST))
 
 #: An empty catalogue of profiles.
 NO_PROFILES: collections.abc.Mapping[str, 'catalogue.Profile'] = (
@@ -126,6 +130,12 @@ SPECS = {
         'weighs it down, ``none`` (the default) ignores NUMA.',
         choices=NUMA,
     ),
+    VOLUME_TYPE: Spec(
+        'Name of the volume type of the vdisks. The filter of nova-api gives '
+        'it to the volumes that it adds to a request, and counts volumes of '
+        'this type only. Unset: ``[diskplacer_api] volume_type``.',
+        pattern=r'\S(.{0,253}\S)?',
+    ),
     PROFILE: Spec(
         'Profile of the workload, by its name or an alias: it fills the keys '
         'that the flavor leaves unset, and the agent tunes the disks by it. '
@@ -138,6 +148,13 @@ SPECS = {
         'tiers`` on the compute nodes defines them.',
         pattern='[A-Za-z0-9_-]+',
     ),
+    GUEST: Spec(
+        'Framework for which cloud-init in the server formats and mounts the '
+        'vdisks, without user data, where ``diskplacer-vendordata`` runs. '
+        '``plain`` formats and mounts only; ``none`` (the default) leaves the '
+        'vdisks blank.',
+        choices=GUESTS,
+    ),
 }
 
 
@@ -148,7 +165,8 @@ class VDiskRequest:
     ``vdisk_gb`` is the size of each in GiB, ``vdisk_mbps`` the throughput
     claimed for each in MB/s (0: none). ``cache_mode`` is the cache mode that
     the host must have, None if any will do. ``profile`` is a profile's name,
-    never an alias.
+    never an alias. ``volume_type`` is a name, None if the flavor has none.
+    ``guest`` is one of ``GUESTS``.
     """
 
     vdisks: int
@@ -160,6 +178,8 @@ class VDiskRequest:
     numa: str = NONE
     cache_mode: str | None = None
     profile: str | None = None
+    volume_type: str | None = None
+    guest: str = NONE
 
 
 def parse(
@@ -168,8 +188,9 @@ def parse(
 ) -> VDiskRequest | None:
     """Return the vdisks that a flavor's extra specs ask for, None for none.
 
-    A tier asks for no vdisks, nor does a profile without their number and
-    size: they apply to volumes that are attached later.
+    A tier, a volume type or a framework in the guest asks for no vdisks, nor
+    does a profile without their number and size: they apply to volumes that
+    are attached later.
 
     :param profiles: the catalogue in which ``diskplacer:profile`` is found.
     :raises ValueError: a key or the profile is unknown, a value is not

@@ -18,6 +18,7 @@ generated from them.
 """
 
 import collections.abc
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -28,25 +29,31 @@ from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 
+#: The releases that the tables of Nova's names are for.
+NOVA = 'Nova 31 to 34'
+
 
 @dataclasses.dataclass(frozen=True)
 class Name:
     """A name in another program's code, with its module.
 
     ``use`` is its purpose. ``parameters`` are passed by name. ``source`` are
-    pieces of its source code, for behaviour without a name.
+    pieces of its source code, for behaviour without a name. ``earlier`` is the
+    name in earlier releases. With ``since``, a major release,
+    something is left out in earlier ones, as ``use`` says.
     """
 
     name: str
     use: str
     parameters: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
+    earlier: str = ''
+    since: int = 0
 
     def missing(self) -> list[str]:
         """Return descriptions of the parts that are missing."""
-        try:
-            found: typing.Any = pkgutil.resolve_name(self.name)
-        except (ImportError, AttributeError):
+        found = self._find()
+        if found is None:
             return [self.name]
         absent = []
         if self.parameters:
@@ -68,6 +75,12 @@ class Name:
                 if piece not in text
             ]
         return absent
+
+    def _find(self) -> typing.Any:
+        for name in filter(None, (self.name, self.earlier)):
+            with contextlib.suppress(ImportError, AttributeError):
+                return pkgutil.resolve_name(name)
+        return None
 
 
 Names = tuple[Name, ...]

@@ -18,6 +18,10 @@ changed. Otherwise it casts a heartbeat at an interval, with the digest of the
 last report. A listener that does not have that report requests it from the
 agent, and a new listener requests reports of all agents.
 
+``diskplacer-status`` requests reports too, and requests all scheduler workers
+that listen to tell their release and profiles. Workers of earlier releases log
+that they do not know that request.
+
 Version 2 of the format has digests and heartbeats. Agents of version 1 send
 reports only and are understood; services of version 1 refuse the messages of
 version 2 and log the version.
@@ -44,6 +48,7 @@ VERSION = 2
 _EXCHANGE = 'diskplacer'
 _REPORTS = 'diskplacer_reports'
 _AGENTS = 'diskplacer_agents'
+_SCHEDULERS = 'diskplacer_schedulers'
 
 # Time in seconds for which RabbitMQ keeps the fanout queue of a listener that
 # is gone, and the messages in it.
@@ -59,19 +64,29 @@ _HEARTBEAT = {
     'provider': _TEXT,
     'digest': _TEXT,
 }
+# The release of nova-diskplacer, and the digest of the sender's profiles.
+_SOFTWARE = {'release': _TEXT, 'profiles': _TEXT}
 # Agents of earlier releases send neither ``digest`` nor ``cache_mode``, the
-# host cache mode of vdisks, null if it is not known.
+# host cache mode of vdisks, null if it is not known, nor ``_SOFTWARE``.
 _REPORT = {
     **_HEARTBEAT,
     'compute_node': _TEXT,
     'disks': {'type': 'array', 'items': {'type': 'object'}},
     'cache_mode': {'type': ['string', 'null']},
+    **_SOFTWARE,
 }
 _REPORT_VALIDATOR = jsonschema.Draft202012Validator(
     {
         'type': 'object',
         'properties': _REPORT,
         'required': ['version', 'host', 'compute_node', 'provider', 'disks'],
+    }
+)
+_SCHEDULER_VALIDATOR = jsonschema.Draft202012Validator(
+    {
+        'type': 'object',
+        'properties': {'host': _TEXT, **_SOFTWARE},
+        'required': ['host', *_SOFTWARE],
     }
 )
 _HEARTBEAT_VALIDATOR = jsonschema.Draft202012Validator(
@@ -163,6 +178,11 @@ def check(report: object) -> Report:
 def check_heartbeat(heartbeat: object) -> Report:
     """Return ``heartbeat`` if it is valid; raises as ``check``."""
     return _validate(heartbeat, _HEARTBEAT_VALIDATOR, 'heartbeat')
+
+
+def check_scheduler(message: object) -> Report:
+    """Return what a scheduler tells, if it is valid; raises as ``check``."""
+    return _validate(message, _SCHEDULER_VALIDATOR, 'scheduler')
 
 
 def _validate(
@@ -279,6 +299,7 @@ class ReportListener(_Server):
     :param callback: called with each valid report, in another thread.
     :param server_name: replaces ``listener_name()``.
     :param heartbeat: called with each valid heartbeat, in another thread.
+    :param tell_software: called for each request of ``request_software``.
     """
 
     def __init__(
@@ -287,6 +308,7 @@ class ReportListener(_Server):
         callback: Callback,
         server_name: str | None = None,
         heartbeat: Callback = lambda heartbeat: None,
+        tell_software: collections.abc.Callable[[], None] = lambda: None,
     ) -> None:
         def receive(context: object, report: object) -> None:
             try:
@@ -298,7 +320,34 @@ class ReportListener(_Server):
                 LOG.warning('Ignored a malformed report: %s', error)
 
         name = server_name or listener_name()
-        super().__init__(transport, _REPORTS, name, report=receive)
+        super().__init__(
+            transport,
+            _REPORTS,
+            name,
+            report=receive,
+            tell_software=lambda context: tell_software(),
+        )
+
+
+class SchedulerListener(_Server):
+    """Receives what schedulers tell of their software.
+
+    :param callback: called with the ``host``, ``release`` and ``profiles`` of
+        each worker, in another thread.
+    """
+
+    def __init__(
+        self, transport: oslo_messaging.Transport, callback: Callback
+    ) -> None:
+        def receive(context: object, scheduler: object) -> None:
+            try:
+                callback(check_scheduler(scheduler))
+            except ValueError as error:
+                LOG.warning('Ignored a malformed message: %s', error)
+
+        super().__init__(
+            transport, _SCHEDULERS, listener_name(), software=receive
+        )
 
 
 class RequestListener(_Server):
@@ -350,6 +399,25 @@ def renew_report(transport: oslo_messaging.Transport, host: str) -> None:
     :raises oslo_messaging.MessagingException: it could not be sent.
     """
     _cast(transport, _AGENTS, 'renew_report', host)
+
+
+def request_software(transport: oslo_messaging.Transport) -> None:
+    """Request all schedulers that listen to tell their software.
+
+    :raises oslo_messaging.MessagingException: it could not be sent.
+    """
+    _cast(transport, _REPORTS, 'tell_software')
+
+
+def tell_software(
+    transport: oslo_messaging.Transport, host: str, software: Report
+) -> None:
+    """Tell the release and the profiles of a scheduler.
+
+    :raises oslo_messaging.MessagingException: it could not be sent.
+    """
+    scheduler = {'host': host, **software}
+    _cast(transport, _SCHEDULERS, 'software', scheduler=scheduler)
 
 
 def _cast(

@@ -43,6 +43,8 @@ done <<< "$hierarchies"
 mountpoint -q /sys/kernel/tracing ||
     mount -t tracefs none /sys/kernel/tracing
 mount -t tmpfs none /run
+# a container's manager does it: credentials get to units that way
+mount --make-rshared /
 mkdir -p /run/systemd/system
 find "$1" -name '*.service' -o -name '*.socket' |
     xargs cp -t /run/systemd/system
@@ -55,17 +57,18 @@ needed = unittest.skipUnless(
 )
 
 
-def write_agent_unit(directory, change, *more):
-    """Write the agent's unit to a directory, as tests can start it.
+def write_unit(directory, name, change, *more):
+    """Write a unit of ours to a directory, as tests can start it.
 
-    What it prints goes to ``log`` there. Returns the name of the unit.
+    What it prints goes to ``log`` there.
 
+    :param name: of the unit, and of its file.
     :param change: is called with the name and the value of each line of the
         service, and returns the value to write; None leaves the line out.
     :param more: lines of the service to add.
     """
-    unit = TOP / 'etc/systemd/diskplacer-agent.service'
-    _, rest = unit.read_text().split('[Service]')
+    text = pathlib.Path(TOP, 'etc/systemd', name).read_text()
+    _, rest = text.split('[Service]')
     lines = [
         # nothing else of this machine is to be started
         '[Unit]',
@@ -80,13 +83,12 @@ def write_agent_unit(directory, change, *more):
         *more,
     ]
     for line in rest.partition('[Install]')[0].splitlines():
-        name, separator, value = line.partition('=')
-        if separator and not name.startswith('#'):
-            value = change(name, value)
+        key, separator, value = line.partition('=')
+        if separator and not key.startswith('#'):
+            value = change(key, value)
             if value is not None:
-                lines.append(f'{name}={value}')
-    pathlib.Path(directory, unit.name).write_text('\n'.join(lines))
-    return unit.name
+                lines.append(f'{key}={value}')
+    pathlib.Path(directory, name).write_text('\n'.join(lines))
 
 
 class Systemd(fixtures.Fixture):

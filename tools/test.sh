@@ -17,8 +17,15 @@
 #
 #   tools/test.sh            every stage; end-to-end tests only as root
 #   tools/test.sh STAGE...   these stages only
+#   tools/test.sh --release RELEASE [STAGE...]
+#                            with an earlier release of OpenStack, such as
+#                            2025.1; STAGE: unit, functional, both by default
 #
-# Stages: pep8 docs packaging unit functional e2e testbed. The last two go on
+# functional/NAME is a package of the functional tests.
+#
+# Stages: pep8 docs packaging unit functional oldest e2e testbed. oldest runs
+# the unit tests, and a few functional ones of nova-scheduler on eventlet, on
+# the oldest release that is supported. The last two stages go on
 # beside the others and print when they have ended: they wait a lot. testbed,
 # the suites of tests/testbed, has priority, as some of it looks at how much of
 # a disk's throughput servers get. What tests log is printed where one of them
@@ -29,7 +36,9 @@ set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 
-STAGES='pep8 docs packaging unit functional e2e testbed'
+STAGES='pep8 docs packaging unit functional oldest e2e testbed'
+OLDEST=2025.1
+OLDEST_STAGES='unit functional/eventlet'
 IN_TESTBED='tests\.e2e\.test_testbed'
 # stages that go on beside the others, by their nice value
 declare -A BESIDE=([e2e]=0 [testbed]=-10)
@@ -125,9 +134,18 @@ stage_unit() {
     run_tests tests/unit 2
 }
 
+# Run the functional tests of a package, or of all.
 stage_functional() {
     # they wait for each other, and for disks
-    run_tests tests/functional 3
+    run_tests "tests/functional${1:+/$1}" 3
+}
+
+stage_oldest() {
+    local printed=$directory/oldest
+    # shellcheck disable=SC2086
+    DISKPLACER_VENV='' tools/test.sh --release $OLDEST $OLDEST_STAGES |
+        tee "$printed"
+    add_up "$printed"
 }
 
 stage_e2e() {
@@ -155,10 +173,16 @@ begin_beside() {
 
 # Wait for it, print what it printed and add up.
 end_beside() {
-    local good bad stage=$1 printed=$directory/$1/printed
+    local stage=$1 printed=$directory/$1/printed
     wait "${beside[$stage]}"
     unset "beside[$stage]"
     cat "$printed"
+    add_up "$printed"
+}
+
+# Add up what a run of this script printed.
+add_up() {
+    local good bad printed=$1
     read -r good bad < <(awk '
         /^[0-9]+ passed, [0-9]+ failed$/ { good = $1; bad = $3 }
         END { print good + 0, (good == "") ? 1 : bad }' "$printed")
@@ -168,9 +192,15 @@ end_beside() {
 }
 
 main() {
-    local stage stages="$*" profiles='' cloud='' begun before times
+    local stage stages profiles='' cloud='' begun before times
+    if [ "${1:-}" = --release ]; then
+        ENV_RELEASE=${2:-}
+        STAGES='unit functional'
+        shift 2 || shift
+    fi
+    stages="$*"
     for stage in $stages; do
-        if [[ " $STAGES " != *" $stage "* ]]; then
+        if [[ " $STAGES " != *" ${stage%%/*} "* ]]; then
             echo "tools/test.sh: $stage is not one of: $STAGES" >&2
             exit 2
         fi
@@ -182,7 +212,7 @@ main() {
             stages=${STAGES% e2e *}
         fi
     fi
-    if [[ " $stages " == *' functional '* && $(id -u) -eq 0 ]]; then
+    if [[ " $stages " =~ ' functional'[\ /] && $(id -u) -eq 0 ]]; then
         profiles=functional
     fi
     if [[ " $stages " == *' e2e '* || " $stages " == *' testbed '* ]]; then
@@ -206,7 +236,10 @@ main() {
         echo "== $stage"
         begun=$SECONDS
         before=$failed
-        "stage_$stage"
+        case $stage in
+            functional/*) stage_functional "${stage#*/}" ;;
+            *) "stage_$stage" ;;
+        esac
         times+=$(printf '\n%-12s %4d s  %s' "$stage" $((SECONDS - begun)) \
             "$([ $failed -eq $before ] && echo ok || echo FAILED)")
     done

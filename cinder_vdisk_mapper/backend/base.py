@@ -271,6 +271,14 @@ class Backend(abc.ABC):
         """
         self._run('rename', disk, name, new_name, volume_id)
 
+    def count_bind_failure(self, reason: str) -> None:
+        """Count a volume that could not be bound, for the agent's metrics.
+
+        :param reason: of ``bind_failures.REASONS``.
+        :raises DiskError: it cannot be counted.
+        """
+        self._run('count_bind_failure', reason)
+
 
 def usable_disks(
     disks: collections.abc.Iterable[discover.Disk], media: str

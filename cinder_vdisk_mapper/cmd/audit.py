@@ -29,6 +29,7 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper.audit import findings
 from nova_diskplacer import exception
+from nova_diskplacer import exit_status
 
 # Seconds that Cinder may work on a volume before that is a finding.
 _STUCK_AFTER = 24 * 3600
@@ -43,7 +44,7 @@ def register(commands: Any) -> None:
         help="compare Cinder's database, the disks and Placement",
         description="Compares Cinder's database, the disks of this host and "
         'Placement, and lists the differences. The exit status is 0 '
-        'if all agrees or was repaired, 1 if findings remain, 2 on errors.',
+        'if all agrees or was repaired, 3 if findings remain, 1 on errors.',
     )
     command.add_argument(
         '--repair',
@@ -134,7 +135,7 @@ def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         ) from error
     show = _json if args.format == 'json' else _table
     print(show(found, repaired))
-    return int(bool(found))
+    return exit_status.of(found)
 
 
 def _run(

@@ -37,6 +37,10 @@ def lines(names: internals.Names) -> list[str]:
         if name.source:
             listed = ', '.join(f'``{one}``' for one in name.source)
             text += ['', f'    Its source has {listed}.']
+        if name.earlier:
+            text += ['', f'    In earlier releases ``{name.earlier}``.']
+        if name.since:
+            text += ['', f'    Since release {name.since}.']
         text.append('')
     return text
 

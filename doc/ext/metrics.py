@@ -23,10 +23,11 @@ from sphinx.application import Sphinx
 from sphinx.util import docutils
 from sphinx.util import nodes as sphinx_nodes
 
+from nova_diskplacer.monitor import metric as metric_
 from nova_diskplacer.monitor import metrics
 
 
-def subject(metric: metrics.Metric) -> str:
+def subject(metric: metric_.Metric) -> str:
     """Return what a metric is of: its longest label of the three."""
     for label in ('server', 'disk'):
         if label in metric.labels:

@@ -11,10 +11,11 @@
 #    under the License.
 
 
-"""Directives ``profiles``, ``profile-papers`` and ``profile-schema``.
+"""Directives of the reference of profiles: ``profiles`` and ``profile…``.
 
-The reference of profiles, from the files and the schema that the services
-themselves read.
+It is made from the files and the schema that the services themselves read.
+``.. profile:: NAME`` is the content of a page; ``.. profiles::`` links the
+pages ``profiles/NAME`` of all profiles, and Sphinx warns of a missing one.
 """
 
 import typing
@@ -26,31 +27,79 @@ from sphinx.application import Sphinx
 from sphinx.util import docutils
 from sphinx.util import nodes as sphinx_nodes
 
-from nova_diskplacer.cmd import profile as command
+from nova_diskplacer.client import flavors as command
 from nova_diskplacer.profiles import catalogue
 
+# The tables of a profile's page, by the beginnings of their settings' paths.
+_TABLES = {
+    'Extra specs of the flavor': ('specs.', 'hw.'),
+    'Shape of the flavor': ('shape.',),
+    'Disks of the host': ('queue.', 'cache_mode', 'priority', 'weight'),
+    'Inside the server': ('guest.',),
+}
 
-def catalogue_lines() -> list[str]:
-    """Return the shipped profiles as reStructuredText."""
-    text = []
+
+def list_lines() -> list[str]:
+    """Return the shipped profiles as a table."""
+    text = [
+        '.. list-table::',
+        '   :header-rows: 1',
+        '   :widths: 24 18 26 32',
+        '',
+        '   * - Profile',
+        '     - Aliases',
+        '     - Vdisks by default',
+        '     - Workload',
+    ]
     for profile in catalogue.load().values():
         text += [
-            f'.. _profile-{profile.name}:',
-            '',
-            profile.name,
-            '-' * len(profile.name),
-            '',
-            f'{profile.title}. {profile.description}',
-            '',
+            f'   * - :doc:`profiles/{profile.name}`',
+            f'     - {", ".join(profile.aliases) or "none"}',
+            f'     - {_vdisks(profile.specs)}',
+            f'     - {profile.title}',
         ]
-        if profile.aliases:
-            aliases = ', '.join(f'``{alias}``' for alias in profile.aliases)
-            text += [f'Aliases: {aliases}', '']
-        text += _table(profile)
+    names = [f'   profiles/{name}' for name in catalogue.load()]
+    return [*text, '', '.. toctree::', '   :hidden:', '', *names, '']
+
+
+def _vdisks(specs: catalogue.Specs) -> str:
+    keys = ('vdisks', 'vdisk_gb', 'mapping')
+    number, size, mapping = (specs.get(f'diskplacer:{key}') for key in keys)
+    if number is None:
+        return 'as the flavor says'
+    return f'{number} × {size} GiB, ``{mapping}``'
+
+
+def profile_lines(name: str) -> list[str]:
+    """Return a shipped profile as reStructuredText."""
+    profile = catalogue.load()[name]
+    aliases = ', '.join(f'``{alias}``' for alias in profile.aliases)
+    text = [
+        f'{profile.title}. {profile.description}',
+        '',
+        f'Aliases: {aliases or "none"}',
+        '',
+        '.. code-block:: console',
+        '',
+        f'   $ diskplacer-manage profile apply {name} FLAVOR',
+        '',
+    ]
+    settings = catalogue.settings(profile)
+    for title, prefixes in _TABLES.items():
+        of_table = {
+            path: value
+            for path, value in settings.items()
+            if path.startswith(prefixes)
+        }
+        if of_table:
+            text += [title, '=' * len(title), '']
+            text += _table(of_table, profile.sources)
     return text
 
 
-def _table(profile: catalogue.Profile) -> list[str]:
+def _table(
+    settings: dict[str, typing.Any], sources: catalogue.Specs
+) -> list[str]:
     text = [
         '.. list-table::',
         '   :header-rows: 1',
@@ -60,12 +109,12 @@ def _table(profile: catalogue.Profile) -> list[str]:
         '     - Value',
         '     - Rests on',
     ]
-    for path, value in catalogue.settings(profile).items():
+    for path, value in settings.items():
         lines = command.text(path, value).splitlines()
         text += [f'   * - ``{path}``', f'     - {lines[0]}']
         for line in lines[1:]:
             text += ['', f'       {line}']
-        text += [f'     - {profile.sources[path]}']
+        text += [f'     - {sources[path]}']
     return [*text, '']
 
 
@@ -133,11 +182,11 @@ def _value(described: dict[str, typing.Any]) -> str:
 class Generated(docutils.SphinxDirective):
     """Puts lines of reStructuredText where it stands."""
 
-    lines: typing.ClassVar[typing.Callable[[], list[str]]]
+    lines: typing.ClassVar[typing.Callable[..., list[str]]]
 
     def run(self) -> list[nodes.Node]:
         source = statemachine.StringList(
-            type(self).lines(), source=catalogue.__file__
+            type(self).lines(*self.arguments), source=catalogue.__file__
         )
         node = nodes.section(document=self.state.document)
         sphinx_nodes.nested_parse_with_titles(self.state, source, node)
@@ -146,13 +195,20 @@ class Generated(docutils.SphinxDirective):
         return node.children
 
 
-def _directive(lines: typing.Callable[[], list[str]]) -> type[Generated]:
-    return type('Generated', (Generated,), {'lines': staticmethod(lines)})
+def _directive(
+    lines: typing.Callable[..., list[str]], arguments: int = 0
+) -> type[Generated]:
+    return type(
+        'Generated',
+        (Generated,),
+        {'lines': staticmethod(lines), 'required_arguments': arguments},
+    )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
-    app.add_directive('profiles', _directive(catalogue_lines))
+    app.add_directive('profiles', _directive(list_lines))
+    app.add_directive('profile', _directive(profile_lines, 1))
     app.add_directive('profile-papers', _directive(paper_lines))
     app.add_directive('profile-schema', _directive(schema_lines))
     return {'parallel_read_safe': True}

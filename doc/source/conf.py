@@ -13,17 +13,22 @@
 
 """Sphinx configuration of the documentation."""
 
+import logging
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'ext'))
 
+# one line for each note and commit
+logging.getLogger('reno').setLevel(logging.WARNING)
+
 extensions = [
-    'openstackdocstheme',
     'oslo_config.sphinxext',
+    'reno.sphinxext',
     'commands',
     'extra_specs',
     'internals',
+    'log_lines',
     'metrics',
     'profiles',
 ]
@@ -33,11 +38,10 @@ copyright = 'nova-diskplacer developers'  # noqa: A001
 root_doc = 'index'
 templates_path = []
 exclude_patterns = []
-pygments_style = 'native'
 
-html_theme = 'openstackdocs'
+html_theme = 'furo'
+html_title = 'nova-diskplacer'
 html_static_path = ['_static']
-openstackdocs_repo_name = 'nova-diskplacer'
-openstackdocs_auto_name = False
-openstackdocs_use_storyboard = False
-openstackdocs_pdf_link = False
+html_css_files = ['pages.css']
+html_show_sphinx = False
+html_theme_options = {'top_of_page_buttons': []}

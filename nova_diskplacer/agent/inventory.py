@@ -40,7 +40,10 @@ _DISK_TRAITS = {
     traits.FORGOTTEN,
     *traits.MEDIA.values(),
     *traits.CACHE_MODES.values(),
+    *traits.HEALTH.values(),
 }
+
+_HEALTH_TRAITS = set(traits.HEALTH.values())
 
 FOREIGN = constants.FOREIGN
 
@@ -208,12 +211,20 @@ class Reconciler:
                     dataclasses.replace(disk, health=FOREIGN),
                     inventory.compute_figures(disk, {}),
                 )
+        health = {
+            trait
+            for name, trait in traits.HEALTH.items()
+            if name == disk.health
+        }
         if disk.medium:
             wanted = {placement_client.DISK_TRAIT, traits.MEDIA[disk.medium]}
+            wanted |= health
             mode = self._cache_modes.get(disk.uuid)
             if mode is not None:
                 wanted.add(traits.CACHE_MODES[mode])
             self._set_traits(disk.uuid, _DISK_TRAITS, wanted)
+        else:
+            self._set_traits(disk.uuid, _HEALTH_TRAITS, health)
         figures = inventory.sync_disk(
             self._client, disk.uuid, lambda: _inspect_again(disk)
         )
@@ -305,6 +316,11 @@ class Reconciler:
                 self._compute_node,
             )
             return
+        self._set_traits(
+            provider.uuid,
+            _HEALTH_TRAITS,
+            {traits.HEALTH[constants.MISSING]},
+        )
         inventory.sync_disk(
             self._client,
             provider.uuid,

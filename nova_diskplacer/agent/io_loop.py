@@ -20,7 +20,6 @@ import time
 from oslo_config import cfg
 
 from nova_diskplacer.agent import io_background
-from nova_diskplacer.agent import io_exporters
 from nova_diskplacer.agent import io_status
 from nova_diskplacer.agent import restore
 from nova_diskplacer.disks import discover
@@ -94,7 +93,6 @@ class IOLoop:
     def run(self, stopped: threading.Event) -> None:
         """Run until ``stopped`` is set, then restore weights."""
         interval: float = self._conf.diskplacer_monitor.interval
-        io_exporters.start_exporters(self._conf, self.current_status)
         self._background.start(stopped)
         due = time.monotonic()
         while not stopped.is_set():

@@ -90,7 +90,7 @@ def build_status(
 def _disk(
     state: types.DiskState, decision: manager.Decision | None
 ) -> status.Disk:
-    figures = {**vars(state), 'warnings': list(state.warnings)}
+    figures = {**vars(state), 'warnings': dict(state.warnings)}
     device = figures.pop('device')
     del figures['seconds'], figures['iocost_usage']
     controller = decision and decision.controllers.get(device.uuid)

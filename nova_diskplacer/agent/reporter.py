@@ -13,10 +13,10 @@
 """Sends reports of changes, and heartbeats in between."""
 
 import collections.abc
-import dataclasses
 import functools
 import queue
 import time
+import types
 import typing
 
 import oslo_messaging
@@ -27,6 +27,8 @@ from nova_diskplacer.host import log_once
 
 # Smallest change of a disk's pressure that is reported, in per cent.
 _STEP = 5
+
+_FIGURES = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
 
 Pressure = collections.abc.Mapping[str, int]
 
@@ -42,7 +44,7 @@ class ReportSender:
         self._transport = transport
         self._newest: queue.Queue[reports.Report] = queue.Queue(1)
         self._failed: reports.Report | None = None
-        self._send_log = log_once.RetryLogger(
+        self.sending = log_once.RetryLogger(
             'Reports cannot be sent', 'Reports are sent again'
         )
 
@@ -68,7 +70,7 @@ class ReportSender:
             send = functools.partial(
                 reports.send_report, self._transport, message
             )
-            sent = self._send_log.run(send)
+            sent = self.sending.run(send)
             if not reports.is_heartbeat(message):
                 self._failed = None if sent else message
 
@@ -78,6 +80,7 @@ class Reporter:
 
     :param interval: time in seconds between two heartbeats.
     :param clock: monotonic time in seconds.
+    :param software: of ``catalogue.software``.
     """
 
     def __init__(
@@ -87,12 +90,16 @@ class Reporter:
         compute_node: str,
         interval: float,
         clock: collections.abc.Callable[[], float] = time.monotonic,
+        software: collections.abc.Mapping[str, str] = types.MappingProxyType(
+            {}
+        ),
     ) -> None:
         self._sender = sender
         self._host = host
         self._compute_node = compute_node
         self._interval = interval
         self._clock = clock
+        self._software = software
         self._digest = ''
         self._pressure: Pressure = {}
         self._sent = -float('inf')
@@ -128,6 +135,7 @@ class Reporter:
                 'compute_node': self._compute_node,
                 'provider': provider,
                 'cache_mode': cache_mode,
+                **self._software,
                 'disks': [
                     _disk(reported, self._pressure) for reported in disks
                 ],
@@ -168,7 +176,7 @@ def _disk(
         'medium': disk.medium,
         'model': disk.model,
         'numa_node': disk.numa_node,
-        **dataclasses.asdict(reported.figures),
+        **{name: getattr(reported.figures, name) for name in _FIGURES},
         'health': disk.health,
         'vdisks': [
             {

@@ -25,14 +25,19 @@ from nova_diskplacer import exception
 from nova_diskplacer import reports
 from nova_diskplacer.agent import cache_mode
 from nova_diskplacer.agent import compute_node
+from nova_diskplacer.agent import exporters
 from nova_diskplacer.agent import forgotten
+from nova_diskplacer.agent import host_status
 from nova_diskplacer.agent import inventory
 from nova_diskplacer.agent import io_loop
 from nova_diskplacer.agent import reporter
 from nova_diskplacer.agent import server_tasks
+from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import log_once
+from nova_diskplacer.monitor import host_status as status
 from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.profiles import catalogue
 
 LOG = logging.getLogger(__name__)
 
@@ -81,12 +86,14 @@ class Agent:
         self._disks: list[discover.Disk] | None = None
         self._modes: cache_mode.Modes = {}
         self._reported: list[inventory.ReportedDisk] = []
+        self._pending_since: host_status.PendingSince = {}
         self._root: str | None = None
         self._reporter = reporter.Reporter(
             self._sender,
             conf.host,
             self._node.name,
             conf.diskplacer_agent.heartbeat_interval,
+            software=catalogue.software(conf.diskplacer.profile_dirs),
         )
         self._io_loop = io_loop.IOLoop(
             conf, lambda: self._server_tasks.servers, lambda: self._disks
@@ -109,6 +116,9 @@ class Agent:
             'The agent of compute node %s watches %s.',
             self._node.name,
             self._conf.diskplacer.disk_root,
+        )
+        exporters.start_exporters(
+            self._conf, self._io_loop.current_status, self.current_status
         )
         io_thread = threading.Thread(
             target=self._io_loop.run, args=(self._stopped,), daemon=True
@@ -206,7 +216,30 @@ class Agent:
                 self._root = self._reconciler.root
                 if reported is not None:
                     self._reported = reported
+                    self._pending_since = host_status.pending_since(
+                        reported, self._pending_since, time.time()
+                    )
             self._report(fresh_asked)
+
+    def current_status(self) -> status.HostStatus:
+        """Return the status of the host; any thread may call it."""
+        with self._state:
+            disks, reported = self._disks, self._reported
+            since = self._pending_since
+        return status.HostStatus(
+            host=self._conf.host,
+            disks=None
+            if disks is None
+            else host_status.build_disks(
+                disks, with_known_figures(reported, disks), since
+            ),
+            checked=self._watch_log.succeeded,
+            placement_updated=self._placement_log.succeeded,
+            reported=self._sender.sending.succeeded,
+            placement_errors=self._placement_log.failures,
+            report_errors=self._sender.sending.failures,
+            bind_failures=bind_failures.read(self._conf.diskplacer.disk_root),
+        )
 
     def _update_placement(self) -> None:
         options = self._conf.diskplacer_agent

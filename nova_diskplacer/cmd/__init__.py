@@ -14,9 +14,21 @@
 
 import warnings
 
-from oslo_service import backend
+try:
+    from oslo_service import backend
+except ImportError as error:
+    raise SystemExit(
+        f'{error}: the commands need an extra of the Python package '
+        'nova-diskplacer, which are nova-diskplacer[agent] for a host with '
+        'disks, [manage] and [vendordata]'
+    ) from error
 
 # futurist imports eventlet wherever it is installed
 warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
 
-backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
+# oslo.service 4.1, of OpenStack 2025.1, knows eventlet only; what
+# oslo.messaging takes of it works without
+if hasattr(backend, 'register_backend_default_hook'):
+    backend.register_backend_default_hook(
+        lambda: backend.BackendType.THREADING
+    )

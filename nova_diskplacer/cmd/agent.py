@@ -23,6 +23,7 @@ from oslo_config import cfg
 
 from nova_diskplacer import conf
 from nova_diskplacer import exception
+from nova_diskplacer import exit_status
 from nova_diskplacer.agent import restore
 from nova_diskplacer.agent import service
 from nova_diskplacer.cmd import common
@@ -46,12 +47,7 @@ def main() -> int:
         'oslo.log, such as --debug.',
         allow_abbrev=False,
     )
-    parser.add_argument(
-        '--config-file',
-        action='append',
-        metavar='FILE',
-        help='file to read, may be repeated (default: nova.conf)',
-    )
+    common.add_config_file(parser)
     parser.add_argument(
         '--restore',
         action='store_true',
@@ -73,7 +69,7 @@ def main() -> int:
         )
     except exception.DiskPlacerError as error:
         print(f'diskplacer-agent: {error}', file=sys.stderr)
-        return 1
+        return exit_status.ERROR
     work = threading.Thread(target=agent.run, daemon=True)
     work.start()
     systemd.notify_ready(conf.CONF.diskplacer_monitor.interval)

@@ -25,6 +25,7 @@ from novaclient import exceptions as nova_exc
 from openstack import exceptions as sdk_exc
 
 from nova_diskplacer import exception
+from nova_diskplacer.client import flavors as client_flavors
 
 # The first microversion that validates extra specs. Flavors contain them since
 # 2.61.
@@ -54,7 +55,7 @@ def connect(args: argparse.Namespace) -> typing.Any:
     with convert_errors(where):
         region = openstack.config.get_cloud_region(cloud=args.os_cloud)
         session = region.get_session()
-        session.timeout = session.timeout or _TIMEOUT
+        limit_time(session)
         return client.Client(
             _MICROVERSION,
             session=session,
@@ -62,6 +63,11 @@ def connect(args: argparse.Namespace) -> typing.Any:
             endpoint_type=region.get_interface('compute') or 'public',
             endpoint_override=region.get_endpoint('compute'),
         )
+
+
+def limit_time(session: typing.Any) -> None:
+    """Give a session a timeout for requests, if clouds.yaml sets none."""
+    session.timeout = session.timeout or _TIMEOUT
 
 
 def flavors(
@@ -78,16 +84,9 @@ def flavors(
             is_public=None, marker=found[-1].id if found else None
         ):
             found += page
-    if not names:
-        return sorted(found, key=lambda one: str(one.name))
-    known = {one.name: one for one in found} | {one.id: one for one in found}
-    for name in names:
-        if name not in known:
-            raise exception.DiskPlacerError(
-                f'no flavor {name}; there are: '
-                + ', '.join(sorted(one.name for one in found))
-            )
-    return list({known[name].id: known[name] for name in names}.values())
+    return client_flavors.choose(
+        found, names, lambda one: str(one.name), lambda one: str(one.id)
+    )
 
 
 def extra_specs(flavor: typing.Any) -> dict[str, str]:

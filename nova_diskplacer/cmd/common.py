@@ -12,6 +12,7 @@
 
 """Configuration, logging and RPC transport of the commands."""
 
+import argparse
 import collections.abc
 import multiprocessing
 import os
@@ -24,6 +25,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
+from nova_diskplacer.host import files
 
 if TYPE_CHECKING:
     import oslo_messaging
@@ -31,6 +33,16 @@ if TYPE_CHECKING:
 PROJECT = 'diskplacer'
 
 _Result = TypeVar('_Result')
+
+
+def add_config_file(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names configuration files."""
+    parser.add_argument(
+        '--config-file',
+        action='append',
+        metavar='FILE',
+        help='file to read, may be repeated (default: nova.conf)',
+    )
 
 
 def configure(config_files: list[str] | None, arguments: list[str]) -> None:
@@ -41,15 +53,7 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
     :raises DiskPlacerError: a file cannot be read, or an option is invalid.
     """
     conf = options.CONF
-    logging.register_options(conf)
-    options.register_opts(conf)
-    conf.register_opt(
-        cfg.StrOpt(
-            'host',
-            default=socket.gethostname(),
-            help='Name of the compute service on this host, as in nova.conf.',
-        )
-    )
+    register_options(conf)
     try:
         conf(
             arguments,
@@ -68,6 +72,20 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
         logging.setup(conf, PROJECT)
     except (cfg.Error, logging.LogConfigError) as error:
         raise exception.DiskPlacerError(str(error)) from error
+    files.set_lock_directory(conf.diskplacer.lock_dir)
+
+
+def register_options(conf: cfg.ConfigOpts) -> None:
+    """Register the options of the commands."""
+    logging.register_options(conf)
+    options.register_opts(conf)
+    conf.register_opt(
+        cfg.StrOpt(
+            'host',
+            default=socket.gethostname(),
+            help='Name of the compute service on this host, as in nova.conf.',
+        )
+    )
 
 
 def transport() -> 'oslo_messaging.Transport':

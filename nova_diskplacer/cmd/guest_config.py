@@ -13,25 +13,20 @@
 """diskplacer-manage guest-config: user data for a server with vdisks."""
 
 import argparse
-import os
 import typing
 
 from oslo_config import cfg
 
 from nova_diskplacer import exception
-from nova_diskplacer import flavor
+from nova_diskplacer.client import guest
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import map as map_
 from nova_diskplacer.cmd import shell
-from nova_diskplacer.guest import config
-from nova_diskplacer.guest import frameworks
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import catalogue
 
 _NODE = 'OS-EXT-SRV-ATTR:hypervisor_hostname'
-
-_FORMATS = {'user-data': config.user_data, 'script': config.script}
 
 
 def register(subparsers: typing.Any) -> None:
@@ -45,67 +40,7 @@ def register(subparsers: typing.Any) -> None:
         'vdisks of a server and configures a framework to spread its data '
         'over them. It does not touch a disk with any other signature.',
     )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument(
-        '--server',
-        metavar='ID',
-        help='for this server and the vdisks that are attached to it now',
-    )
-    which.add_argument(
-        '--flavor',
-        metavar='FLAVOR',
-        help='for any server of this flavor, by name or ID, that boots with '
-        'the blank volumes that the flavor has room for',
-    )
-    parser.add_argument(
-        '--for',
-        dest='framework',
-        required=True,
-        choices=sorted(frameworks.FRAMEWORKS),
-        help='framework that uses the directories; plain: only format and '
-        'mount',
-    )
-    parser.add_argument(
-        '--filesystem',
-        choices=config.FILESYSTEMS,
-        help="default: the advice of the flavor's profile, or " + config.XFS,
-    )
-    parser.add_argument(
-        '--mount-root',
-        metavar='DIRECTORY',
-        default=config.MOUNT_ROOT,
-        help='each vdisk is mounted below it, by its serial (default: '
-        '%(default)s)',
-    )
-    parser.add_argument(
-        '--conf-dir',
-        metavar='DIRECTORY',
-        help='directory of the configuration of the framework (default: '
-        + ', '.join(
-            f'{os.path.dirname(directories[0].file)} for {name}'
-            for name, directories in sorted(frameworks.FRAMEWORKS.items())
-            if directories
-        )
-        + ')',
-    )
-    parser.add_argument(
-        '--owner',
-        metavar='USER[:GROUP]',
-        help='owner of the directories (default: '
-        + ', '.join(
-            f'{directory.owner} for {directory.name}'
-            for directories in frameworks.FRAMEWORKS.values()
-            for directory in directories
-        )
-        + ')',
-    )
-    parser.add_argument(
-        '--format',
-        choices=sorted(_FORMATS, reverse=True),
-        default='user-data',
-        help='script: only the script of the user data, for a running server '
-        '(default: %(default)s)',
-    )
+    guest.add_options(parser, '--format')
     map_.add_timeout(parser)
     cloud.add_arguments(parser)
 
@@ -113,37 +48,22 @@ def register(subparsers: typing.Any) -> None:
 def _guest_config(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = catalogue.load(conf.diskplacer.profile_dirs)
     nova = cloud.connect(args)
-    vdisks: dict[str, typing.Any]
     if args.server:
         with cloud.convert_errors(f'server {args.server}'):
             server = nova.servers.get(args.server).to_dict()
             attached = nova.volumes.get_server_volumes(args.server)
-        specs = server['flavor'].get('extra_specs', {})
-        vdisks = {'volumes': _vdisks(conf, args, server, attached)}
+        text = guest.of_server(
+            args,
+            server['flavor'].get('extra_specs', {}),
+            _vdisks(conf, args, server, attached),
+            profiles,
+        )
     else:
         (found,) = cloud.flavors(nova, [args.flavor])
-        specs = cloud.extra_specs(found)
-        request = _parse(args.flavor, specs, profiles)
-        vdisks = {'count': request.vdisks, 'gib': request.vdisk_gb}
-    name = specs.get(flavor.NAMESPACE + flavor.PROFILE)
-    advice = profiles.find(name).guest if name else catalogue.Guest()
-    queue = {
-        'scheduler': advice.scheduler,
-        'read_ahead_kb': advice.read_ahead_kb,
-    }
-    settings = config.settings(
-        args.framework,
-        **vdisks,
-        filesystem=args.filesystem or advice.filesystem or config.XFS,
-        mount_options=advice.mount_options,
-        queue={
-            key: value for key, value in queue.items() if value is not None
-        },
-        mount_root=args.mount_root,
-        conf_dir=args.conf_dir,
-        owner=args.owner,
-    )
-    print(_FORMATS[args.format](settings), end='')
+        text = guest.of_flavor(
+            args, args.flavor, cloud.extra_specs(found), profiles
+        )
+    print(text, end='')
     return 0
 
 
@@ -189,22 +109,3 @@ def _vdisks(
             f'{where}none of its {len(attached)} volumes is a vdisk'
         )
     return found
-
-
-def _parse(
-    name: str, specs: dict[str, str], profiles: catalogue.Catalogue
-) -> flavor.VDiskRequest:
-    """Return the vdisks that a server of a flavor boots with.
-
-    :raises DiskPlacerError: there are none, or the extra specs are wrong.
-    """
-    try:
-        request = flavor.parse(specs, profiles)
-    except ValueError as error:
-        raise exception.DiskPlacerError(f'flavor {name}: {error}') from None
-    if request is None:
-        raise exception.DiskPlacerError(
-            f'flavor {name} has no vdisks: {flavor.NAMESPACE}vdisks and '
-            f'{flavor.NAMESPACE}vdisk_gb are not set'
-        )
-    return request

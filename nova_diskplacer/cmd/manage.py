@@ -19,10 +19,18 @@ import sys
 
 from nova_diskplacer import conf
 from nova_diskplacer import exception
+from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import common
 
 # Each is a module, and most take long to import what others do not need.
-_COMMANDS = ('disk', 'map', 'top', 'profile', 'guest-config')
+_COMMANDS = (
+    'disk',
+    'map',
+    'top',
+    'profile',
+    'guest-config',
+    'install-units',
+)
 
 
 def make_parser(
@@ -39,12 +47,7 @@ def make_parser(
         'disks of the vdisks of each server, and applies profiles of '
         'workloads to flavors.',
     )
-    parser.add_argument(
-        '--config-file',
-        action='append',
-        metavar='FILE',
-        help='file to read, may be repeated (default: nova.conf)',
-    )
+    common.add_config_file(parser)
     parser.set_defaults(
         configure=lambda args: common.configure(args.config_file, [])
     )
@@ -65,5 +68,5 @@ def main(argv: list[str] | None = None) -> int:
         status: int = args.handler(conf.CONF, args)
     except exception.DiskPlacerError as error:
         print(f'diskplacer-manage: {error}', file=sys.stderr)
-        return 2
+        return exit_status.ERROR
     return status

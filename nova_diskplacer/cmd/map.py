@@ -17,20 +17,27 @@ the agents.
 """
 
 import argparse
-import collections
 import collections.abc
 import contextlib
+import dataclasses
+import datetime
 import queue
+import sys
 import time
 from typing import Any
 
+import openstack.connection
 import oslo_messaging
 from oslo_config import cfg
 
 from nova_diskplacer import exception
 from nova_diskplacer import reports
+from nova_diskplacer.client import cloud
+from nova_diskplacer.client import facts as facts_
+from nova_diskplacer.client import placement_disks
+from nova_diskplacer.client import vdisk_map
+from nova_diskplacer.client import views
 from nova_diskplacer.cmd import common
-from nova_diskplacer.cmd import match_claims
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import probes
@@ -38,14 +45,6 @@ from nova_diskplacer.placement import client as placement_client
 
 # Seconds between two requests for reports.
 _REQUEST_INTERVAL = 2.0
-
-_COLUMNS = (
-    'Server', 'Host', 'Volume', 'GiB', 'Claimed disk', 'Actual disk',
-    'Pressure', 'Status',
-)  # fmt: skip
-
-#: GiB on each disk by server.
-Claims = dict[str, dict[str, int]]
 
 
 def register(subparsers: Any) -> None:
@@ -55,15 +54,24 @@ def register(subparsers: Any) -> None:
         'map',
         _map,
         'list the disks of the vdisks of each server',
-        'Shows the claimed and the actual disk of each vdisk. The '
-        'exit status is 1 if any differ.',
+        'Shows the vdisks of each server and the disks that they are on. The '
+        'exit status is 3 if a vdisk is elsewhere than claimed, or space is '
+        'claimed for long without vdisks.',
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument('--server', metavar='ID', help='only this server')
+    which.add_argument(
+        '--server', metavar='ID', help='only this server, by name or ID'
+    )
     which.add_argument(
         '--host', metavar='HOST', help='only this compute node or host'
     )
+    parser.add_argument(
+        '--long',
+        action='store_true',
+        help='show a row for each vdisk, with all UUIDs',
+    )
     shell.add_format(parser)
+    views.add_options(parser)
     add_timeout(parser)
 
 
@@ -80,8 +88,8 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 
 def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     client = placement_client.PlacementClient.from_conf(conf)
-    disks = client.disks()
-    roots = {disk.root for disk in disks}
+    providers = client.disks()
+    roots = {disk.root for disk in providers}
     node = client.provider_by_name(args.host) if args.host else None
     if node is not None:
         roots &= {node.uuid}
@@ -100,60 +108,67 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             'Placement, and no agent of a host of that name has reported any'
         )
     heard = {root: heard[root] for root in roots & heard.keys()}
-    names = {
-        root: heard[root]['host'] if root in heard else _name(client, root)
-        for root in roots
-    }
-    shown = [disk for disk in disks if disk.root in roots]
-    servers = assemble(
-        _claims(client, shown, args.server),
+    names = placement_disks.names_of(client, roots - heard.keys())
+    names |= {root: report['host'] for root, report in heard.items()}
+    disks, claims = placement_disks.read(
+        client,
+        placement_disks.Chosen(
+            [disk for disk in providers if disk.root in roots], names
+        ),
+    )
+    servers, devices = _read_names(client)
+    facts = with_reports(
+        disks,
+        claims,
         heard,
-        {disk.uuid: names[disk.root] for disk in shown},
-        args.server,
+        servers,
+        devices,
+        tuple(sorted(names[root] for root in roots - heard.keys())),
     )
-    missing = sorted(names[root] for root in roots - heard.keys())
-    found = {'servers': servers, 'missing_hosts': missing}
-    found |= list_disks(heard.values())
+    rows = vdisk_map.select(vdisk_map.entries(facts), args.server)
+    findings = vdisk_map.findings(
+        facts, rows, datetime.datetime.now(datetime.UTC), args.pending
+    )
+    if args.html:
+        views.write_html(args.html, facts, rows, findings)
     if args.format == 'json':
-        shell.print_json(found)
-    else:
-        print(_table(found))
-    return int(
-        any(
-            row.status == match_claims.MISMATCH
-            for server in servers
-            for row in server['vdisks']
+        shell.print_json(
+            {
+                'servers': by_server(rows),
+                'missing_hosts': facts.missing_hosts,
+                **list_disks(heard.values()),
+                'findings': findings,
+            }
         )
-    )
+    else:
+        print(_table(facts, rows, findings, args.long))
+    return views.status_of(findings)
 
 
-def _name(client: placement_client.PlacementClient, root: str) -> str:
-    provider = client.provider(root)
-    return provider.name if provider else root
-
-
-def _claims(
+def _read_names(
     client: placement_client.PlacementClient,
-    disks: list[placement_client.Provider],
-    server: str | None,
-) -> Claims:
-    if server:
-        allocations = client.allocations(server).resources
-        return {
-            disk.uuid: {server: allocations[disk.uuid][placement_client.GB]}
-            for disk in disks
-            if placement_client.GB in allocations.get(disk.uuid, {})
-        }
-    return {
-        disk.uuid: {
-            consumer: resources[placement_client.GB]
-            for consumer, resources in client.provider_allocations(
-                disk.uuid
-            ).items()
-            if placement_client.GB in resources
-        }
-        for disk in disks
-    }
+) -> tuple[dict[str, facts_.Server], dict[str, str]]:
+    """Return the servers by ID, and the devices of volumes by ID.
+
+    The credentials are those for Placement. Without the rights of an
+    administrator in Nova and Cinder, the map shows IDs.
+    """
+    connection = openstack.connection.Connection(
+        session=client.session,
+        region_name=client.region,
+        compute_api_version='2',
+        block_storage_api_version='3',
+    )
+    try:
+        with cloud.convert_errors('the map shows IDs instead of names'):
+            servers = cloud.servers_of(cloud.read_servers(connection))
+            volumes = connection.block_storage.volumes(
+                details=True, all_projects=True
+            )
+            return servers, cloud.devices_of(volumes)
+    except exception.DiskPlacerError as error:
+        print(f'diskplacer-manage: {error}', file=sys.stderr)
+        return {}, {}
 
 
 def collect_reports(
@@ -169,12 +184,10 @@ def collect_reports(
     heard: dict[str, reports.Report] = {}
     listener = reports.ReportListener(transport, arrived.put)
     end = time.monotonic() + timeout
-    _call_with_timeout(timeout, listener.start)
+    call_with_timeout(timeout, listener.start)
     try:
         while roots - heard.keys() and (left := end - time.monotonic()) > 0:
-            _call_with_timeout(
-                left, lambda: reports.request_reports(transport)
-            )
+            call_with_timeout(left, lambda: reports.request_reports(transport))
             again = min(end, time.monotonic() + _REQUEST_INTERVAL)
             with contextlib.suppress(queue.Empty):
                 while roots - heard.keys():
@@ -186,7 +199,7 @@ def collect_reports(
     return heard
 
 
-def _call_with_timeout(
+def call_with_timeout(
     seconds: float, call: collections.abc.Callable[[], object]
 ) -> None:
     """Call a function that blocks while the message bus is away.
@@ -207,48 +220,72 @@ def _call_with_timeout(
         ) from error
 
 
-def assemble(
-    claims: Claims,
-    heard: dict[str, reports.Report],
-    hosts: dict[str, str],
-    only: str | None = None,
-) -> list[dict[str, Any]]:
-    """Match claims with vdisks for each server and host.
+def with_reports(
+    disks: collections.abc.Mapping[str, facts_.Disk],
+    claims: facts_.Claims,
+    heard: collections.abc.Mapping[str, reports.Report],
+    servers: collections.abc.Mapping[str, facts_.Server] | None = None,
+    devices: collections.abc.Mapping[str, str] | None = None,
+    missing: tuple[str, ...] = (),
+) -> facts_.Facts:
+    """Return the facts of Placement with those of agents' reports.
 
-    :param hosts: the host of each disk.
-    :param only: the UUID of the only server to return.
-    :returns: ``server_id``, None for vdisks of no server, ``host`` and
-        ``vdisks``, which are rows.
+    :param devices: of attached volumes, by volume.
+    :param missing: the hosts that have not reported.
     """
-    by_server: dict[tuple[str, str | None], dict[str, int]] = (
-        collections.defaultdict(dict)
-    )
-    for uuid, consumers in claims.items():
-        for server, gb in consumers.items():
-            by_server[hosts.get(uuid, ''), server][uuid] = gb
-    vdisks: dict[tuple[str, str | None], list[match_claims.VDisk]] = (
-        collections.defaultdict(list)
-    )
+    known = dict(disks)
+    vdisks = []
+    unseen = set()
     for report in heard.values():
         for disk in report['disks']:
-            for vdisk in disk['vdisks']:
-                vdisks[report['host'], vdisk['server_id']].append(
-                    {**vdisk, 'disk': disk['uuid']}
+            uuid = disk['uuid']
+            before = known.get(uuid) or facts_.Disk(uuid, report['host'])
+            known[uuid] = dataclasses.replace(
+                before,
+                host=report['host'],
+                medium=disk.get('medium') or before.medium,
+                health=disk['health'],
+                pressure=disk.get('pressure'),
+            )
+            if disk['health'] in discover.UNAVAILABLE:
+                unseen.add(uuid)
+            vdisks += [
+                facts_.VDisk(
+                    vdisk['volume_id'],
+                    uuid,
+                    vdisk['size_gb'],
+                    vdisk['server_id'],
+                    vdisk.get('is_snapshot', False),
+                    (devices or {}).get(vdisk['volume_id'], ''),
                 )
-    return [
-        {
-            'server_id': server,
-            'host': host,
-            'vdisks': match_claims.match(
-                by_server[host, server], vdisks[host, server]
-            ),
-        }
-        for host, server in sorted(
-            by_server.keys() | vdisks.keys(),
-            key=lambda key: (key[0], key[1] or ''),
+                for vdisk in disk['vdisks']
+            ]
+    return facts_.Facts(
+        known, claims, vdisks, servers or {}, missing, frozenset(unseen)
+    )
+
+
+def by_server(
+    rows: collections.abc.Iterable[vdisk_map.Entry],
+) -> list[dict[str, Any]]:
+    """Return the rows of each server and host.
+
+    :returns: ``server_id``, None for vdisks of no server, ``name``, ``host``
+        and ``vdisks``, which are rows.
+    """
+    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for one in rows:
+        place = found.setdefault(
+            (one.host, one.server_id),
+            {
+                'server_id': one.server_id,
+                'name': one.server,
+                'host': one.host,
+                'vdisks': [],
+            },
         )
-        if only in (None, server)
-    ]
+        place['vdisks'].append(one.row)
+    return list(found.values())
 
 
 def list_disks(
@@ -273,36 +310,20 @@ def list_disks(
     }
 
 
-def _table(found: dict[str, Any]) -> str:
-    pressure = {
-        disk['disk']: f'{disk["pressure"]} %'
-        for disk in found['disks']
-        if disk['pressure'] is not None
-    }
-    rows = [
-        (
-            server['server_id'] or '-',
-            server['host'],
-            row.volume_id
-            or (f'snapshot {row.snapshot_id}' if row.snapshot_id else '-'),
-            row.size_gb,
-            row.claimed_disk or '-',
-            row.actual_disk or '-',
-            pressure.get(row.actual_disk or row.claimed_disk, '-'),
-            row.status,
-        )
-        for server in found['servers']
-        for row in server['vdisks']
-    ]
-    lines = [shell.make_table(_COLUMNS, rows).get_string()]
-    lines += [
-        f'Disk {disk["disk"]} of {disk["host"]} is {disk["health"]}.'
-        for disk in found['unhealthy_disks']
-    ]
-    if found['missing_hosts']:
+def _table(
+    facts: facts_.Facts,
+    rows: list[vdisk_map.Entry],
+    findings: list[vdisk_map.Finding],
+    long: bool = False,
+) -> str:
+    lines = [shell.make_table(*views.table(facts, rows, long)).get_string()]
+    lines += views.finding_lines(
+        one for one in findings if one.kind != 'silent'
+    )
+    if facts.missing_hosts:
         lines.append(
             'No report from the agents of: '
-            + ', '.join(found['missing_hosts'])
+            + ', '.join(facts.missing_hosts)
             + '. Their vdisks are not shown, their claims look pending.'
         )
     return '\n'.join(lines)

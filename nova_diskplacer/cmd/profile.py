@@ -13,17 +13,20 @@
 """diskplacer-manage profile: the catalogue, and flavors with profiles."""
 
 import argparse
-import dataclasses
-import difflib
 import textwrap
 import typing
 
 from oslo_config import cfg
 
+from nova_diskplacer import exit_status
+from nova_diskplacer import flavor
+from nova_diskplacer.client import flavors
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
+
+_VOLUME_TYPE = flavor.NAMESPACE + flavor.VOLUME_TYPE
 
 # Characters of a line.
 _WIDTH = 79
@@ -60,6 +63,12 @@ def register(subparsers: typing.Any) -> None:
     command.add_argument('profile', metavar='PROFILE')
     _add_flavors(command, '+')
     command.add_argument(
+        '--volume-type',
+        metavar='TYPE',
+        help='volume type of the vdisks of flavors and profiles without one '
+        '(default: [diskplacer_api] volume_type)',
+    )
+    command.add_argument(
         '--yes', action='store_true', help='change the flavors'
     )
 
@@ -70,7 +79,7 @@ def register(subparsers: typing.Any) -> None:
         'find flavors that contradict their profile',
         'Lists every flavor whose extra specs contradict its profile, or '
         'whose figures differ from the advice of the papers. The exit status '
-        'is 1 if there is one.',
+        'is 3 if there is one.',
     )
     _add_flavors(command, '*')
     shell.add_format(command)
@@ -81,7 +90,7 @@ def register(subparsers: typing.Any) -> None:
         _diff,
         'compare flavors with a profile',
         'Compares all extra specs of a profile with those that the servers of '
-        'a flavor get. The exit status is 1 if any differ.',
+        'a flavor get. The exit status is 3 if any differ.',
     )
     command.add_argument('profile', metavar='PROFILE')
     _add_flavors(command, '+')
@@ -102,17 +111,16 @@ def _catalogue(conf: cfg.ConfigOpts) -> catalogue.Catalogue:
 
 
 def _list(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    profiles = _catalogue(conf).values()
+    profiles = _catalogue(conf)
     if args.format == 'json':
         shell.print_json(
             [
                 {'name': one.name, 'aliases': one.aliases, 'title': one.title}
-                for one in profiles
+                for one in profiles.values()
             ]
         )
         return 0
-    rows = [(one.name, ', '.join(one.aliases), one.title) for one in profiles]
-    print(shell.make_table(('Profile', 'Aliases', 'For'), rows))
+    print(shell.make_table(*flavors.profile_table(profiles)))
     return 0
 
 
@@ -124,11 +132,7 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     names = ', '.join((profile.name, *profile.aliases))
     print(textwrap.fill(f'{names}: {profile.title}', _WIDTH))
     print(textwrap.fill(profile.description, _WIDTH))
-    rows = [
-        (path, text(path, value), profile.sources.get(path, ''))
-        for path, value in catalogue.settings(profile).items()
-    ]
-    columns = ('Setting', 'Value', 'Rests on')
+    columns, rows = flavors.settings_table(profile)
     print(shell.make_table(columns, rows, long=columns[1:]))
     sources = ' '.join(profile.sources.values())
     for paper, title in catalogue.PAPERS.items():
@@ -141,40 +145,30 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     return 0
 
 
-def text(path: str, value: typing.Any) -> str:
-    """Return the value of a setting, formatted for people."""
-    if path.endswith('.recommended'):
-        return advice.between(value)
-    if path == 'guest.notes':
-        return '\n'.join(value)
-    return ', '.join(value) if isinstance(value, tuple) else str(value)
-
-
 def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf)
     profile = profiles.find(args.profile)
-    changes = []
-    for one in cloud.flavors(cloud.connect(args), args.flavors):
-        before = cloud.extra_specs(one)
-        changes.append(
-            (one, before, advice.applied(profile, before, profiles))
-        )
-    for one, before, after in changes:
-        _print_diff(one.name, f'with profile {profile.name}', before, after)
-        for finding in advice.check(_flavor(one, after), profiles):
-            source = f' ({finding.source})' if finding.source else ''
-            print(f'# {finding.text}{source}')
-    changes = [change for change in changes if change[1] != change[2]]
-    if not changes:
-        print('Nothing to change.')
-    elif not args.yes:
-        print('Nothing is changed without --yes.')
-    else:
-        for one, before, after in changes:
-            with cloud.convert_errors(f'flavor {one.name}'):
-                one.set_keys(dict(after.items() - before.items()))
-                one.unset_keys([key for key in before if key not in after])
-            print(f'Flavor {one.name} has profile {profile.name} now.')
+    volume_type = args.volume_type or conf.diskplacer_api.volume_type
+    chosen = {
+        one.name: one
+        for one in cloud.flavors(cloud.connect(args), args.flavors)
+    }
+
+    def write(change: flavors.Change) -> None:
+        one = chosen[change.flavor.name]
+        with cloud.convert_errors(f'flavor {one.name}'):
+            one.set_keys(change.set)
+            one.unset_keys(change.unset)
+
+    for line in flavors.apply(
+        [
+            flavors.change(_flavor(one), profile, profiles, volume_type)
+            for one in chosen.values()
+        ],
+        write,
+        args.yes,
+    ):
+        print(line)
     return 0
 
 
@@ -184,19 +178,16 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     findings = [
         finding
         for one in found
-        for finding in advice.check(
-            _flavor(one, cloud.extra_specs(one)), profiles
-        )
+        for finding in advice.check(_flavor(one), profiles)
     ]
     if args.format == 'json':
         shell.print_json(findings)
     elif findings:
-        columns = ('Flavor', 'Profile', 'Finding', 'Rests on')
-        rows = map(dataclasses.astuple, findings)
+        columns, rows = flavors.findings_table(findings)
         print(shell.make_table(columns, rows, long=columns[2:]))
     else:
         print(f'Nothing contradicts a profile in {len(found)} flavors.')
-    return int(bool(findings))
+    return exit_status.of(findings)
 
 
 def _diff(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
@@ -210,25 +201,17 @@ def _diff(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             for key, value in advice.effective(
                 cloud.extra_specs(one), profiles
             ).items()
-            if key.startswith('diskplacer:') or key in wanted
+            if key in wanted
+            # profiles leave the type to each cloud
+            or (key.startswith(flavor.NAMESPACE) and key != _VOLUME_TYPE)
         }
         differ |= specs != wanted
-        _print_diff(one.name, f'profile {profile.name}', specs, wanted)
-    return int(differ)
+        for line in flavors.diff(
+            one.name, f'profile {profile.name}', specs, wanted
+        ):
+            print(line)
+    return exit_status.of(differ)
 
 
-def _flavor(one: typing.Any, specs: dict[str, str]) -> advice.Flavor:
-    return advice.Flavor(one.name, one.vcpus, one.ram, specs)
-
-
-def _print_diff(
-    name: str, what: str, before: dict[str, str], after: dict[str, str]
-) -> None:
-    old, new = (
-        [f'{key}={value}' for key, value in sorted(specs.items())]
-        for specs in (before, after)
-    )
-    for line in difflib.unified_diff(
-        old, new, f'flavor {name}', what, n=1000, lineterm=''
-    ):
-        print(line)
+def _flavor(one: typing.Any) -> advice.Flavor:
+    return advice.Flavor(one.name, one.vcpus, one.ram, cloud.extra_specs(one))

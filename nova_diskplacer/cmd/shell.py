@@ -84,6 +84,7 @@ def make_table(
 ) -> prettytable.PrettyTable:
     """Return a table; the columns ``long`` are wrapped."""
     table = prettytable.PrettyTable(columns, align='l')
-    table.max_width = dict.fromkeys(long, _LONG)
+    # earlier releases of PrettyTable accept a number only
+    table.max_width.update(dict.fromkeys(long, _LONG))
     table.add_rows(list(rows))
     return table

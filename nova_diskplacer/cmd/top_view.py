@@ -117,7 +117,7 @@ def _notes(state: status.Status) -> list[str]:
         name = f'{disk.device} ({disk.uuid[:_UUID_LENGTH]})'
         if disk.uuid in state.hung:
             found.append(f'! {name} is hung: it does not answer')
-        found += [f'! {name}: {warning}' for warning in disk.warnings]
+        found += [f'! {name}: {warning}' for warning in disk.warnings.values()]
         if disk.error:
             found.append(f'! {name}: weights do nothing: {disk.error}')
     found += [

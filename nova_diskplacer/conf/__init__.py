@@ -17,12 +17,14 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_diskplacer.conf import agent
+from nova_diskplacer.conf import api
 from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.conf import monitor
 from nova_diskplacer.conf import scheduler
+from nova_diskplacer.conf import vendordata
 from nova_diskplacer.conf import weights
 
-GROUPS = (diskplacer, agent, monitor, weights, scheduler)
+GROUPS = (diskplacer, agent, monitor, weights, scheduler, api, vendordata)
 
 CONF = cfg.CONF
 

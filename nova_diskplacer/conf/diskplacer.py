@@ -19,8 +19,8 @@ GROUP = cfg.OptGroup(
     title='Disk placement',
     help="""
 Prepared local disks and profiles. ``diskplacer-agent`` and
-``diskplacer-manage`` read the group on every compute node; nova-scheduler
-reads ``profile_dirs``.
+``diskplacer-manage`` read the group on every compute node; nova-scheduler and
+diskplacer-vendordata read ``profile_dirs``.
 """,
 )
 
@@ -34,8 +34,23 @@ profile replaces an earlier or shipped one of the same name. Directories that
 do not exist are ignored.
 
 A process reads profiles when it first needs one: restart nova-scheduler,
-diskplacer-agent, cinder-scheduler and cinder-volume after a change. Keep the
-files the same on all hosts.
+diskplacer-agent, diskplacer-vendordata, cinder-scheduler and cinder-volume
+after a change. Keep the files the same on all hosts.
+""",
+)
+
+LOCK_DIR = cfg.StrOpt(
+    'lock_dir',
+    default='/run/diskplacer',
+    help="""
+Directory of the locks by which processes of this host take turns at changing
+an LVM disk or measuring a disk, and of the list of the volume groups' devices.
+
+``diskplacer-agent``, ``diskplacer-manage`` and cinder-volume must use the same
+directory: set the option in their configuration files to the same value. If
+they run in containers, mount the directory in all of them. A reboot should
+empty it. Only root may have permission to write to it. It is made if it is
+missing.
 """,
 )
 
@@ -65,5 +80,6 @@ resolver, else its short name. Set the option where several compute services
 run on one machine, or where ``openstack hypervisor list`` shows another name.
 """,
     ),
+    LOCK_DIR,
     PROFILE_DIRS,
 ]

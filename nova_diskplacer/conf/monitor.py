@@ -119,7 +119,8 @@ throughput of the last hour is below this share. 0 disables the warning.
         default='127.0.0.1',
         help="""
 Address where the agent serves metrics to Prometheus. Metrics have the UUIDs of
-servers and projects as labels: restrict access to any address but loopback.
+servers and projects as labels, see ``server_metrics``: on any other address
+than loopback, restrict access or set ``metrics_client_cafile``.
 """,
     ),
     cfg.PortOpt(
@@ -127,6 +128,37 @@ servers and projects as labels: restrict access to any address but loopback.
         default=9748,
         help="""
 TCP port where the agent serves metrics to Prometheus. 0 disables the endpoint.
+""",
+    ),
+    cfg.BoolOpt(
+        'server_metrics',
+        default=True,
+        help="""
+Serve the metrics of servers on disks, up to eleven series for each server and
+disk. Without them a host has some thirty series for each disk, and no series
+names a server or project.
+""",
+    ),
+    cfg.StrOpt(
+        'metrics_certfile',
+        help="""
+File with the certificate, and its chain, for metrics over TLS (PEM). The agent
+then serves metrics by https only. Set ``metrics_keyfile`` too. The agent reads
+the files when it starts.
+""",
+    ),
+    cfg.StrOpt(
+        'metrics_keyfile',
+        help="""
+File with the private key of ``metrics_certfile`` (PEM).
+""",
+    ),
+    cfg.StrOpt(
+        'metrics_client_cafile',
+        help="""
+File with the certificates of authorities (PEM). Only clients with a
+certificate of one of them can then read metrics. It needs
+``metrics_certfile``.
 """,
     ),
 ]

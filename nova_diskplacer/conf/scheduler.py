@@ -69,6 +69,25 @@ again. Requests without vdisks are not affected.
 Keep it at several times ``[diskplacer_agent] heartbeat_interval``.
 """,
     ),
+    cfg.StrOpt(
+        'blank_volumes',
+        default='warn',
+        choices=[
+            ('ignore', 'The server is scheduled'),
+            ('warn', 'The server is scheduled, and a warning logged'),
+            ('require', 'No host is valid for the server'),
+        ],
+        help="""
+Treatment of a new server that brings fewer volumes than its flavor has
+``diskplacer:vdisks``: some of what it claims would not be used. Volumes of
+another size than ``diskplacer:vdisk_gb`` do not count.
+
+With the filter in nova-api this does not happen, unless a flavor is changed
+while a request is on its way. ``require`` is for a Nova without that filter;
+it also refuses servers whose volumes are to be attached later. Servers that
+are moved, resized or unshelved are not affected.
+""",
+    ),
     cfg.FloatOpt(
         'warmup_timeout',
         default=5.0,

@@ -35,6 +35,7 @@ import yaml
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.guest import frameworks
+from nova_diskplacer.profiles import catalogue
 
 GIB = 1 << 30
 
@@ -55,8 +56,9 @@ _OPTIONS = ('noatime', 'nofail')
 
 _PARTS = ('script', 'system', 'editing')
 
-# In some guests the only python3 is the one that runs cloud-init.
-_LAUNCHER = (
+#: A shell command that runs the guest's Python 3 with the arguments. In some
+#: guests the only python3 is the one that runs cloud-init.
+LAUNCHER = (
     'exec $(command -v python3 || '
     'sed -n \'1s/^#! *//p\' "$(command -v cloud-init)") "$@"'
 )
@@ -64,6 +66,21 @@ _LAUNCHER = (
 _PATH = re.compile(r'(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)+')
 _OWNER = re.compile(r'[A-Za-z_][A-Za-z0-9._-]*(:[A-Za-z_][A-Za-z0-9._-]*)?')
 _OPTION = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.:=-]*')
+
+
+def advised(advice: catalogue.Guest) -> dict[str, typing.Any]:
+    """Return the arguments of ``settings`` that a profile advises."""
+    queue = {
+        'scheduler': advice.scheduler,
+        'read_ahead_kb': advice.read_ahead_kb,
+    }
+    return {
+        'filesystem': advice.filesystem or XFS,
+        'mount_options': advice.mount_options,
+        'queue': {
+            key: value for key, value in queue.items() if value is not None
+        },
+    }
 
 
 def settings(
@@ -169,7 +186,7 @@ def user_data(values: collections.abc.Mapping[str, typing.Any]) -> str:
     :raises DiskPlacerError: it is larger than Nova accepts.
     """
     text = _Text(script(values))
-    launch = ['sh', '-c', _LAUNCHER, 'sh']
+    launch = ['sh', '-c', LAUNCHER, 'sh']
     document = {
         'merge_how': 'dict(recurse_list)+list(append)',
         'write_files': [

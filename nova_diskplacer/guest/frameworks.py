@@ -34,7 +34,7 @@ class Directory:
 
 #: The directories that a framework has on each vdisk.
 FRAMEWORKS: dict[str, tuple[Directory, ...]] = {
-    'hdfs': (
+    'hadoop': (
         Directory(
             'hdfs',
             'hdfs:hadoop',

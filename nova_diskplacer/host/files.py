@@ -14,12 +14,25 @@
 
 import collections.abc
 import contextlib
+import errno
 import fcntl
 import os
 
 from nova_diskplacer import exception
 
-LOCK_DIRECTORY = '/run/diskplacer'
+_lock_directory = '/run/diskplacer'
+
+
+def set_lock_directory(path: str) -> None:
+    """Keep the locks of this process in a directory."""
+    global _lock_directory
+    _lock_directory = path
+
+
+def lock_directory() -> str:
+    """Make the directory of the locks, if it is missing, and return it."""
+    os.makedirs(_lock_directory, mode=0o700, exist_ok=True)
+    return _lock_directory
 
 
 @contextlib.contextmanager
@@ -64,10 +77,35 @@ def replace(
         if durable:
             stream.flush()
             os.fsync(stream.fileno())
-    os.rename(new, path)
+    try:
+        os.rename(new, path)
+    except OSError:
+        os.unlink(new)
+        raise
     if durable:
         with opened(os.path.dirname(path) or '.', os.O_DIRECTORY) as directory:
             os.fsync(directory)
+
+
+def overwrite(path: str, text: str) -> None:
+    """Change a file of lines that cannot be replaced, such as a mount point.
+
+    All lines are written at once, and the file shrinks only afterwards. So a
+    process that is killed in between leaves at most empty lines at the end.
+
+    :raises OSError: the file cannot be written.
+    """
+    content = text.encode()
+    with opened(path, os.O_RDWR) as file:
+        before = os.fstat(file).st_size
+        padded = content.ljust(before, b'\n')
+        if os.pwrite(file, padded, 0) < len(padded):
+            # lines are added, and the disk has no space for all of them
+            os.ftruncate(file, before)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        os.fsync(file)
+        os.ftruncate(file, len(content))
+        os.fsync(file)
 
 
 @contextlib.contextmanager
@@ -77,8 +115,7 @@ def lock(name: str, *, wait: bool) -> collections.abc.Iterator[None]:
     :param wait: whether to wait for another process that holds it.
     :raises BlockingIOError: another process holds it.
     """
-    os.makedirs(LOCK_DIRECTORY, mode=0o700, exist_ok=True)
-    path = os.path.join(LOCK_DIRECTORY, name)
+    path = os.path.join(lock_directory(), name)
     # a user who can open the file can hold the lock
     with opened(path, os.O_RDWR | os.O_CREAT, 0o600) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -12,6 +12,7 @@
 
 """Adds and removes the entries of prepared devices in /etc/fstab."""
 
+import errno
 import re
 
 from nova_diskplacer.host import files
@@ -57,4 +58,10 @@ def _read(fstab: str) -> list[str]:
 def _write(fstab: str, lines: list[str]) -> None:
     # atomic: a machine with a partial fstab does not boot
     text = ''.join(f'{line}\n' for line in lines)
-    files.replace(fstab, text, durable=True, mode=0o644)
+    try:
+        files.replace(fstab, text, durable=True, mode=0o644)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        # a container has the host's file as a mount point
+        files.overwrite(fstab, text)

@@ -132,6 +132,7 @@ def parse(text: str, running: bool) -> Server | None:
 @functools.cache
 def _warn_of_old_nova() -> None:
     LOG.warning(
-        'Nothing is changed for some servers: the metadata of their domains '
-        'has no extra specs, because they were started by an older Nova.'
+        'Tiers, profiles and pins are ignored for some servers: the metadata '
+        'of their domains has no extra specs, because they were started by '
+        'Nova 31 or earlier.'
     )

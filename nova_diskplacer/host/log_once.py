@@ -13,6 +13,7 @@
 """Logs lasting conditions when they begin, change and end."""
 
 import collections.abc
+import time
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -73,13 +74,17 @@ class ChangeLogger:
 class RetryLogger:
     """Runs a task that is retried; logs when failures begin, change and end.
 
-    Failures of the same type are the same failure.
+    Failures of the same type are the same failure. ``failures`` counts all,
+    ``succeeded`` is the time of the last success (seconds since the epoch, 0
+    before the first).
     """
 
     def __init__(self, failure: str, recovery: str) -> None:
         self._failure = failure
         self._recovery = recovery
         self._last: type[Exception] | None = None
+        self.failures = 0
+        self.succeeded = 0.0
 
     def run(self, task: collections.abc.Callable[[], None]) -> bool:
         """Run the task; returns whether it succeeded, and never raises."""
@@ -92,9 +97,12 @@ class RetryLogger:
         before = self._last
         self._last = None if error is None else type(error)
         if error is None:
+            self.succeeded = time.time()
             if before is not None:
                 LOG.info('%s.', self._recovery)
-        elif type(error) is before:
+            return True
+        self.failures += 1
+        if type(error) is before:
             LOG.debug('%s: %s', self._failure, error)
         else:
             LOG.warning(
@@ -103,4 +111,4 @@ class RetryLogger:
                 error,
                 exc_info=None if isinstance(error, _EXPECTED) else error,
             )
-        return error is None
+        return False

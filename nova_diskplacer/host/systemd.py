@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Notifies the systemd watchdog by the protocol of sd_notify(3).
+"""Notifies systemd by the protocol of sd_notify(3).
 
-systemd kills and restarts the agent when the notifications stop.
+systemd kills and restarts the agent when notifications of its watchdog stop.
 """
 
 import contextlib
@@ -25,12 +25,13 @@ _TIMEOUT = 'WATCHDOG_USEC'
 _MIN_INTERVALS = 3
 
 
-def notify_ready(interval: float) -> None:
-    """Notify systemd that the agent has started.
+def notify_ready(interval: float = 0) -> None:
+    """Notify systemd that the service has started.
 
     The watchdog's timeout is raised if it is too short for the interval.
 
-    :param interval: seconds between two notifications of the watchdog.
+    :param interval: seconds between two notifications of the watchdog; 0
+        for a service without it.
     """
     lines = ['READY=1']
     timeout = _timeout_us()
@@ -64,7 +65,7 @@ def _notify(message: str) -> None:
         address = '\0' + address[1:]
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
-        # the agent works without systemd, too
+        # services work without systemd, too
         contextlib.suppress(OSError),
     ):
         sender.sendto(message.encode(), address)

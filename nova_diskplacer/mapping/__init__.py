@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Mapping policies: which vdisks of a server go on which disks of a host.
+"""Mappings: which vdisks of a server go on which disks of a host.
 
-A policy is a pure function over arrays of many hosts at once and a stevedore
+A mapping is a pure function over arrays of many hosts at once and a stevedore
 plugin of the namespace ``nova_diskplacer.mapping``. Installing a plugin is
 all that it takes: extra specs and options allow what is installed.
 """
@@ -32,14 +32,14 @@ NAMESPACE = 'nova_diskplacer.mapping'
 
 @functools.cache
 def names() -> tuple[str, ...]:
-    """Return the names of the installed mapping policies, sorted."""
+    """Return the names of the installed mappings, sorted."""
     found = importlib.metadata.entry_points(group=NAMESPACE)
     return tuple(sorted(found.names))
 
 
 @functools.cache
 def load(name: str) -> 'Mapping':
-    """Return the mapping policy of that name.
+    """Return the mapping of that name.
 
     :raises ValueError: it is not installed; names those that are.
     """

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Interface of the mapping policies."""
+"""Interface of the mappings."""
 
 import abc
 import typing
@@ -24,13 +24,13 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Mapping(abc.ABC):
-    """A policy over H hosts of up to D disks each.
+    """A mapping over H hosts of up to D disks each.
 
     All arrays have shape (H, D); a disk that does not exist or may not be
-    used has no slots. A policy breaks ties by the order of the columns, which
+    used has no slots. A mapping breaks ties by the order of the columns, which
     the caller chooses.
 
-    :cvar spreads: the policy puts the vdisks of a server on distinct disks:
+    :cvar spreads: the mapping puts the vdisks of a server on distinct disks:
         ``vdisks_per_disk`` limits how many share one, and a vdisk that is
         added later goes where the server has the fewest. Otherwise it goes
         where the server has some already.
@@ -50,7 +50,7 @@ class Mapping(abc.ABC):
         :param vdisks: how many vdisks to place on each host.
         :param per_disk: how many of them may share a disk.
         :returns: vdisks per disk, (H, D). A row sums to ``vdisks``, or to 0
-            where the host cannot hold them as the policy demands.
+            where the host cannot hold them as the mapping demands.
         """
 
     @abc.abstractmethod

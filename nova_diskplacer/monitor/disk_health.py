@@ -26,6 +26,7 @@ from nova_diskplacer.host import log_once
 from nova_diskplacer.host import probes
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import smart
+from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class Warnings:
     ) -> None:
         """Set or end a warning.
 
+        :param kind: one of ``types.WARNINGS``.
         :param begins: the condition for a warning that is not in force.
         :param stays: the condition for one that is, by default the same.
         """
@@ -66,12 +68,12 @@ class Warnings:
                 LOG.warning('Disk %s: %s', uuid, text)
         elif is_known:
             del self._texts[uuid, kind]
-            LOG.info('Disk %s: the %s is normal again.', uuid, kind)
+            LOG.info('Disk %s: the warning of %s has ended.', uuid, kind)
 
-    def for_disk(self, uuid: str) -> tuple[str, ...]:
-        """Return the warnings of a disk, sorted."""
-        texts = list(self._texts.items())
-        return tuple(sorted(text for key, text in texts if key[0] == uuid))
+    def for_disk(self, uuid: str) -> dict[str, str]:
+        """Return the texts of a disk's warnings by kind."""
+        texts = sorted(self._texts.items())
+        return {key[1]: text for key, text in texts if key[0] == uuid}
 
     def clear_except(self, uuids: collections.abc.Container[str]) -> None:
         """Forget the warnings of disks that have gone."""
@@ -146,7 +148,7 @@ class HealthMonitor:
             self._temperatures[uuid] = degrees
             self.warnings.update(
                 uuid,
-                'temperature',
+                types.TEMPERATURE,
                 f'the temperature of {name} is {degrees} °C; the threshold is '
                 f'[diskplacer_monitor] warn_temperature={threshold}',
                 begins=0 < threshold <= degrees,
@@ -154,7 +156,7 @@ class HealthMonitor:
             )
         self.warnings.update(
             uuid,
-            'health',
+            types.FAILING,
             f'{name} reports that it is failing',
             not report.passed,
         )
@@ -168,7 +170,7 @@ class HealthMonitor:
         ]
         self.warnings.update(
             uuid,
-            'number of errors',
+            types.ERRORS,
             f'errors of {name} have grown: {", ".join(texts)}',
             bool(texts),
         )

@@ -194,17 +194,15 @@ class DiskMonitor:
             totals=disk.totals,
             iocost_usage=iocost_usage,
             temperature=health.temperature(uuid) if health else None,
-            warnings=(
-                *self._warnings.for_disk(uuid),
-                *(health.warnings.for_disk(uuid) if health else ()),
-            ),
+            warnings=self._warnings.for_disk(uuid)
+            | (health.warnings.for_disk(uuid) if health else {}),
         )
 
     def _warn(self, disk: _Disk) -> None:
         uuid, most = disk.device.uuid, self._options.warn_queue
         self._warnings.update(
             uuid,
-            'queue',
+            types.QUEUE,
             f'{disk.queue:.0f} requests are in flight on average; the '
             f'threshold is [diskplacer_monitor] warn_queue={most}',
             begins=0 < most <= disk.queue,
@@ -214,7 +212,7 @@ class DiskMonitor:
         if share is not None:
             self._warnings.update(
                 uuid,
-                'performance',
+                types.PERFORMANCE,
                 f'its throughput in the last hour was {share:.0%} of its '
                 'usual throughput for such I/O; the threshold is '
                 f'[diskplacer_monitor] warn_performance={least}',

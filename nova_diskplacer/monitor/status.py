@@ -24,7 +24,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.monitor import diskstats
 
 #: Version of the JSON format.
-VERSION = 2
+VERSION = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Disk:
     temperature: int | None
     controller: str
     error: str
-    warnings: list[str]
+    warnings: collections.abc.Mapping[str, str]
     totals: diskstats.Counters
 
 

@@ -120,6 +120,15 @@ class Counters:
     first: Booleans
 
 
+#: Kinds of warnings of a disk.
+TEMPERATURE = 'temperature'
+FAILING = 'failing'
+ERRORS = 'errors'
+QUEUE = 'queue'
+PERFORMANCE = 'performance'
+WARNINGS = (TEMPERATURE, FAILING, ERRORS, QUEUE, PERFORMANCE)
+
+
 @dataclasses.dataclass(frozen=True)
 class DiskState:
     """A disk in the last interval.
@@ -133,7 +142,8 @@ class DiskState:
     no consumer uses the disk. A ``flagged`` disk is to be checked for seeks.
     ``pressure`` is the sustained utilization, 0 to 1. ``iocost_usage`` is the
     share of io.cost's model that was charged, None without io.cost.
-    ``temperature`` is in degrees Celsius. ``warnings`` are those in force.
+    ``temperature`` is in degrees Celsius. ``warnings`` are the texts of those
+    in force, by kind (``WARNINGS``).
     ``totals`` are the sums since the first interval.
     """
 
@@ -151,7 +161,9 @@ class DiskState:
     pressure: float
     iocost_usage: float | None = None
     temperature: int | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: collections.abc.Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )
     totals: diskstats.Counters = diskstats.Counters()
 
 

@@ -17,10 +17,10 @@ import typing
 import urllib.parse
 
 from keystoneauth1 import exceptions as ks_exc
-from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer import service_account
 from nova_diskplacer.placement import traits
 
 GB = 'CUSTOM_VDISK_GB'
@@ -85,36 +85,28 @@ class PlacementClient:
     def __init__(self, adapter: typing.Any) -> None:
         self._adapter = adapter
 
+    @property
+    def session(self) -> typing.Any:
+        """The session of the adapter, with which other APIs can be asked."""
+        return self._adapter.session
+
+    @property
+    def region(self) -> str | None:
+        """The region of the adapter, None if there is only one."""
+        region: str | None = self._adapter.region_name
+        return region
+
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> 'PlacementClient':
         """Return a client configured by the options of ``[placement]``.
 
         :raises DiskPlacerError: the options are invalid.
         """
-        group = 'placement'
-        loading.register_auth_conf_options(conf, group)
-        loading.register_session_conf_options(conf, group)
-        loading.register_adapter_conf_options(conf, group)
-        try:
-            auth = loading.load_auth_from_conf_options(conf, group)
-            if auth is None:
-                raise exception.DiskPlacerError(
-                    f'[{group}] auth_type is not set: set the credentials of '
-                    'the service user for Placement, as in nova.conf'
-                )
-            session = loading.load_session_from_conf_options(
-                conf, group, auth=auth
+        return cls(
+            service_account.load_adapter(
+                conf, 'placement', 'placement', _TIMEOUT
             )
-            adapter = loading.load_adapter_from_conf_options(
-                conf, group, session=session, auth=auth
-            )
-        except (ks_exc.ClientException, cfg.Error) as error:
-            raise exception.DiskPlacerError(
-                f'[{group}] is invalid: {error}'
-            ) from error
-        adapter.service_type = adapter.service_type or 'placement'
-        session.timeout = session.timeout or _TIMEOUT
-        return cls(adapter)
+        )
 
     def _call(
         self, method: str, url: str, body: object = None, missing: bool = False
@@ -157,7 +149,9 @@ class PlacementClient:
             ) from error
 
     def _list(self, **query: str) -> list[Provider]:
-        url = '/resource_providers?' + urllib.parse.urlencode(query)
+        url = '/resource_providers'
+        if query:
+            url += '?' + urllib.parse.urlencode(query)
         found = self._call('get', url)
         return [_provider(one) for one in found['resource_providers']]
 
@@ -169,6 +163,10 @@ class PlacementClient:
     def provider_by_name(self, name: str) -> Provider | None:
         """Return the provider of that name, None if it does not exist."""
         return next(iter(self._list(name=name)), None)
+
+    def provider_names(self) -> dict[str, str]:
+        """Return the names of all providers, of disks and others, by UUID."""
+        return {one.uuid: one.name for one in self._list()}
 
     def disks(self, root: str | None = None) -> list[Provider]:
         """Return the providers of disks, all or those of one tree."""
@@ -197,6 +195,21 @@ class PlacementClient:
     def forgotten(self) -> list[Provider]:
         """Return the providers of forgotten disks, of all hosts."""
         return self._list(required=traits.FORGOTTEN)
+
+    def disks_with_traits(self, names: dict[str, str]) -> dict[str, str]:
+        """Return what disks are, by UUID.
+
+        :param names: trait of the disks that are so, for each value to
+            return. A trait that does not exist yet is no disk's.
+        """
+        query = 'in:' + ','.join(names.values())
+        known = self._call('get', f'/traits?name={query}')['traits']
+        return {
+            provider.uuid: name
+            for name, trait in names.items()
+            if trait in known
+            for provider in self._list(required=f'{DISK_TRAIT},{trait}')
+        }
 
     def disks_with_room(
         self, resources: Resources, *required: str
@@ -249,6 +262,7 @@ class PlacementClient:
             traits.HOST,
             traits.FORGOTTEN,
             *traits.CACHE_MODES.values(),
+            *traits.HEALTH.values(),
         ):
             self._call('put', f'/traits/{name}')
 

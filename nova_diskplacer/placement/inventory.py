@@ -34,13 +34,19 @@ _ATTEMPTS = 10
 
 @dataclasses.dataclass(frozen=True)
 class DiskFigures:
-    """The inventories and the usage of a disk's provider, in GiB and MB/s."""
+    """The inventories and the usage of a disk's provider, in GiB and MB/s.
+
+    ``claims`` are the GiB of each server, whose sum is ``used_gb``.
+    """
 
     total_gb: int
     reserved_gb: int
     used_gb: int
     total_mbps: int
     used_mbps: int
+    claims: collections.abc.Mapping[str, int] = dataclasses.field(
+        default_factory=dict, compare=False
+    )
 
     @property
     def free_gb(self) -> int:
@@ -53,16 +59,9 @@ def compute_figures(
 ) -> DiskFigures:
     """Return the figures for a healthy disk with servers' claims on it."""
     total = max(disk.total_gb, 1)
-    reserved = ledger.reserved_gb(
-        disk.vdisks,
-        {server: claim.get(GB, 0) for server, claim in claims.items()},
-    )
-    return DiskFigures(
-        total_gb=total,
-        reserved_gb=reserved if disk.total_gb else total,
-        used_gb=sum(claim.get(GB, 0) for claim in claims.values()),
-        total_mbps=disk.mbps,
-        used_mbps=sum(claim.get(MBPS, 0) for claim in claims.values()),
+    reserved = ledger.reserved_gb(disk.vdisks, _claimed(GB, claims))
+    return _figures(
+        total, reserved if disk.total_gb else total, disk.mbps, claims
     )
 
 
@@ -74,13 +73,35 @@ def fully_reserved(
     :param inventories: the present inventories of its provider.
     """
     total = inventories.get(GB, {}).get('total', 1)
+    total_mbps = inventories.get(MBPS, {}).get('total', 1)
+    return _figures(total, total, total_mbps, claims)
+
+
+def _figures(
+    total_gb: int,
+    reserved_gb: int,
+    total_mbps: int,
+    claims: collections.abc.Mapping[str, Resources],
+) -> DiskFigures:
+    claimed = _claimed(GB, claims)
     return DiskFigures(
-        total_gb=total,
-        reserved_gb=total,
-        used_gb=sum(claim.get(GB, 0) for claim in claims.values()),
-        total_mbps=inventories.get(MBPS, {}).get('total', 1),
-        used_mbps=sum(claim.get(MBPS, 0) for claim in claims.values()),
+        total_gb,
+        reserved_gb,
+        sum(claimed.values()),
+        total_mbps,
+        sum(_claimed(MBPS, claims).values()),
+        claimed,
     )
+
+
+def _claimed(
+    resource: str, claims: collections.abc.Mapping[str, Resources]
+) -> dict[str, int]:
+    return {
+        server: claim[resource]
+        for server, claim in claims.items()
+        if resource in claim
+    }
 
 
 def sync_disk(

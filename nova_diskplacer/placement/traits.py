@@ -31,3 +31,10 @@ CACHE_MODES = {
 
 #: Standard traits of a disk, by medium.
 MEDIA = {constants.HDD: 'STORAGE_DISK_HDD', constants.SSD: 'STORAGE_DISK_SSD'}
+
+#: Traits of disks that are not offered, by health.
+HEALTH = {
+    constants.MISSING: 'CUSTOM_DISKPLACER_MISSING',
+    constants.HUNG: 'CUSTOM_DISKPLACER_HUNG',
+    constants.READ_ONLY: 'CUSTOM_DISKPLACER_READ_ONLY',
+}

@@ -22,9 +22,13 @@ from nova_diskplacer.profiles import catalogue
 
 PROFILE = flavor.NAMESPACE + flavor.PROFILE
 _NUMA = flavor.NAMESPACE + 'numa'
+_GUEST = flavor.NAMESPACE + flavor.GUEST
+
+_VOLUME_TYPE = flavor.NAMESPACE + flavor.VOLUME_TYPE
+_COUNT_AND_SIZE = (flavor.NAMESPACE + 'vdisks', flavor.NAMESPACE + 'vdisk_gb')
 
 # A flavor sets these itself; the shape of the profile limits them.
-_FREE = {flavor.NAMESPACE + name for name in ('vdisks', 'vdisk_gb')}
+_FREE = {*_COUNT_AND_SIZE, _VOLUME_TYPE}
 
 _UNITS = {
     'vcpus': 'vCPUs',
@@ -64,21 +68,36 @@ class Finding:
 
 
 def applied(
-    profile: catalogue.Profile, specs: catalogue.Specs, profiles: Profiles
+    profile: catalogue.Profile,
+    specs: catalogue.Specs,
+    profiles: Profiles,
+    volume_type: str | None = None,
 ) -> dict[str, str]:
     """Return a flavor's extra specs after a profile is applied.
 
     Nova's own extra specs are set as in the profile, and hosts with disks
-    required; the profile's defaults are left to the scheduler. Extra specs
-    that the previous profile had set are removed.
+    required. Number, size and volume type of the vdisks are set unless the
+    flavor has its own, so that Nova's API shows users what the flavor gives;
+    the profile's other defaults are left to the scheduler. Extra specs that
+    the previous profile had set are removed.
+
+    :param volume_type: that of a profile without one.
     """
     before = profiles.get(specs.get(PROFILE, ''))
+    removed = _written(before) if before else {}
     left = {
-        key: value
-        for key, value in specs.items()
-        if before is None or before.hw.get(key) != value
+        key: value for key, value in specs.items() if removed.get(key) != value
     }
-    return {**left, **profile.hw, **_REQUIRED, PROFILE: profile.name}
+    after = {**_written(profile), **left, **profile.hw, **_REQUIRED}
+    if volume_type and all(key in after for key in _COUNT_AND_SIZE):
+        after.setdefault(_VOLUME_TYPE, volume_type)
+    return {**after, PROFILE: profile.name}
+
+
+def _written(profile: catalogue.Profile) -> dict[str, str]:
+    """Return the extra specs of a profile that are written to flavors."""
+    shown = {key: profile.specs[key] for key in _FREE & profile.specs.keys()}
+    return {**shown, **profile.hw}
 
 
 def effective(specs: catalogue.Specs, profiles: Profiles) -> dict[str, str]:
@@ -98,23 +117,29 @@ def check(one: Flavor, profiles: Profiles) -> list[Finding]:
     """Return the problems of a flavor's extra specs and size.
 
     Flavors without ``diskplacer:`` extra specs have none. Of a flavor without
-    a profile, only errors that the scheduler would refuse are found.
+    a profile, only errors that the scheduler would refuse are found, and a
+    framework in the guest that has no vdisks.
     """
     name = one.extra_specs.get(PROFILE, '')
     try:
         request = flavor.parse(one.extra_specs, profiles)
     except ValueError as error:
         return [Finding(one.name, name, str(error))]
+    findings = []
+    guest = one.extra_specs.get(_GUEST, flavor.NONE)
+    if request is None and guest != flavor.NONE:
+        text = f'{_GUEST}={guest} has no effect without vdisks'
+        findings.append(Finding(one.name, name, text))
     profile = profiles.get(name)
     if profile is None:
-        return []
+        return findings
     ram_gb = one.ram_mb / 1024
     figures = {'vcpus': one.vcpus, 'ram_gb': ram_gb}
     if request is not None:
         all_gb = request.vdisks * request.vdisk_gb
         figures['vdisks'] = request.vdisks
         figures['vdisk_gb_per_ram_gb'] = all_gb / ram_gb
-    return [
+    return findings + [
         Finding(one.name, profile.name, text, profile.sources.get(path, ''))
         for path, text in (
             *_overridden(profile, one.extra_specs),

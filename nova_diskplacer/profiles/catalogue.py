@@ -19,8 +19,11 @@ beside this module.
 import collections.abc
 import dataclasses
 import functools
+import hashlib
+import json
 import pathlib
 import typing
+from importlib import metadata
 
 import jsonschema
 import yaml
@@ -40,9 +43,9 @@ PAPERS = {
     'the I/O Performance of Analytic Workloads',
     'P1': 'Lim, Horey, Yao, Begoli, Cao: Performance implications from sizing '
     "a VM on multi-core systems: A Data analytic application's view",
-    'P2': 'untitled and without authors in the text at hand: on MapReduce in '
-    'servers with many virtual disks, mapped to local disks by round robin or '
-    'consolidated',
+    'P2': 'Nicolae: Understanding Vertical Scalability of I/O Virtualization '
+    'for MapReduce Workloads: Challenges and Opportunities (Euro-Par 2013 '
+    'Workshops)',
     'P3': 'Ha, Venzano, Brown, Michiardi: The Impacts of Virtualization on '
     "Big Data Application's Workload (a draft by the authors of P0, with "
     'other figures)',
@@ -200,6 +203,28 @@ def load(directories: collections.abc.Iterable[str] = ()) -> Catalogue:
             profile = read(path)
             found[profile.name] = profile
     return Catalogue(found.values())
+
+
+def digest(profiles: collections.abc.Mapping[str, Profile]) -> str:
+    """Return a digest that is the same for the same profiles."""
+    fields = {
+        name: dataclasses.asdict(profile) for name, profile in profiles.items()
+    }
+    text = json.dumps(fields, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def software(
+    directories: collections.abc.Iterable[str],
+) -> dict[str, str]:
+    """Return the ``release`` of this package and its ``profiles``' digest.
+
+    :raises ProfileError: as ``load``.
+    """
+    return {
+        'release': metadata.version('nova-diskplacer'),
+        'profiles': digest(load(directories)),
+    }
 
 
 def _files(directory: pathlib.Path) -> list[pathlib.Path]:

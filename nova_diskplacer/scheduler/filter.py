@@ -32,11 +32,13 @@ from nova.scheduler import filters
 from nova.scheduler import utils
 from oslo_log import log as logging
 
+from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import internals
 from nova_diskplacer.mapping import base
 from nova_diskplacer.placement import traits
+from nova_diskplacer.scheduler import boot_volumes
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter_order
 from nova_diskplacer.scheduler import nova_internals
@@ -63,7 +65,8 @@ class DiskPlacementFilter(filters.BaseHostFilter):
 
     def __init__(self) -> None:
         # Nova creates its filters when nova-scheduler starts
-        internals.check(nova_internals.SCHEDULER, nova_internals.RELEASE)
+        conf.register_opts(conf.CONF)
+        internals.check(nova_internals.SCHEDULER, internals.NOVA)
         filter_order.check()
 
     def filter_all(
@@ -85,6 +88,8 @@ class DiskPlacementFilter(filters.BaseHostFilter):
             )
             return []
         if request is not None:
+            if not boot_volumes.allow(spec_obj, request):
+                return []
             if request.numa != flavor.NONE and spec_obj.numa_topology:
                 filter_order.check_numa()
             hosts = retries.unique(filter_obj_list)

@@ -27,28 +27,31 @@ NUMA = 'NUMATopologyFilter'
 @functools.cache
 def check() -> None:
     """Warn once if DiskPlacementFilter is missing or not last."""
-    enabled: list[str] = conf.CONF.filter_scheduler.enabled_filters
+    found = problem(conf.CONF.filter_scheduler.enabled_filters)
+    if found:
+        LOG.warning('%s', found)
+
+
+def problem(enabled: list[str]) -> str | None:
+    """Return the problem of ``[filter_scheduler] enabled_filters``, if any."""
     if PLACEMENT_FILTER not in enabled:
-        LOG.warning(
-            '%s is not in [filter_scheduler] enabled_filters: servers claim '
-            'no disks, whatever their flavors ask for.',
-            PLACEMENT_FILTER,
+        return (
+            f'{PLACEMENT_FILTER} is not in [filter_scheduler] '
+            'enabled_filters: servers claim no disks, whatever their flavors '
+            'ask for.'
         )
-        return
     behind = enabled[enabled.index(PLACEMENT_FILTER) + 1 :]
     if not behind:
-        return
+        return None
     consequence = 'the query to Placement right before a claim may be lost'
     if NUMA in behind:
         consequence += (
             ', and vCPUs cannot be pinned to the NUMA cells of the disks'
         )
-    LOG.warning(
-        '%s is not the last one in [filter_scheduler] enabled_filters; behind '
-        'it: %s. Move it to the end: otherwise %s.',
-        PLACEMENT_FILTER,
-        ', '.join(behind),
-        consequence,
+    return (
+        f'{PLACEMENT_FILTER} is not the last one in [filter_scheduler] '
+        f'enabled_filters; behind it: {", ".join(behind)}. Move it to the '
+        f'end: otherwise {consequence}.'
     )
 
 

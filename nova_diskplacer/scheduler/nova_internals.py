@@ -15,8 +15,6 @@
 from nova_diskplacer import internals
 from nova_diskplacer.internals import Name
 
-RELEASE = 'Nova 34'
-
 #: Checked when nova-scheduler starts.
 SCHEDULER: internals.Names = (
     Name(
@@ -167,14 +165,6 @@ SCHEDULER: internals.Names = (
     ),
 )
 
-#: Used by nova-api, which does not start without them.
-API: internals.Names = (
-    Name(
-        'nova.api.validation.extra_specs.base.ExtraSpecValidator',
-        'The validators of the ``diskplacer:`` extra specs.',
-    ),
-)
-
 #: Behaviour of nova-compute. nova-diskplacer has no code there that could
 #: check it, so the tests do.
 COMPUTE: internals.Names = (
@@ -201,7 +191,9 @@ COMPUTE: internals.Names = (
     Name(
         'nova.virt.libvirt.config.'
         'LibvirtConfigGuestMetaNovaFlavorExtraSpecs.format_dom',
-        "The agent reads a server's extra specs in its domain's metadata.",
+        "The agent reads a server's extra specs in its domain's metadata. "
+        'Without them it ignores tiers, profiles and requested pins.',
         source=('extraSpec',),
+        since=32,
     ),
 )

@@ -27,7 +27,9 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from nova_diskplacer import conf
+from nova_diskplacer import exception
 from nova_diskplacer import reports
+from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import placement_queries
 
@@ -61,7 +63,10 @@ class CacheUpdater:
     def start(self) -> None:
         """Start listening, and request reports of all agents."""
         self._listener = reports.ReportListener(
-            self.transport, self._update, heartbeat=self._confirm
+            self.transport,
+            self._update,
+            heartbeat=self._confirm,
+            tell_software=self._tell_software,
         )
         self._listener.start()
         reports.request_reports(self.transport)
@@ -78,6 +83,19 @@ class CacheUpdater:
         """Return the cache when all hosts with disks have reported."""
         self._ready.wait(self.timeout)
         return self.disk_cache
+
+    def _tell_software(self) -> None:
+        try:
+            reports.tell_software(
+                self.transport,
+                conf.CONF.host,
+                catalogue.software(conf.CONF.diskplacer.profile_dirs),
+            )
+        except (
+            exception.ProfileError,
+            oslo_messaging.MessagingException,
+        ) as error:
+            LOG.warning('The release is not told: %s', error)
 
     def _update(self, report: dict[str, typing.Any]) -> None:
         self.disk_cache.update(report)

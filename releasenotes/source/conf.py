@@ -14,17 +14,13 @@
 """Sphinx configuration of the release notes."""
 
 extensions = [
-    'openstackdocstheme',
     'reno.sphinxext',
 ]
 
 project = 'nova-diskplacer release notes'
 copyright = 'nova-diskplacer developers'  # noqa: A001
 root_doc = 'index'
-pygments_style = 'native'
 
-html_theme = 'openstackdocs'
-openstackdocs_repo_name = 'nova-diskplacer'
-openstackdocs_auto_name = False
-openstackdocs_use_storyboard = False
-openstackdocs_pdf_link = False
+html_theme = 'furo'
+html_title = 'nova-diskplacer release notes'
+html_show_sphinx = False

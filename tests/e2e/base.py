@@ -79,7 +79,7 @@ class TestCase(testtools.TestCase):
         self.addCleanup(self._clean)
 
     def _clean(self) -> None:
-        servers = self.api.get('compute', '/servers')['servers']
+        servers = self.api.get('compute', '/servers?all_tenants=1')['servers']
         for server in servers:
             self.discard('compute', f'/servers/{server["id"]}')
         for server in servers:
@@ -118,8 +118,6 @@ class TestCase(testtools.TestCase):
                 mapping if mapping == 'plain' else f'{mapping}-{VDISKS}'
             ],
             self.cloud.image,
-            0 if mapping == 'plain' else VDISKS,
-            1,
             **({'host': host} if host else {}),
         )
 

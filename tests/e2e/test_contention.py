@@ -64,7 +64,7 @@ class ContentionTest(base.TestCase):
         self.addCleanup(self._clean)
         self.hog, self.victim = (
             self.api.create_server(
-                name, flavor, self.cloud.image, 1, 1, host=self.host
+                name, flavor, self.cloud.image, host=self.host
             )
             for name in ('hog', 'victim')
         )

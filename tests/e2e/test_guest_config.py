@@ -64,7 +64,7 @@ class GuestConfigTestCase(base.TestCase):
             if disk.findtext('serial')
         ]
         self.assertEqual(base.VDISKS, len(serials))
-        found = self.settings('--server', server, '--for', 'hdfs')
+        found = self.settings('--server', server, '--for', 'hadoop')
         self.assertEqual(sorted(serials), found['volumes'])
 
     def test_flavor(self):

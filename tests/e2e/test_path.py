@@ -62,7 +62,11 @@ class PathTest(base.TestCase):
         self.assert_mapped(server, 'consolidated')
         volume, disk = next(iter(self.disks_of(server).items()))
         disks = self.cloud.state.disk_root(host)
-        other = next(path for path in disks.iterdir() if path.name != disk)
+        other = next(
+            path
+            for path in disks.iterdir()
+            if path.is_dir() and path.name != disk
+        )
         name = f'vdisks/volume-{volume}'
         there, elsewhere = disks / disk / name, other / name
 
@@ -75,7 +79,7 @@ class PathTest(base.TestCase):
 
         def mismatch():
             done = self.cloud.run_manage(host, 'map', '--server', server)
-            return done.returncode == 1 and 'mismatch' in done.stdout
+            return done.returncode == 3 and 'mismatch' in done.stdout
 
         self.eventually('mismatch in the map', mismatch)
         move(elsewhere, there)

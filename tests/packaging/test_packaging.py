@@ -13,30 +13,22 @@
 
 """What is released: the sdist and the wheel, and what the wheel installs.
 
-The wheel is built from the sdist, as a package index would get them. It is
-installed twice: beside Nova's and Cinder's packages, where everything must
-work, and with nothing but ``requirements.txt``, as on a compute node that
-runs the agent in an environment of its own.
+The wheel is installed beside the packages of Nova and Cinder, where everything
+must work.
 """
 
-import ast
-import itertools
-import os
 import pathlib
 import re
-import subprocess
+import shutil
 import sys
 import tarfile
-import tempfile
-import tomllib
-import venv
 import zipfile
-from importlib import metadata
+from email import parser
 
-import testtools
+from docutils import core
+from docutils import nodes
 
-TOP = pathlib.Path(__file__).parents[2]
-PACKAGES = ('nova_diskplacer', 'cinder_vdisk_mapper')
+from tests.packaging import base
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -56,75 +48,15 @@ for entry in metadata.distribution('nova-diskplacer').entry_points:
 """
 
 
-def canonical(name):
-    """Return the name of a distribution as package indexes compare it."""
-    return re.sub(r'[-_.]+', '-', name).lower()
-
-
-def run(*command, cwd=TOP):
-    """Return what the command prints; its errors are the test's."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        # reno would write its cache into the checkout
-        env={
-            **os.environ,
-            'SKIP_GENERATE_RENO': '1',
-            'UV_HTTP_TIMEOUT': '300',
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise AssertionError(
-            f'{command} ended with {done.returncode}:\n'
-            f'{done.stdout}\n{done.stderr}'
-        )
-    return done.stdout
-
-
-class PackagingTest(testtools.TestCase):
+class PackagingTest(base.BuildTestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        directory = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(directory.cleanup)
-        cls.dir = pathlib.Path(directory.name)
-        # commits may come while the tests run
-        cls.tracked = set(run('git', 'ls-files').split())
-        run(
-            sys.executable,
-            '-m',
-            'build',
-            '--no-isolation',
-            '--outdir',
-            cls.dir,
-        )
-        (cls.sdist,) = cls.dir.glob('*.tar.gz')
-        (cls.wheel,) = cls.dir.glob('*.whl')
         cls.beside = cls.make_venv('beside')
         cls.install('beside', '--no-deps', cls.wheel)
         (site,) = cls.dir.glob('beside/lib/python*/site-packages')
         shared = [path for path in sys.path if path.endswith('-packages')]
         (site / 'shared.pth').write_text('\n'.join(shared) + '\n')
-
-    @classmethod
-    def make_venv(cls, name):
-        venv.create(cls.dir / name, symlinks=True)
-        return cls.dir / name / 'bin'
-
-    @classmethod
-    def install(cls, name, *words):
-        run('uv', 'pip', 'install', '-q', '--python', cls.dir / name, *words)
-
-    def below(self, *directories):
-        """Return the tracked files in directories of the checkout."""
-        return {
-            name
-            for name in self.tracked
-            if name.partition('/')[0] in directories
-        }
 
     def run_for_each_package(self, script):
         """Return what the script prints beside Nova and Cinder.
@@ -134,8 +66,8 @@ class PackagingTest(testtools.TestCase):
         """
         python = self.beside / 'python'
         return ''.join(
-            run(python, '-c', script, package, cwd=self.dir)
-            for package in PACKAGES
+            base.run(python, '-c', script, package, cwd=self.dir)
+            for package in base.PACKAGES
         )
 
     def test_sdist_contains_every_tracked_file(self):
@@ -159,7 +91,7 @@ class PackagingTest(testtools.TestCase):
                 for name in archive.namelist()
                 if '.dist-info/' not in name and '.data/' not in name
             }
-        self.assertEqual(self.below(*PACKAGES), names)
+        self.assertEqual(self.below(*base.PACKAGES), names)
 
     def test_wheel_installs_configuration_and_units(self):
         installed = {
@@ -180,7 +112,11 @@ class PackagingTest(testtools.TestCase):
         output = self.run_for_each_package(IMPORT_ALL)
         files = [pathlib.Path(line) for line in output.split()]
         self.assertEqual(
-            {name for name in self.below(*PACKAGES) if name.endswith('.py')},
+            {
+                name
+                for name in self.below(*base.PACKAGES)
+                if name.endswith('.py')
+            },
             {
                 '/'.join(path.parts[path.parts.index('site-packages') + 1 :])
                 for path in files
@@ -189,40 +125,8 @@ class PackagingTest(testtools.TestCase):
         for path in files:
             self.assertIn(self.dir / 'beside', path.parents)
 
-    def test_every_import_is_declared(self):
-        with open(TOP / 'pyproject.toml', 'rb') as stream:
-            extras = tomllib.load(stream)['project']['optional-dependencies']
-        lines = (TOP / 'requirements.txt').read_text().splitlines()
-        declared = {
-            canonical(re.match(r'[\w.-]+', line)[0])
-            for line in (*lines, *itertools.chain(*extras.values()))
-        }
-        # libvirt-python is installed for the end-to-end tests only
-        installed = metadata.packages_distributions()
-        for name in (*sys.stdlib_module_names, *PACKAGES):
-            installed.pop(name, None)
-        undeclared = {
-            name
-            for name in self.imported() & set(installed)
-            if declared.isdisjoint(map(canonical, installed[name]))
-        }
-        self.assertEqual(set(), undeclared)
-
-    def imported(self):
-        """Return the top-level packages that the project's modules import."""
-        found = set()
-        for name in self.below(*PACKAGES):
-            if name.endswith('.py'):
-                for node in ast.walk(ast.parse((TOP / name).read_text())):
-                    if isinstance(node, ast.Import):
-                        found.update(alias.name for alias in node.names)
-                    elif isinstance(node, ast.ImportFrom):
-                        found.add(node.module)
-        return {name.partition('.')[0] for name in found}
-
     def test_every_entry_point_loads(self):
-        with open(TOP / 'pyproject.toml', 'rb') as stream:
-            project = tomllib.load(stream)['project']
+        project = base.read_project()
         groups = project['entry-points'] | {
             'console_scripts': project['scripts']
         }
@@ -234,8 +138,8 @@ class PackagingTest(testtools.TestCase):
         self.assertEqual(expected, loaded)
 
     def test_sample_configuration_generates(self):
-        for namespace in PACKAGES:
-            output = run(
+        for namespace in base.PACKAGES:
+            output = base.run(
                 self.beside / 'python',
                 '-m',
                 'oslo_config.generator',
@@ -245,29 +149,81 @@ class PackagingTest(testtools.TestCase):
             )
             self.assertIn('# From ' + namespace, output)
 
-    def test_commands_need_only_the_requirements(self):
-        alone = self.make_venv('alone')
-        constraints = TOP / 'tools/lib/constraints.txt'
-        self.install('alone', '-c', constraints, self.wheel)
-        packages = run('uv', 'pip', 'freeze', '--python', alone.parent)
-        for service in ('nova==', 'cinder=='):
-            self.assertNotIn('\n' + service, packages)
-        for command in (
-            ('diskplacer-agent',),
-            ('diskplacer-manage',),
-            ('diskplacer-manage', 'map'),
-            ('diskplacer-manage', 'top'),
-            ('diskplacer-manage', 'guest-config'),
-            ('diskplacer-manage', 'profile', 'list'),
-            ('diskplacer-manage', 'profile', 'show'),
-            ('diskplacer-manage', 'profile', 'apply'),
-            ('diskplacer-manage', 'profile', 'check'),
-            ('diskplacer-manage', 'profile', 'diff'),
-            ('diskplacer-manage', 'disk', 'prepare'),
-            ('diskplacer-manage', 'disk', 'list'),
-            ('diskplacer-manage', 'disk', 'show'),
-            ('diskplacer-manage', 'disk', 'forget'),
+    def read_metadata(self):
+        """Return the metadata of the wheel, as a package index reads it."""
+        with zipfile.ZipFile(self.wheel) as archive:
+            (name,) = (
+                name
+                for name in archive.namelist()
+                if name.endswith('.dist-info/METADATA')
+            )
+            return parser.Parser().parsestr(archive.read(name).decode())
+
+    def test_metadata(self):
+        metadata = self.read_metadata()
+        urls = dict(
+            value.split(', ') for value in metadata.get_all('Project-URL')
+        )
+        self.assertEqual(
+            {'Homepage', 'Documentation', 'Source', 'Issues', 'Release notes'},
+            set(urls),
+        )
+        self.assertRegex(metadata['Author-email'], r'.+ <\S+@\S+>')
+        self.assertRegex(metadata['Keywords'], 'openstack')
+        if not re.search('dev|[abc]|rc', metadata['Version']):
+            addresses = [*urls.values(), metadata['Author-email']]
+            self.assertEqual(
+                [],
+                [one for one in addresses if '.example' in one],
+                'a release needs the addresses of the project',
+            )
+            changelog = (base.TOP / 'debian/changelog').read_text()
+            self.assertIn(
+                f'nova-diskplacer ({metadata["Version"]}-',
+                changelog.splitlines()[0],
+            )
+
+    def test_package_index_shows_the_description(self):
+        metadata = self.read_metadata()
+        self.assertEqual('text/x-rst', metadata['Description-Content-Type'])
+        document = core.publish_doctree(
+            metadata.get_payload(),
+            settings_overrides={'halt_level': 2, 'report_level': 2},
+        )
+        for kind, attribute in (
+            (nodes.image, 'uri'),
+            (nodes.reference, 'refuri'),
         ):
-            name, *words = command
-            output = run(alone / name, *words, '--help', cwd=self.dir)
-            self.assertIn('usage: ' + ' '.join(command), output)
+            for node in document.findall(kind):
+                # an index does not have the other files of the checkout
+                self.assertRegex(node[attribute], 'https://')
+
+    def test_wheel_without_git(self):
+        """Distributions build from a tarball of the tracked files."""
+        source = self.dir / 'source'
+        for name in self.tracked:
+            target = source / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(base.TOP / name, target)
+        base.run(
+            sys.executable,
+            '-m',
+            'build',
+            '--wheel',
+            '--no-isolation',
+            '--outdir',
+            self.dir / 'without-git',
+            cwd=source,
+            environment={'PBR_VERSION': '1.2.3'},
+        )
+        (wheel,) = (self.dir / 'without-git').glob('*-1.2.3-*.whl')
+        self.assertEqual(self.names(self.wheel), self.names(wheel))
+
+    def names(self, wheel):
+        """Return the files in a wheel, but for its metadata."""
+        with zipfile.ZipFile(wheel) as archive:
+            return {
+                name.partition('.data/')[2] or name
+                for name in archive.namelist()
+                if '.dist-info/' not in name
+            }

@@ -17,10 +17,13 @@
 #   env_packages [PROFILE...]  have bindep.txt's packages of these profiles
 #   env_make [cloud]           have the Python environment; sets VENV and PATH
 #
+# ENV_RELEASE names an earlier release of OpenStack, of tools/lib/releases.
 # DISKPLACER_VENV names an environment to use as it is instead.
 
 ENV_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 ENV_LIB=$ENV_TOP/tools/lib
+ENV_RELEASE=${ENV_RELEASE:-}
+ENV_NEWEST=2026.2
 ENV_PYTHONS='/usr/bin/python3 python3.13 python3.12 python3.11'
 
 env_say() {
@@ -96,6 +99,20 @@ sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2> /dev/null; then
     return 1
 }
 
+# Print the directory with openstack.txt and constraints.txt of the release.
+_env_pins() {
+    local pins=$ENV_LIB
+    if [ -n "$ENV_RELEASE" ] && [ "$ENV_RELEASE" != $ENV_NEWEST ]; then
+        pins+=/releases/$ENV_RELEASE
+    fi
+    if [ ! -e "$pins/openstack.txt" ]; then
+        env_say "release $ENV_RELEASE is not one of:" \
+            "$(cd "$ENV_LIB/releases" && echo *) $ENV_NEWEST"
+        return 1
+    fi
+    echo "$pins"
+}
+
 # Guests that are emulated read it, and take long to compile.
 _env_pip() {
     "$VENV/bin/uv" pip install -q --compile-bytecode \
@@ -104,22 +121,26 @@ _env_pip() {
 }
 
 _env_install_base() {
+    local pins files
+    pins=$(_env_pins) || return
+    files=(-r "$pins/openstack.txt" -r "$ENV_TOP/requirements.txt"
+        -r "$ENV_TOP/test-requirements.txt")
+    if [ "$pins" = "$ENV_LIB" ]; then
+        # what checks the code, and the documentation
+        files+=(-r "$ENV_LIB/pep8.txt" -r "$ENV_TOP/doc/requirements.txt")
+    fi
     # a directory without its stamp is what an interrupted run left
     rm -rf "$VENV"
     "$1" -m venv "$VENV" && "$VENV/bin/python" -m pip install -q uv &&
-        _env_pip -c "$ENV_LIB/constraints.txt" \
-            pbr setuptools wheel \
-            -r "$ENV_LIB/openstack.txt" \
-            -r "$ENV_TOP/requirements.txt" \
-            -r "$ENV_TOP/test-requirements.txt" \
-            -r "$ENV_TOP/doc/requirements.txt" &&
+        _env_pip -c "$pins/constraints.txt" pbr setuptools wheel \
+            "${files[@]}" &&
         _env_pip --no-deps -r "$ENV_LIB/nodeps.txt"
 }
 
 _env_install_cloud() {
     local libvirt
     libvirt=$(pkg-config --modversion libvirt) &&
-        _env_pip -c "$ENV_LIB/constraints.txt" -r "$ENV_LIB/cloud.txt" \
+        _env_pip -c "$(_env_pins)/constraints.txt" -r "$ENV_LIB/cloud.txt" \
             "libvirt-python<=$libvirt"
 }
 
@@ -153,7 +174,7 @@ _env_fill() {
 # Have the Python environment, made once for each set of requirement files,
 # and put it first in PATH. With the argument "cloud" it can run the services.
 env_make() {
-    local python key
+    local python pins key
     # pbr asks git for the version, whoever owns the checkout
     export GIT_CONFIG_COUNT=1
     export GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$ENV_TOP
@@ -168,9 +189,11 @@ env_make() {
         VENV=$DISKPLACER_VENV
     else
         python=$(_env_python) || return
+        pins=$(_env_pins) || return
         key=$({
             "$python" --version
-            cat "$ENV_LIB"/*.txt "$ENV_TOP"/{,test-,doc/}requirements.txt
+            cat "$ENV_LIB"/*.txt "$pins"/*.txt \
+                "$ENV_TOP"/{,test-,doc/}requirements.txt
         } | sha256sum | cut -c1-12)
         VENV=$ENV_TOP/.venv/$key
         mkdir -p "$ENV_TOP/.venv"

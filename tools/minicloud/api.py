@@ -43,6 +43,26 @@ VERSIONS = {
 SERVER_TIMEOUT = 600
 
 
+def with_volumes(image: str, count: int, size_gb: int) -> Json:
+    """Return what a request adds to bring blank volumes of its own."""
+    blank = {
+        'source_type': 'blank',
+        'destination_type': 'volume',
+        'volume_size': size_gb,
+        'volume_type': 'vdisk',
+        'boot_index': -1,
+        'delete_on_termination': True,
+    }
+    root = {
+        'source_type': 'image',
+        'destination_type': 'local',
+        'uuid': image,
+        'boot_index': 0,
+        'delete_on_termination': True,
+    }
+    return {'block_device_mapping_v2': [root] + [blank] * count}
+
+
 class ApiError(Exception):
     """An API refused; ``status`` is the HTTP status."""
 
@@ -77,7 +97,7 @@ class Api:
         """
         headers = kwargs.pop('headers', {})
         if service in VERSIONS:
-            headers['OpenStack-API-Version'] = VERSIONS[service]
+            headers.setdefault('OpenStack-API-Version', VERSIONS[service])
         if service == 'identity':
             root = self.state.url('keystone')
         else:
@@ -106,32 +126,14 @@ class Api:
         name: str,
         flavor: str,
         image: str,
-        vdisks: int,
-        vdisk_gb: int,
         **options: typing.Any,
     ) -> str:
-        """Ask for a server with blank volumes and return its id."""
-        blank = {
-            'source_type': 'blank',
-            'destination_type': 'volume',
-            'volume_size': vdisk_gb,
-            'volume_type': 'vdisk',
-            'boot_index': -1,
-            'delete_on_termination': True,
-        }
-        root = {
-            'source_type': 'image',
-            'destination_type': 'local',
-            'uuid': image,
-            'boot_index': 0,
-            'delete_on_termination': True,
-        }
+        """Ask for a server and return its id; its flavor gives the vdisks."""
         body = {
             'name': name,
             'flavorRef': flavor,
             'imageRef': image,
             'networks': 'none',
-            'block_device_mapping_v2': [root] + [blank] * vdisks,
             **options,
         }
         answer = self.post('compute', '/servers', {'server': body})
@@ -266,21 +268,24 @@ class Api:
 
     def register_endpoints(self) -> None:
         """Fill the service catalog and make the services' own user."""
-        region = 'RegionOne'
         for kind, (name, suffix) in ENDPOINTS.items():
-            service = self.post(
-                'identity',
-                '/services',
-                {'service': {'type': kind, 'name': name}},
-            )['service']
-            endpoint = {
-                'service_id': service['id'],
-                'interface': 'public',
-                'region_id': region,
-                'url': self.state.url(name) + suffix,
-            }
-            self.post('identity', '/endpoints', {'endpoint': endpoint})
+            self.register_endpoint(kind, name, suffix)
         self.create_user(ini.USER, ini.PROJECT, ('admin', 'service'))
+
+    def register_endpoint(self, kind: str, name: str, suffix: str) -> None:
+        """Enter a service in the catalog; ``suffix`` is added to its URL."""
+        service = self.post(
+            'identity',
+            '/services',
+            {'service': {'type': kind, 'name': name}},
+        )['service']
+        endpoint = {
+            'service_id': service['id'],
+            'interface': 'public',
+            'region_id': 'RegionOne',
+            'url': self.state.url(name) + suffix,
+        }
+        self.post('identity', '/endpoints', {'endpoint': endpoint})
 
     def create_user(
         self, name: str, project: str, roles: tuple[str, ...] = ('member',)

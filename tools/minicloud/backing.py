@@ -28,6 +28,7 @@ DATABASES = (
     'nova_cell0',
     'nova_cell1',
     'cinder',
+    'heat',
 )
 
 

@@ -23,6 +23,7 @@ import pathlib
 import xml.etree.ElementTree
 
 from tools.minicloud import hypervisor
+from tools.minicloud import process
 from tools.minicloud.cloud import Cloud
 
 Disks = dict[str, str]
@@ -67,6 +68,21 @@ def by_domain(cloud: Cloud, server: str) -> Disks:
                 pathlib.Path(source.attrib['file'])
             )
     return found
+
+
+def vendor_data(cloud: Cloud, host: str, server: str) -> str:
+    """Return what cloud-init finds in the vendor data of a config drive."""
+    image = cloud.state.host_dir(host) / f'nova/instances/{server}/disk.config'
+    text = process.run(
+        'isoinfo',
+        '-R',
+        '-i',
+        str(image),
+        '-x',
+        '/openstack/latest/vendor_data2.json',
+    )
+    # Nova writes {} if the service does not answer
+    return json.loads(text)['cloud-init'] or ''
 
 
 def claims(cloud: Cloud, server: str) -> dict[str, int]:

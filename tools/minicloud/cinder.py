@@ -47,8 +47,9 @@ def config(state: State) -> ini.Config:
             'service_down_time': ini.DOWN,
             'rpc_response_timeout': ini.ANSWER,
             'backend_stats_polling_interval': 5,
-            'quota_volumes': -1,
-            'quota_gigabytes': -1,
+            # ten servers of four vdisks, and as many again
+            'quota_volumes': 80,
+            'quota_gigabytes': 1000,
             'quota_snapshots': -1,
             'quota_backups': -1,
             'quota_backup_gigabytes': -1,

@@ -14,6 +14,7 @@
 """The cloud: start it, use it, restart parts of it, take it down."""
 
 import collections.abc
+import concurrent.futures
 import contextlib
 import datetime
 import json
@@ -47,6 +48,7 @@ FLAVORS: dict[str, dict[str, str | int]] = {
         'vdisks': 4,
         'vdisk_gb': 1,
         'mapping': 'round_robin',
+        'guest': 'plain',
     },
     'consolidated-4': {
         'vdisks': 4,
@@ -55,6 +57,7 @@ FLAVORS: dict[str, dict[str, str | int]] = {
     },
 }
 IMAGE = 'guest'
+HEAT_PATH = '/v1/%(tenant_id)s'
 # The services of a host that report themselves up, and to which API.
 HOST_SERVICES = {'nova-compute': 'compute', 'cinder-volume': 'volumev3'}
 # How services tell times, in UTC.
@@ -140,15 +143,33 @@ class Cloud:
             self.api = api.Api(self.state)
             self.api.register_endpoints()
         with self.step('disks'):
-            for host in self.hosts:
-                self._prepare_disks(self.state, host)
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                prepared = [
+                    pool.submit(self._prepare_disks, self.state, host)
+                    for host in self.hosts
+                ]
+            for one in prepared:
+                one.result()
         with self.step('schedulers, computes, volume services, agents'):
             started = [name for name in self.services if '@' in name]
-            self._start(*services.controllers(self.state), *started)
+            self._start(
+                'diskplacer-vendordata',
+                *services.controllers(self.state),
+                *started,
+            )
         with self.step('flavors, volume type, image'):
             self._create_resources()
         with self.step('hosts ready'):
             process.wait('hosts', self.hosts_ready, 600, 1)
+
+    def start_heat(self) -> None:
+        """Bring up Heat, which :meth:`start` leaves out.
+
+        :raises ProcessError: it did not start; says what it printed.
+        """
+        services.make_heat_schema(self.state)
+        self.api.register_endpoint('orchestration', 'heat', HEAT_PATH)
+        self._start('heat-api', 'heat-engine')
 
     def stop(self) -> None:
         """End what was started and remove the directory; safe to repeat."""
@@ -337,24 +358,74 @@ class Cloud:
             text=True,
         )
 
-    def manage(self, host: str, *args: str, most: int = 0) -> str:
+    def manage(
+        self, host: str, *args: str, allowed: tuple[int, ...] = (0,)
+    ) -> str:
         """Run diskplacer-manage and return its output.
 
-        :raises ProcessError: its exit status is above ``most``; says what it
+        :raises ProcessError: its exit status is not ``allowed``; says what it
             printed.
         """
         done = self.run_manage(host, *args)
-        if not 0 <= done.returncode <= most:
+        if done.returncode not in allowed:
             raise process.ProcessError(
                 f'diskplacer-manage {" ".join(args)}: '
                 f'exit {done.returncode}: {done.stdout}{done.stderr}'
             )
         return done.stdout
 
+    def attempt(
+        self, *argv: str, openrc: str = 'openrc'
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program with nothing but the variables of an openrc file.
+
+        :param openrc: name of the file in the directory of the cloud.
+        """
+        return subprocess.run(
+            [
+                'sh',
+                '-c',
+                '. "$0" && exec "$@"',
+                f'{self.state.path}/{openrc}',
+                *argv,
+            ],
+            env=process.environment(),
+            capture_output=True,
+            text=True,
+        )
+
+    def run(self, *argv: str, openrc: str = 'openrc') -> str:
+        """Run a program as ``attempt`` does and return its output.
+
+        :raises ProcessError: its exit status is not 0; says what it printed.
+        """
+        done = self.attempt(*argv, openrc=openrc)
+        if done.returncode:
+            raise process.ProcessError(
+                f'{" ".join(argv)}: exit {done.returncode}: '
+                f'{done.stdout}{done.stderr}'
+            )
+        return done.stdout
+
+    def upgrade_check(self) -> list[dict[str, typing.Any]]:
+        """Return the checks of diskplacer-status, decoded.
+
+        Each has its name (``check``), ``result`` (0: well) and ``details``.
+        """
+        done = self.attempt(
+            'diskplacer-status',
+            f'--config-file={self.state.conf}/nova.conf',
+            f'--cinder-config-file={self.state.conf}/cinder.conf',
+            'upgrade',
+            'check',
+            '--json',
+        )
+        return list(json.loads(done.stdout)['checks'])
+
     def map(self, *args: str) -> typing.Any:
         """Return what ``diskplacer-manage map`` says, decoded.
 
-        Its exit status is 1 if a vdisk is elsewhere than claimed.
+        Its exit status is 3 if a vdisk is elsewhere than claimed.
         """
         text = self.manage(
             self.libvirt_host,
@@ -362,7 +433,7 @@ class Cloud:
             '--format=json',
             f'--timeout={PATIENCE}',
             *args,
-            most=1,
+            allowed=(0, 3),
         )
         return json.loads(text)
 

@@ -18,6 +18,7 @@ import os
 import pathlib
 
 from tools.minicloud import cinder
+from tools.minicloud import heat
 from tools.minicloud import hypervisor
 from tools.minicloud import ini
 from tools.minicloud.state import Host
@@ -32,6 +33,12 @@ SCHEDULER_FILTERS = (
     'NUMATopologyFilter',
     'DiskPlacementFilter',
 )
+# The API's pipelines, with the filter that adds the vdisks.
+PASTE = 'nova-api-paste.ini'
+_FILTER = """
+[filter:diskplacer]
+paste.filter_factory = nova_diskplacer.api.blank_volumes:BlankVolumes.factory
+"""
 
 
 def write_all(state: State, libvirt_hostname: str) -> None:
@@ -46,6 +53,10 @@ def write_all(state: State, libvirt_hostname: str) -> None:
     ini.write(conf / 'placement.conf', _placement(state))
     ini.write(conf / 'glance-api.conf', _glance(state))
     ini.write(conf / 'nova.conf', _nova(state))
+    ini.write_text(conf / PASTE, _paste())
+    ini.write(conf / 'vendordata.conf', _vendordata(state))
+    ini.write(conf / 'heat.conf', heat.config(state))
+    ini.write_text(state.path / 'openrc', openrc(state))
     ini.write(conf / 'cinder.conf', cinder.config(state))
     for host in state.hosts:
         node = libvirt_hostname if host.guests == 'libvirt' else host.name
@@ -129,6 +140,24 @@ def _nova(state: State) -> ini.Config:
     }
 
 
+def _paste() -> str:
+    """Return Nova's own file with our filter before the application."""
+    text = pathlib.Path(ini.shipped('nova/api-paste.ini')).read_text()
+    before = ' osapi_compute_app_v21\n'
+    return text.replace(before, f' diskplacer{before}') + _FILTER
+
+
+def _vendordata(state: State) -> ini.Config:
+    return {
+        'DEFAULT': {'use_stderr': 'true'},
+        'keystone_authtoken': ini.authtoken(state),
+        'diskplacer_vendordata': {
+            **ini.auth(state),
+            'listen_port': state.ports['vendordata'],
+        },
+    }
+
+
 def _nova_common(state: State) -> ini.Config:
     return {
         'DEFAULT': {
@@ -147,8 +176,17 @@ def _nova_common(state: State) -> ini.Config:
             'allow_resize_to_same_host': 'true',
             'reserved_host_memory_mb': 0,
         },
-        'api': {'auth_strategy': 'keystone'},
-        'wsgi': {'api_paste_config': ini.shipped('nova/api-paste.ini')},
+        'api': {
+            'auth_strategy': 'keystone',
+            'vendordata_providers': 'StaticJSON,DynamicJSON',
+            # the name is what cloud-init looks for
+            'vendordata_dynamic_targets': (
+                f'cloud-init@{state.url("vendordata")}/'
+            ),
+        },
+        'vendordata_dynamic_auth': ini.auth(state),
+        'wsgi': {'api_paste_config': f'{state.conf}/{PASTE}'},
+        'diskplacer_api': {'volume_type': 'vdisk'},
         'keystone_authtoken': ini.authtoken(state),
         'service_user': ini.auth(state, send_service_user_token='true'),
         'placement': ini.auth(state),
@@ -237,11 +275,13 @@ def _agent(state: State, host: Host, compute_node: str) -> ini.Config:
     }
 
 
-def login(state: State, project: str = 'admin') -> dict[str, str]:
-    """Return the variables that clients log in with as administrator."""
+def login(
+    state: State, project: str = 'admin', username: str = 'admin'
+) -> dict[str, str]:
+    """Return the variables that clients log in with."""
     return {
         'OS_AUTH_URL': state.url('keystone'),
-        'OS_USERNAME': 'admin',
+        'OS_USERNAME': username,
         'OS_PASSWORD': state.secret,
         'OS_PROJECT_NAME': project,
         'OS_USER_DOMAIN_ID': 'default',
@@ -251,7 +291,9 @@ def login(state: State, project: str = 'admin') -> dict[str, str]:
     }
 
 
-def openrc(state: State, project: str = 'admin') -> str:
-    """Return shell lines that log in to the cloud as its administrator."""
-    values = login(state, project)
+def openrc(
+    state: State, project: str = 'admin', username: str = 'admin'
+) -> str:
+    """Return shell lines that log in to the cloud."""
+    values = login(state, project, username)
     return ''.join(f'export {k}={v}\n' for k, v in values.items())

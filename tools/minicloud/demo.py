@@ -11,26 +11,37 @@
 #    under the License.
 
 
-"""The demo: boot servers, show where their vdisks are, check it."""
+"""The demo: boot servers, show where their vdisks are, check it.
 
+No request names a volume: the flavor gives each server its vdisks.
+"""
+
+import collections.abc
 import concurrent.futures
 import dataclasses
+import functools
 import json
 import pathlib
 import time
 import typing
 
+from tools.minicloud import api
 from tools.minicloud import checks
-from tools.minicloud import config
 from tools.minicloud import ini
 from tools.minicloud import process
+from tools.minicloud import tenant
 from tools.minicloud.api import ApiError
+from tools.minicloud.cloud import FLAVORS
 from tools.minicloud.cloud import Cloud
 from tools.minicloud.process import ProcessError
 
 VDISKS = 4
 VDISK_GB = 1
 MAPPINGS = ('round_robin', 'consolidated')
+FLAVOR = f'round-robin-{VDISKS}'
+HEAT = 'heat'
+# More than the quota of volumes holds.
+TOO_MANY = 40
 
 
 @dataclasses.dataclass
@@ -42,6 +53,10 @@ class Server:
     claimed: dict[str, str | None] = dataclasses.field(default_factory=dict)
     actual: checks.Disks = dataclasses.field(default_factory=dict)
 
+    @property
+    def flavor(self) -> str:
+        return f'{self.mapping.replace("_", "-")}-{VDISKS}'
+
 
 class Demo:
     """The steps of the demo on a running cloud; ``report`` is the outcome."""
@@ -50,6 +65,7 @@ class Demo:
         self.cloud = cloud
         self.servers: list[Server] = []
         self.checks: list[dict[str, typing.Any]] = []
+        self.tenant: tenant.Tenant
 
     def run(self) -> None:
         cloud = self.cloud
@@ -58,28 +74,37 @@ class Demo:
                 self._boot(
                     Server(mapping.replace('_', '-'), mapping),
                     host=cloud.libvirt_host,
+                    config_drive=True,
                 )
+            # meanwhile
+            cloud.start_heat()
             self._wait_active()
-        with cloud.step('six more servers at once'):
-            six = [
-                Server(f'more-{number}', MAPPINGS[number % 2])
-                for number in range(1, 7)
-            ]
-            with concurrent.futures.ThreadPoolExecutor(len(six)) as pool:
-                list(pool.map(self._boot, six))
-            self._wait_active()
-        with cloud.step('map'):
-            self._show_map()
+        with cloud.step('six servers of a tenant at once'):
+            self._boot_as_tenant()
+        with cloud.step('requests with wrong volumes'):
+            self._check_refusals()
+        with cloud.step('map settled'):
+            # agents report a change at their next look
+            process.wait('map', self._map_complete, interval=1)
+        with cloud.step('openstack vdisk and diskplacer-status'):
+            self._check_commands()
         with cloud.step('checks'):
             for server in self.servers:
                 self._check_server(server)
+            for server in self.servers[: len(MAPPINGS)]:
+                self._check_vendor_data(server)
             self._check_map()
 
     def delete(self) -> None:
         """Delete the servers and check that nothing is left of them."""
         with self.cloud.step('delete the servers'):
-            for server in self.servers:
-                self.cloud.api.delete('compute', f'/servers/{server.uuid}')
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                stack = pool.submit(self.tenant.delete_stack, HEAT)
+                for server in self.servers:
+                    if server.name != HEAT:
+                        path = f'/servers/{server.uuid}'
+                        self.cloud.api.delete('compute', path)
+            stack.result()
             for server in self.servers:
                 self.cloud.api.wait_server_gone(server.uuid)
             # Nova does not wait for Cinder
@@ -100,17 +125,114 @@ class Demo:
             ]
             self._check('no claim is left in Placement', not any(claims))
 
-    def _boot(self, server: Server, **options: str) -> None:
-        flavor = f'{server.mapping.replace("_", "-")}-{VDISKS}'
+    def _boot(self, server: Server, **options: typing.Any) -> None:
         server.uuid = self.cloud.api.create_server(
             server.name,
-            self.cloud.flavors[flavor],
+            self.cloud.flavors[server.flavor],
             self.cloud.image,
-            VDISKS,
-            VDISK_GB,
             **options,
         )
         self.servers.append(server)
+
+    def _boot_as_tenant(self) -> None:
+        self.tenant = user = tenant.Tenant(self.cloud, 'analyst')
+        ways: list[tuple[Server, collections.abc.Callable[..., str]]] = [
+            (Server('command', 'round_robin'), user.by_command),
+            (
+                Server('command-2.1', 'round_robin'),
+                functools.partial(user.by_command, version=tenant.FIRST),
+            ),
+            (Server('sdk', 'round_robin'), user.by_sdk),
+            (Server(HEAT, 'round_robin'), user.by_heat),
+            (Server('api-1', 'consolidated'), user.by_api),
+            (Server('api-2', 'consolidated'), user.by_api),
+        ]
+        with concurrent.futures.ThreadPoolExecutor(len(ways)) as pool:
+            created = [
+                pool.submit(way, server.name, server.flavor)
+                for server, way in ways
+            ]
+        for (server, _), uuid in zip(ways, created, strict=True):
+            server.uuid = uuid.result()
+            self.servers.append(server)
+        self._wait_active()
+
+    def _check_refusals(self) -> None:
+        image = self.cloud.image
+        for what, answer, options in (
+            (
+                f'{VDISKS - 1} volumes',
+                f'brings {VDISKS - 1} volumes of {VDISK_GB} GiB',
+                api.with_volumes(image, VDISKS - 1, VDISK_GB),
+            ),
+            (
+                f'volumes of {VDISK_GB + 1} GiB',
+                f'brings {VDISKS} volumes of {VDISK_GB + 1} GiB',
+                api.with_volumes(image, VDISKS, VDISK_GB + 1),
+            ),
+            (
+                f'{TOO_MANY} servers at once',
+                f'volumes is exceeded: {TOO_MANY * VDISKS} requested',
+                {'min_count': TOO_MANY},
+            ),
+        ):
+            self._check(
+                f'a request for {what} gets: {answer}',
+                answer in self._refusal(options),
+            )
+
+    def _refusal(self, options: dict[str, typing.Any]) -> str:
+        """Return why a server is refused, '' if it is not."""
+        try:
+            self.tenant.by_api('refused', FLAVOR, **options)
+        except ApiError as error:
+            return str(error)
+        return ''
+
+    def _check_commands(self) -> None:
+        """Run what an administrator runs with nothing but an openrc file."""
+        run, attempt = self.cloud.run, self.cloud.attempt
+        vdisk = ('openstack', 'vdisk')
+        json_ = '--format=json'
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            shown = pool.submit(run, *vdisk, 'list')
+            listed = pool.submit(run, *vdisk, 'list', '--long', json_)
+            found = pool.submit(attempt, *vdisk, 'check')
+            capacity = pool.submit(
+                run, *vdisk, 'capacity', f'--flavor={FLAVOR}', json_
+            )
+            checked = pool.submit(self.cloud.upgrade_check)
+        self.cloud.say(shown.result())
+        vdisks = {
+            one['Volume']: one['Actual disk']
+            for one in json.loads(listed.result())
+        }
+        self._check(
+            'openstack vdisk list shows every vdisk on its disk',
+            vdisks
+            == {
+                volume: disk
+                for host in self.cloud.hosts
+                for volume, disk in checks.by_files(
+                    self.cloud, host.name
+                ).items()
+            },
+        )
+        self._check(
+            'openstack vdisk check finds nothing wrong',
+            found.result().returncode == 0,
+        )
+        self._check(
+            'openstack vdisk capacity finds room on every host',
+            [one['Servers'] > 0 for one in json.loads(capacity.result())]
+            == [True] * len(self.cloud.hosts),
+        )
+        for one in checked.result():
+            self._check(
+                f'diskplacer-status: {one["check"]}: '
+                f'{one["details"] or "Success"}',
+                one['result'] == 0,
+            )
 
     def _wait_active(self) -> None:
         for server in self.servers:
@@ -118,11 +240,6 @@ class Demo:
                 found = self.cloud.api.wait_server(server.uuid)
                 server.host = found['OS-EXT-SRV-ATTR:host']
                 self.cloud.say(f'   {server.name}: on {server.host}')
-
-    def _show_map(self) -> None:
-        # agents report a change at their next look
-        process.wait('map settled', self._map_complete, interval=1)
-        self.cloud.say(self.cloud.manage(self.cloud.libvirt_host, 'map'))
 
     def _map_complete(self) -> bool:
         try:
@@ -178,6 +295,16 @@ class Demo:
                 f'{name}: the guest sees the vdisks',
                 self._guest_vdisks(server) == [VDISK_GB * 2**30] * VDISKS,
             )
+
+    def _check_vendor_data(self, server: Server) -> None:
+        data = checks.vendor_data(self.cloud, server.host, server.uuid)
+        if 'guest' in FLAVORS[server.flavor]:
+            self._check(
+                f'{server.name}: vendor data has cloud-init mount the vdisks',
+                'boothook' in data,
+            )
+        else:
+            self._check(f'{server.name}: vendor data is empty', not data)
 
     def _guest_vdisks(self, server: Server) -> list[int]:
         def ready() -> str | None:
@@ -271,15 +398,13 @@ def run(
 
 def _say_how_to_use(cloud: Cloud) -> None:
     state = cloud.state
-    openrc = state.path / 'openrc'
-    openrc.write_text(config.openrc(state))
-    openrc.chmod(0o600)
     conf = state.host_dir(cloud.libvirt_host) / 'diskplacer.conf'
     cloud.say(f"""
 The cloud stays up.
-  log in:     . {openrc}
+  log in:     . {state.path}/openrc
   use:        openstack server list --all-projects
               openstack flavor list
+              openstack vdisk list
               diskplacer-manage --config-file {conf} map
   programs:   are in {ini.BIN}
   logs:       {state.logs}

@@ -64,7 +64,7 @@ def prepare(state: State, host: str, device: str, *options: str) -> None:
         f'--config-file={state.host_dir(host)}/diskplacer.conf',
         'disk',
         'prepare',
-        f'--fstab={state.path}/fstab',
+        f'--fstab={state.host_dir(host)}/fstab',
         *options,
         device,
         log=state.logs / 'disk-prepare.log',

@@ -40,9 +40,14 @@ def write(path: pathlib.Path, config: Config) -> None:
             values = value if isinstance(value, list) else [value]
             lines += [f'{key} = {item}' for item in values]
         lines.append('')
+    write_text(path, '\n'.join(lines))
+
+
+def write_text(path: pathlib.Path, text: str) -> None:
+    """Write a file that nobody else can read."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text('\n'.join(lines))
-    path.chmod(0o600)
+    path.touch(mode=0o600)
+    path.write_text(text)
 
 
 def shipped(path: str) -> str:

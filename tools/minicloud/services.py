@@ -18,9 +18,11 @@ import pathlib
 import shlex
 import sys
 
+import kombu
 import requests
 
 from tools.minicloud import backing
+from tools.minicloud import config
 from tools.minicloud import hypervisor
 from tools.minicloud import ini
 from tools.minicloud import process
@@ -72,6 +74,8 @@ def everything(state: State) -> dict[str, Process]:
         backing.memcached(state),
         hypervisor.libvirtd(state),
         neutron(state),
+        vendordata(state),
+        *heat(state),
     ]
     found = {program.name: program for program in programs}
     found |= apis(state) | controllers(state)
@@ -102,7 +106,7 @@ def apis(state: State) -> dict[str, Process]:
             'nova',
             'nova.wsgi.osapi_compute',
             OS_NOVA_CONFIG_DIR=conf,
-            OS_NOVA_CONFIG_FILES=f'{ini.shipped("nova/api-paste.ini")};nova.conf',
+            OS_NOVA_CONFIG_FILES=f'{config.PASTE};nova.conf',
         ),
         api(
             state,
@@ -124,6 +128,29 @@ def neutron(state: State) -> Process:
         state.logs,
         ready=functools.partial(process.port_open, port),
     )
+
+
+def vendordata(state: State) -> Process:
+    port = state.ports['vendordata']
+    found = _program(
+        state,
+        'diskplacer-vendordata',
+        'diskplacer-vendordata',
+        f'{state.conf}/vendordata.conf',
+    )
+    found.ready = functools.partial(process.port_open, port)
+    return found
+
+
+def heat(state: State) -> list[Process]:
+    """Return Heat's services, which only some users of a cloud need."""
+    conf = f'{state.conf}/heat.conf'
+    engine = _program(state, 'heat-engine', 'heat-engine', conf)
+    engine.ready = functools.partial(_has_consumer, state, 'engine')
+    return [
+        api(state, 'heat', 'heat.wsgi.api', f'--pyargv=--config-file {conf}'),
+        engine,
+    ]
 
 
 def controllers(state: State) -> dict[str, Process]:
@@ -204,6 +231,21 @@ def make_schemas(state: State) -> None:
         job.finish()
 
 
+def make_heat_schema(state: State) -> None:
+    """Make the schema of Heat's database.
+
+    :raises ProcessError: it could not be made; says what was printed.
+    """
+    job = Process(
+        'heat-schema',
+        shlex.split(_manage(state, 'heat', 'db_sync')),
+        state.run,
+        state.logs,
+    )
+    job.start()
+    job.finish()
+
+
 def _manage(state: State, service: str, *args: str) -> str:
     conf = {'glance': 'glance-api.conf'}.get(service, f'{service}.conf')
     return shlex.join(
@@ -222,6 +264,19 @@ def _program(state: State, name: str, program: str, conf: str) -> Process:
         # it gives back what it has changed
         found.grace = 60
     return found
+
+
+def _has_consumer(state: State, queue: str) -> bool:
+    """Return whether a service receives messages from a queue."""
+    url = ini.transport(state).replace('rabbit:', 'amqp:')
+    with kombu.Connection(url) as connection:
+        try:
+            found = connection.default_channel.queue_declare(
+                queue, passive=True
+            )
+        except connection.channel_errors:
+            return False
+    return bool(found.consumer_count)
 
 
 def _answers(url: str) -> bool:

@@ -33,6 +33,8 @@ PORTS = (
     'nova',
     'cinder',
     'neutron',
+    'vendordata',
+    'heat',
 )
 
 # what keeps chosen ports from being chosen by others

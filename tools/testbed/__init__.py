@@ -14,3 +14,4 @@
 
 from tools.testbed.bed import Testbed as Testbed
 from tools.testbed.machine import Disk as Disk
+from tools.testbed.machine import Server as Server

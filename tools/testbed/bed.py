@@ -46,15 +46,18 @@ class Testbed:
 
     :param disks: what it has beside its root disk.
     :param memory_mib: its memory, half of it in each NUMA node.
+    :param server: has it boot as a server, not by the testbed's own init.
     """
 
     def __init__(
         self,
         disks: typing.Sequence[machine.Disk] = machine.DISKS,
         memory_mib: int = MEMORY_MIB,
+        server: machine.Server | None = None,
     ) -> None:
         self.disks = tuple(disks)
         self._memory_mib = memory_mib
+        self._server = server
         self._stack = contextlib.ExitStack()
         self.boot_seconds = 0.0
 
@@ -103,6 +106,7 @@ class Testbed:
             list(zip(self.disks, descriptors[2:], strict=True)),
             (descriptors[0], descriptors[1]),
             self._memory_mib,
+            self._server,
         )
         self._qemu = subprocess.Popen(
             ['setpriv', '--pdeathsig', 'KILL', *argv],

@@ -101,6 +101,19 @@ class Disk:
 DISKS = (Disk(0), Disk(0), Disk(1), Disk(1))
 
 
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """What makes the guest boot as a server: by systemd, with cloud-init.
+
+    :param drive: its config drive, an image of ISO 9660.
+    :param prepare: a shell script of the checkout that makes an image for
+        such servers of the root disk. It runs before systemd.
+    """
+
+    drive: pathlib.Path
+    prepare: pathlib.Path
+
+
 def serial(index: int, disk: Disk) -> str:
     """Return the serial number of a disk: of the first, ``disk0``."""
     return disk.serial or f'disk{index}'
@@ -123,6 +136,7 @@ def arguments(
     disks: typing.Sequence[tuple[Disk, int]],
     sockets: tuple[int, int],
     memory_mib: int,
+    server: Server | None = None,
 ) -> list[str]:
     """Return QEMU's command line.
 
@@ -141,7 +155,7 @@ def arguments(
         '-kernel', str(image / 'vmlinuz'),
         '-initrd', str(image / 'initrd'),
         '-append', f'{KERNEL} testbed.shares={",".join(map(str, shares))} '
-        f'testbed.modules={",".join(_modules(disks))}',
+        f'testbed.modules={",".join(_modules(disks))}{_told(server)}',
         '-drive', f'if=none,id=root,file={image / "root.img"},format=raw,'
         'snapshot=on,cache=unsafe',
         '-device', 'virtio-blk-pci,bus=pcie.0,drive=root,serial=root',
@@ -153,6 +167,22 @@ def arguments(
         '-mon', 'chardev=qmp,mode=control',
         *_shares(shares),
         *_disks(disks),
+        *_drive(server),
+    ]  # fmt: skip
+
+
+def _told(server: Server | None) -> str:
+    return f' testbed.prepare={server.prepare}' if server else ''
+
+
+def _drive(server: Server | None) -> list[str]:
+    """Have the config drive where Nova attaches it, as a CD-ROM."""
+    if server is None:
+        return []
+    return [
+        '-drive',
+        f'if=none,id=config,file={server.drive},format=raw,readonly=on',
+        '-device', 'ide-cd,bus=ide.5,drive=config',
     ]  # fmt: skip
 
 

@@ -77,7 +77,6 @@ class KnownDevices:
         with self._lock, contextlib.suppress(OSError):
             if devices != self._devices:
                 self._devices = devices
-                os.makedirs(files.LOCK_DIRECTORY, mode=0o700, exist_ok=True)
                 text = json.dumps(devices)
                 files.replace(_known_path(), text, durable=False)
 
@@ -87,7 +86,7 @@ KNOWN = KnownDevices()
 
 
 def _known_path() -> str:
-    return os.path.join(files.LOCK_DIRECTORY, KNOWN_FILE)
+    return os.path.join(files.lock_directory(), KNOWN_FILE)
 
 
 def set_launcher(*command: str) -> None:

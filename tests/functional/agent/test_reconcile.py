@@ -264,15 +264,25 @@ class ReconcileTest(base.TestCase):
         offers = self.reconcile()
         self.assertEqual((100, 100), self.placement.inventory(disk))
         self.assertEqual(discover.READ_ONLY, offers[disk].disk.health)
+        self.assertIn(
+            'CUSTOM_DISKPLACER_READ_ONLY', self.placement.traits(disk)
+        )
         self.disks.lose(disk)
         offers = self.reconcile()
         self.assertEqual((100, 100), self.placement.inventory(disk))
         self.assertEqual(discover.MISSING, offers[disk].disk.health)
         self.assertEqual((10, 0), offers[disk].used)
+        self.assertIn('CUSTOM_DISKPLACER_MISSING', self.placement.traits(disk))
+        self.assertNotIn(
+            'CUSTOM_DISKPLACER_READ_ONLY', self.placement.traits(disk)
+        )
         self.disks.put_back(whole)
         offers = self.reconcile()
         self.assertEqual((100, 0), self.placement.inventory(disk))
         self.assertEqual(discover.OK, offers[disk].disk.health)
+        self.assertNotIn(
+            'CUSTOM_DISKPLACER_MISSING', self.placement.traits(disk)
+        )
 
     def test_a_missing_disk_that_placement_never_saw(self):
         disk, other = self.disks.add(), self.disks.add()

@@ -36,6 +36,7 @@ class DriverTestCase(base.CinderTestCase):
     def where(self, volume):
         """Return the disk that a volume is bound to, None if none."""
         row = objects.Volume.get_by_id(self.context, volume['id'])
+        self.assertEqual(row.provider_location, row.provider_id)
         return row.provider_location
 
     def held(self):
@@ -92,6 +93,9 @@ class ClaimedTestCase(DriverTestCase):
         self.assertEqual(
             f'{self.host.root}/{disk}/vdisks/volume-{volume["id"]}', path
         )
+        # the API tells administrators the disk
+        told = self.api.get_volume(volume['id'])
+        self.assertEqual(disk, told['provider_id'])
         status = os.stat(path)
         self.assertEqual(2 * GIB, status.st_size)
         self.assertGreaterEqual(status.st_blocks * 512, 2 * GIB)

@@ -78,10 +78,17 @@ class LocalityTestCase(base.CinderTestCase):
 
     def test_stats(self):
         scheduler = self.scheduler.manager.driver.host_manager
-        pools = {
-            pool.host: pool
-            for pool in scheduler.get_all_backend_states(self.context)
-        }
+
+        def known():
+            return {
+                pool.host: pool
+                for pool in scheduler.get_all_backend_states(self.context)
+            }
+
+        self.wait_until(
+            lambda: len(known()) == len(base.HOSTS), 'the scheduler knows all'
+        )
+        pools = known()
         self.assertEqual(
             {f'{host}@vdisk#vdisk' for host in base.HOSTS}, set(pools)
         )

@@ -12,6 +12,12 @@
 
 """Run on eventlet, as Cinder's own tests and services do."""
 
-from cinder import monkey_patch
+try:
+    from cinder import monkey_patch
+except ImportError:
+    # Cinder 26 to 28
+    import eventlet
 
-monkey_patch.patch()
+    eventlet.monkey_patch()
+else:
+    monkey_patch.patch()

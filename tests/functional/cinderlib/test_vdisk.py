@@ -24,6 +24,7 @@ import stat
 import sys
 import types
 import uuid
+from importlib import metadata
 from unittest import mock
 
 import fixtures
@@ -69,6 +70,11 @@ HOST = 'node'
 
 DISKS = 2
 DISK_GB = 12
+
+# os-brick 6.11, that of 2025.1, cannot do it for local volumes
+EXTENDS_ATTACHED = tuple(
+    map(int, metadata.version('os-brick').split('.')[:2])
+) > (6, 11)
 
 
 class Host(fixtures.Fixture):
@@ -190,6 +196,8 @@ class VDiskTestCase(test_basic.BackendFunctBasic):
 
     def setUp(self):
         super().setUp()
+        if 'test_extend_attached' in self.id() and not EXTENDS_ATTACHED:
+            self.skipTest('os-brick cannot extend what is attached')
         # os-brick measures what is attached by blockdev
         measure = brick_utils.get_device_size
         patch = mock.patch.object(

@@ -20,8 +20,8 @@ import os
 import uuid
 
 from cinder import objects
-from cinder.db import api as cinder_db
 
+from cinder_vdisk_mapper.cinder_releases import db_api
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash.cloud import GIB
 
@@ -100,7 +100,7 @@ class Bind(Operation):
 
     def again(self, cloud, made):
         # nova-compute gives up, and deletes the attachment
-        cinder_db.volume_detached(
+        db_api.volume_detached(
             cloud.context, made['volume'], made['attachment']
         )
         volume = cloud.set(cloud.get(made['volume']), status='available')

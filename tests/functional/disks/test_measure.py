@@ -124,12 +124,12 @@ class MeasureTest(base.VDiskTestCase):
         """See that nobody else can measure the disk meanwhile."""
         second = self.start('--seconds', '1')
         _, said = second.communicate()
-        self.assertEqual(2, second.returncode)
+        self.assertEqual(1, second.returncode)
         self.assertIn('is being measured already', said)
 
     def test_no_room(self):
         process = self.start('--size', '4096')
         _, said = process.communicate()
-        self.assertEqual(2, process.returncode)
+        self.assertEqual(1, process.returncode)
         self.assertRegex(said, r'has \d+ MiB free')
         self.assertNothingLeft()

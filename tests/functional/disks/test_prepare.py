@@ -153,6 +153,31 @@ class DeviceTestCase(DiskTestCase):
         self.assertEqual(uuid, self.prepared(self.device)['uuid'])
         self.assertEqual([uuid], os.listdir(self.root))
 
+    def test_fstab_is_a_mount_point(self):
+        """As in a container that has the host's file."""
+        on_host = self.fstab + '-on-host'
+        before = '# the root disk\n/dev/sda1 / ext4 defaults 0 1\n'
+        for path, text in ((on_host, before), (self.fstab, '')):
+            with open(path, 'w') as stream:
+                stream.write(text)
+        shell.run('mount', '--bind', on_host, self.fstab)
+        self.addCleanup(shell.run, 'umount', self.fstab)
+
+        disk = self.prepared(self.device)
+        with open(on_host) as stream:
+            self.assertEqual(
+                f'{before}UUID={disk["uuid"]} {disk["path"]} xfs '
+                'nofail,noatime 0 0\n',
+                stream.read(),
+            )
+        self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
+        with open(on_host) as stream:
+            self.assertEqual(before, stream.read())
+        self.assertEqual(
+            ['disks', 'fstab', 'fstab-on-host'],
+            sorted(os.listdir(os.path.dirname(self.fstab))),
+        )
+
     def test_forget_a_disk_that_is_not_there(self):
         disk = self.prepared(self.device)
         other = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'

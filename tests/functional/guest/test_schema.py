@@ -71,7 +71,7 @@ class SchemaTest(testtools.TestCase):
             )
 
     def test_the_check_finds_what_is_wrong(self):
-        text = self.assert_valid('hdfs', count=4, gib=100)
+        text = self.assert_valid('hadoop', count=4, gib=100)
         for key in ('write_files', 'bootcmd', 'runcmd'):
             document = yaml.safe_load(text)
             document[key] = 3

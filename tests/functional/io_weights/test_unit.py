@@ -32,6 +32,7 @@ from tests import loops
 from tests import systemd
 from tests.functional.io_weights import test_writer
 
+UNIT = 'diskplacer-agent.service'
 CGROUP = 'weighed'
 # seconds; on a busy machine a beat comes late, and starts take their time
 PATIENCE = 10
@@ -124,10 +125,10 @@ class UnitTest(testtools.TestCase):
                 return ' '.join([command, *args])
             return CHANGED.get(name, value)
 
-        unit = systemd.write_agent_unit(
-            self.path, change, f'TimeoutStartSec={STARTS}'
+        systemd.write_unit(
+            self.path, UNIT, change, f'TimeoutStartSec={STARTS}'
         )
-        self.systemd = self.useFixture(systemd.Systemd(self.path, unit))
+        self.systemd = self.useFixture(systemd.Systemd(self.path, UNIT))
         self.systemd.wait('active', STARTS)
 
     def in_force(self):

@@ -140,5 +140,5 @@ class DiskMonitorTest(testtools.TestCase):
         watched = disk_health.HealthMonitor(self.conf)
         for _ in range(2):
             watched.poll({'disk': device})
-        self.assertEqual((), watched.warnings.for_disk('disk'))
+        self.assertEqual({}, watched.warnings.for_disk('disk'))
         self.assertEqual(1, self.log.output.count('cannot be read'))

@@ -12,12 +12,22 @@
 
 """Nova's API, conductor, scheduler and computes with Placement, in-process.
 
-Native threading, as nova-scheduler runs by default: with it Nova's fixtures
-use SQLite files, so that requests are served concurrently.
+Native threading where Nova's own functional tests can, since Nova 34. With it
+Nova's fixtures use SQLite files, so that requests are served concurrently.
 """
 
 import os
+from importlib import metadata
 
-os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', 'true')
+_THREADS = int(metadata.version('nova').partition('.')[0]) >= 34
+os.environ.setdefault(
+    'OS_NOVA_DISABLE_EVENTLET_PATCHING', 'true' if _THREADS else 'false'
+)
+
+from nova import monkey_patch  # noqa: E402
+
+# Nova 31 patches the process when the module is imported
+if hasattr(monkey_patch, 'patch'):
+    monkey_patch.patch()
 
 import nova.tests.functional  # noqa: E402,F401

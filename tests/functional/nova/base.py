@@ -37,9 +37,9 @@ from sqlalchemy import exc
 from nova_diskplacer import conf
 from nova_diskplacer import reports
 from nova_diskplacer.placement import ledger
+from nova_diskplacer.profiles import configured
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import report_listener
-from nova_diskplacer.scheduler import request as disk_request
 from tests.functional import services
 from tests.functional.nova import volumes
 
@@ -294,12 +294,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     filters = ('DiskPlacementFilter',)
 
     def setUp(self):
-        self.flags(
-            api_paste_config=os.path.join(
-                sys.prefix, 'etc', 'nova', 'api-paste.ini'
-            ),
-            group='wsgi',
-        )
+        self.flags(api_paste_config=self.api_paste_config(), group='wsgi')
         self.flags(
             available_filters=[
                 'nova.scheduler.filters.all_filters',
@@ -361,7 +356,7 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         self._count_reports()
         for forget in (
             report_listener.reset,
-            disk_request._profiles.cache_clear,
+            configured.profiles.cache_clear,
         ):
             forget()
             self.addCleanup(forget)
@@ -377,6 +372,10 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         self.agents = Agents(self.hosts)
         self.agents.start()
         self.addCleanup(self.agents.stop)
+
+    def api_paste_config(self):
+        """Return the path of ``api-paste.ini``."""
+        return os.path.join(sys.prefix, 'etc', 'nova', 'api-paste.ini')
 
     def _share_router(self):
         """Have the versions of Nova's API, which serve the same, share it."""
@@ -506,11 +505,13 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             server['id'], {'volumeAttachment': {'volumeId': volume_id}}
         )
         self._wait_for_volume_attach(server['id'], volume_id)
-        self._wait_for_assert(
-            lambda: self.assertEqual(
-                'in-use', self.volumes.volumes[volume_id]['status']
-            )
-        )
+
+        def bound():
+            status = self.volumes.volumes[volume_id]['status']
+            self.assertEqual('in-use', status)
+            self.assertIn(volume_id, self.volumes.places)
+
+        self._wait_for_assert(bound)
 
     def reconcile(self):
         """Do what all agents do by themselves: reserve and report."""
@@ -573,6 +574,21 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         )
         self.assert_not_oversold()
         return set(claims[host])
+
+    def assert_distinct_disks(self, servers, amounts):
+        """Check that servers are active and claim disks of their own.
+
+        :param amounts: GiB that each claims on each disk, in any order.
+        :returns: UUIDs of the disks.
+        """
+        taken = set()
+        for server in servers:
+            server = self.settled(server)
+            self.assertEqual('ACTIVE', server['status'], server.get('fault'))
+            disks = self.assert_claims(server, amounts)
+            self.assertEqual(set(), taken & disks)
+            taken |= disks
+        return taken
 
     def assert_not_oversold(self):
         """Check every disk's usage against its inventory."""

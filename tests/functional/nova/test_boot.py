@@ -61,13 +61,7 @@ class BootTestCase(base.CloudTestCase):
         self.api.post_server(self.request(flavor, min_count=8))
         servers = self.api.get_servers(detail=False)
         self.assertEqual(8, len(servers))
-        taken = set()
-        for server in servers:
-            server = self.settled(server)
-            self.assertEqual('ACTIVE', server['status'], server.get('fault'))
-            disks = self.assert_claims(server, [600] * 2)
-            self.assertEqual(set(), taken & disks)
-            taken |= disks
+        taken = self.assert_distinct_disks(servers, [600] * 2)
         self.assertEqual(16, len(taken))
         for server in servers:
             self._delete_server(server)

@@ -16,7 +16,7 @@ import os
 
 import fixtures
 
-from nova_diskplacer.scheduler import request as disk_request
+from nova_diskplacer.profiles import configured
 from tests.functional.nova import base
 
 
@@ -25,8 +25,8 @@ class ProfileBootTestCase(base.CloudTestCase):
 
     def setUp(self):
         super().setUp()
-        disk_request._profiles.cache_clear()
-        self.addCleanup(disk_request._profiles.cache_clear)
+        configured.profiles.cache_clear()
+        self.addCleanup(configured.profiles.cache_clear)
 
     def test_profile_alone(self):
         """Four vdisks of 256 GiB on four disks, where no page cache is."""

@@ -12,8 +12,16 @@
 
 """Servers with volumes that are vdisks are booted and moved."""
 
+from importlib import metadata
+
 from nova_diskplacer.scheduler import report_listener
 from tests.functional.nova import base
+
+# Placement 13, that of 2025.1, refuses to give a claim to another consumer if
+# its provider has more reserved than it has left.
+MOVES_ON_FULL_DISKS = (
+    int(metadata.version('openstack-placement').partition('.')[0]) > 13
+)
 
 
 def blank(number, size_gb):
@@ -140,7 +148,9 @@ class BlankVolumesTestCase(VolumesTestCase):
         # meanwhile the agent finds that no claim of the server covers them
         self.reconcile()
         self._revert_resize(server)
-        self.assertEqual(claims, self.claims(server['id']))
+        self.assertEqual(
+            claims if MOVES_ON_FULL_DISKS else {}, self.claims(server['id'])
+        )
         self.reconcile()
         self.notifier.reset()
         self._resize_server(server, self.plain)

@@ -16,6 +16,9 @@ Nova's own fixture stands in for Cinder's API. A volume is bound to a disk
 when it is attached for the first time, and connected on that host only.
 """
 
+import types
+
+import fixtures
 from nova import exception
 from nova.tests import fixtures as nova_fixtures
 
@@ -24,6 +27,8 @@ class VDisks(nova_fixtures.CinderFixture):
     """Volumes of a ``CloudTestCase``.
 
     :ivar places: {bound volume: (host, disk's UUID)}.
+    :ivar default_type: the project's default volume type.
+    :ivar quotas: the project's volume quotas, with their usage.
     :ivar hand_over: whether a bound volume that another host connects is
         bound there anew, as the driver does while nobody has written to it.
     """
@@ -32,6 +37,46 @@ class VDisks(nova_fixtures.CinderFixture):
         super().__init__(test)
         self.places = {}
         self.hand_over = False
+        self.default_type = 'lvm-1'
+        self.quotas = {}
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.volume.cinder.cinderclient', self._client
+            )
+        )
+        self.useFixture(
+            fixtures.MockPatch(
+                'nova.volume.cinder.API.delete', side_effect=self._delete
+            )
+        )
+
+    def _client(self, context):
+        """Return a client of Cinder's API that knows what the filter asks."""
+        default = types.SimpleNamespace(name=self.default_type)
+        quotas = types.SimpleNamespace(to_dict=lambda: self.quotas)
+        return types.SimpleNamespace(
+            volume_types=types.SimpleNamespace(default=lambda: default),
+            quotas=types.SimpleNamespace(get=lambda *_, **__: quotas),
+        )
+
+    def _delete(self, context, volume_id):
+        """Delete a volume, and its vdisk if it is bound."""
+        del self.volumes[volume_id]
+        if volume_id in self.places:
+            host, _ = self.places.pop(volume_id)
+            self.test.hosts[host].unbind(volume_id)
+
+    def fake_vol_create(self, *args, volume_type=None, **kwargs):
+        volume = super().fake_vol_create(
+            *args, volume_type=volume_type, **kwargs
+        )
+        volume['volume_type_id'] = volume_type or self.default_type
+        # the fixture of Nova 31 leaves it out, and Nova asks for it
+        volume.setdefault('multiattach', False)
+        return volume
 
     def create(self, size_gb):
         """Create a volume and return its UUID."""

@@ -13,6 +13,7 @@
 
 """The user data of guest-config, applied to disks by cloud-init itself."""
 
+import json
 import os
 import pathlib
 import pwd
@@ -28,6 +29,7 @@ import yaml
 
 from nova_diskplacer.guest import config
 from nova_diskplacer.guest import system
+from nova_diskplacer.guest import vendor_data
 from tests.testbed import guest
 from tests.testbed import udev
 
@@ -50,10 +52,10 @@ HDFS_SITE = """<?xml version="1.0"?>
 """
 
 CLOUD_CFG = """
-datasource_list: [NoCloud, None]
+datasource_list: [NoCloud, ConfigDrive, None]
 network: {config: disabled}
 cloud_init_modules: [bootcmd, write-files]
-cloud_final_modules: [runcmd, scripts-user]
+cloud_final_modules: [scripts-vendor, runcmd, scripts-user]
 """
 
 # All is done before there is a network.
@@ -61,6 +63,9 @@ META_DATA = """
 instance-id: i-1
 dsmode: local
 """
+
+# The same, of a config drive.
+DRIVE_META_DATA = {'uuid': 'i-1', 'meta': {'dsmode': 'local'}}
 
 # A user that other user data makes, after services have started.
 OTHERS = """#cloud-config
@@ -200,17 +205,59 @@ class CloudInitTestCase(GuestTestCase):
         message = multipart.MIMEMultipart()
         for part in (OTHERS, user_data):
             message.attach(text.MIMEText(part, 'cloud-config'))
-        seed = pathlib.Path('/var/lib/cloud/seed/nocloud')
+        self.write_seed(
+            'nocloud',
+            {'user-data': message.as_string(), 'meta-data': META_DATA},
+        )
+
+    def seed_drive(self, user, vendor):
+        """Write a config drive, as Nova makes it."""
+        self.write_seed(
+            'config_drive/openstack/latest',
+            {
+                'user_data': user,
+                'meta_data.json': json.dumps(DRIVE_META_DATA),
+                'vendor_data2.json': json.dumps(
+                    {'static': {}, 'cloud-init': vendor}
+                ),
+            },
+        )
+
+    def write_seed(self, directory, files):
+        seed = pathlib.Path('/var/lib/cloud/seed', directory)
         seed.mkdir(parents=True)
         self.addCleanup(shutil.rmtree, '/var/lib/cloud')
-        (seed / 'user-data').write_text(message.as_string())
-        (seed / 'meta-data').write_text(META_DATA)
+        for name, content in files.items():
+            (seed / name).write_text(content)
         pathlib.Path('/etc/cloud/cloud.cfg').write_text(CLOUD_CFG)
 
     def test_two_boots(self):
+        self.seed(config.user_data(self.settings('hadoop')))
+        self.check_two_boots()
+
+    def test_two_boots_with_vendor_data(self):
+        """The lists of the tenant's own user data do not replace it."""
+        done = CONF / 'done'
+        user_data = yaml.safe_dump(
+            {
+                'bootcmd': [
+                    f'id {user} || useradd --system {user}; :'
+                    for user in ('hdfs', 'yarn')
+                ]
+                + ['groupadd --force hadoop'],
+                'runcmd': [['touch', str(done)]],
+            }
+        )
+        self.seed_drive(
+            '#cloud-config\n' + user_data,
+            vendor_data.vendor_data(self.settings('hadoop')),
+        )
+        self.check_two_boots()
+        self.assertTrue(done.exists())
+
+    def check_two_boots(self):
         site = CONF / 'hdfs-site.xml'
         site.write_text(HDFS_SITE)
-        self.seed(config.user_data(self.settings('hdfs')))
         self.boot()
         self.assert_served()
         self.assert_left_alone()
@@ -322,7 +369,7 @@ class ScriptTestCase(GuestTestCase):
         queue = pathlib.Path('/sys/block') / os.path.basename(device(first))
         status, said = self.execute(
             self.settings(
-                'hdfs',
+                'hadoop',
                 queue={'scheduler': 'none', 'read_ahead_kb': 512},
                 owner='absent',
             ),

@@ -38,7 +38,7 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.host import probes
-from nova_diskplacer.monitor import metrics
+from nova_diskplacer.monitor import io_metrics
 from tests import configured
 from tests import shell
 from tests.testbed import udev
@@ -236,10 +236,11 @@ class HangingTestCase(base.LVMTestCase):
             agent.run_once()
             state = agent.current_status()
             figures = {
-                sample.labels['disk']
-                for metric in metrics.Collector(lambda: state).collect()
-                for sample in metric.samples
-                if sample.name == 'diskplacer_disk_hung' and sample.value
+                labels[1]
+                for metric in io_metrics.METRICS
+                if metric.name == 'disk_hung'
+                for labels, value in metric.samples(state)
+                if value
             }
             return disks, seen, figures
 

@@ -28,6 +28,7 @@ from tests import systemd
 from tests.testbed import io_weights
 from tools.testbed import machine
 
+UNIT = 'diskplacer-agent.service'
 # What an agent does, and what only one that goes on does.
 LASTING = ('Type', 'ExecStopPost', 'Restart', 'RestartSec', 'WatchdogSec')
 PATIENCE = 600
@@ -88,9 +89,9 @@ class SmartTest(testtools.TestCase):
         known.poll({one.uuid: one for one in (self.nvme, self.sata)})
         self.assertEqual(50, known.temperature('nvme'))
         self.assertEqual(31, known.temperature('sata'))
-        (warning,) = known.warnings.for_disk('nvme')
+        (warning,) = known.warnings.for_disk('nvme').values()
         self.assertIn('warn_temperature=45', warning)
-        self.assertEqual((), known.warnings.for_disk('sata'))
+        self.assertEqual({}, known.warnings.for_disk('sata'))
 
     def ask(self, *capabilities):
         """Return what each disk says to a process with the unit's rights.
@@ -107,14 +108,15 @@ class SmartTest(testtools.TestCase):
                 return ' '.join(command)
             return None if name in LASTING else value
 
-        unit = systemd.write_agent_unit(
+        systemd.write_unit(
             path,
+            UNIT,
             change,
             'Type=oneshot',
             'RemainAfterExit=yes',
             f'CapabilityBoundingSet={" ".join(capabilities)}',
         )
-        with systemd.Systemd(path, unit) as running:
+        with systemd.Systemd(path, UNIT) as running:
             running.wait('active', PATIENCE)
         return json.loads(pathlib.Path(path, 'said').read_text())
 

@@ -30,6 +30,7 @@ from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import driver
+from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
@@ -188,7 +189,7 @@ class ExportTestCase(testtools.TestCase):
             self.driver.terminate_connection(self.volume, connector)
             self.driver.remove_export(None, self.volume)
         self.assertEqual(0, self._targets())
-        self.assertIsNone(self.volume.provider_id)
+        self.assertFalse(naming.is_exported(self.volume))
         path = self.driver.local_path(self.volume)
         self.assertEqual(content, base.read(path, MIB, 512 * MIB))
         self.assertEqual(bytes(MIB), base.read(path, MIB, 0))
@@ -209,4 +210,4 @@ class LVMExportTestCase(ExportTestCase):
         self.assertEqual(1, self._targets())
         self.driver.ensure_export(None, self.volume)
         self.assertEqual(0, self._targets())
-        self.assertIsNone(self.volume.provider_id)
+        self.assertFalse(naming.is_exported(self.volume))

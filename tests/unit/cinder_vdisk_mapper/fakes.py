@@ -32,6 +32,7 @@ class Backend(base.Backend):
     ``full`` holds the disks that refuse to allocate; ``changed`` is called
     after each allocation; ``content`` is what (disk, name) holds.
     ``interrupted`` has extensions end before what they add is zeroed.
+    ``bind_failures`` are the reasons that were counted.
     """
 
     connection_type = 'fake'
@@ -44,6 +45,7 @@ class Backend(base.Backend):
         self.content = {}
         self.changed = lambda: None
         self.interrupted = False
+        self.bind_failures = []
 
     def disks(self):
         return [self.known[uuid] for uuid in sorted(self.known)]
@@ -55,6 +57,9 @@ class Backend(base.Backend):
 
     def _run(self, operation, *arguments):
         raise NotImplementedError(operation)
+
+    def count_bind_failure(self, reason):
+        self.bind_failures.append(reason)
 
     def forgotten(self, uuid):
         return uuid not in self.known

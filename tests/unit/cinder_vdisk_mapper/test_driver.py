@@ -197,7 +197,7 @@ class VolumeTestCase(DriverTestCase):
     def test_target_of_a_migration_is_unbound(self):
         self.assertIsNone(self.driver.create_volume(volume()))
         self.assertEqual(
-            {'provider_location': None},
+            {'provider_location': None, 'provider_id': None},
             self.driver.create_volume(volume(provider_location='a')),
         )
 

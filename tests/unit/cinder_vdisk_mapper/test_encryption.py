@@ -22,7 +22,6 @@ import fixtures
 from castellan import key_manager
 from cinder import exception as cinder_exc
 from cinder import utils
-from cinder.db import api as db_api
 from cinder.image import image_utils
 from cinder.volume import driver as cinder_driver
 from cinder.volume import throttling
@@ -62,7 +61,7 @@ class EncryptionTestCase(test_driver.DriverTestCase):
         self.commands = []
         self.sizes = []
         self.patch(
-            db_api,
+            volume_utils.db,
             'volume_encryption_metadata_get',
             lambda *_: self.encryption,
         )

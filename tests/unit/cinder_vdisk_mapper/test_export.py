@@ -98,9 +98,9 @@ class ExporterTestCase(testtools.TestCase):
         for _ in range(2):
             self.exporter.remove(None, self.volume, '/path')
             self.assertEqual({}, Target.exported)
-            self.assertIsNone(self.volume.provider_id)
+            self.assertEqual('disk', self.volume.provider_id)
             self.assertIsNone(self.volume.provider_auth)
-        self.assertIsNone(self.saved[-1])
+        self.assertEqual('disk', self.saved[-1])
 
     def test_killed_before_it_said_where(self):
         self.exporter.create(None, self.volume, '/path')
@@ -119,10 +119,10 @@ class ExporterTestCase(testtools.TestCase):
         error = self.assertRaises(exception.DiskPlacerError, self.create)
         self.assertIn('target_helper=tgtadm (tgt-admin: not', str(error))
         # nor can its absence keep the volume from being deleted
-        self.assertEqual(['begun', None], self.saved)
+        self.assertEqual(['begun', 'disk'], self.saved)
         self.volume.provider_id = 'begun'
         self.exporter.remove(None, self.volume, '/path')
-        self.assertIsNone(self.volume.provider_id)
+        self.assertEqual('disk', self.volume.provider_id)
 
 
 class WantedTestCase(testtools.TestCase):

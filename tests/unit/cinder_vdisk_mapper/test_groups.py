@@ -191,8 +191,8 @@ class GroupTestCase(test_driver.DriverTestCase):
         self.assertIsNone(update)
         self.assertEqual(
             [
-                {'id': 'c1', 'provider_location': 'a'},
-                {'id': 'c2', 'provider_location': 'b'},
+                {'id': 'c1', 'provider_location': 'a', 'provider_id': 'a'},
+                {'id': 'c2', 'provider_location': 'b', 'provider_id': 'b'},
                 {'id': 'c3'},
             ],
             volumes,

@@ -96,7 +96,7 @@ class VolumeTestCase(ManageTestCase):
         )
         for _ in range(2):
             self.assertEqual(
-                {'provider_location': 'a'},
+                {'provider_location': 'a', 'provider_id': 'a'},
                 self.driver.manage_existing(self.volume, reference),
             )
             self.assertEqual([('volume-id', 'id', 10)], self.on('a'))
@@ -234,7 +234,7 @@ class VolumeTestCase(ManageTestCase):
         self.put()
         reference = {'source-name': 'old'}
         self.assertEqual(
-            {'provider_location': 'a'},
+            {'provider_location': 'a', 'provider_id': 'a'},
             self.driver.manage_existing(self.volume, reference),
         )
         self.put('twice')

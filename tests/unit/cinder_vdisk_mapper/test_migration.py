@@ -17,6 +17,7 @@ from unittest import mock
 from cinder import exception as cinder_exc
 
 from cinder_vdisk_mapper import migration
+from cinder_vdisk_mapper import naming
 from nova_diskplacer import exception
 from nova_diskplacer.placement import client as placement_client
 from tests.unit.cinder_vdisk_mapper import test_driver
@@ -84,7 +85,7 @@ class MigrationTestCase(test_driver.DriverTestCase):
 
 class MigrateTestCase(MigrationTestCase):
     def test_to_another_medium(self):
-        self.assertEqual((True, {'provider_location': 'b'}), self.migrate())
+        self.assertEqual((True, naming.bound_to('b')), self.migrate())
         self.volume.save.assert_called_once_with()
         self.assertMoved()
 
@@ -173,10 +174,15 @@ class MigrateTestCase(MigrationTestCase):
 
     def start(self):
         """Start the driver anew."""
-        self.assertEqual(
-            (None, None),
-            self.driver.update_provider_info([self.volume], []),
+        updates, snapshots = self.driver.update_provider_info(
+            [self.volume], []
         )
+        for update in updates:
+            self.volume.provider_id = update['provider_id']
+        self.assertEqual(
+            self.volume.provider_location, self.volume.provider_id
+        )
+        self.assertIsNone(snapshots)
 
     def back(self):
         """Have all as it was."""
@@ -184,7 +190,7 @@ class MigrateTestCase(MigrationTestCase):
         backend.delete('b', 'volume-id')
         backend.create('a', 'volume-id', 'id', None, 10)
         backend.content['a', 'volume-id'] = 'data'
-        self.volume.provider_location = 'a'
+        self.volume.provider_location = self.volume.provider_id = 'a'
         self.look()
 
     def look(self):
@@ -194,6 +200,21 @@ class MigrateTestCase(MigrationTestCase):
 
 
 class StartTestCase(MigrationTestCase):
+    def test_disks_that_earlier_releases_did_not_tell(self):
+        told = test_driver.volume(
+            id='told', provider_location='c', provider_id='c'
+        )
+        exported = test_driver.volume(
+            id='exported', provider_location='c', provider_id='192.0.2.1:3260'
+        )
+        unbound = test_driver.volume(id='unbound')
+        self.assertEqual(
+            ([{'id': 'id', 'provider_id': 'a'}], None),
+            self.driver.update_provider_info(
+                [self.volume, told, exported, unbound], []
+            ),
+        )
+
     def test_what_is_no_leftover_stays(self):
         backend = self.driver.backend
         # the disk that has the volume is away
@@ -228,7 +249,7 @@ class MigratedTestCase(MigrationTestCase):
         )
         for status, owner in (('in-use', 'temporary'), ('available', 'id')):
             self.assertEqual(
-                {'_name_id': 'temporary', 'provider_location': 'b'},
+                {'_name_id': 'temporary', **naming.bound_to('b')},
                 self.driver.update_migrated_volume(
                     None, self.volume, new, status
                 ),
@@ -242,7 +263,7 @@ class MigratedTestCase(MigrationTestCase):
     def test_unbound(self):
         new = test_driver.volume(id='temporary', name_id='temporary')
         self.assertEqual(
-            {'_name_id': 'temporary', 'provider_location': None},
+            {'_name_id': 'temporary', **naming.bound_to(None)},
             self.driver.update_migrated_volume(
                 None, self.volume, new, 'available'
             ),

@@ -23,6 +23,7 @@ from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.profiles import configured
 
 ANSWER = {
     'id': 'server',
@@ -75,8 +76,8 @@ class ServersTestCase(testtools.TestCase):
         )
 
     def test_profiles_that_cannot_be_read(self):
-        nova_api.profiles.cache_clear()
-        self.addCleanup(nova_api.profiles.cache_clear)
+        configured.profiles.cache_clear()
+        self.addCleanup(configured.profiles.cache_clear)
         load = mock.patch.object(
             catalogue,
             'load',

@@ -18,6 +18,7 @@ from unittest import mock
 
 import fixtures
 import testtools
+from oslo_config import cfg
 
 from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper import privsep_lvm
@@ -25,12 +26,14 @@ from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import filesystem
 from cinder_vdisk_mapper.backend import lvm
 from nova_diskplacer import exception
+from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import files
 
 UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
 OTHER = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
@@ -50,6 +53,7 @@ class AllowListTestCase(testtools.TestCase):
         self.root = self.useFixture(fixtures.TempDir()).path
         for target, name, value in (
             (commands, '_launcher', ()),
+            (files, '_lock_directory', ''),
             (
                 discover,
                 'run_unless_hung',
@@ -117,6 +121,14 @@ class AllowListTestCase(testtools.TestCase):
             'does not take', privsep_lvm.run, self.root, 'remove', UUID, 'a', 1
         )
 
+    def test_locks_are_where_cinder_conf_says(self):
+        cfg.CONF.register_opt(diskplacer.LOCK_DIR, group='diskplacer')
+        cfg.CONF.set_override('lock_dir', self.root + '/locks', 'diskplacer')
+        self.addCleanup(cfg.CONF.clear_override, 'lock_dir', 'diskplacer')
+        privsep_lvm.run(self.root, 'disks')
+        self.assertEqual(self.root + '/locks', files.lock_directory())
+        self.assertEqual(['locks'], os.listdir(self.root))
+
     def test_nothing_by_keyword(self):
         for module in (privsep, privsep_lvm):
             self.assertRaises(
@@ -150,7 +162,7 @@ class AllowListTestCase(testtools.TestCase):
 
         for module, target in ((privsep, discover), (privsep_lvm, groups)):
             for name, operation in module.OPERATIONS.items():
-                if name in ('disks', 'disk'):
+                if name in ('disks', 'disk', 'count_bind_failure'):
                     continue
                 types = privsep.declared_types(operation)
                 with mock.patch.object(target, 'run_unless_hung', hung):

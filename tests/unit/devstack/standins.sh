@@ -23,12 +23,18 @@ STACK_USER=stack
 ENABLE_DEBUG_LOG_LEVEL=True
 NOVA_CONF=nova.conf
 NOVA_CPU_CONF=nova-cpu.conf
+NOVA_API_PASTE_INI=api-paste.ini
 CINDER_CONF=cinder.conf
 CINDER_CONF_DIR=$STATE/cinder
 NOVA_FILTERS=ComputeFilter,SameHostFilter
+TEMPEST_CONFIG=tempest.conf
+REGION_NAME=RegionOne
+SERVICE_TIMEOUT=1
+SYSTEMD_DIR=$STATE/systemd
+SYSTEMCTL=systemctl
 DISKPLACER_CONF_DIR=${DISKPLACER_CONF_DIR:-$STATE/etc}
 DISKPLACER_DISK_ROOT=$STATE/disks
-ENABLED_SERVICES=${ENABLED_SERVICES-n-api,n-sch,n-cpu,c-api,c-sch,c-vol}
+ENABLED_SERVICES=${ENABLED_SERVICES-n-api,n-api-meta,n-sch,n-cpu,c-api,c-sch,c-vol}
 CINDER_ENABLED_BACKENDS=${CINDER_ENABLED_BACKENDS-lvm:lvmdriver-1}
 BIN=$STATE/bin
 touch $STATE/{calls,ini,loops,mounts,flavors,types,processes}
@@ -63,14 +69,6 @@ function get_python_exec_prefix {
     echo $BIN
 }
 
-function is_package_installed {
-    return 1
-}
-
-function install_package {
-    call install_package "$@"
-}
-
 function setup_develop {
     call setup_develop "$@"
 }
@@ -90,6 +88,21 @@ function iniset {
     iniset_multiline "$@"
 }
 
+# What was set, or else what nova-api comes with.
+function iniget {
+    [[ $# -eq 3 ]]
+    local set
+    set=$(sed -n "s|^$1 $2 $3 ||p" $STATE/ini)
+    if [[ -z $set && $1 == $NOVA_API_PASTE_INI ]]; then
+        set="authtoken keystonecontext app_v21"
+    fi
+    echo $set
+}
+
+function iniget_multiline {
+    echo $(iniget "$@")
+}
+
 function iniset_rpc_backend {
     [[ $1 == nova ]]
     iniset $2 DEFAULT transport_url rabbit://top
@@ -99,10 +112,32 @@ function configure_placement_nova_compute {
     iniset $1 placement auth_type password
 }
 
+function configure_keystoneauth {
+    iniset $1 $3 username $2
+}
+
+function configure_keystone_authtoken_middleware {
+    configure_keystoneauth $1 $2 keystone_authtoken
+}
+
+function wait_for_service {
+    call wait_for_service "$@"
+}
+
+function die {
+    echo "${*:2}" >&2
+    exit 1
+}
+
+function sleep {
+    SECONDS=1000
+}
+
 function run_process {
     if is_service_enabled $1; then
         call run_process "$@"
         grep -qx $1 $STATE/processes || echo $1 >> $STATE/processes
+        touch $SYSTEMD_DIR/devstack@$1.service
     fi
 }
 
@@ -115,9 +150,9 @@ function sudo {
 }
 
 function install {
-    if [[ "$1 $2" == "-m 644" ]]; then
-        mkdir -p $4
-        cp $3 $4
+    if [[ $1 == -m ]]; then
+        [[ $4 != */ ]] || mkdir -p $4
+        command install "$@"
         return
     fi
     [[ "$1 $2 $3" == "-d -o $STACK_USER" ]]
@@ -135,6 +170,10 @@ function losetup {
     esac
 }
 
+function systemctl {
+    call systemctl "$@"
+}
+
 function mountpoint {
     grep -qx "$2" $STATE/mounts
 }
@@ -143,9 +182,25 @@ function umount {
     sed -i "\|^$1$|d" $STATE/mounts
 }
 
+# Placement has the disks in $STATE/mounts, but for $UNHEALTHY.
+function list_disks {
+    local mount
+    while read -r mount; do
+        if [[ $mount == */$UNHEALTHY ]]; then
+            echo "${mount##*/} read-only"
+        else
+            echo "${mount##*/} ok"
+        fi
+    done < $STATE/mounts
+}
+
 # openstack RESOURCE... create|show|set NAME ...
 function openstack {
     local kind=${1}s
+    if [[ "$*" == "vdisk disk list --long -f value -c Disk -c Health" ]]; then
+        list_disks
+        return
+    fi
     if [[ $1 == volume ]]; then
         kind=types
         shift
@@ -158,7 +213,7 @@ function openstack {
     esac
 }
 
-mkdir -p $BIN
+mkdir -p $BIN $SYSTEMD_DIR
 cat > $BIN/diskplacer-manage << EOT
 #!/bin/bash
 echo "diskplacer-manage \$*" >> $STATE/calls

@@ -16,6 +16,7 @@
 import os
 import pathlib
 import re
+import stat
 import subprocess
 
 import fixtures
@@ -23,6 +24,11 @@ import testtools
 
 PLUGIN = pathlib.Path(__file__).parents[3] / 'devstack'
 STANDINS = pathlib.Path(__file__).with_name('standins.sh')
+
+PIPELINES = (
+    'composite:openstack_compute_api_v21',
+    'composite:openstack_compute_api_v21_legacy_v2_compatible',
+)
 
 # As stack.sh does it: plugins know nothing of their functions before the
 # phase pre-install, and configure_cinder goes through the backends.
@@ -43,6 +49,11 @@ UNSTACK = """
 . {plugin}/settings
 . {plugin}/plugin.sh unstack
 """
+CLEANUP_CINDER = """
+. {plugin}/settings
+. {plugin}/plugin.sh unstack
+cleanup_cinder_backend_vdisk vdisk
+"""
 CLEAN = """
 . {plugin}/settings
 . {plugin}/plugin.sh clean
@@ -57,15 +68,24 @@ class PluginTest(testtools.TestCase):
 
     def run_script(self, script, **knobs):
         """Run a script after the stand-ins; return what it prints."""
+        done = self._run(script, knobs)
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        return done.stdout
+
+    def fail_script(self, script, **knobs):
+        """Run a script that fails; return its errors."""
+        done = self._run(script, knobs)
+        self.assertEqual(1, done.returncode)
+        return done.stderr
+
+    def _run(self, script, knobs):
         script = f'. {STANDINS}\n' + script.format(plugin=PLUGIN)
-        done = subprocess.run(
+        return subprocess.run(
             ['bash', '-c', script],
             env={'PATH': os.environ['PATH'], 'STATE': self.state, **knobs},
             capture_output=True,
             text=True,
         )
-        self.assertEqual((0, ''), (done.returncode, done.stderr))
-        return done.stdout
 
     def lines(self, name):
         return (self.state / name).read_text().splitlines()
@@ -115,6 +135,40 @@ class PluginTest(testtools.TestCase):
                     'diskplacer_scheduler',
                     'disk_pressure_weight_multiplier',
                 ): ['1.0'],
+                ('nova.conf', 'diskplacer_api', 'volume_type'): ['vdisk'],
+                (
+                    'api-paste.ini',
+                    'filter:diskplacer',
+                    'paste.filter_factory',
+                ): ['nova_diskplacer.api.blank_volumes:BlankVolumes.factory'],
+                **{
+                    ('api-paste.ini', section, 'keystone'): [
+                        'authtoken keystonecontext diskplacer app_v21'
+                    ]
+                    for section in PIPELINES
+                },
+                ('nova.conf', 'api', 'vendordata_providers'): [
+                    'StaticJSON,DynamicJSON'
+                ],
+                ('nova.conf', 'api', 'vendordata_dynamic_targets'): [
+                    'cloud-init@http://127.0.0.1:9749/'
+                ],
+                **{
+                    ('nova.conf', 'api', f'vendordata_dynamic_{phase}'): ['1']
+                    for phase in ('connect_timeout', 'read_timeout')
+                },
+                ('nova.conf', 'vendordata_dynamic_auth', 'username'): ['nova'],
+                ('vendordata.conf', 'DEFAULT', 'debug'): ['True'],
+                ('vendordata.conf', 'keystone_authtoken', 'username'): [
+                    'nova'
+                ],
+                ('vendordata.conf', 'diskplacer_vendordata', 'username'): [
+                    'nova'
+                ],
+                ('vendordata.conf', 'diskplacer_vendordata', 'region_name'): [
+                    'RegionOne'
+                ],
+                ('vendordata.conf', 'diskplacer_vendordata', 'timeout'): ['1'],
                 ('cinder.conf', 'vdisk', 'volume_driver'): [
                     'cinder_vdisk_mapper.driver.VDiskMapperDriver'
                 ],
@@ -145,7 +199,7 @@ class PluginTest(testtools.TestCase):
                     'nova_conf',
                 ): ['nova-cpu.conf'],
                 ('nova-diskplacer.conf', 'diskplacer_weights', 'mode'): [
-                    'dry_run'
+                    'off'
                 ],
                 ('nova-diskplacer.conf', 'placement', 'auth_type'): [
                     'password'
@@ -157,22 +211,124 @@ class PluginTest(testtools.TestCase):
             self.options(),
         )
 
-    def test_stack_installs_and_starts_the_agent(self):
+    def test_stack_keeps_what_other_plugins_have_set(self):
+        self.run_script(
+            """
+iniset_multiline nova.conf filter_scheduler available_filters all other.Filter
+iniset nova.conf filter_scheduler enabled_filters "ComputeFilter, OtherFilter"
+iniset nova.conf filter_scheduler weight_classes other.Weigher
+iniset nova.conf api vendordata_dynamic_targets other@http://127.0.0.1/
+iniset cinder.conf DEFAULT scheduler_default_filters OtherFilter
+"""
+            + STACK
+        )
+        ours = 'nova_diskplacer.scheduler'
+        expected = {
+            ('nova.conf', 'filter_scheduler', 'available_filters'): [
+                'all',
+                'other.Filter',
+                f'{ours}.filter.DiskPlacementFilter',
+            ],
+            ('nova.conf', 'filter_scheduler', 'enabled_filters'): [
+                'ComputeFilter,OtherFilter,NUMATopologyFilter,'
+                'DiskPlacementFilter'
+            ],
+            ('nova.conf', 'filter_scheduler', 'weight_classes'): [
+                f'other.Weigher,{ours}.weigher.DiskPlacementWeigher,'
+                f'{ours}.pressure_weigher.DiskPressureWeigher'
+            ],
+            ('nova.conf', 'api', 'vendordata_dynamic_targets'): [
+                'other@http://127.0.0.1/,cloud-init@http://127.0.0.1:9749/'
+            ],
+            ('cinder.conf', 'DEFAULT', 'scheduler_default_filters'): [
+                'OtherFilter,VDiskLocalityFilter'
+            ],
+        }
+        options = self.options()
+        self.assertEqual(expected, {key: options[key] for key in expected})
+
+    def test_stack_installs_and_starts_the_services(self):
         self.run_script(STACK)
         self.assertEqual(
-            ['install_package xfsprogs'], self.calls('install_package')
+            [
+                f'setup_develop {PLUGIN.parent} '
+                'agent,api,client,driver,scheduler,vendordata'
+            ],
+            self.calls('setup_develop'),
         )
-        self.assertEqual(
-            [f'setup_develop {PLUGIN.parent}'], self.calls('setup_develop')
-        )
+        command = f'{self.state}/bin/diskplacer-'
+        conf = f'--config-file {self.state}/etc'
         self.assertEqual(
             [
-                f'run_process diskplacer-agent {self.state}/bin/'
-                'diskplacer-agent --config-file '
-                f'{self.state}/etc/nova-diskplacer.conf  root'
+                f'run_process diskplacer-agent {command}agent '
+                f'{conf}/nova-diskplacer.conf  root',
+                f'run_process diskplacer-vendordata {command}vendordata '
+                f'{conf}/vendordata.conf',
             ],
             self.calls('run_process'),
         )
+        self.assertEqual(
+            ['wait_for_service 1 http://127.0.0.1:9749/'],
+            self.calls('wait_for_service'),
+        )
+
+    def test_packages_of_the_agent_are_installed(self):
+        lines = (PLUGIN / 'files' / 'bindep.txt').read_text().splitlines()
+        self.assertEqual(
+            {'fio', 'lvm2', 'smartmontools', 'xfsprogs'},
+            {line for line in lines if line and not line.startswith('#')},
+        )
+
+    def test_only_the_owner_reads_passwords(self):
+        self.run_script(STACK)
+        for name in ('nova-diskplacer.conf', 'vendordata.conf'):
+            mode = (self.state / 'etc' / name).stat().st_mode
+            self.assertEqual(0o600, stat.S_IMODE(mode))
+
+    def test_unit_of_the_agent_is_the_shipped_one(self):
+        self.run_script(STACK)
+        path = 'systemd/devstack@diskplacer-agent.service.d/shipped.conf'
+        shipped = PLUGIN.parent / 'etc/systemd/diskplacer-agent.service'
+        start = (
+            f'{self.state}/bin/diskplacer-agent --config-file '
+            f'{self.state}/etc/nova-diskplacer.conf'
+        )
+        expected = []
+        for line in shipped.read_text().split('[Install]')[0].splitlines():
+            name, _, value = line.partition('=')
+            if name == 'ExecStart':
+                expected += ['ExecStart=', f'ExecStart={start}']
+            elif name == 'ExecStopPost':
+                expected.append(f'ExecStopPost={start} --restore')
+            elif name == 'ConditionPathExists':
+                expected.append(
+                    f'{name}={self.state}/etc/nova-diskplacer.conf'
+                )
+            else:
+                expected.append(line)
+        expected.insert(
+            expected.index('[Service]') + 1, 'KillMode=control-group'
+        )
+        self.assertEqual(expected, self.lines(path))
+
+    def test_stack_waits_until_placement_has_every_disk(self):
+        self.run_script(STACK, DISKPLACER_DISKS='2')
+        error = self.fail_script(
+            STACK, DISKPLACER_DISKS='2', UNHEALTHY='id-loop1'
+        )
+        self.assertIn('DISKPLACER_READY_TIMEOUT=120', error)
+        self.assertIn(f'for: {self.state}/disks/id-loop1.', error)
+
+    def test_new_stack_has_no_vdisks_of_the_last_one(self):
+        self.run_script(STACK, DISKPLACER_DISKS='1')
+        directory = self.state / 'disks' / 'id-loop0' / 'vdisks'
+        for script in (STACK, CLEANUP_CINDER):
+            for name in ('volume-1', 'snapshot-2', 'unmanaged-3'):
+                (directory / name).touch()
+            self.run_script(script, DISKPLACER_DISKS='1')
+            self.assertEqual(
+                ['unmanaged-3'], [path.name for path in directory.iterdir()]
+            )
 
     def test_stack_prepares_loop_devices(self):
         self.run_script(STACK, DISKPLACER_DISKS='2', DISKPLACER_DISK_GB='3')
@@ -213,11 +369,13 @@ class PluginTest(testtools.TestCase):
                 '--property diskplacer:vdisks=2 '
                 '--property diskplacer:vdisk_gb=1 '
                 '--property diskplacer:mapping=round_robin '
+                '--property diskplacer:guest=none '
                 '--property trait:CUSTOM_DISKPLACER_HOST=required',
                 'openstack flavor set vdisk.consolidated '
                 '--property diskplacer:vdisks=2 '
                 '--property diskplacer:vdisk_gb=1 '
                 '--property diskplacer:mapping=consolidated '
+                '--property diskplacer:guest=none '
                 '--property trait:CUSTOM_DISKPLACER_HOST=required',
             ],
             self.calls('openstack flavor set'),
@@ -234,28 +392,95 @@ class PluginTest(testtools.TestCase):
     def test_stack_is_safe_to_repeat(self):
         self.run_script(STACK)
         before = {
-            name: self.lines(name)
+            name: sorted(self.lines(name))
             for name in ('ini', 'loops', 'mounts', 'flavors', 'types')
         }
         image = self.data / 'disk-1.img'
         size = image.stat().st_size
         self.run_script(STACK, DISKPLACER_DISK_GB='1')
-        self.assertEqual(before, {name: self.lines(name) for name in before})
+        self.assertEqual(
+            before, {name: sorted(self.lines(name)) for name in before}
+        )
         self.assertEqual(size, image.stat().st_size)
-        self.assertEqual(4, len(before['loops']))
+        self.assertEqual(5, len(before['loops']))
 
     def test_compute_host_gets_its_own_parts_only(self):
         self.run_script(STACK, ENABLED_SERVICES='n-cpu,c-vol')
         self.assertEqual(
-            {'cinder.conf', 'nova-diskplacer.conf'},
+            {
+                'cinder.conf',
+                'nova.conf',
+                'nova-diskplacer.conf',
+                'vendordata.conf',
+            },
             {file for file, _, _ in self.options()},
         )
         self.assertNotIn(
             ('cinder.conf', 'DEFAULT', 'scheduler_default_filters'),
             self.options(),
         )
+        self.assertNotIn(
+            ('nova.conf', 'filter_scheduler', 'enabled_filters'),
+            self.options(),
+        )
         self.assertEqual([], self.calls('openstack'))
-        self.assertEqual(['diskplacer-agent'], self.lines('processes'))
+        self.assertEqual(
+            ['diskplacer-agent', 'diskplacer-vendordata'],
+            self.lines('processes'),
+        )
+
+    def test_controller_gets_no_disks(self):
+        self.run_script(
+            STACK, ENABLED_SERVICES='n-api,n-api-meta,n-sch,c-api,c-sch'
+        )
+        self.assertEqual(['diskplacer-vendordata'], self.lines('processes'))
+        self.assertEqual([], self.lines('loops'))
+        self.assertEqual(['vdisk'], self.lines('types'))
+        self.assertIn(
+            ('nova.conf', 'filter_scheduler', 'enabled_filters'),
+            self.options(),
+        )
+
+    def test_volume_type_is_made_where_cinder_is(self):
+        self.run_script(STACK, ENABLED_SERVICES='c-api,c-sch')
+        self.assertEqual(['vdisk'], self.lines('types'))
+        self.assertEqual([], self.lines('flavors'))
+
+    def test_backend_gives_the_volume_type_its_name(self):
+        self.run_script(STACK, CINDER_ENABLED_BACKENDS='lvm:one,vdisk:fast')
+        self.assertEqual(['fast'], self.lines('types'))
+        self.assertEqual(
+            [
+                'openstack type set fast '
+                '--property volume_backend_name=fast '
+                '--property vdisk:mapping=round_robin'
+            ],
+            self.calls('openstack type set'),
+        )
+        options = self.options()
+        self.assertIn(('cinder.conf', 'fast', 'volume_driver'), options)
+        self.assertEqual(
+            ['fast'], options[('nova.conf', 'diskplacer_api', 'volume_type')]
+        )
+
+    def test_tempest_is_told_of_the_default_volume_type(self):
+        services = 'tempest,c-api'
+        self.run_script(
+            STACK, ENABLED_SERVICES=services, CINDER_ENABLED_BACKENDS='lvm:one'
+        )
+        vendor = ('tempest.conf', 'volume', 'vendor_name')
+        self.assertNotIn(vendor, self.options())
+        self.run_script(
+            STACK, ENABLED_SERVICES=services, CINDER_ENABLED_BACKENDS='vdisk:a'
+        )
+        self.assertEqual(['nova-diskplacer'], self.options()[vendor])
+
+    def test_quota_of_volumes_holds_several_servers(self):
+        script = '. {plugin}/settings\necho $CINDER_QUOTA_VOLUMES'
+        self.assertEqual('50', self.run_script(script).strip())
+        self.assertEqual(
+            '7', self.run_script(script, CINDER_QUOTA_VOLUMES='7').strip()
+        )
 
     def test_compute_node_is_set_when_named(self):
         self.run_script(STACK, DISKPLACER_COMPUTE_NODE='node-1.example.org')
@@ -280,7 +505,7 @@ class PluginTest(testtools.TestCase):
         self.run_script(STACK)
         self.run_script(UNSTACK)
         self.assertEqual([], self.lines('processes'))
-        self.assertEqual(4, len(self.lines('mounts')))
+        self.assertEqual(5, len(self.lines('mounts')))
 
     def test_clean_leaves_nothing(self):
         self.run_script(STACK)
@@ -293,13 +518,20 @@ class PluginTest(testtools.TestCase):
             self.assertFalse(self.data.exists())
             self.assertFalse((self.state / 'disks').exists())
             self.assertFalse((self.state / 'etc').exists())
+            self.assertEqual([], list(self.state.glob('systemd/*.d')))
+        self.assertIn(
+            'systemctl clean --what=runtime devstack@diskplacer-agent.service',
+            self.lines('calls'),
+        )
 
     def test_every_knob_is_in_settings(self):
         knob = re.compile(r'\b(DISKPLACER_\w+)')
-        library = (PLUGIN / 'lib' / 'diskplacer').read_text()
+        library = '\n'.join(
+            path.read_text() for path in (PLUGIN / 'lib').iterdir()
+        )
         used = set(knob.findall(library))
         own = set(re.findall(r'^(DISKPLACER_\w+)=', library, re.M))
         settings = (PLUGIN / 'settings').read_text()
-        knobs = set(re.findall(r'^(\w+)=\$\{\1:-', settings, re.M))
+        knobs = set(re.findall(r'^(DISKPLACER_\w+)=\$\{\1:-', settings, re.M))
         self.assertEqual(set(), used - own - knobs)
         self.assertEqual(set(), knobs - used)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The dashboard asks for what there is.
+"""The dashboard and the alerts ask for what there is.
 
 Its queries are read as Prometheus reads them.
 """
@@ -24,14 +24,16 @@ import promql_parser
 import yaml
 from oslotest import base
 
+from nova_diskplacer.client import vdisk_map
+from nova_diskplacer.monitor import metric
 from nova_diskplacer.monitor import metrics
 
 TOP = pathlib.Path(__file__).parents[3]
 DASHBOARD = TOP / 'etc/grafana/nova-diskplacer.json'
 
-DOCUMENTATION = TOP / 'doc/source/admin/metrics.rst'
+RULES = TOP / 'etc/prometheus/diskplacer.rules.yml'
 
-METRICS = {metric.full_name: metric for metric in metrics.METRICS}
+METRICS = {one.full_name: one for one in metrics.METRICS}
 
 # Those that say nothing which a panel could show over time.
 UNSEEN = {'diskplacer_rounds_total', 'diskplacer_server_exempt'}
@@ -71,7 +73,14 @@ class DashboardTest(base.BaseTestCase):
             panel['title'] for panel in self.panels if panel['type'] == 'row'
         ]
         self.assertEqual(
-            ['Disks', 'Servers', 'Weights and decisions', 'Warnings'], rows
+            [
+                'Capacity and health',
+                'Disks',
+                'Servers',
+                'Weights and decisions',
+                'Warnings',
+            ],
+            rows,
         )
 
     def test_queries_ask_for_metrics_and_labels_that_exist(self):
@@ -90,7 +99,7 @@ class DashboardTest(base.BaseTestCase):
                 for node in nodes(expression, promql_parser.MatrixSelector)
             }
             for selector in nodes(expression, promql_parser.VectorSelector):
-                counter = METRICS[selector.name].kind == metrics.COUNTER
+                counter = METRICS[selector.name].kind == metric.COUNTER
                 self.assertEqual(counter, str(selector) in rated)
 
     def test_labels_that_are_grouped_by_exist(self):
@@ -189,17 +198,45 @@ class DashboardTest(base.BaseTestCase):
             )
 
 
-class DocumentationTest(base.BaseTestCase):
-    def test_alerts_ask_for_metrics_that_exist(self):
-        (block,) = re.findall(
-            r'^   groups:\n(?:     .*\n)+',
-            DOCUMENTATION.read_text(),
-            re.MULTILINE,
-        )
-        (group,) = yaml.safe_load(block)['groups']
-        self.assertNotEqual([], group['rules'])
-        for rule in group['rules']:
+class RulesTest(base.BaseTestCase):
+    """The functional tests have Prometheus evaluate the rules."""
+
+    def setUp(self):
+        super().setUp()
+        self.rules = [
+            rule
+            for group in yaml.safe_load(RULES.read_text())['groups']
+            for rule in group['rules']
+        ]
+
+    def test_rules_ask_for_metrics_and_labels_that_exist(self):
+        for rule in self.rules:
             for selector in nodes(
                 promql_parser.parse(rule['expr']), promql_parser.VectorSelector
             ):
-                self.assertIn(selector.name, METRICS)
+                if selector.name == 'up':
+                    continue
+                labels = METRICS[selector.name].labels
+                for matcher in selector.matchers.matchers:
+                    self.assertIn(matcher.name, labels)
+
+    def test_a_claim_is_pending_for_as_long_as_in_the_map(self):
+        (rule,) = (
+            rule
+            for rule in self.rules
+            if rule['alert'] == 'DiskplacerClaimsPending'
+        )
+        (limit,) = nodes(
+            promql_parser.parse(rule['expr']), promql_parser.NumberLiteral
+        )
+        self.assertEqual(60 * vdisk_map.PENDING_MINUTES, limit.val)
+        self.assertNotIn('for', rule)
+
+    def test_every_alert_says_how_bad_it_is_and_what_to_do(self):
+        for rule in self.rules:
+            self.assertIn(
+                rule['labels']['severity'], ('critical', 'warning', 'info')
+            )
+            self.assertEqual(
+                {'summary', 'description'}, set(rule['annotations'])
+            )

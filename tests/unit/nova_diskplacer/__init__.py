@@ -9,3 +9,11 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+import os
+
+# Nova 31 and 32 patch the process that imports nova.api.openstack
+os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', 'true')
+
+# and then insist on the backend of oslo.service that the commands choose
+import nova_diskplacer.cmd  # noqa: E402,F401

@@ -88,6 +88,30 @@ class ParseTest(Refusals):
             'diskplacer:vdisk_gb is required', io_tier='gold', vdisk_gb=None
         )
 
+    def test_the_volume_type(self):
+        typed = {'diskplacer:volume_type': 'vdisk'}
+        self.assertIsNone(flavor.parse(typed))
+        wanted = {'diskplacer:vdisks': '4', 'diskplacer:vdisk_gb': '10'}
+        self.assertIsNone(flavor.parse(wanted).volume_type)
+        self.assertEqual('vdisk', flavor.parse(wanted | typed).volume_type)
+        for name in ('a', 'local SSD, fast', 'x' * 255):
+            self.assertEqual(
+                name, flavor.SPECS['volume_type'].value('volume_type', name)
+            )
+        for name in ('', ' vdisk', 'x' * 256):
+            self._refused('does not match', volume_type=name)
+
+    def test_a_framework_in_the_guest_asks_for_no_vdisks(self):
+        self.assertIsNone(flavor.parse({'diskplacer:guest': 'kafka'}))
+        wanted = {'diskplacer:vdisks': '4', 'diskplacer:vdisk_gb': '10'}
+        self.assertEqual('none', flavor.parse(wanted).guest)
+        for guest in flavor.GUESTS:
+            request = flavor.parse({**wanted, 'diskplacer:guest': guest})
+            self.assertEqual((4, guest), (request.vdisks, request.guest))
+        self._refused(
+            'guest=hbase is not one of: hadoop, spark', guest='hbase'
+        )
+
     def test_missing_keys(self):
         self._refused('diskplacer:vdisks is required', vdisks=None)
         self._refused('diskplacer:vdisk_gb is required', vdisk_gb=None)
@@ -203,6 +227,7 @@ class ValidatorsTest(unittest.TestCase):
             ('diskplacer:profile', 'Big Data'),
             ('diskplacer:io_tier', 'very fast'),
             ('diskplacer:io_tier', ''),
+            ('diskplacer:guest', 'hbase'),
         ):
             with self.assertRaises(ValidationError):
                 validators.validate(key, value)

@@ -356,6 +356,30 @@ class MessagingTest(base.BaseTestCase):
         )
         self.assertNotIn('malformed', self.log.output)
 
+    def test_schedulers_tell_their_software(self):
+        software = {'release': '2.0.0', 'profiles': 'abc'}
+        heard = queue.Queue()
+        scheduler = reports.ReportListener(
+            self.transport,
+            lambda report: None,
+            str(uuid.uuid4()),
+            tell_software=lambda: reports.tell_software(
+                self.transport, 'control', software
+            ),
+        )
+        asker = reports.SchedulerListener(self.transport, heard.put)
+        for listener in (scheduler, asker):
+            listener.start()
+            self.addCleanup(listener.stop)
+        reports.request_software(self.transport)
+        self.assertEqual(
+            {'host': 'control', **software}, heard.get(timeout=120)
+        )
+        reports.tell_software(self.transport, 'control', {'release': 2})
+        reports.request_software(self.transport)
+        heard.get(timeout=120)
+        self.assertTrue(heard.empty())
+
     def test_a_stopped_listener_hears_nothing(self):
         heard = queue.Queue()
         listener = self.start(reports.ReportListener, heard.put)

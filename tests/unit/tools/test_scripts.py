@@ -111,6 +111,20 @@ class EnvTest(testtools.TestCase):
         _, output, _ = self.run_script('env_make')
         self.assertEqual(['base', 'project'], output)
 
+    def test_a_release_has_an_environment_of_its_own(self):
+        pins = self.state / 'releases' / '2025.1'
+        pins.mkdir(parents=True)
+        (pins / 'openstack.txt').write_text('nova')
+        self.run_script('env_make')
+        _, output, _ = self.run_script('env_make', ENV_RELEASE='2025.1')
+        self.assertEqual(['base', 'project'], output)
+        for release in ('', '2025.1', '2026.2'):
+            _, output, _ = self.run_script('env_make', ENV_RELEASE=release)
+            self.assertEqual([], output)
+        status, _, error = self.run_script('env_make', ENV_RELEASE='2024.2')
+        self.assertEqual(1, status)
+        self.assertIn('2024.2 is not one of: 2025.1 2026.2', error)
+
     def test_what_failed_is_tried_again(self):
         fail = '_env_install_project() { echo failed; return 1; }\n'
         status, output, _ = self.run_script(fail + 'env_make')
@@ -227,18 +241,17 @@ class RequirementsTest(testtools.TestCase):
             found = re.findall(r'^([\w.-]+)', path.read_text(), re.M)
             return {re.sub(r'[-_.]+', '-', name).lower() for name in found}
 
-        constrained = names(TOOLS / 'lib' / 'constraints.txt')
-        pinned = {
-            name
-            for file in ('openstack.txt', 'nodeps.txt')
-            for name in names(TOOLS / 'lib' / file)
-        }
-        self.assertEqual(set(), constrained & pinned)
-        top = TOOLS.parent
-        for path in (
-            top / 'requirements.txt',
-            top / 'test-requirements.txt',
-            top / 'doc' / 'requirements.txt',
-            TOOLS / 'lib' / 'cloud.txt',
-        ):
-            self.assertEqual(set(), names(path) - constrained, path)
+        lib, top = TOOLS / 'lib', TOOLS.parent
+        for pins in (lib, *(lib / 'releases').iterdir()):
+            constrained = names(pins / 'constraints.txt')
+            pinned = names(pins / 'openstack.txt') | names(lib / 'nodeps.txt')
+            self.assertEqual(set(), constrained & pinned)
+            paths = [top / 'requirements.txt', top / 'test-requirements.txt']
+            if pins == lib:
+                paths += [
+                    top / 'doc' / 'requirements.txt',
+                    lib / 'cloud.txt',
+                    lib / 'pep8.txt',
+                ]
+            for path in paths:
+                self.assertEqual(set(), names(path) - constrained, path)

@@ -19,7 +19,6 @@ from oslotest import base
 
 from nova_diskplacer import exception
 from nova_diskplacer.agent import io_background
-from nova_diskplacer.agent import io_exporters
 from nova_diskplacer.agent import io_loop
 from nova_diskplacer.agent import restore
 from nova_diskplacer.host import systemd
@@ -45,7 +44,6 @@ class IOLoopTest(base.BaseTestCase):
         self.apply = self.manager.return_value.apply
         self.apply.return_value = example.make_decision()
         self.restore = self.patch(restore, 'restore_kernel_state')
-        self.exporters = self.patch(io_exporters, 'start_exporters')
         self.patch(io_background.BackgroundChecks, 'start')
         self.servers, self.disks = [], []
         self.loop = self.make_loop()
@@ -119,7 +117,6 @@ class IOLoopTest(base.BaseTestCase):
     def test_weights_are_restored_at_the_end(self):
         self.run_loop()
         self.restore.assert_called_once_with(self.conf)
-        self.exporters.assert_called_once()
 
     def test_weights_of_an_agent_before_are_restored_once_in_mode_off(self):
         self.conf.set_override('mode', 'off', 'diskplacer_weights')

@@ -66,6 +66,20 @@ class ReporterTest(base.BaseTestCase):
         changed = self.assert_report(self.update(health='missing'))
         self.assertNotEqual(report['digest'], changed['digest'])
 
+    def test_software_is_told(self):
+        self.reporter = reporter.Reporter(
+            self,
+            'one',
+            'one.example.org',
+            10,
+            lambda: self.now,
+            {'release': '2.0.0', 'profiles': 'abc'},
+        )
+        report = self.assert_report(self.update())
+        self.assertEqual(
+            ('2.0.0', 'abc'), (report['release'], report['profiles'])
+        )
+
     def test_what_is_asked_for_is_reported(self):
         report = self.update()
         self.assertEqual(report, self.update(asked=True))

@@ -13,12 +13,36 @@
 
 import os
 import threading
+from unittest import mock
 
+import fixtures
 import testtools
+from oslo_config import cfg
 
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
+from nova_diskplacer.host import files
 from nova_diskplacer.host import probes
+
+
+class ConfigureTestCase(testtools.TestCase):
+    def test_locks_are_where_the_option_says(self):
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.files._lock_directory', ''
+            )
+        )
+        directory = self.useFixture(fixtures.TempDir()).path
+        path = os.path.join(directory, 'a.conf')
+        with open(path, 'w') as stream:
+            stream.write(f'[diskplacer]\nlock_dir = {directory}/locks\n')
+        # other tests have registered the services' options in CONF
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.conf.CONF', cfg.ConfigOpts())
+        )
+        with mock.patch.object(common.logging, 'setup'):
+            common.configure([path], [])
+        self.assertEqual(directory + '/locks', files.lock_directory())
 
 
 class RunInChildTestCase(testtools.TestCase):

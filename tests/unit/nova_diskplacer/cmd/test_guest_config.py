@@ -127,7 +127,7 @@ class GuestConfigTest(base.BaseTestCase):
 
     def refused(self, *arguments):
         status, out, errors = self.run_(*arguments, '--for', 'plain')
-        self.assertEqual((2, ''), (status, out))
+        self.assertEqual((1, ''), (status, out))
         return errors
 
     def test_flavor(self):
@@ -148,7 +148,7 @@ class GuestConfigTest(base.BaseTestCase):
         self.assertEqual('me', one['owner'])
 
     def test_user_data(self):
-        status, out, _ = self.run_('--flavor=many', '--for=hdfs')
+        status, out, _ = self.run_('--flavor=many', '--for=hadoop')
         self.assertEqual(0, status)
         self.assertTrue(out.startswith('#cloud-config\n'))
 
@@ -201,8 +201,8 @@ class GuestConfigTest(base.BaseTestCase):
             (),
             ('--flavor=many',),
             ('--flavor=many', '--for=hbase'),
-            ('--flavor=many', '--server=1', '--for=hdfs'),
-            ('--flavor=many', '--for=hdfs', '--filesystem=btrfs'),
+            ('--flavor=many', '--server=1', '--for=hadoop'),
+            ('--flavor=many', '--for=hadoop', '--filesystem=btrfs'),
         ):
             with contextlib.redirect_stderr(io.StringIO()):
                 self.assertRaises(

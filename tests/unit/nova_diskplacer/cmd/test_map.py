@@ -12,22 +12,31 @@
 
 import collections
 import contextlib
+import dataclasses
+import datetime
 import io
 import json
 import types
 from unittest import mock
 
 import fixtures
+import requests_mock
 from hypothesis import given
 from hypothesis import strategies as st
+from keystoneauth1 import adapter
+from keystoneauth1 import session as ks_session
+from keystoneauth1 import token_endpoint
 from oslotest import base
+from requests_mock.contrib import fixture as requests_mock_fixture
 
 from nova_diskplacer import exception
+from nova_diskplacer.client import facts
+from nova_diskplacer.client import vdisk_map
 from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.cmd import map as map_
-from nova_diskplacer.cmd import match_claims
 from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.placement import match_claims
 
 HOSTS = {'a1': 'host-a', 'a2': 'host-a', 'b1': 'host-b'}
 
@@ -53,6 +62,13 @@ def report(host, **disks):
     }
 
 
+def assemble(claims, heard, hosts, only=None):
+    disks = {uuid: facts.Disk(uuid, host) for uuid, host in hosts.items()}
+    found = map_.with_reports(disks, claims, heard)
+    entries = vdisk_map.entries(found)
+    return map_.by_server(vdisk_map.select(entries, only))
+
+
 def rows(servers):
     return {
         (server['host'], server['server_id']): [
@@ -67,11 +83,11 @@ class SnapshotTest(base.BaseTestCase):
     def test_a_snapshot_is_no_volume(self):
         heard = report('host-a', a1=[('v1', 's1', 10), ('v2', None, 5)])
         heard['disks'][0]['vdisks'][1]['is_snapshot'] = True
-        servers = map_.assemble({'a1': {'s1': 10}}, {'host-a': heard}, HOSTS)
+        servers = assemble({'a1': {'s1': 10}}, {'host-a': heard}, HOSTS)
         self.assertEqual(
             [
-                match_claims.Row(None, None, 'a1', 5, 'unclaimed', 'v2'),
                 match_claims.Row('v1', 'a1', 'a1', 10, 'ok'),
+                match_claims.Row(None, None, 'a1', 5, 'unclaimed', 'v2'),
             ],
             [row for server in servers for row in server['vdisks']],
         )
@@ -99,19 +115,17 @@ class AssembleTest(base.BaseTestCase):
                 ('host-a', 's2'): [('v3', 'a2', 'a2', 'ok')],
                 ('host-b', 's3'): [(None, 'b1', None, 'pending')],
             },
-            rows(map_.assemble(self.claims, self.heard, HOSTS)),
+            rows(assemble(self.claims, self.heard, HOSTS)),
         )
 
     def test_one_server(self):
-        servers = map_.assemble(
-            {'a2': {'s2': 10}}, self.heard, HOSTS, only='s2'
-        )
+        servers = assemble({'a2': {'s2': 10}}, self.heard, HOSTS, only='s2')
         self.assertEqual(
             {('host-a', 's2'): [('v3', 'a2', 'a2', 'ok')]}, rows(servers)
         )
 
     def test_a_host_that_did_not_answer(self):
-        servers = map_.assemble(
+        servers = assemble(
             self.claims, {'root-host-b': self.heard['root-host-b']}, HOSTS
         )
         self.assertEqual(
@@ -146,7 +160,7 @@ class AssembleTest(base.BaseTestCase):
         }
         shown = sorted(
             (row.volume_id, row.actual_disk, server['server_id'], row.size_gb)
-            for server in map_.assemble(claims, heard, HOSTS)
+            for server in assemble(claims, heard, HOSTS)
             for row in server['vdisks']
             if row.volume_id
         )
@@ -163,48 +177,94 @@ class AssembleTest(base.BaseTestCase):
 class ShowTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
-        mismatch = match_claims.Row(
-            'v1', 'a1', 'a2', 10, match_claims.MISMATCH
+        heard = report(
+            'host-a',
+            a1=[('v2', None, 5), ('v3', None, 5)],
+            a2=[('v1', 's1', 10)],
         )
-        self.result = {
-            'servers': [
-                {'server_id': 's1', 'host': 'host-a', 'vdisks': [mismatch]},
-                {
-                    'server_id': None,
-                    'host': 'host-a',
-                    'vdisks': [
-                        match_claims.Row(
-                            'v2', None, 'a1', 5, match_claims.UNCLAIMED
-                        ),
-                        match_claims.Row(
-                            None, None, 'a1', 5, match_claims.UNCLAIMED, 'v3'
-                        ),
-                    ],
-                },
-            ],
-            'unhealthy_disks': [
-                {'disk': 'a2', 'host': 'host-a', 'health': 'read-only'}
-            ],
-            'missing_hosts': ['host-b'],
-            'disks': [
-                {'disk': 'a1', 'host': 'host-a', 'pressure': 7},
-                {'disk': 'a2', 'host': 'host-a', 'pressure': None},
-            ],
-        }
+        heard['disks'][0]['vdisks'][1]['is_snapshot'] = True
+        heard['disks'][0]['pressure'] = 7
+        heard['disks'][1]['health'] = 'read-only'
+        self.facts = map_.with_reports(
+            {},
+            {'a1': {'s1': 10}, 'b1': {'s2': 5}},
+            {'root-host-a': heard},
+            {'s1': facts.Server('s1', 'web')},
+            {'v1': 'vdb'},
+            ('host-b',),
+        )
+        self.rows = vdisk_map.entries(self.facts)
 
-    def test_table(self):
-        text = map_._table(self.result)
+    def table(self, **fields):
+        findings = vdisk_map.findings(
+            self.facts, self.rows, datetime.datetime.now(datetime.UTC)
+        )
+        return map_._table(self.facts, self.rows, findings, **fields)
+
+    def test_short(self):
+        text = self.table()
         self.assertRegex(
             text,
-            r'\| s1 +\| host-a \| v1 +\| 10 +\| a1 +\| a2 +\| -'
-            r' +\| mismatch',
+            r'\| host-a +\| web +\| vdb→a2, claimed a1 +\| 10 +\| mismatch',
         )
-        self.assertRegex(
-            text, r'\| - +\| host-a \| v2 +\| 5 +\| - +\| a1 +\| 7 %'
-        )
-        self.assertRegex(text, r'\| host-a \| snapshot v3 +\| 5 +\| - ')
-        self.assertIn('Disk a2 of host-a is read-only.', text)
+        self.assertIn('v2→a1 snapshot-v3→a1', text)
+        self.assertIn('host-a: a2: the disk is read-only', text)
         self.assertIn('No report from the agents of: host-b', text)
+
+    def test_long(self):
+        text = self.table(long=True)
+        self.assertRegex(
+            text, r'web +\| s1 +\| vdb +\| v1 +\| 10 +\| a1 +\| a2'
+        )
+        self.assertRegex(text, r'\| snapshot v3 +\| 5 +\| - +\| a1 +\| 7 %')
+
+    def test_it_fits_100_columns(self):
+        server = '53d1f9d2-0c4e-4a52-9a4f-3f0f6f1f7a10'
+        hosts = [f'{"h" * 40}-{n}.example.org' for n in range(50)]
+        disks = {
+            f'{n:04x}{server[4:]}': facts.Disk(
+                '', hosts[n % len(hosts)], total_gb=99999
+            )
+            for n in range(400)
+        }
+        servers = {
+            f'{n}{server}': facts.Server(
+                f'{n}{server}', f'{"n" * 80}-{n}', 'ACTIVE'
+            )
+            for n in range(len(hosts))
+        }
+        claims = collections.defaultdict(dict)
+        vdisks = []
+        for number, uuid in enumerate(disks):
+            owner = f'{number % len(hosts)}{server}'
+            # two vdisks on each of eight disks, the last one elsewhere
+            if number < 350:
+                claims[uuid][owner] = 1800
+            if number >= 50:
+                vdisks += [
+                    facts.VDisk(f'{name}{number}{server}', uuid, 900, owner)
+                    for name in 'ab'
+                ]
+        vdisks = [
+            dataclasses.replace(one, device=f'vd{"abcdefgh"[n % 8]}a')
+            for n, one in enumerate(vdisks)
+        ]
+        self.facts = facts.Facts(disks, claims, vdisks, servers)
+        self.rows = vdisk_map.entries(self.facts)
+        table = self.table().partition('\n' + 'h' * 40)[0].splitlines()
+        self.assertEqual([], [line for line in table if len(line) > 100])
+        text = ''.join(table)
+        for expected in ('claimed', 'mismatch', 'ok', '| -49 ', 'h-49'):
+            self.assertIn(expected, text)
+
+
+class UnseenTest(base.BaseTestCase):
+    def test_vdisks_of_a_disk_that_is_away_are_not_known(self):
+        heard = report('host-a', a1=[], a2=[])
+        heard['disks'][0]['health'] = 'missing'
+        heard['disks'][1]['health'] = 'read-only'
+        found = map_.with_reports({}, {}, {'root-host-a': heard})
+        self.assertEqual({'a1'}, found.unseen)
 
 
 class PressureTest(base.BaseTestCase):
@@ -225,20 +285,6 @@ class PressureTest(base.BaseTestCase):
             map_.list_disks([new, old]),
         )
 
-    def test_a_claim_shows_the_pressure_on_the_claimed_disk(self):
-        row = match_claims.Row(None, 'b1', None, 5, match_claims.PENDING)
-        text = map_._table(
-            {
-                'servers': [
-                    {'server_id': 's1', 'host': 'host-b', 'vdisks': [row]}
-                ],
-                'unhealthy_disks': [],
-                'missing_hosts': [],
-                'disks': [{'disk': 'b1', 'host': 'host-b', 'pressure': 100}],
-            }
-        )
-        self.assertRegex(text, r'\| b1 +\| - +\| 100 % +\| pending')
-
 
 class CommandTest(base.BaseTestCase):
     """The command, with Placement and an agent replaced."""
@@ -250,7 +296,9 @@ class CommandTest(base.BaseTestCase):
             for uuid, host in HOSTS.items()
         ]
         client.provider_by_name.return_value = None
-        client.provider.return_value = types.SimpleNamespace(name='node-b')
+        client.inventories.return_value = 1, {}
+        client.disks_with_traits.return_value = {}
+        client.provider_names.return_value = {'root-host-b': 'node-b'}
         client.provider_allocations.side_effect = {
             'a1': {'s1': {placement_client.GB: 10}}, 'a2': {}, 'b1': {},
         }.get  # fmt: skip
@@ -261,6 +309,7 @@ class CommandTest(base.BaseTestCase):
             (placement_client.PlacementClient, 'from_conf', client),
             (map_, 'collect_reports', heard),
             (common, 'transport', None),
+            (map_, '_read_names', ({}, {})),
         ):
             self.useFixture(
                 fixtures.MockPatchObject(target, name, return_value=value)
@@ -278,6 +327,7 @@ class CommandTest(base.BaseTestCase):
                 'servers': [
                     {
                         'server_id': 's1',
+                        'name': '',
                         'host': 'host-a',
                         'vdisks': [
                             {
@@ -294,13 +344,21 @@ class CommandTest(base.BaseTestCase):
                 'unhealthy_disks': [],
                 'missing_hosts': ['node-b'],
                 'disks': [{'disk': 'a1', 'host': 'host-a', 'pressure': None}],
+                'findings': [
+                    {
+                        'kind': 'silent',
+                        'host': 'node-b',
+                        'subject': 'node-b',
+                        'text': 'the agent of the host did not report',
+                    }
+                ],
             },
             json.loads(text),
         )
 
     def test_disagreement(self):
         status, text = self.run_map(actual='a2')
-        self.assertEqual(1, status)
+        self.assertEqual(3, status)
         self.assertIn('mismatch', text)
 
     def test_host(self):
@@ -311,6 +369,19 @@ class CommandTest(base.BaseTestCase):
             exception.DiskPlacerError, self.run_map, '--host', 'host-c'
         )
         self.assertIn('no compute node of that name', str(error))
+
+
+class NamesTest(base.BaseTestCase):
+    def test_without_nova(self):
+        session = ks_session.Session(auth=token_endpoint.Token('http://p', ''))
+        requests = self.useFixture(requests_mock_fixture.Fixture())
+        requests.get(requests_mock.ANY, status_code=403)
+        client = placement_client.PlacementClient(
+            adapter.Adapter(session, service_type='placement')
+        )
+        with contextlib.redirect_stderr(io.StringIO()) as errors:
+            self.assertEqual(({}, {}), map_._read_names(client))
+        self.assertIn('IDs instead of names', errors.getvalue())
 
 
 class ParserTest(base.BaseTestCase):

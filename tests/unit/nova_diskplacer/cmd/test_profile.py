@@ -143,13 +143,13 @@ class CatalogueTest(TestCase):
 
     def test_unknown(self):
         status, _, err = self.run_('show', 'hadop')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn('no profile hadop; there are: batch', err)
 
     def test_bad_profile_of_the_operators(self):
         self.write('{name: own, title: Our own, description: x, weight: 0}')
         status, _, err = self.run_('list')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn('own.yaml: weight: 0 is less than the minimum of 1', err)
 
 
@@ -172,8 +172,10 @@ class FlavorsTest(TestCase):
         self.assertEqual(
             '--- flavor slim\n'
             '+++ with profile sequential_sync\n'
-            '@@ -0,0 +1,3 @@\n'
+            '@@ -0,0 +1,5 @@\n'
             '+diskplacer:profile=sequential_sync\n'
+            '+diskplacer:vdisk_gb=256\n'
+            '+diskplacer:vdisks=4\n'
             '+hw:numa_nodes=1\n'
             '+trait:CUSTOM_DISKPLACER_HOST=required\n'
             'Nothing is changed without --yes.\n',
@@ -189,12 +191,27 @@ class FlavorsTest(TestCase):
         self.assertIn('Flavor slim has profile sequential_sync now.', out)
         wanted = {
             'diskplacer:profile': 'sequential_sync',
+            'diskplacer:vdisks': '4',
+            'diskplacer:vdisk_gb': '256',
             'hw:numa_nodes': '1',
             'trait:CUSTOM_DISKPLACER_HOST': 'required',
         }
         self.assertEqual(wanted, self.slim.specs)
         self.assertEqual(wanted, self.fat.specs)
         self.assertIn('# 16 vCPUs, 8 or fewer advised (P0 §V-A', out)
+
+    def test_apply_writes_the_volume_type(self):
+        self.run_('apply', 'hadoop', 'slim', '--yes', '--volume-type', 'vdisk')
+        self.assertEqual('vdisk', self.slim.specs['diskplacer:volume_type'])
+        self.assertEqual((0, '', ''), self.run_('diff', 'hadoop', 'slim'))
+        conf.CONF.set_override('volume_type', 'fast', 'diskplacer_api')
+        self.addCleanup(
+            conf.CONF.clear_override, 'volume_type', 'diskplacer_api'
+        )
+        self.run_('apply', 'hadoop', 'slim', 'fat', '--yes')
+        self.assertEqual('fast', self.fat.specs['diskplacer:volume_type'])
+        # it has its own
+        self.assertEqual('vdisk', self.slim.specs['diskplacer:volume_type'])
 
     def test_apply_twice(self):
         self.run_('apply', 'hadoop', 'slim', '--yes')
@@ -225,13 +242,13 @@ class FlavorsTest(TestCase):
 
     def test_unknown_profile(self):
         status, _, err = self.run_('apply', 'hadop', 'slim', '--yes')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn('no profile hadop', err)
 
     def test_unknown_flavor_changes_none(self):
         for command in (('apply', 'spark', '--yes'), ('diff', 'spark')):
             status, _, err = self.run_(*command, 'slim', 'slimm')
-            self.assertEqual(2, status)
+            self.assertEqual(1, status)
             self.assertIn('no flavor slimm; there are: fat, plain, slim', err)
         self.assertEqual([], self.slim.calls)
 
@@ -239,25 +256,25 @@ class FlavorsTest(TestCase):
         refusal = nova_exc.Forbidden(403, 'Policy does not allow it')
         with mock.patch.object(self.slim, 'set_keys', side_effect=refusal):
             status, _, err = self.run_('apply', 'spark', 'slim', '--yes')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn('flavor slim: Policy does not allow it', err)
 
     def test_nova_away(self):
         away = ks_exc.ConnectFailure('no route to host')
         with mock.patch.object(self.nova, 'list', side_effect=away):
             status, _, err = self.run_('check')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn('no route to host', err)
 
     def test_extra_specs_not_shown(self):
         self.slim.specs = None
         status, _, err = self.run_('check', 'slim')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn('extra specs of flavor slim', err)
 
     def test_check(self):
         status, out, _ = self.run_('check')
-        self.assertEqual(1, status)
+        self.assertEqual(3, status)
         self.assertIn('16 vCPUs, 8 or fewer advised', out)
         (finding,) = self.json('check')
         self.assertEqual(
@@ -272,7 +289,7 @@ class FlavorsTest(TestCase):
 
     def test_diff(self):
         status, out, _ = self.run_('diff', 'spark', 'plain')
-        self.assertEqual(1, status)
+        self.assertEqual(3, status)
         self.assertIn('+diskplacer:profile=sequential_async\n', out)
         self.assertIn('+diskplacer:vdisks=4\n', out)
         self.assertNotIn('hw_rng', out)
@@ -286,7 +303,7 @@ class FlavorsTest(TestCase):
         self.fat.specs['diskplacer:vdisks'] = '1'
         self.fat.specs['hw:numa_nodes'] = '1'
         status, out, _ = self.run_('diff', 'hadoop', 'fat')
-        self.assertEqual(1, status)
+        self.assertEqual(3, status)
         self.assertIn('-diskplacer:vdisks=1\n+diskplacer:vdisks=4\n', out)
 
 
@@ -315,18 +332,18 @@ class CloudTest(TestCase):
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', self.dir)
         )
         status, _, err = self.run_('check')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn('OS_* variables', err)
         self.assertIn('auth_url', err)
 
     def test_unknown_cloud(self):
         status, _, err = self.run_('check', '--os-cloud', 'there')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn('cloud there: Cloud there was not found', err)
 
     def test_unreachable_cloud(self):
         status, _, err = self.run_('check', '--os-cloud', 'here')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn(f'127.0.0.1:{self.port}', err)
 
     def test_unreachable_cloud_of_variables(self):
@@ -340,5 +357,5 @@ class CloudTest(TestCase):
         ):
             self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
         status, _, err = self.run_('diff', 'spark', 'slim')
-        self.assertEqual(2, status)
+        self.assertEqual(1, status)
         self.assertIn(f'127.0.0.1:{self.port}', err)

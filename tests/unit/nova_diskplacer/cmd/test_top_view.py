@@ -47,7 +47,11 @@ def many(disks, servers):
         sorted((f's{n:07d}-0000', names[n % disks]) for n in range(servers))
     )
     disks = {
-        name: example.disk_state(name, f'sd{n}', warnings=('it is slow',) * 2)
+        name: example.disk_state(
+            name,
+            f'sd{n}',
+            warnings={'queue': 'it is slow', 'performance': 'it is slow'},
+        )
         for n, name in enumerate(names)
     }
     return example.status_provider(

@@ -48,7 +48,7 @@ def literal(script):
 class SettingsTest(base.BaseTestCase):
     def refused(self, *words, **values):
         error = self.assertRaises(
-            exception.DiskPlacerError, config.settings, 'hdfs', **values
+            exception.DiskPlacerError, config.settings, 'hadoop', **values
         )
         for word in words:
             self.assertIn(word, str(error))
@@ -63,7 +63,7 @@ class SettingsTest(base.BaseTestCase):
 
     def test_directories(self):
         found = config.settings(
-            'hdfs', conf_dir='/opt/hadoop', owner='hadoop'
+            'hadoop', conf_dir='/opt/hadoop', owner='hadoop'
         )['directories']
         self.assertEqual(
             [
@@ -138,7 +138,7 @@ class ScriptTest(base.BaseTestCase):
 class UserDataTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
-        self.text = config.user_data(config.settings('hdfs', **FOUR))
+        self.text = config.user_data(config.settings('hadoop', **FOUR))
 
     def test_fits(self):
         self.assertTrue(self.text.startswith('#cloud-config\n'))

@@ -62,6 +62,61 @@ class ReplaceTest(testtools.TestCase):
             )
         self.assertEqual('one', self.read())
 
+    def test_nothing_is_left_of_what_cannot_be_renamed(self):
+        os.mkdir(self.path)
+        self.assertRaises(
+            IsADirectoryError, files.replace, self.path, 'one', durable=True
+        )
+        self.assertEqual(['file'], os.listdir(os.path.dirname(self.path)))
+
+
+class OverwriteTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.path = os.path.join(directory, 'file')
+        with open(self.path, 'w') as stream:
+            stream.write('one\ntwo\nthree\n')
+
+    def read(self):
+        with open(self.path, encoding='utf-8') as stream:
+            return stream.read()
+
+    def test_longer_and_shorter(self):
+        identity = os.stat(self.path).st_ino
+        for text in ('one\ntwo\nthree\nfour\n', 'one\nthree\n', ''):
+            files.overwrite(self.path, text)
+            self.assertEqual(text, self.read())
+        self.assertEqual(identity, os.stat(self.path).st_ino)
+
+    def test_killed_before_it_shrinks(self):
+        with (
+            mock.patch.object(os, 'ftruncate', side_effect=KeyboardInterrupt),
+            testtools.ExpectedException(KeyboardInterrupt),
+        ):
+            files.overwrite(self.path, 'one\nthree\n')
+        self.assertEqual('one\nthree\n\n\n\n\n', self.read())
+
+    def test_disk_full(self):
+        """The kernel writes as much as there is space for."""
+        write = os.pwrite
+        with mock.patch.object(
+            os, 'pwrite', lambda file, data, at: write(file, data[:17], at)
+        ):
+            error = self.assertRaises(
+                OSError,
+                files.overwrite,
+                self.path,
+                'one\ntwo\nthree\nfour\n',
+            )
+        self.assertEqual('No space left on device', error.strerror)
+        self.assertEqual('one\ntwo\nthree\n', self.read())
+
+    def test_missing(self):
+        self.assertRaises(
+            FileNotFoundError, files.overwrite, self.path + '2', ''
+        )
+
 
 class LocksTest(testtools.TestCase):
     def setUp(self):
@@ -70,7 +125,7 @@ class LocksTest(testtools.TestCase):
         self.path = os.path.join(parent, 'locks')
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.host.files.LOCK_DIRECTORY', self.path
+                'nova_diskplacer.host.files._lock_directory', self.path
             )
         )
 

@@ -70,6 +70,10 @@ class TestWatchdog(testtools.TestCase):
         systemd.notify_ready(60)
         self.assertEqual(['READY=1\nWATCHDOG_USEC=180000000'], self.told())
 
+    def test_a_service_without_watchdog(self):
+        systemd.notify_ready()
+        self.assertEqual(['READY=1'], self.told())
+
     def test_nobody_watches(self):
         for patience, watched in (
             (None, None),

@@ -24,7 +24,9 @@ from nova_diskplacer.io_weights import policy
 from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import history
+from nova_diskplacer.monitor import host_status
 from nova_diskplacer.monitor import types
+from nova_diskplacer.placement import inventory
 from tests.unit.nova_diskplacer.monitor import samples
 
 HDD = '0a4c7a40-0000-4000-8000-000000000001'
@@ -67,7 +69,9 @@ def disk_state(uuid=HDD, name='sda', number='8:0', **fields):
 
 def disk_states():
     return {
-        HDD: disk_state(temperature=61, warnings=('temperature is 61 °C',)),
+        HDD: disk_state(
+            temperature=61, warnings={'temperature': 'temperature is 61 °C'}
+        ),
         NVME: disk_state(
             NVME,
             'nvme0n1',
@@ -166,3 +170,25 @@ def status_provider(sample=None, **arguments):
             **arguments,
         },
     )
+
+
+def host_status_provider(**fields):
+    """Return a provider of the example's status of the host."""
+    figures = inventory.DiskFigures(1000, 100, 400, 150, 0)
+    state = host_status.HostStatus(
+        **{
+            'host': 'compute-3',
+            'disks': [
+                host_status.Disk(HDD, 'ok', 5, figures, 1, 200, 900.0),
+                host_status.Disk(LOST, 'missing', 0, None),
+            ],
+            'checked': 999.0,
+            'placement_updated': 990.0,
+            'reported': 980.0,
+            'placement_errors': 2,
+            'report_errors': 3,
+            'bind_failures': {'refused': 4, 'disk': 0},
+            **fields,
+        }
+    )
+    return lambda: state

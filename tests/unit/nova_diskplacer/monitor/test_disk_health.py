@@ -250,7 +250,7 @@ class HealthTest(testtools.TestCase):
         )
         self.assertEqual(2, self.log.output.count('°C'))
         self.assertEqual(
-            2, self.log.output.count('temperature is normal again')
+            2, self.log.output.count('warning of temperature has ended')
         )
 
     def test_never_hot(self):
@@ -260,7 +260,7 @@ class HealthTest(testtools.TestCase):
 
     def test_failing(self):
         self.assertEqual(
-            ('none reports that it is failing',),
+            {'failing': 'none reports that it is failing'},
             self.poll(passed=False)['one'],
         )
         self.assertEqual({}, self.poll())
@@ -268,19 +268,19 @@ class HealthTest(testtools.TestCase):
     def test_errors_grow(self):
         self.poll()
         self.assertEqual(
-            ('errors of none have grown: media errors from 7 to 9',),
+            {'errors': 'errors of none have grown: media errors from 7 to 9'},
             self.poll(errors=9)['one'],
         )
         # more of them, no more noise; also in another process
-        self.assertIn('from 7 to 12', self.poll(errors=12)['one'][0])
+        self.assertIn('from 7 to 12', self.poll(errors=12)['one']['errors'])
         self.assertEqual(2, self.log.output.count('have grown'))
         self.health = disk_health.HealthMonitor(self.conf)
-        self.assertIn('from 7 to 12', self.poll(errors=12)['one'][0])
+        self.assertIn('from 7 to 12', self.poll(errors=12)['one']['errors'])
 
     def test_grown_while_nobody_looked(self):
         self.poll()
         self.health = disk_health.HealthMonitor(self.conf)
-        self.assertIn('from 7 to 8', self.poll(errors=8)['one'][0])
+        self.assertIn('from 7 to 8', self.poll(errors=8)['one']['errors'])
 
     def test_another_disk(self):
         self.poll()
@@ -309,7 +309,7 @@ class HealthTest(testtools.TestCase):
         self.poll(degrees=70)
         self.smartctl.says({'smartctl': {'exit_status': 2}}, 2)
         self.health.poll(self.devices)
-        self.assertNotEqual((), self.health.warnings.for_disk('one'))
+        self.assertNotEqual({}, self.health.warnings.for_disk('one'))
 
     def test_unplugged(self):
         self.poll(degrees=70)
@@ -331,17 +331,17 @@ class WarningsTest(testtools.TestCase):
 
     def test_said_once(self):
         for value in (9, 10, 11):
-            self.assertEqual((f'{value}!',), self.update(value))
+            self.assertEqual({'heat': f'{value}!'}, self.update(value))
         self.assertEqual('Disk u: 9!\n', self.log.output)
 
     def test_does_not_flap(self):
-        self.assertEqual((), self.update(8))
+        self.assertEqual({}, self.update(8))
         self.update(9)
-        self.assertEqual(('8!',), self.update(8))
-        self.assertEqual((), self.update(6))
-        self.assertEqual((), self.update(8))
+        self.assertEqual({'heat': '8!'}, self.update(8))
+        self.assertEqual({}, self.update(6))
+        self.assertEqual({}, self.update(8))
         self.assertEqual(
-            'Disk u: 9!\nDisk u: the heat is normal again.\n',
+            'Disk u: 9!\nDisk u: the warning of heat has ended.\n',
             self.log.output,
         )
         self.update(9)
@@ -351,7 +351,7 @@ class WarningsTest(testtools.TestCase):
         self.warnings.update('u', 'b', 'two', True)
         self.warnings.update('u', 'a', 'one', True)
         self.warnings.update('v', 'a', 'three', True)
-        self.assertEqual(('one', 'two'), self.warnings.for_disk('u'))
+        self.assertEqual({'a': 'one', 'b': 'two'}, self.warnings.for_disk('u'))
         self.warnings.clear_except({'v'})
-        self.assertEqual((), self.warnings.for_disk('u'))
-        self.assertEqual(('three',), self.warnings.for_disk('v'))
+        self.assertEqual({}, self.warnings.for_disk('u'))
+        self.assertEqual({'a': 'three'}, self.warnings.for_disk('v'))

@@ -194,7 +194,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
         self.configure('diskplacer_monitor', warn_queue=1, pressure_window=10)
         for _ in range(50):
             states = self.update(hdd=work(50, waited=9.0))
-        self.assertEqual(1, len(states['hdd'].warnings))
+        self.assertEqual(['queue'], [*states['hdd'].warnings])
         del self.devices['hdd']
         self.assertEqual(['ssd'], list(self.update()))
         # as another device, with counters of its own
@@ -204,7 +204,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
         state = self.update(hdd=work(10))['hdd']
         self.assertEqual(10 * MB, state.read_bytes)
         self.assertLess(state.pressure, 0.2)
-        self.assertEqual((), state.warnings)
+        self.assertEqual({}, state.warnings)
         # listed, but gone from the kernel
         del self.counters['8:32']
         self.assertEqual(['ssd'], list(self.update()))
@@ -249,9 +249,10 @@ class DiskMonitorTest(DiskMonitorTestCase):
         for _ in range(4000):
             state = self.update(('a', 'hdd'), hdd=work(20))['hdd']
         self.assertIn(
-            'its throughput in the last hour was ', state.warnings[0]
+            'its throughput in the last hour was ',
+            state.warnings['performance'],
         )
-        self.assertIn('warn_performance=0.5', state.warnings[0])
+        self.assertIn('warn_performance=0.5', state.warnings['performance'])
         self.assertEqual(1, self.log.output.count('its usual throughput'))
 
     def test_known_after_a_restart(self):
@@ -261,7 +262,10 @@ class DiskMonitorTest(DiskMonitorTestCase):
         self.update()
         for _ in range(4000):
             state = self.update(hdd=work(20))['hdd']
-        self.assertIn('its throughput in the last hour was', state.warnings[0])
+        self.assertIn(
+            'its throughput in the last hour was',
+            state.warnings['performance'],
+        )
 
     def test_health(self):
         health = disk_health.HealthMonitor(self.conf)
@@ -271,7 +275,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
         self.update()
         states = self.update()
         self.assertEqual(
-            [(41, ()), (None, ('w',))],
+            [(41, {}), (None, {'kind': 'w'})],
             [
                 (states[uuid].temperature, states[uuid].warnings)
                 for uuid in ('hdd', 'ssd')

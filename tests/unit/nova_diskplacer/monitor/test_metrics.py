@@ -14,6 +14,8 @@ import contextlib
 import random
 import re
 import socket
+import ssl
+import subprocess
 import urllib.request
 
 import fixtures
@@ -24,9 +26,15 @@ from prometheus_client import parser
 from prometheus_client.openmetrics import parser as strict_parser
 
 from nova_diskplacer import conf as options
-from nova_diskplacer.agent import io_exporters
+from nova_diskplacer import exception
+from nova_diskplacer.agent import exporters
+from nova_diskplacer.monitor import host_status
+from nova_diskplacer.monitor import io_metrics
+from nova_diskplacer.monitor import metric as metric_
 from nova_diskplacer.monitor import metrics
 from nova_diskplacer.monitor import status_socket
+from nova_diskplacer.monitor import types
+from nova_diskplacer.placement import inventory
 from tests.unit.nova_diskplacer.monitor import example
 
 OPENMETRICS = 'application/openmetrics-text; version=1.0.0'
@@ -61,16 +69,22 @@ class ServedTest(base.BaseTestCase):
     def override(self, name, value, group='diskplacer_monitor'):
         self.overridden.config(group=group, **{name: value})
 
-    def serve(self, take):
-        server = io_exporters.serve_metrics(self.conf, take)
+    def serve(self, take, take_host=None):
+        server = exporters.serve_metrics(
+            self.conf, take, take_host or example.host_status_provider()
+        )
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
 
-    def get(self, accept='*/*', host='127.0.0.1'):
+    def get(self, accept='*/*', host='127.0.0.1', context=None):
+        scheme = 'https' if context else 'http'
         request = urllib.request.Request(  # noqa: S310
-            f'http://{host}:{self.port}/metrics', headers={'Accept': accept}
+            f'{scheme}://{host}:{self.port}/metrics',
+            headers={'Accept': accept},
         )
-        with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310
+        with urllib.request.urlopen(  # noqa: S310
+            request, timeout=120, context=context
+        ) as answer:
             return answer.read().decode()
 
     def families(self):
@@ -96,7 +110,7 @@ class MetricsTest(ServedTest):
             name = exposed.removesuffix('_total')
             self.assertEqual(metric.text, families[name].documentation)
             self.assertEqual(
-                {metrics.INFO: 'gauge'}.get(metric.kind, metric.kind),
+                {metric_.INFO: 'gauge'}.get(metric.kind, metric.kind),
                 families[name].type,
             )
             self.assertNotEqual([], families[name].samples)
@@ -126,10 +140,14 @@ class MetricsTest(ServedTest):
             'disk_score_bytes_per_second': 67e6,
             'disk_pressure_ratio': 0.5,
             'disk_temperature_celsius': 61,
-            'disk_warnings': 1,
             'disk_weights_error': 0,
         }.items():
             self.assertEqual(value, samples[f'diskplacer_{name}', *on_disk])
+        for kind in types.WARNINGS:
+            self.assertEqual(
+                kind == types.TEMPERATURE,
+                samples['diskplacer_disk_warnings', *on_disk, ('kind', kind)],
+            )
         pair = (*on_disk, ('project', 'alpha'), ('server', example.LONG))
         for name, value in {
             'server_read_bytes_total': 300e6,
@@ -150,13 +168,81 @@ class MetricsTest(ServedTest):
         (score,) = families['diskplacer_disk_score_bytes_per_second'].samples
         self.assertEqual(example.HDD, score.labels['disk'])
 
-    def test_before_the_first_round_only_the_process_is_told_of(self):
+    def test_before_the_first_round_there_is_no_io(self):
         self.serve(lambda: None)
         names = set(self.families())
         self.assertIn('process_cpu_seconds', names)
-        self.assertEqual(
-            set(), {name for name in names if name.startswith('diskplacer')}
+        self.assertIn('diskplacer_disk_health', names)
+        self.assertFalse(
+            {f'diskplacer_{one.name}' for one in io_metrics.METRICS} & names
         )
+
+    def test_capacity_and_health(self):
+        self.serve(example.status_provider())
+        samples = self.samples()
+        host = ('host', 'compute-3')
+        disk = (('disk', example.HDD), host)
+        lost = (('disk', example.LOST), host)
+        gib = 1 << 30
+        for name, value in {
+            'capacity_bytes': 1000 * gib,
+            'claimed_bytes': 400 * gib,
+            'reserved_bytes': 100 * gib,
+            'free_bytes': 500 * gib,
+            'pending_bytes': 200 * gib,
+            'pending_since_timestamp_seconds': 900,
+            'vdisks': 5,
+            'mismatched_vdisks': 1,
+        }.items():
+            self.assertEqual(value, samples[f'diskplacer_disk_{name}', *disk])
+        self.assertNotIn(('diskplacer_disk_free_bytes', *lost), samples)
+        for key, health, value in (
+            (disk, 'ok', 1),
+            (disk, 'missing', 0),
+            (lost, 'ok', 0),
+            (lost, 'missing', 1),
+        ):
+            self.assertEqual(
+                value,
+                samples[
+                    'diskplacer_disk_health', key[0], ('health', health), host
+                ],
+            )
+        for name, value in {
+            'last_disk_check_timestamp_seconds': 999,
+            'last_placement_update_timestamp_seconds': 990,
+            'last_report_timestamp_seconds': 980,
+            'placement_errors_total': 2,
+            'report_errors_total': 3,
+        }.items():
+            self.assertEqual(value, samples[f'diskplacer_{name}', host])
+        self.assertEqual(
+            4,
+            samples[
+                'diskplacer_bind_failures_total', host, ('reason', 'refused')
+            ],
+        )
+
+    def test_oversold_disks_have_no_negative_room(self):
+        figures = inventory.DiskFigures(100, 60, 50, 150, 0)
+        disk = host_status.Disk(example.HDD, 'ok', 0, figures)
+        self.serve(lambda: None, example.host_status_provider(disks=[disk]))
+        key = (('disk', example.HDD), ('host', 'compute-3'))
+        self.assertEqual(0, self.samples()['diskplacer_disk_free_bytes', *key])
+
+    def test_an_unreadable_disk_root_has_no_disks(self):
+        self.serve(lambda: None, example.host_status_provider(disks=None))
+        families = self.families()
+        self.assertEqual([], families['diskplacer_disk_health'].samples)
+        self.assertIn('diskplacer_last_disk_check_timestamp_seconds', families)
+
+    def test_series_of_servers_can_be_switched_off(self):
+        self.override('server_metrics', False)
+        self.serve(example.status_provider())
+        names = set(self.families())
+        self.assertIn('diskplacer_disk_pressure_ratio', names)
+        self.assertFalse({one for one in names if '_server_' in one})
+        self.assertNotIn(example.LONG, self.get())
 
     def test_labels_may_hold_anything(self):
         odd = 'x.slice/a"b\\c\nd.service'
@@ -173,7 +259,7 @@ class MetricsTest(ServedTest):
         with (
             # whoever is not silent may be as slow as that
             fixtures.MonkeyPatch(
-                'nova_diskplacer.agent.io_exporters._TimeoutHandler.timeout',
+                'nova_diskplacer.agent.exporters._TimeoutHandler.timeout',
                 0.05,
             ),
             socket.create_connection(('127.0.0.1', self.port)) as silent,
@@ -196,7 +282,7 @@ class NamesTest(base.BaseTestCase):
             self.assertIn(metric.unit, UNITS)
             self.assertTrue(metric.name.endswith(metric.unit), name)
             self.assertEqual(
-                metric.kind == metrics.COUNTER, name.endswith('_total'), name
+                metric.kind == metric_.COUNTER, name.endswith('_total'), name
             )
 
     def test_names_are_unique(self):
@@ -205,22 +291,34 @@ class NamesTest(base.BaseTestCase):
 
     def test_series_are_bounded(self):
         """Each is of a host, of a disk, or of a server on a disk."""
-        bounded = {metrics.AGENT, metrics.DISK, metrics.SERVER}
-        for metric in metrics.METRICS:
-            # what an info tells more is one value at a time for each
-            whose = metric.labels
-            if metric.kind == metrics.INFO:
-                whose = metrics.DISK if 'disk' in whose else metrics.AGENT
-                self.assertEqual(whose, metric.labels[: len(whose)])
+        bounded = {metric_.AGENT, metric_.DISK, metric_.SERVER}
+        for one in metrics.METRICS:
+            # what an info tells more is one value at a time for each, and
+            # these labels have a few values
+            whose = tuple(
+                label
+                for label in one.labels
+                if label not in ('health', 'kind', 'reason')
+            )
+            if one.kind == metric_.INFO:
+                whose = metric_.DISK if 'disk' in whose else metric_.AGENT
+                self.assertEqual(whose, one.labels[: len(whose)])
             self.assertIn(whose, bounded)
 
 
 class ServeTest(ServedTest):
+    def start_exporters(self):
+        exporters.start_exporters(
+            self.conf,
+            example.status_provider(),
+            example.host_status_provider(),
+        )
+
     def test_a_port_in_use_is_a_warning(self):
         with socket.socket() as other:
             other.bind(('127.0.0.1', self.port))
             other.listen()
-            io_exporters.start_exporters(self.conf, example.status_provider())
+            self.start_exporters()
         (line,) = self.log.output.splitlines()
         self.assertIn(f'127.0.0.1 port {self.port}', line)
         self.assertIn('[diskplacer_monitor]', line)
@@ -232,7 +330,7 @@ class ServeTest(ServedTest):
 
     def test_no_socket_is_a_warning(self):
         self.override('state_dir', '/proc/no/such', 'diskplacer_agent')
-        io_exporters.start_exporters(self.conf, example.status_provider())
+        self.start_exporters()
         (line,) = self.log.output.splitlines()
         self.assertIn('[diskplacer_agent] state_dir', line)
         self.assertIn('diskplacer_rounds_total', self.get())
@@ -240,5 +338,79 @@ class ServeTest(ServedTest):
     def test_no_metrics_may_be_wanted(self):
         self.override('metrics_port', 0)
         self.assertIsNone(
-            io_exporters.serve_metrics(self.conf, example.status_provider())
+            exporters.serve_metrics(
+                self.conf,
+                example.status_provider(),
+                example.host_status_provider(),
+            )
         )
+
+
+class TLSTest(ServedTest):
+    """Real certificates, made by openssl."""
+
+    def make_certificates(self):
+        """Make one for 127.0.0.1, which is its own authority."""
+        self.certificate = f'{self.dir}/cert.pem'
+        self.key = f'{self.dir}/key.pem'
+        subprocess.run(  # noqa: S603
+            [  # noqa: S607
+                'openssl', 'req', '-x509', '-newkey', 'ec', '-nodes',
+                '-pkeyopt', 'ec_paramgen_curve:prime256v1',
+                '-subj', '/CN=agent', '-addext', 'subjectAltName=IP:127.0.0.1',
+                '-keyout', self.key, '-out', self.certificate,
+            ],
+            check=True,
+            capture_output=True,
+        )  # fmt: skip
+        self.override('metrics_certfile', self.certificate)
+        self.override('metrics_keyfile', self.key)
+
+    def client(self):
+        return ssl.create_default_context(cafile=self.certificate)
+
+    def test_https(self):
+        self.make_certificates()
+        self.serve(example.status_provider())
+        text = self.get(context=self.client())
+        self.assertIn('diskplacer_rounds_total', text)
+        # no http
+        self.assertRaises(OSError, self.get)
+
+    def test_certificates_of_clients(self):
+        self.make_certificates()
+        self.override('metrics_client_cafile', self.certificate)
+        self.serve(example.status_provider())
+        stranger, known = self.client(), self.client()
+        known.load_cert_chain(self.certificate, self.key)
+        self.assertRaises(OSError, self.get, context=stranger)
+        self.assertIn('diskplacer_rounds_total', self.get(context=known))
+
+    def test_a_silent_client_does_not_keep_others_out(self):
+        self.make_certificates()
+        self.serve(example.status_provider())
+        with socket.create_connection(('127.0.0.1', self.port)):
+            text = self.get(context=self.client())
+        self.assertIn('diskplacer_rounds_total', text)
+
+    def test_half_of_the_options_serves_nothing(self):
+        for name, missing in (
+            ('metrics_certfile', 'metrics_keyfile'),
+            ('metrics_keyfile', 'metrics_certfile'),
+            ('metrics_client_cafile', 'metrics_certfile'),
+        ):
+            self.override(name, '/some/file')
+            error = self.assertRaises(
+                exception.ContentionError, self.serve, lambda: None
+            )
+            self.assertIn(f'[diskplacer_monitor] {missing}', str(error))
+            self.override(name, None)
+
+    def test_a_missing_file_is_a_warning(self):
+        self.override('metrics_certfile', '/none.pem')
+        self.override('metrics_keyfile', '/none.key')
+        error = self.assertRaises(
+            exception.ContentionError, self.serve, lambda: None
+        )
+        self.assertIn('/none.pem', str(error))
+        self.assertIn('[diskplacer_monitor]', str(error))

@@ -10,8 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
+
 from oslotest import base
 
+from nova_diskplacer import flavor
 from nova_diskplacer.profiles import advice
 from nova_diskplacer.profiles import catalogue
 
@@ -55,6 +58,7 @@ class AppliedTest(base.BaseTestCase):
                 'hw:numa_nodes': '1',
                 'trait:CUSTOM_DISKPLACER_HOST': 'required',
                 'diskplacer:vdisks': '4',
+                'diskplacer:vdisk_gb': '10',
             },
             advice.applied(PIN, {'diskplacer:vdisks': '4'}, PROFILES),
         )
@@ -82,6 +86,27 @@ class AppliedTest(base.BaseTestCase):
             'shared',
             advice.applied(SHARE, specs, PROFILES)['hw:cpu_policy'],
         )
+
+    def test_the_volume_type(self):
+        typed = dataclasses.replace(
+            PIN, specs={**PIN.specs, 'diskplacer:volume_type': 'of-profile'}
+        )
+        own = {'diskplacer:volume_type': 'own'}
+        for profile, specs, wanted in (
+            (PIN, {}, 'default'),
+            (typed, {}, 'of-profile'),
+            (typed, own, 'own'),
+            # there are no vdisks
+            (SHARE, {}, None),
+        ):
+            specs = advice.applied(profile, specs, PROFILES, 'default')
+            self.assertEqual(wanted, specs.get('diskplacer:volume_type'))
+
+    def test_a_type_that_is_left_over_asks_for_nothing(self):
+        specs = advice.applied(PIN, {}, PROFILES, 'vdisk')
+        specs = advice.applied(SHARE, specs, PROFILES, 'vdisk')
+        self.assertEqual('vdisk', specs['diskplacer:volume_type'])
+        self.assertIsNone(flavor.parse(specs, PROFILES))
 
     def test_unknown_profile_before(self):
         self.assertEqual(
@@ -120,6 +145,17 @@ class CheckTest(base.BaseTestCase):
             (finding.text, finding.source)
             for finding in advice.check(one, PROFILES)
         ]
+
+    def test_framework_in_the_guest_without_vdisks(self):
+        text = 'diskplacer:guest=kafka has no effect without vdisks'
+        for profile in (None, 'share'):
+            self.assertIn(
+                (text, ''), self._check(profile=profile, guest='kafka')
+            )
+            self.assertNotIn(
+                'guest', str(self._check(profile=profile, guest='none'))
+            )
+        self.assertEqual([], self._check(guest='kafka'))
 
     def test_nothing_to_tell(self):
         self.assertEqual([], self._check())

@@ -23,6 +23,8 @@ from nova import objects
 
 from nova_diskplacer import conf
 from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.profiles import configured
+from nova_diskplacer.scheduler import boot_volumes
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
 from nova_diskplacer.scheduler import numa_cells
@@ -53,6 +55,7 @@ class FilterTestCase(unittest.TestCase):
         self.clock = fakes.Clock()
         self.cache = fakes.make_cache(clock=self.clock)
         self.attached = []
+        self.at_boot = None
         self.read = []
         self.room = {}
         self.looks = []
@@ -78,7 +81,7 @@ class FilterTestCase(unittest.TestCase):
 
     def _read_volumes(self, context, server_id):
         self.read.append(server_id)
-        return self.attached
+        return disk_request.ServerVolumes(self.attached, self.at_boot)
 
     def _with_room(self, request):
         self.looks.append('everywhere')
@@ -303,8 +306,8 @@ class ProfileTest(FilterTestCase):
         conf.register_opts(conf.CONF)
         conf.CONF.set_override('profile_dirs', [directory.name], 'diskplacer')
         self.addCleanup(conf.CONF.clear_override, 'profile_dirs', 'diskplacer')
-        disk_request._profiles.cache_clear()
-        self.addCleanup(disk_request._profiles.cache_clear)
+        configured.profiles.cache_clear()
+        self.addCleanup(configured.profiles.cache_clear)
 
     def _profile(self, **settings):
         profile = {'name': 'mine', 'title': 'T', 'description': 'D'}
@@ -345,10 +348,10 @@ class ProfileTest(FilterTestCase):
             self._profile(
                 specs={'diskplacer:vdisks': vdisks, 'diskplacer:vdisk_gb': 10}
             )
-            disk_request._profiles.cache_clear()
+            configured.profiles.cache_clear()
             self.assertEqual(hosts, self._passed(spec(profile='mine')))
         (self.directory / 'mine.yaml').unlink()
-        disk_request._profiles.cache_clear()
+        configured.profiles.cache_clear()
         with self.assertLogs(filters.LOG.logger, 'WARNING') as logs:
             self.assertEqual([], self._passed(spec(profile='mine')))
         self.assertIn('diskplacer:profile=mine is not', logs.output[0])
@@ -518,3 +521,50 @@ class RoomTest(FilterTestCase):
         self.assertEqual(
             3, len(self._passed(fakes.numa_spec(0, vdisks='2', vdisk_gb='1')))
         )
+
+
+class BlankVolumesTest(FilterTestCase):
+    """A new server brings fewer volumes than its flavor has vdisks."""
+
+    def setUp(self):
+        super().setUp()
+        self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
+        self.at_boot = [disk_request.BootVolume(10, None)]
+
+    def _treat(self, treatment):
+        conf.CONF.set_override(
+            'blank_volumes', treatment, 'diskplacer_scheduler'
+        )
+        self.addCleanup(
+            conf.CONF.clear_override, 'blank_volumes', 'diskplacer_scheduler'
+        )
+
+    def test_warn_is_the_default(self):
+        with self.assertLogs(boot_volumes.LOG.logger, 'WARNING') as logs:
+            self.assertEqual(['host0'], self._passed())
+        self.assertIn('brings 1 volumes of 10 GiB', logs.output[0])
+
+    def test_ignore(self):
+        self._treat('ignore')
+        with self.assertNoLogs(boot_volumes.LOG.logger):
+            self.assertEqual(['host0'], self._passed())
+
+    def test_require(self):
+        self._treat('require')
+        with self.assertLogs(boot_volumes.LOG.logger, 'WARNING') as logs:
+            self.assertEqual([], self._passed())
+        self.assertIn('no host is valid', logs.output[0])
+        self.at_boot *= 2
+        with self.assertNoLogs(boot_volumes.LOG.logger):
+            self.assertEqual(['host0'], self._passed())
+
+    def test_a_move_is_not_affected(self):
+        self._treat('require')
+        self.at_boot = None
+        with self.assertNoLogs(boot_volumes.LOG.logger):
+            self.assertEqual(['host0'], self._passed())
+
+    def test_a_flavor_without_vdisks_is_not_affected(self):
+        self._treat('require')
+        with self.assertNoLogs(boot_volumes.LOG.logger):
+            self.assertEqual(['host0', 'host1', 'host2'], self._passed(spec()))

@@ -31,11 +31,11 @@ from nova import objects
 
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping as mappings
-from nova_diskplacer.cmd import match_claims
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
+from nova_diskplacer.placement import match_claims
 from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
@@ -92,7 +92,11 @@ class Ledger(stateful.RuleBasedStateMachine):
             mock.patch.object(where, name, value)
             for where, name, value in (
                 (filters.report_listener, 'get_cache', lambda: self.cache),
-                (filters.disk_request, 'read_volumes', lambda *_: []),
+                (
+                    filters.disk_request,
+                    'read_volumes',
+                    lambda *_: filters.disk_request.ServerVolumes(),
+                ),
                 (
                     filters.placement_queries,
                     'disks_in_tree',

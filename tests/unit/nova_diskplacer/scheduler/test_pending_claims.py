@@ -46,7 +46,11 @@ class ClaimsTestCase(unittest.TestCase):
         self.refuse = 0
         for where, name, value in (
             (filters.report_listener, 'get_cache', lambda: self.cache),
-            (filters.disk_request, 'read_volumes', lambda *_: []),
+            (
+                filters.disk_request,
+                'read_volumes',
+                lambda *_: filters.disk_request.ServerVolumes(),
+            ),
             (filters.placement_queries, 'disks_in_tree', self._look),
             (
                 filters.placement_queries,

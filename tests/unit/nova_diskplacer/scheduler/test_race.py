@@ -115,7 +115,11 @@ class RaceTestCase(unittest.TestCase):
         self.placement = placement
         self.patch(
             (filters.report_listener, 'get_cache', get_cache),
-            (filters.disk_request, 'read_volumes', lambda *_: []),
+            (
+                filters.disk_request,
+                'read_volumes',
+                lambda *_: filters.disk_request.ServerVolumes(),
+            ),
             (filters.placement_queries, 'disks_in_tree', placement.of_host),
             (
                 filters.placement_queries,

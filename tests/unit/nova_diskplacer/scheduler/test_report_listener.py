@@ -13,9 +13,11 @@
 """Tests of what first requests wait for."""
 
 import threading
+import types
 import unittest
 from unittest import mock
 
+from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.scheduler import report_listener
 from tests.unit.nova_diskplacer.scheduler import fakes
 
@@ -47,6 +49,20 @@ class CacheUpdaterTest(unittest.TestCase):
         self.take(fakes.report(0, fakes.disk(0, 0)))
         request.join(120)
         self.assertEqual(2, len(got[0]))
+
+    def test_tells_its_software(self):
+        options = types.SimpleNamespace(
+            host='control',
+            diskplacer=types.SimpleNamespace(profile_dirs=[]),
+        )
+        request, _ = self._cache(set)
+        request.join(120)
+        tell = self.reports.ReportListener.call_args.kwargs['tell_software']
+        with mock.patch.object(report_listener.conf, 'CONF', options):
+            tell()
+        self.reports.tell_software.assert_called_once_with(
+            None, 'control', catalogue.software([])
+        )
 
     def test_asks_for_a_report_that_it_does_not_have(self):
         request, got = self._cache(lambda: {fakes.host_uuid(0)})

@@ -160,7 +160,9 @@ class PressureWeigherTest(unittest.TestCase):
                 filters.report_listener, 'get_cache', self._get_cache
             ),
             mock.patch.object(
-                filters.disk_request, 'read_volumes', lambda *_: []
+                filters.disk_request,
+                'read_volumes',
+                lambda *_: filters.disk_request.ServerVolumes(),
             ),
         ):
             passed = filters.DiskPlacementFilter().filter_all(self.hosts, spec)

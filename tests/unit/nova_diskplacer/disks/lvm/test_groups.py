@@ -37,7 +37,7 @@ class GroupsTestCase(testtools.TestCase):
         self.locks = self.useFixture(fixtures.TempDir()).path
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.host.files.LOCK_DIRECTORY', self.locks
+                'nova_diskplacer.host.files._lock_directory', self.locks
             )
         )
         self.write(b'1')

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
-from nova_diskplacer.cmd import match_claims
+from nova_diskplacer.placement import match_claims
 
 DISKS = st.sampled_from(['disk-a', 'disk-b', 'disk-c', 'disk-d'])
 CLAIMS = st.dictionaries(DISKS, st.integers(0, 40))

@@ -1,0 +1,186 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A filter for Nova's API: the flavor alone gives the vdisks.
+
+On a request for a server whose flavor has vdisks, and that brings none, it
+adds the blank volumes. One that brings some must bring the number and size of
+the flavor, or gets a 400 that names both. Servers that exist are left alone:
+a rebuild or a resize changes no volumes.
+
+``api-paste.ini`` of nova-api names the filter right before the application::
+
+    [filter:diskplacer]
+    paste.filter_factory = \
+nova_diskplacer.api.blank_volumes:BlankVolumes.factory
+
+A request that Nova would refuse passes untouched, for Nova to refuse. Nova
+checks what the filter has added as if the user had asked for it, policies
+included.
+"""
+
+import re
+import typing
+
+import webob.dec  # noqa: F401 nova.api.wsgi uses it without importing it
+from nova import exception as nova_exc
+from nova import objects
+from nova.api import wsgi as base_wsgi
+from nova.api.openstack import api_version_request
+from nova.api.openstack import common
+from nova.api.openstack import wsgi
+from oslo_log import log as logging
+from webob import exc as webob_exc
+
+from nova_diskplacer import conf
+from nova_diskplacer import exception
+from nova_diskplacer import flavor
+from nova_diskplacer import internals
+from nova_diskplacer.api import decision
+from nova_diskplacer.api import nova_internals
+from nova_diskplacer.api import quota
+from nova_diskplacer.api import server_request
+from nova_diskplacer.api import volumes
+from nova_diskplacer.profiles import configured
+
+LOG = logging.getLogger(__name__)
+
+# As Nova's routes, with and without the project. The second one is an alias.
+_SERVERS = re.compile(r'(/[0-9a-f-]+)?/(servers|os-volumes_boot)/?')
+
+# Nova meets the same error, and answers it.
+_NOVA_ANSWERS = (
+    nova_exc.Forbidden,
+    nova_exc.ImageNotAuthorized,
+    nova_exc.Invalid,
+    nova_exc.NotFound,
+    server_request.Unreadable,
+)
+
+
+class BlankVolumes(base_wsgi.Middleware):
+    """Adds the vdisks of a flavor to requests for servers."""
+
+    def __init__(self, application: typing.Any) -> None:
+        super().__init__(application)
+        conf.register_opts(conf.CONF)
+        internals.check(nova_internals.API, internals.NOVA)
+
+    def process_request(self, req: typing.Any) -> wsgi.Fault | None:
+        """Add what is missing; return the error if it is refused."""
+        request = wsgi.Request(req.environ)
+        if not _creates_servers(request):
+            return None
+        try:
+            _add_vdisks(request)
+        except decision.Refused as error:
+            return _fault(webob_exc.HTTPBadRequest, error)
+        except quota.Exceeded as error:
+            return _fault(webob_exc.HTTPForbidden, error)
+        except _NOVA_ANSWERS as error:
+            LOG.debug('Leaving a request for servers to Nova: %s', error)
+        except (*volumes.ERRORS, exception.ProfileError) as error:
+            LOG.error('Cannot tell the vdisks of a new server: %s', error)
+            return _fault(
+                webob_exc.HTTPServiceUnavailable,
+                'The vdisks of the flavor cannot be determined at present.',
+            )
+        return None
+
+
+def _creates_servers(request: wsgi.Request) -> bool:
+    """Return whether it is a request for servers that Nova can read."""
+    if request.method != 'POST' or not request.content_length:
+        return False
+    if not _SERVERS.fullmatch(request.path_info):
+        return False
+    try:
+        request.get_content_type()
+        request.set_api_version_request()
+    except nova_exc.Invalid:
+        return False
+    return True
+
+
+def _add_vdisks(request: wsgi.Request) -> None:
+    """Add to a request for servers the vdisks that it lacks.
+
+    :raises Refused: the request does not suit its flavor.
+    :raises Exceeded: the project's volume quotas cannot hold the volumes.
+    """
+    context = request.environ['nova.context']
+    asked = server_request.load(request.body)
+    wanted = _wanted(context, asked.flavor)
+    if wanted is None:
+        return
+    version = api_version_request.APIVersionRequest(decision.NAMES_TYPES)
+    known = volumes.Volumes(context)
+    brought = server_request.describe(
+        asked, request.api_version_request >= version, known
+    )
+    default_type = None
+    if decision.needs_default_type(wanted, brought):
+        default_type = known.default_type()
+    missing = decision.missing_vdisks(wanted, brought, default_type)
+    _check_quotas(known, brought, missing, default_type)
+    if missing:
+        # sets Content-Length as well
+        request.body = server_request.with_vdisks(asked, missing)
+
+
+def _wanted(context: typing.Any, reference: str) -> flavor.VDiskRequest | None:
+    """Return the vdisks of a flavor, None if it has none.
+
+    :param reference: the flavor's ID, or a URL that ends with it.
+    :raises FlavorNotFound: the user sees no such flavor.
+    :raises Refused: its extra specs are not valid.
+    """
+    found = objects.Flavor.get_by_flavor_id(
+        context, common.get_id_from_href(reference), read_deleted='no'
+    )
+    try:
+        wanted = configured.parse(found.extra_specs)
+    except ValueError as error:
+        raise decision.Refused(
+            f'Flavor {found.name} cannot be used: {error}'
+        ) from error
+    if wanted is None:
+        return None
+    return decision.with_type(wanted, conf.CONF.diskplacer_api.volume_type)
+
+
+def _check_quotas(
+    known: volumes.Volumes,
+    brought: decision.Request,
+    missing: tuple[decision.Volume, ...],
+    default_type: str | None,
+) -> None:
+    """Check that the project's quotas hold the volumes to create.
+
+    Cinder checks again when it creates them; so where it does not tell the
+    quotas, the request goes on.
+
+    :raises Exceeded: they cannot hold them.
+    """
+    try:
+        quotas = known.quotas()
+    except volumes.ERRORS as error:
+        LOG.warning('Cannot read the volume quotas of a project: %s', error)
+        return
+    quota.check(
+        quotas, brought.volumes + missing, brought.servers, default_type
+    )
+
+
+def _fault(kind: typing.Any, explanation: object) -> wsgi.Fault:
+    """Return an error in the format of Nova's API."""
+    return wsgi.Fault(kind(explanation=str(explanation)))

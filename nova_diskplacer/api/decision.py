@@ -1,0 +1,187 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The vdisks that a request for a server lacks.
+
+Nothing here asks anybody: the filter has read flavor, volumes and default
+type before.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+
+from nova_diskplacer import flavor
+
+#: The first microversion in which a mapping can name a volume type.
+NAMES_TYPES = '2.67'
+
+
+class Refused(Exception):
+    """The request does not suit its flavor; the message is for the user."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Volume:
+    """A volume that a request brings, or has created.
+
+    ``size_gb`` is in GiB, None if only Cinder knows. ``volume_type`` is a
+    name, None for the project's default type. ``is_new``: it is created with
+    the server. ``is_root``: the server boots from it.
+    """
+
+    size_gb: int | None
+    volume_type: str | None = None
+    is_blank: bool = False
+    is_new: bool = False
+    is_root: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A request for servers.
+
+    ``volumes`` are those of one server. ``names_types``: the microversion can
+    name a volume type in a mapping. ``is_legacy``: mappings are in the list
+    ``block_device_mapping``, which knows no blank volumes.
+    """
+
+    volumes: tuple[Volume, ...] = ()
+    servers: int = 1
+    names_types: bool = True
+    is_legacy: bool = False
+
+
+def with_type(
+    wanted: flavor.VDiskRequest, default: str | None
+) -> flavor.VDiskRequest:
+    """Return the vdisks with their volume type.
+
+    :param default: the operator's type, for a flavor without one.
+    """
+    return dataclasses.replace(
+        wanted, volume_type=wanted.volume_type or default or None
+    )
+
+
+def needs_default_type(wanted: flavor.VDiskRequest, request: Request) -> bool:
+    """Return whether the decision depends on the project's default type."""
+    return wanted.volume_type is not None and (
+        not request.names_types
+        or any(
+            volume.volume_type is None and not volume.is_root
+            for volume in request.volumes
+        )
+    )
+
+
+def missing_vdisks(
+    wanted: flavor.VDiskRequest,
+    request: Request,
+    default_type: str | None = None,
+) -> tuple[Volume, ...]:
+    """Return the vdisks to add to each server of a request.
+
+    All vdisks of the flavor if the request brings none, and none if it brings
+    the right ones. A volume is a vdisk if it is of the flavor's volume type,
+    or if the flavor has no type, unless the server boots from it.
+
+    :param default_type: the name of the project's default volume type; only
+        needed where ``needs_default_type`` says so.
+    :raises Refused: number, size or type of those that it brings are wrong, or
+        those that are missing cannot be asked for in such a request.
+    """
+    brought = [
+        volume
+        for volume in request.volumes
+        if not volume.is_root
+        and wanted.volume_type in (None, volume.volume_type or default_type)
+    ]
+    if not brought:
+        _check_possible(wanted, request, default_type)
+        one = Volume(
+            wanted.vdisk_gb,
+            wanted.volume_type if request.names_types else None,
+            is_blank=True,
+            is_new=True,
+        )
+        return (one,) * wanted.vdisks
+    sizes = collections.Counter(volume.size_gb for volume in brought)
+    if sizes != {wanted.vdisk_gb: wanted.vdisks}:
+        raise Refused(
+            f'The flavor has {_vdisks(wanted)}, but the request brings '
+            f'{_counted(sizes)}. Leave out the mappings of the vdisks, and '
+            'they are added, or bring volumes of this number and size.'
+        )
+    return ()
+
+
+def mapping(vdisk: Volume) -> dict[str, object]:
+    """Return the block device mapping of a vdisk to add, as Nova's API."""
+    named = {}
+    if vdisk.volume_type is not None:
+        named['volume_type'] = vdisk.volume_type
+    return {
+        'source_type': 'blank',
+        'destination_type': 'volume',
+        'volume_size': vdisk.size_gb,
+        'boot_index': -1,
+        'delete_on_termination': True,
+        **named,
+    }
+
+
+def _check_possible(
+    wanted: flavor.VDiskRequest, request: Request, default_type: str | None
+) -> None:
+    if request.is_legacy:
+        raise Refused(
+            f'The flavor has {_vdisks(wanted)}, and block_device_mapping '
+            'cannot ask for blank volumes. Use block_device_mapping_v2 '
+            'instead.'
+        )
+    if wanted.volume_type in (None, default_type):
+        return
+    cure = (
+        f'Use microversion {NAMES_TYPES} or later (openstack '
+        f'--os-compute-api-version {NAMES_TYPES}) and leave out the mappings '
+        f'of the vdisks, or have an administrator make {wanted.volume_type} '
+        "the project's default volume type."
+    )
+    if not request.names_types:
+        raise Refused(
+            f"The flavor has {_vdisks(wanted)}, and the project's default "
+            f'volume type is {default_type}. Requests before microversion '
+            f'{NAMES_TYPES} cannot name a volume type. {cure}'
+        )
+    if any(one.is_blank and not one.volume_type for one in request.volumes):
+        # most likely they are meant to be the vdisks
+        raise Refused(
+            f'The flavor has {_vdisks(wanted)}, but blank volumes of the '
+            "request name no volume type and get the project's default type "
+            f'{default_type}. {cure}'
+        )
+
+
+def _vdisks(wanted: flavor.VDiskRequest) -> str:
+    of_type = f' of type {wanted.volume_type}' if wanted.volume_type else ''
+    sizes: dict[int | None, int] = {wanted.vdisk_gb: wanted.vdisks}
+    return f'{_counted(sizes)}{of_type} (its vdisks)'
+
+
+def _counted(sizes: collections.abc.Mapping[int | None, int]) -> str:
+    """Return numbers of volumes by size in words."""
+    return ' and '.join(
+        f'{number} volume{"s" if number > 1 else ""} of '
+        f'{"unknown size" if size is None else f"{size} GiB"}'
+        for size, number in sizes.items()
+    )

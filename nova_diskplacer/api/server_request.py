@@ -1,0 +1,157 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The body of a request for servers: what it brings, and what is added.
+
+Nova checks the body after the filter: until then it may hold anything.
+"""
+
+import copy
+import dataclasses
+import json
+import typing
+
+from nova import block_device
+from nova import exception
+
+from nova_diskplacer.api import decision
+from nova_diskplacer.api import volumes
+
+_LEGACY = 'block_device_mapping'
+_MAPPINGS = 'block_device_mapping_v2'
+
+
+class Unreadable(Exception):
+    """Nova refuses such a body, and says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerRequest:
+    """A request for servers, as far as it is about volumes.
+
+    ``flavor`` is an ID, or a URL that ends with it. ``mappings`` are
+    normalized by Nova. ``image`` is what the servers boot from, or what their
+    root volumes are made of.
+    """
+
+    body: dict[str, typing.Any]
+    flavor: str
+    image: str | None
+    servers: int
+    mappings: list[volumes.Mapping]
+    is_legacy: bool
+
+
+def load(text: bytes) -> ServerRequest:
+    """Return the request for servers that a body is.
+
+    :raises Unreadable: it is none, or Nova will refuse it.
+    """
+    try:
+        return _request(json.loads(text))
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        exception.Invalid,
+    ) as error:
+        raise Unreadable(str(error)) from error
+
+
+def _request(body: typing.Any) -> ServerRequest:
+    server = body['server']
+    mappings = _mappings(server)
+    image = server.get('imageRef')
+    for one in mappings:
+        if one.get('boot_index') == 0 and one['source_type'] == 'image':
+            image = image or one['image_id']
+    if not image and not mappings:
+        raise ValueError('nothing to boot from')
+    return ServerRequest(
+        body,
+        str(server['flavorRef']),
+        image,
+        int(server.get('max_count') or server.get('min_count') or 1),
+        mappings,
+        bool(server.get(_LEGACY)),
+    )
+
+
+def _mappings(server: dict[str, typing.Any]) -> list[volumes.Mapping]:
+    image = server.get('imageRef')
+    legacy, mappings = (
+        copy.deepcopy(server.get(key) or []) for key in (_LEGACY, _MAPPINGS)
+    )
+    if legacy and mappings:
+        raise ValueError('both kinds of mappings')
+    if legacy:
+        found: list[volumes.Mapping] = block_device.from_legacy_mapping(
+            legacy, image or '', 'vda'
+        )
+        return found
+    return [
+        block_device.BlockDeviceDict.from_api(
+            one, image_uuid_specified=bool(image)
+        )
+        for one in mappings
+    ]
+
+
+def describe(
+    request: ServerRequest, names_types: bool, known: volumes.Volumes
+) -> decision.Request:
+    """Return the volumes that a request and its image bring.
+
+    :param names_types: the microversion can name a volume type.
+    """
+    mappings = list(request.mappings)
+    if request.image:
+        names = {one['device_name'] for one in mappings} - {None}
+        mappings += [
+            one
+            for one in known.of_image(request.image)
+            # the request names the boot device, or it is not counted
+            if one['device_name'] not in names and one['boot_index'] != 0
+        ]
+    found = [known.describe(one) for one in mappings]
+    return decision.Request(
+        volumes=tuple(volume for volume in found if volume),
+        servers=request.servers,
+        names_types=names_types,
+        is_legacy=request.is_legacy,
+    )
+
+
+def with_vdisks(
+    request: ServerRequest, vdisks: tuple[decision.Volume, ...]
+) -> bytes:
+    """Return the body with the mappings of vdisks added.
+
+    Nova wants a boot device as soon as there is any mapping. If there is none,
+    the image is added as Nova itself does in a request without mappings.
+    """
+    server = request.body['server']
+    mappings = list(server.get(_MAPPINGS) or ())
+    if not mappings:
+        mappings.append(
+            {
+                'source_type': 'image',
+                'destination_type': 'local',
+                'uuid': server['imageRef'],
+                'boot_index': 0,
+                'delete_on_termination': True,
+            }
+        )
+    mappings += [decision.mapping(vdisk) for vdisk in vdisks]
+    server = {**server, _MAPPINGS: mappings}
+    return json.dumps({**request.body, 'server': server}).encode()

@@ -1,0 +1,120 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""How many more servers of a flavor find disks on each host.
+
+Only disks are counted. vCPUs, memory, NUMA nodes and bound volumes of a
+server are the scheduler's.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+
+from nova_diskplacer import flavor
+from nova_diskplacer.client import facts
+
+#: What limits the number of servers of a host.
+ROOM = 'GiB'
+THROUGHPUT = 'MB/s'
+DISKS = 'disks'
+
+
+@dataclasses.dataclass(frozen=True)
+class Capacity:
+    """How many servers fit a host's disks.
+
+    ``disks`` is the number of disks that may hold vdisks of the flavor,
+    ``slots`` the number of vdisks that they have room for. ``limit`` is what
+    keeps another server out.
+    """
+
+    host: str
+    disks: int
+    slots: int
+    servers: int
+    limit: str
+
+
+def capacities(
+    disks: collections.abc.Iterable[facts.Disk], request: flavor.VDiskRequest
+) -> list[Capacity]:
+    """Return how many servers fit each host, by host.
+
+    A mapping that is not ``round_robin`` may put all vdisks on one disk; of
+    one that is installed besides, the figure is the most that may fit.
+    """
+    by_host = collections.defaultdict(list)
+    for disk in disks:
+        by_host[disk.host].append(disk)
+    return [
+        _capacity(host, by_host[host], request) for host in sorted(by_host)
+    ]
+
+
+def _capacity(
+    host: str, disks: list[facts.Disk], request: flavor.VDiskRequest
+) -> Capacity:
+    fit = [disk for disk in disks if _suits(disk, request)]
+    slots = [_slots(disk, request) for disk in fit]
+    servers = count_servers(slots, request)
+    return Capacity(
+        host, len(fit), sum(slots), servers, _limit(fit, servers, request)
+    )
+
+
+def count_servers(
+    slots: collections.abc.Sequence[int], request: flavor.VDiskRequest
+) -> int:
+    """Return for how many servers the slots of a host's disks are enough.
+
+    ``round_robin`` puts at most ``vdisks_per_disk`` vdisks of a server on a
+    disk, so a disk serves N servers with at most N times as many.
+    """
+    most = sum(slots) // request.vdisks
+    if request.mapping != flavor.ROUND_ROBIN:
+        return most
+    while most and (
+        sum(min(one, most * request.vdisks_per_disk) for one in slots)
+        < most * request.vdisks
+    ):
+        most -= 1
+    return most
+
+
+def _suits(disk: facts.Disk, request: flavor.VDiskRequest) -> bool:
+    return request.media in (flavor.ANY, disk.medium) and (
+        request.cache_mode is None
+        or disk.cache_mode in ('', request.cache_mode)
+    )
+
+
+def _slots(disk: facts.Disk, request: flavor.VDiskRequest) -> int:
+    slots = disk.free_gb // request.vdisk_gb
+    if request.vdisk_mbps:
+        slots = min(slots, disk.free_mbps // request.vdisk_mbps)
+    return slots
+
+
+def _limit(
+    disks: list[facts.Disk], servers: int, request: flavor.VDiskRequest
+) -> str:
+    """Return what one more server lacks."""
+    if request.mapping == flavor.ROUND_ROBIN and (
+        len(disks) * request.vdisks_per_disk < request.vdisks
+    ):
+        return DISKS
+    unclaimed = dataclasses.replace(request, vdisk_mbps=0)
+    by_room = count_servers(
+        [_slots(one, unclaimed) for one in disks], unclaimed
+    )
+    return THROUGHPUT if by_room > servers else ROOM

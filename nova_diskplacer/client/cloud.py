@@ -1,0 +1,269 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Reads the facts of the map from Placement, Cinder and Nova.
+
+What no API tells: the pressure on a disk, whether an agent is alive, vdisks
+that are no volumes of Cinder (leftovers, snapshots), and for which server a
+vdisk was bound that is attached to none.
+"""
+
+import collections.abc
+import contextlib
+import dataclasses
+import datetime
+import typing
+
+from keystoneauth1 import exceptions as ks_exc
+from openstack import exceptions as sdk_exc
+
+from nova_diskplacer import exception
+from nova_diskplacer.client import facts
+from nova_diskplacer.client import flavors
+from nova_diskplacer.client import placement_disks
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.profiles import advice
+
+# Nova names a volume that it creates for a server so.
+_BLANK = '-blank-vol'
+
+# The first microversion that validates extra specs.
+_VALIDATES = '2.86'
+
+Connection = typing.Any
+Item = collections.abc.Mapping[str, typing.Any]
+
+
+def read(
+    connection: Connection, host: str | None = None, disk: str | None = None
+) -> facts.Facts:
+    """Return the facts of all disks, of those of a host, or of one.
+
+    :param connection: an ``openstack.connection.Connection`` with the rights
+        of an administrator.
+    :param host: name of a compute node, with or without its domain.
+    :param disk: start of a disk's UUID.
+    :raises DiskPlacerError: an API does not answer or refuses, or there is no
+        such disk.
+    """
+    client = placement(connection)
+    disks, claims = placement_disks.read(
+        client, placement_disks.choose(client, host, disk)
+    )
+    with convert_errors('Nova and Cinder'):
+        servers = read_servers(connection)
+        volumes = list(
+            connection.block_storage.volumes(details=True, all_projects=True)
+        )
+    return facts.Facts(
+        disks,
+        claims,
+        vdisks_of(volumes, disks, servers),
+        servers_of(servers),
+    )
+
+
+def read_servers(connection: Connection) -> dict[str, Item]:
+    """Return all servers by ID, as Nova's API shows them."""
+    return {
+        server['id']: server
+        for server in connection.compute.servers(
+            details=True, all_projects=True
+        )
+    }
+
+
+def vdisks_of(
+    volumes: collections.abc.Iterable[Item],
+    disks: collections.abc.Container[str],
+    servers: collections.abc.Mapping[str, Item],
+) -> list[facts.VDisk]:
+    """Return the volumes that are on disks.
+
+    A volume counts for the server that it is attached to, or else for that
+    which Nova created it for, if it is of the same project.
+
+    :param volumes: as Cinder's API shows them to administrators.
+    """
+    found = []
+    for volume in volumes:
+        disk = volume['provider_id']
+        if not disk or disk not in disks:
+            continue
+        attached: Item = next(iter(volume['attachments'] or ()), {})
+        server = attached.get('server_id')
+        name = volume['name'] or ''
+        created_for = servers.get(name.removesuffix(_BLANK))
+        if (
+            not server
+            and created_for
+            and name.endswith(_BLANK)
+            and created_for['project_id'] == volume['project_id']
+        ):
+            server = created_for['id']
+        found.append(
+            facts.VDisk(
+                volume['id'],
+                disk,
+                volume['size'],
+                server,
+                device=short_device(attached.get('device')),
+            )
+        )
+    return found
+
+
+def devices_of(volumes: collections.abc.Iterable[Item]) -> dict[str, str]:
+    """Return the devices of attached volumes, by volume."""
+    return {
+        volume['id']: short_device(attached.get('device'))
+        for volume in volumes
+        for attached in volume['attachments'] or ()
+    }
+
+
+def short_device(device: str | None) -> str:
+    """Return the name of a device without ``/dev/``."""
+    return (device or '').removeprefix('/dev/')
+
+
+def _server(server: Item) -> facts.Server:
+    changed = server['updated_at']
+    return facts.Server(
+        server['id'],
+        server['name'] or '',
+        server['status'] or '',
+        datetime.datetime.fromisoformat(changed) if changed else None,
+    )
+
+
+def servers_of(
+    servers: collections.abc.Mapping[str, Item],
+) -> dict[str, facts.Server]:
+    """Return the servers of ``read_servers``."""
+    return {id_: _server(server) for id_, server in servers.items()}
+
+
+@contextlib.contextmanager
+def convert_errors(subject: str) -> collections.abc.Iterator[None]:
+    """Convert errors of the client libraries to ``DiskPlacerError``.
+
+    :param subject: the subject of the request, for the message.
+    """
+    try:
+        yield
+    except (ks_exc.ClientException, sdk_exc.SDKException) as error:
+        raise exception.DiskPlacerError(f'{subject}: {error}') from error
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedFlavor:
+    """A flavor of Nova's with its ID."""
+
+    id: str
+    flavor: advice.Flavor
+
+    @property
+    def name(self) -> str:
+        """The flavor's name."""
+        return self.flavor.name
+
+
+def placement(connection: Connection) -> placement_client.PlacementClient:
+    """Return a client of Placement.
+
+    :raises DiskPlacerError: there is none, or it does not answer.
+    """
+    with convert_errors('Placement'):
+        return placement_client.PlacementClient(connection.placement)
+
+
+def read_flavors(
+    connection: Connection, names: collections.abc.Collection[str] = ()
+) -> list[NamedFlavor]:
+    """Return the flavors with these names or IDs, all without any.
+
+    :raises DiskPlacerError: there is no such flavor, or Nova does not answer.
+    """
+    with convert_errors('flavors'):
+        # None: private flavors too, which only administrators can list
+        found = [
+            NamedFlavor(
+                one['id'],
+                advice.Flavor(
+                    one['name'],
+                    one['vcpus'],
+                    one['ram'],
+                    dict(one['extra_specs'] or {}),
+                ),
+            )
+            for one in connection.compute.flavors(
+                details=True, is_public='None'
+            )
+        ]
+    return flavors.choose(
+        found, names, lambda one: one.name, lambda one: one.id
+    )
+
+
+def change_flavor(
+    connection: Connection, id_: str, change: flavors.Change
+) -> None:
+    """Set and unset extra specs of a flavor.
+
+    :raises DiskPlacerError: Nova does not answer or refuses.
+    """
+    url = f'/flavors/{id_}/os-extra_specs'
+    with convert_errors(f'flavor {change.flavor.name}'):
+        if change.set:
+            _ask(connection, 'post', url, json={'extra_specs': change.set})
+        for key in change.unset:
+            _ask(connection, 'delete', f'{url}/{key}')
+
+
+def _ask(
+    connection: Connection, method: str, url: str, **body: typing.Any
+) -> None:
+    """Send a request to Nova with the microversion that validates specs."""
+    response = getattr(connection.compute, method)(
+        url, microversion=_VALIDATES, **body
+    )
+    sdk_exc.raise_from_response(response)
+
+
+def read_server(
+    connection: Connection, name_or_id: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the extra specs of a server's flavor and its vdisks' volumes.
+
+    :raises DiskPlacerError: there is no such server, none of its volumes is a
+        vdisk, or an API does not answer.
+    """
+    disks = {one.uuid for one in placement(connection).disks()}
+    with convert_errors(f'server {name_or_id}'):
+        server = connection.compute.find_server(
+            name_or_id, ignore_missing=False, all_projects=True
+        )
+        server = connection.compute.get_server(server['id'])
+        volumes = [
+            connection.block_storage.get_volume(attached['id'])
+            for attached in server['attached_volumes'] or ()
+        ]
+    found = tuple(
+        volume['id'] for volume in volumes if volume['provider_id'] in disks
+    )
+    if not found:
+        raise exception.DiskPlacerError(
+            f'server {name_or_id}: none of its {len(volumes)} volumes is a '
+            'vdisk'
+        )
+    return dict(server['flavor']['extra_specs'] or {}), found

@@ -1,0 +1,147 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""User data for servers with vdisks, for both command lines."""
+
+import argparse
+import dataclasses
+import os
+import typing
+
+from nova_diskplacer import flavor
+from nova_diskplacer.client import flavors
+from nova_diskplacer.guest import config
+from nova_diskplacer.guest import frameworks
+from nova_diskplacer.profiles import catalogue
+
+FORMATS = {'user-data': config.user_data, 'script': config.script}
+
+
+def add_options(parser: argparse.ArgumentParser, format_option: str) -> None:
+    """Add the options that say for whom user data is, and how.
+
+    :param format_option: name of the option for user data or script.
+    """
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        '--server',
+        metavar='ID',
+        help='for this server and the vdisks that are attached to it now',
+    )
+    which.add_argument(
+        '--flavor',
+        metavar='FLAVOR',
+        help='for any server of this flavor, by name or ID, that boots with '
+        'the blank volumes that the flavor has room for',
+    )
+    parser.add_argument(
+        '--for',
+        dest='framework',
+        required=True,
+        choices=sorted(frameworks.FRAMEWORKS),
+        help='framework that uses the directories; plain: only format and '
+        'mount',
+    )
+    parser.add_argument(
+        '--filesystem',
+        choices=config.FILESYSTEMS,
+        help="default: the advice of the flavor's profile, or " + config.XFS,
+    )
+    parser.add_argument(
+        '--mount-root',
+        metavar='DIRECTORY',
+        default=config.MOUNT_ROOT,
+        help='each vdisk is mounted below it, by its serial (default: '
+        '%(default)s)',
+    )
+    parser.add_argument(
+        '--conf-dir',
+        metavar='DIRECTORY',
+        help='directory of the configuration of the framework (default: '
+        + ', '.join(
+            f'{os.path.dirname(directories[0].file)} for {name}'
+            for name, directories in sorted(frameworks.FRAMEWORKS.items())
+            if directories
+        )
+        + ')',
+    )
+    parser.add_argument(
+        '--owner',
+        metavar='USER[:GROUP]',
+        help='owner of the directories (default: '
+        + ', '.join(
+            f'{directory.owner} for {directory.name}'
+            for directories in frameworks.FRAMEWORKS.values()
+            for directory in directories
+        )
+        + ')',
+    )
+    parser.add_argument(
+        format_option,
+        dest='guest_format',
+        choices=sorted(FORMATS, reverse=True),
+        default='user-data',
+        help='script: only the script of the user data, for a running server '
+        '(default: %(default)s)',
+    )
+
+
+def of_flavor(
+    args: argparse.Namespace,
+    name: str,
+    specs: catalogue.Specs,
+    profiles: catalogue.Catalogue,
+) -> str:
+    """Return what the options ask for, for any server of a flavor.
+
+    :raises DiskPlacerError: the flavor has no vdisks, or an option or an
+        extra spec is wrong.
+    """
+    request = flavors.request_of(name, specs, profiles)
+    return _text(
+        args, specs, profiles, count=request.vdisks, gib=request.vdisk_gb
+    )
+
+
+def of_server(
+    args: argparse.Namespace,
+    specs: catalogue.Specs,
+    volumes: tuple[str, ...],
+    profiles: catalogue.Catalogue,
+) -> str:
+    """Return what the options ask for, for a server and its vdisks.
+
+    :param volumes: the IDs of the volumes that are vdisks.
+    :raises DiskPlacerError: an option or the profile is wrong.
+    """
+    return _text(args, specs, profiles, volumes=volumes)
+
+
+def _text(
+    args: argparse.Namespace,
+    specs: catalogue.Specs,
+    profiles: catalogue.Catalogue,
+    **vdisks: typing.Any,
+) -> str:
+    name = specs.get(flavor.NAMESPACE + flavor.PROFILE)
+    advice = profiles.find(name).guest if name else catalogue.Guest()
+    if args.filesystem:
+        advice = dataclasses.replace(advice, filesystem=args.filesystem)
+    settings = config.settings(
+        args.framework,
+        **vdisks,
+        **config.advised(advice),
+        mount_root=args.mount_root,
+        conf_dir=args.conf_dir,
+        owner=args.owner,
+    )
+    return FORMATS[args.guest_format](settings)

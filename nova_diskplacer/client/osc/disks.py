@@ -1,0 +1,179 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""openstack vdisk list, check, capacity, disk list and disk show."""
+
+import argparse
+import datetime
+import logging
+import typing
+
+from nova_diskplacer import exit_status
+from nova_diskplacer.client import capacity
+from nova_diskplacer.client import cloud
+from nova_diskplacer.client import disk_views
+from nova_diskplacer.client import flavors
+from nova_diskplacer.client import placement_disks
+from nova_diskplacer.client import vdisk_map
+from nova_diskplacer.client import views
+from nova_diskplacer.client.osc import base
+from nova_diskplacer.profiles import advice
+
+LOG = logging.getLogger(__name__)
+
+_Parser = argparse.ArgumentParser
+_Table = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
+
+
+class List(base.Lister):
+    """List the vdisks of servers and the disks that they are on.
+
+    The exit status is 3 if a vdisk is elsewhere than claimed, or space is
+    claimed for long without vdisks.
+    """
+
+    def add_arguments(self, parser: _Parser) -> None:
+        parser.add_argument(
+            '--server',
+            metavar='SERVER',
+            help='only this server, by name or ID',
+        )
+        _add_host(parser)
+        parser.add_argument(
+            '--status', choices=vdisk_map.STATUSES, help='only these vdisks'
+        )
+        parser.add_argument(
+            '--long',
+            action='store_true',
+            help='show a row for each vdisk, with all UUIDs',
+        )
+        views.add_options(parser)
+
+    def take_action(self, args: argparse.Namespace) -> _Table:
+        facts = cloud.read(self.connection, args.host)
+        rows = vdisk_map.select(
+            vdisk_map.entries(facts), args.server, args.status
+        )
+        found = vdisk_map.findings(
+            facts, rows, datetime.datetime.now(datetime.UTC), args.pending
+        )
+        if args.html:
+            views.write_html(args.html, facts, rows, found)
+        self.status = views.status_of(found)
+        for line in views.finding_lines(found):
+            LOG.warning('%s', line)
+        names, cells = views.table(facts, rows, args.long)
+        return names, [tuple(map(base.column, row)) for row in cells]
+
+
+class Check(base.Lister):
+    """Find what is wrong with disks, vdisks, claims and flavors.
+
+    The exit status is 3 if something is.
+    """
+
+    def add_arguments(self, parser: _Parser) -> None:
+        _add_host(parser)
+        views.add_pending(parser)
+        base.add_profile_dirs(parser)
+
+    def take_action(self, args: argparse.Namespace) -> _Table:
+        facts = cloud.read(self.connection, args.host)
+        found = vdisk_map.findings(
+            facts,
+            vdisk_map.entries(facts),
+            datetime.datetime.now(datetime.UTC),
+            args.pending,
+        )
+        profiles = base.load_profiles(args)
+        for one in cloud.read_flavors(self.connection):
+            for problem in advice.check(one.flavor, profiles):
+                found.append(
+                    vdisk_map.Finding('flavor', '', one.name, problem.text)
+                )
+        self.status = exit_status.of(found)
+        return ('Kind', 'Host', 'Subject', 'Finding'), [
+            (one.kind, one.host, one.subject, one.text) for one in found
+        ]
+
+
+class Capacity(base.Lister):
+    """Show how many more servers of a flavor find disks on each host.
+
+    The hosts with the least space come first. Only disks are counted.
+    """
+
+    def add_arguments(self, parser: _Parser) -> None:
+        parser.add_argument(
+            '--flavor',
+            metavar='FLAVOR',
+            required=True,
+            help='flavor with vdisks, by name or ID',
+        )
+        _add_host(parser)
+        base.add_profile_dirs(parser)
+
+    def take_action(self, args: argparse.Namespace) -> _Table:
+        (one,) = cloud.read_flavors(self.connection, [args.flavor])
+        request = flavors.request_of(
+            one.name, one.flavor.extra_specs, base.load_profiles(args)
+        )
+        client = cloud.placement(self.connection)
+        disks = placement_disks.read_room(
+            client, placement_disks.choose(client, args.host)
+        )
+        found = capacity.capacities(disks, request)
+        return ('Host', 'Disks', 'VDisks', 'Servers', 'Limit'), [
+            (each.host, each.disks, each.slots, each.servers, each.limit)
+            for each in sorted(found, key=lambda each: each.servers)
+        ]
+
+
+class ListDisks(base.Lister):
+    """List the disks of all hosts, their health and their space."""
+
+    def add_arguments(self, parser: _Parser) -> None:
+        _add_host(parser)
+        parser.add_argument(
+            '--long', action='store_true', help='show all UUIDs'
+        )
+
+    def take_action(self, args: argparse.Namespace) -> _Table:
+        client = cloud.placement(self.connection)
+        disks, _ = placement_disks.read(
+            client, placement_disks.choose(client, args.host)
+        )
+        return disk_views.disk_table(disks, args.long)
+
+
+class ShowDisk(base.ShowOne):
+    """Show a disk, and the vdisks and claims on it."""
+
+    def add_arguments(self, parser: _Parser) -> None:
+        parser.add_argument(
+            'disk', metavar='DISK', help='UUID of the disk, or its start'
+        )
+
+    def take_action(
+        self, args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[typing.Any, ...]]:
+        facts = cloud.read(self.connection, disk=args.disk)
+        (disk,) = facts.disks.values()
+        return disk_views.disk_fields(facts, disk)
+
+
+def _add_host(parser: _Parser) -> None:
+    parser.add_argument(
+        '--host',
+        metavar='HOST',
+        help='only this compute node, with or without its domain',
+    )

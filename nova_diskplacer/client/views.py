@@ -1,0 +1,257 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The map as a table, and as a picture."""
+
+import argparse
+import collections
+import collections.abc
+import dataclasses
+import textwrap
+import typing
+
+from nova_diskplacer import exception
+from nova_diskplacer import exit_status
+from nova_diskplacer.client import facts as facts_
+from nova_diskplacer.client import picture
+from nova_diskplacer.client import vdisk_map
+
+#: Columns and rows.
+Table = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
+
+# Characters of the columns of the short table, which make 100 with borders.
+_WIDTHS = {'Host': 15, 'Server': 20, 'VDisks': 35, 'GiB': 5, 'Status': 9}
+
+# Kinds of findings that give a map its exit status. Unhealthy disks are no
+# error of a map: the command check reports them.
+_OF_MAP = ('mismatch', 'pending')
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Cell:
+    """A cell of a table for people, and what it stands for."""
+
+    text: str
+    data: typing.Any = dataclasses.field(compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the map that both command lines have."""
+    add_pending(parser)
+    parser.add_argument(
+        '--html',
+        metavar='FILE',
+        help='draw hosts, disks and vdisks into this file, for a browser',
+    )
+
+
+def add_pending(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says when a claim without vdisks is a finding."""
+    parser.add_argument(
+        '--pending',
+        type=_minutes,
+        default=vdisk_map.PENDING_MINUTES,
+        metavar='MINUTES',
+        help='minutes after which a claim without vdisks is a finding '
+        '(default: %(default)s)',
+    )
+
+
+def _minutes(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a number of minutes, 0 or more'
+        )
+    return int(text)
+
+
+def status_of(
+    findings: collections.abc.Iterable[vdisk_map.Finding],
+) -> int:
+    """Return the exit status of a map with findings."""
+    return exit_status.of([one for one in findings if one.kind in _OF_MAP])
+
+
+def finding_lines(
+    findings: collections.abc.Iterable[vdisk_map.Finding],
+) -> list[str]:
+    """Return the findings as text."""
+    return [
+        f'{facts_.short_host(one.host)}: {one.subject}: {one.text}'
+        for one in findings
+    ]
+
+
+def table(
+    facts: facts_.Facts,
+    rows: collections.abc.Iterable[vdisk_map.Entry],
+    long: bool = False,
+) -> Table:
+    """Return the map as both command lines show it.
+
+    A row is a server of a host with its devices and their disks, and the table
+    fits 100 columns.
+
+    :param long: a row is a vdisk or a claim without one, with all UUIDs.
+    """
+    return _vdisks(facts, rows) if long else _servers(facts, rows)
+
+
+def _vdisks(
+    facts: facts_.Facts, rows: collections.abc.Iterable[vdisk_map.Entry]
+) -> Table:
+    return (
+        'Host',
+        'Server',
+        'Server ID',
+        'Device',
+        'Volume',
+        'GiB',
+        'Claimed disk',
+        'Actual disk',
+        'Pressure',
+        'Status',
+    ), [
+        (
+            one.host,
+            one.server or '-',
+            one.server_id or '-',
+            one.device or '-',
+            volume_of(one),
+            one.row.size_gb,
+            one.row.claimed_disk or '-',
+            one.row.actual_disk or '-',
+            pressure_of(facts, one.disk),
+            one.row.status,
+        )
+        for one in rows
+    ]
+
+
+def _servers(
+    facts: facts_.Facts, rows: collections.abc.Iterable[vdisk_map.Entry]
+) -> Table:
+    short = facts_.short_names(facts.disks)
+    grouped: dict[tuple[str, str | None], list[vdisk_map.Entry]] = (
+        collections.defaultdict(list)
+    )
+    for one in rows:
+        grouped[one.host, one.server_id].append(one)
+    return tuple(_WIDTHS), [
+        (
+            _cell('Host', facts_.short_host(host), host),
+            _cell(
+                'Server',
+                its[0].server or (server or '-')[:8],
+                its[0].server or server,
+            ),
+            _cell(
+                'VDisks',
+                ' '.join(_vdisk(one, short) for one in its),
+                [_fields(one) for one in its],
+            ),
+            sum(one.row.size_gb for one in its),
+            _cell('Status', status := _statuses(its), status),
+        )
+        for (host, server), its in grouped.items()
+    ]
+
+
+def _vdisk(
+    one: vdisk_map.Entry, short: collections.abc.Mapping[str, str]
+) -> str:
+    return f'{one.device or _short_volume(one)}→{disk_of(one, short)}'
+
+
+def _cell(column: str, text: str, data: typing.Any) -> Cell:
+    return Cell(
+        textwrap.fill(
+            text, _WIDTHS[column], break_on_hyphens=column != 'VDisks'
+        ),
+        data,
+    )
+
+
+def _fields(one: vdisk_map.Entry) -> dict[str, typing.Any]:
+    """Return a vdisk for formats that other programs read."""
+    return {
+        'device': one.device or None,
+        'volume': one.row.volume_id,
+        'snapshot': one.row.snapshot_id,
+        'gib': one.row.size_gb,
+        'claimed_disk': one.row.claimed_disk,
+        'actual_disk': one.row.actual_disk,
+        'status': one.row.status,
+    }
+
+
+def volume_of(one: vdisk_map.Entry) -> str:
+    """Return the volume or snapshot of a row, ``-`` if it is a claim."""
+    if one.row.snapshot_id:
+        return f'snapshot {one.row.snapshot_id}'
+    return one.row.volume_id or '-'
+
+
+def disk_of(
+    one: vdisk_map.Entry, short: collections.abc.Mapping[str, str]
+) -> str:
+    """Return the short name of the disk, or of both if they differ."""
+    claimed, actual = one.row.claimed_disk, one.row.actual_disk
+    names = [short.get(disk, disk) for disk in (actual, claimed) if disk]
+    if actual and claimed and actual != claimed:
+        return f'{names[0]}, claimed {names[1]}'
+    return names[0] if names else '-'
+
+
+def pressure_of(facts: facts_.Facts, disk: str) -> str:
+    """Return the pressure on a disk, ``-`` if it is not known."""
+    known = facts.disks.get(disk)
+    if known is None or known.pressure is None:
+        return '-'
+    return f'{known.pressure} %'
+
+
+def _short_volume(one: vdisk_map.Entry) -> str:
+    if one.row.snapshot_id:
+        return f'snapshot-{one.row.snapshot_id[:4]}'
+    return (one.row.volume_id or 'claim')[:8]
+
+
+def _statuses(rows: list[vdisk_map.Entry]) -> str:
+    counts = collections.Counter(one.row.status for one in rows)
+    if len(counts) == 1:
+        return rows[0].row.status
+    return ' '.join(
+        f'{counts[status]} {status}'
+        for status in vdisk_map.STATUSES
+        if counts[status]
+    )
+
+
+def write_html(
+    path: str,
+    facts: facts_.Facts,
+    rows: collections.abc.Sequence[vdisk_map.Entry],
+    findings: collections.abc.Sequence[vdisk_map.Finding],
+) -> None:
+    """Draw the map into a file.
+
+    :raises DiskPlacerError: the file cannot be written.
+    """
+    try:
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(picture.page(facts, rows, findings))
+    except OSError as error:
+        raise exception.DiskPlacerError(f'--html {path}: {error}') from error

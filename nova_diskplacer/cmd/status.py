@@ -1,0 +1,133 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-status: checks a deployment before and after an upgrade."""
+
+import collections.abc
+import functools
+import sys
+
+from oslo_config import cfg
+from oslo_upgradecheck import upgradecheck
+
+from nova_diskplacer import conf as options
+from nova_diskplacer import exception
+from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import upgrade_checks as checks
+from nova_diskplacer.cmd import upgrade_facts
+
+# Exit status of oslo.upgradecheck for an error of the command itself.
+_ERROR = 255
+
+_NO_CLOUD = (
+    'Not checked: neither OS_CLOUD nor OS_AUTH_URL is set. Load the openrc '
+    'file of an administrator.'
+)
+
+
+def _run(
+    needs_cloud: bool,
+    check: collections.abc.Callable[['Checks'], checks.Result],
+    commands: 'Checks',
+) -> checks.Result:
+    """Run a check; facts that cannot be read are a failure."""
+    if needs_cloud and not commands.reader.has_cloud:
+        return checks.success(_NO_CLOUD)
+    try:
+        return check(commands)
+    except (exception.DiskPlacerError, cfg.Error) as error:
+        return checks.failure(str(error))
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """The checks, each of which reads facts and has a function judge them.
+
+    :param reader: reads the facts.
+    """
+
+    def __init__(self, reader: upgrade_facts.Reader) -> None:
+        self.reader = reader
+
+    def nova_filters(self) -> checks.Result:
+        found = self.reader.nova().filter_scheduler
+        return checks.nova_filters(
+            found.enabled_filters, found.available_filters
+        )
+
+    def cinder_filters(self) -> checks.Result:
+        found = self.reader.cinder()
+        return checks.cinder_filters(found.scheduler_default_filters)
+
+    def placement(self) -> checks.Result:
+        self.reader.make_names()
+        return checks.success()
+
+    def agents(self) -> checks.Result:
+        heard, silent = self.reader.agents
+        return checks.agents(heard, silent, self.reader.software.release)
+
+    def schedulers(self) -> checks.Result:
+        release = self.reader.software.release
+        return checks.schedulers(self.reader.schedulers, release)
+
+    def profiles(self) -> checks.Result:
+        heard, _ = self.reader.agents
+        own = self.reader.software
+        return checks.profiles(
+            [*heard, *self.reader.schedulers], own.release, own.profiles
+        )
+
+    def hosts(self) -> checks.Result:
+        heard, _ = self.reader.agents
+        names = {one.host for one in heard}
+        return checks.hosts(names, self.reader.cinder_hosts())
+
+    def quotas(self) -> checks.Result:
+        return checks.quotas(self.reader.quotas(), self.reader.flavors())
+
+    def volume_types(self) -> checks.Result:
+        types, default = self.reader.volume_types()
+        return checks.volume_types(types, default, self.reader.backends())
+
+    _upgrade_checks = tuple(
+        (name, functools.partial(_run, needs_cloud, check))
+        for name, needs_cloud, check in (
+            ('Filters of nova-scheduler', False, nova_filters),
+            ('Filters of cinder-scheduler', False, cinder_filters),
+            ('Rights in Placement', False, placement),
+            ('Agents', False, agents),
+            ('Schedulers', False, schedulers),
+            ('Profiles of workloads', False, profiles),
+            ('Host names of Nova and Cinder', True, hosts),
+            ('Volume quotas', True, quotas),
+            ('Volume types', True, volume_types),
+        )
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command.
+
+    :returns: 0 if all is well, 1 with warnings, 2 with failures, 255 if the
+        configuration cannot be read.
+    """
+    conf = options.CONF
+    common.register_options(conf)
+    conf.register_cli_opt(upgrade_facts.CINDER_FILES)
+    commands = Checks(upgrade_facts.Reader(conf))
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        code: int = upgradecheck.main(conf, 'nova', commands, words)
+    except cfg.Error as error:
+        print(f'diskplacer-status: {error}', file=sys.stderr)
+        return _ERROR
+    return code

@@ -1,0 +1,311 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The checks of ``diskplacer-status``: pure functions over facts.
+
+Each result names the option, its value and the cure.
+"""
+
+import collections.abc
+import dataclasses
+import typing
+
+from oslo_upgradecheck import upgradecheck
+
+from nova_diskplacer.scheduler import filter_order
+
+LOCALITY_FILTER = 'VDiskLocalityFilter'
+_CAPACITY_FILTER = 'CapacityFilter'
+_FILTER_CLASS = 'nova_diskplacer.scheduler.filter.DiskPlacementFilter'
+
+# Servers of the flavor with the most vdisks that a project should be able to
+# have by Cinder's default quotas.
+_SERVERS = 10
+
+Code = upgradecheck.Code
+Result: typing.TypeAlias = upgradecheck.Result
+
+
+@dataclasses.dataclass(frozen=True)
+class Software:
+    """The release and profiles of the agent or a scheduler of a host.
+
+    They are '' if it is of an earlier release, which does not tell them.
+    """
+
+    host: str
+    release: str
+    profiles: str
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeType:
+    """A volume type; ``backend`` is its ``volume_backend_name``, or ''."""
+
+    name: str
+    backend: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Flavor:
+    """A flavor with vdisks, of ``vdisk_gb`` GiB each."""
+
+    name: str
+    vdisks: int
+    vdisk_gb: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Quotas:
+    """Cinder's default quotas of a project; -1 is no limit.
+
+    ``gigabytes`` and ``per_volume_gigabytes`` are in GiB.
+    """
+
+    volumes: int
+    gigabytes: int
+    per_volume_gigabytes: int
+
+
+def success(details: str | None = None) -> Result:
+    """Return the result of a check that found nothing."""
+    return Result(Code.SUCCESS, details)
+
+
+def failure(details: str) -> Result:
+    """Return the result of a check that found what must be mended."""
+    return Result(Code.FAILURE, details)
+
+
+def warning(details: str) -> Result:
+    """Return the result of a check that found what should be looked at."""
+    return Result(Code.WARNING, details)
+
+
+def nova_filters(
+    enabled: list[str] | None, available: collections.abc.Iterable[str]
+) -> Result:
+    """Check the filters of nova-scheduler.
+
+    :param enabled: ``[filter_scheduler] enabled_filters``, None if nova.conf
+        does not set it.
+    :param available: ``[filter_scheduler] available_filters``.
+    """
+    if enabled is None:
+        return warning(
+            '[filter_scheduler] enabled_filters is not set in nova.conf of '
+            f'this host, and its default lacks {filter_order.PLACEMENT_FILTER}'
+            '. Run this command on a host of nova-scheduler, or append '
+            f'{filter_order.PLACEMENT_FILTER} to the filters there.'
+        )
+    problem = filter_order.problem(enabled)
+    if problem:
+        return failure(problem)
+    if _FILTER_CLASS not in available:
+        return failure(
+            '[filter_scheduler] available_filters is '
+            f'{", ".join(available)}: nova-scheduler does not start without '
+            f'{_FILTER_CLASS}. Add a line available_filters = {_FILTER_CLASS}.'
+        )
+    return success()
+
+
+def cinder_filters(enabled: list[str] | None) -> Result:
+    """Check the filters of cinder-scheduler.
+
+    :param enabled: ``scheduler_default_filters``, None if cinder.conf does
+        not set it or is not there.
+    """
+    option = '[DEFAULT] scheduler_default_filters'
+    if enabled is None:
+        return warning(
+            f'{option} is not set in cinder.conf of this host, and its '
+            f'default lacks {LOCALITY_FILTER}. Run this command on a host of '
+            f'cinder-scheduler, or put {LOCALITY_FILTER} in the place of '
+            f'{_CAPACITY_FILTER} there.'
+        )
+    listed = ', '.join(enabled)
+    if LOCALITY_FILTER not in enabled:
+        return failure(
+            f'{option} is {listed}: volumes of servers are created on any '
+            f'host. Put {LOCALITY_FILTER} in the place of {_CAPACITY_FILTER}.'
+        )
+    if _CAPACITY_FILTER in enabled:
+        return failure(
+            f'{option} is {listed}: {_CAPACITY_FILTER} refuses the volumes of '
+            'a server that has claimed the last room of its host. Remove it; '
+            f'{LOCALITY_FILTER} does its work for other backends.'
+        )
+    return success()
+
+
+def hosts(
+    nova: collections.abc.Collection[str],
+    cinder: collections.abc.Collection[str],
+) -> Result:
+    """Check that Nova and Cinder name the hosts with disks alike.
+
+    :param nova: the names of hosts with disks, as their agents report them.
+    :param cinder: the hosts of backends with vdisks.
+    """
+    missing = sorted(set(nova) - set(cinder))
+    if missing:
+        return failure(
+            f'Nova names hosts with disks {", ".join(missing)}, and Cinder '
+            'has no backend with vdisks of these names but of: '
+            f'{", ".join(sorted(cinder)) or "none"}. Start cinder-volume '
+            'there, and set [DEFAULT] host (or backend_host of the backend) '
+            'in cinder.conf to [DEFAULT] host of nova.conf.'
+        )
+    return success()
+
+
+def agents(
+    heard: collections.abc.Collection[Software],
+    silent: collections.abc.Collection[str],
+    release: str,
+) -> Result:
+    """Check that all agents report and are of one release.
+
+    :param silent: the hosts with disks in Placement that did not report.
+    :param release: of this package.
+    """
+    if silent:
+        return failure(
+            f'The agents of {", ".join(sorted(silent))} have not answered. '
+            'Start diskplacer-agent there; it and this command need the same '
+            '[DEFAULT] transport_url. If a host is gone for good, delete its '
+            'compute service.'
+        )
+    return _releases('diskplacer-agent', heard, release)
+
+
+def schedulers(
+    heard: collections.abc.Collection[Software], release: str
+) -> Result:
+    """Check that the schedulers that answer are of one release."""
+    if not heard:
+        return success(
+            'Not checked: no scheduler has answered. One answers after its '
+            'first request for a server since its start, if it is not of an '
+            'earlier release.'
+        )
+    return _releases('nova-scheduler', heard, release)
+
+
+def _releases(
+    service: str, heard: collections.abc.Collection[Software], release: str
+) -> Result:
+    others = sorted(
+        {
+            f'{one.host} ({one.release or "an earlier release"})'
+            for one in heard
+            if one.release != release
+        }
+    )
+    if others:
+        return warning(
+            f'nova-diskplacer is {release} on this host, and {service} has '
+            f'another release on: {", ".join(others)}. Upgrade the package '
+            f'there and restart {service}.'
+        )
+    return success()
+
+
+def profiles(
+    heard: collections.abc.Iterable[Software], release: str, digest: str
+) -> Result:
+    """Check that all hosts have the profiles of this one.
+
+    Hosts of other releases are left out: their shipped profiles differ.
+
+    :param heard: agents and schedulers.
+    :param digest: of the profiles of this host.
+    """
+    others = sorted(
+        {
+            one.host
+            for one in heard
+            if one.release == release and one.profiles != digest
+        }
+    )
+    if others:
+        return failure(
+            'Profiles of workloads differ from those of this host on: '
+            f'{", ".join(others)}. Copy the files of [diskplacer] '
+            'profile_dirs to all hosts and restart diskplacer-agent and '
+            'nova-scheduler.'
+        )
+    return success()
+
+
+def quotas(
+    limits: Quotas, flavors: collections.abc.Collection[Flavor]
+) -> Result:
+    """Check that Cinder's default quotas hold servers of each flavor."""
+    for flavor in flavors:
+        size = flavor.vdisk_gb
+        if 0 <= limits.per_volume_gigabytes < size:
+            return failure(
+                f'quota per_volume_gigabytes is {limits.per_volume_gigabytes} '
+                f'and flavor {flavor.name} has vdisks of {size} GiB. Raise '
+                '[DEFAULT] per_volume_size_limit or the quota class default.'
+            )
+        for name, limit, each in (
+            ('volumes', limits.volumes, flavor.vdisks),
+            ('gigabytes', limits.gigabytes, flavor.vdisks * size),
+        ):
+            if not 0 <= limit < _SERVERS * each:
+                continue
+            result = failure if limit < each else warning
+            return result(
+                f'quota {name} is {limit} and each server of flavor '
+                f'{flavor.name} needs {each}: a project can have '
+                f'{limit // each} of them. Raise it for projects: openstack '
+                f'quota set --{name} NUMBER PROJECT, or for all with '
+                f'--class default.'
+            )
+    return success()
+
+
+def volume_types(
+    types: collections.abc.Collection[VolumeType],
+    default: str | None,
+    backends: collections.abc.Collection[str],
+) -> Result:
+    """Check that a volume type leads to vdisks, and the default one knows.
+
+    :param default: name of Cinder's default volume type, None without one.
+    :param backends: ``volume_backend_name`` of the backends with vdisks.
+    """
+    named = ', '.join(sorted(backends))
+    if not backends:
+        return failure(
+            'Cinder has no backend with vdisks. Name the section of '
+            'VDiskMapperDriver in [DEFAULT] enabled_backends of cinder.conf '
+            'on each host with disks and start cinder-volume there.'
+        )
+    if not any(one.backend in backends for one in types):
+        return failure(
+            f'No volume type has volume_backend_name={named}. Create one: '
+            'openstack volume type create --property '
+            f'volume_backend_name={sorted(backends)[0]} vdisk.'
+        )
+    backend = next((one.backend for one in types if one.name == default), '')
+    if not backend:
+        return warning(
+            f'[DEFAULT] default_volume_type is {default or "not set"} and '
+            'names no backend, so that volumes without a type may take room '
+            f'of disks for vdisks ({named}). Set volume_backend_name of that '
+            'type, or another default type.'
+        )
+    return success()

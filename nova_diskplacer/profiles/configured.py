@@ -1,0 +1,47 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The profiles of this host's configuration, and what flavors ask by them."""
+
+import collections.abc
+import functools
+
+from oslo_config import cfg
+
+from nova_diskplacer import flavor
+from nova_diskplacer.conf import diskplacer
+from nova_diskplacer.profiles import catalogue
+
+_PROFILE = flavor.NAMESPACE + flavor.PROFILE
+
+
+@functools.cache
+def profiles() -> catalogue.Catalogue:
+    """Return the catalogue of ``[diskplacer] profile_dirs``, read once.
+
+    :raises ProfileError: it cannot be read.
+    """
+    group = diskplacer.GROUP
+    cfg.CONF.register_opt(diskplacer.PROFILE_DIRS, group=group)
+    return catalogue.load(cfg.CONF[group.name].profile_dirs)
+
+
+def parse(
+    extra_specs: collections.abc.Mapping[str, str],
+) -> flavor.VDiskRequest | None:
+    """Return the vdisks that a flavor's extra specs ask for, None for none.
+
+    :raises ValueError: the flavor's extra specs are not valid.
+    :raises ProfileError: the catalogue of profiles cannot be read.
+    """
+    found = profiles() if _PROFILE in extra_specs else flavor.NO_PROFILES
+    return flavor.parse(extra_specs, found)

@@ -1,0 +1,74 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Servers that boot without the volumes for which they would claim disks."""
+
+import collections.abc
+import typing
+
+from oslo_log import log as logging
+
+from nova_diskplacer import conf
+from nova_diskplacer import flavor
+from nova_diskplacer.scheduler import request as disk_request
+
+LOG = logging.getLogger(__name__)
+
+
+def fitting(
+    wanted: flavor.VDiskRequest,
+    volumes: collections.abc.Iterable[disk_request.BootVolume],
+) -> int:
+    """Return the number of volumes that are vdisks of a flavor by their size.
+
+    A volume that names another type than the flavor does not count. Those
+    that exist name none.
+    """
+    return sum(
+        volume.size_gb == wanted.vdisk_gb
+        and (
+            not volume.volume_type
+            or wanted.volume_type in (None, volume.volume_type)
+        )
+        for volume in volumes
+    )
+
+
+def allow(spec: typing.Any, wanted: flavor.VDiskRequest) -> bool:
+    """Return whether a server may claim disks for the volumes that it brings.
+
+    ``[diskplacer_scheduler] blank_volumes`` decides.
+    """
+    state = disk_request.state_of(spec)
+    treatment: str = conf.CONF.diskplacer_scheduler.blank_volumes
+    if treatment == 'ignore' or state.last_run is not None:
+        return True
+    volumes = disk_request.volumes_of(spec).at_boot
+    if volumes is None:
+        return True
+    found = fitting(wanted, volumes)
+    if found >= wanted.vdisks:
+        return True
+    LOG.warning(
+        'Server %s brings %d volumes of %d GiB, and its flavor %s has %d '
+        'vdisks of this size: %s. Add the filter of nova_diskplacer.api to '
+        'api-paste.ini of nova-api to have them added.',
+        spec.instance_uuid,
+        found,
+        wanted.vdisk_gb,
+        spec.flavor.name,
+        wanted.vdisks,
+        'no host is valid'
+        if treatment == 'require'
+        else 'some of what it claims will not be used',
+    )
+    return treatment != 'require'

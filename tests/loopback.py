@@ -1,0 +1,26 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Addresses on which a test may let a server listen."""
+
+import random
+
+
+def address() -> str:
+    """Return a loopback address on which nothing else listens.
+
+    A port that is free on 127.0.0.1 when a test looks may be the port of
+    somebody's outgoing connection when the server of the test begins to
+    listen.
+    """
+    # 127.0.0.1 is everybody's
+    return '127.{}.{}.{}'.format(*random.choices(range(1, 255), k=3))

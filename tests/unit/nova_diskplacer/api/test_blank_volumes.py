@@ -1,0 +1,453 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tests of the filter of nova-api, with Cinder and Glance mocked."""
+
+import copy
+import json
+import types
+import unittest
+from unittest import mock
+
+from cinderclient import exceptions as cinder_exc
+from nova import context
+from nova import exception
+from nova import objects
+from nova.api import openstack
+from nova.api.openstack import wsgi
+
+from nova_diskplacer import conf
+from nova_diskplacer.api import blank_volumes
+from nova_diskplacer.api import volumes
+
+IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
+TYPE_ID = '6c4a1e4e-6a6e-4d7e-8f26-6c4b1b6a4d5c'
+ROOT = {
+    'source_type': 'image',
+    'destination_type': 'local',
+    'uuid': IMAGE,
+    'boot_index': 0,
+    'delete_on_termination': True,
+}
+BLANK = {
+    'source_type': 'blank',
+    'destination_type': 'volume',
+    'volume_size': 100,
+    'boot_index': -1,
+    'delete_on_termination': True,
+}
+VDISK = {**BLANK, 'volume_type': 'vdisk'}
+SPECS = {
+    'diskplacer:vdisks': '2',
+    'diskplacer:vdisk_gb': '100',
+    'diskplacer:volume_type': 'vdisk',
+}
+
+
+def existing(volume_id='v', **changes):
+    return {
+        'source_type': 'volume',
+        'destination_type': 'volume',
+        'uuid': volume_id,
+        'boot_index': -1,
+        **changes,
+    }
+
+
+class Nova:
+    """The rest of Nova's API, which keeps the body of the last request."""
+
+    def __init__(self):
+        self.body = None
+
+    def __call__(self, environ, start_response):
+        request = wsgi.Request(environ)
+        length = int(environ['CONTENT_LENGTH'] or 0)
+        self.body = request.body_file_raw.read(length)
+        self.headers = dict(request.headers)
+        start_response('202 Accepted', [('Content-Length', '0')])
+        return [b'']
+
+
+class FilterTestCase(unittest.TestCase):
+    def setUp(self):
+        objects.register_all()
+        self.cinder = mock.Mock()
+        self.volumes = {}
+        self.cinder.get.side_effect = lambda _, name: self.volumes[name]
+        self.client = mock.Mock()
+        self.client.volume_types.default.return_value.name = 'ceph'
+        self.quotas = self.client.quotas.get.return_value.to_dict
+        self.quotas.return_value = {}
+        self.image = {'properties': {}}
+        self.specs = dict(SPECS)
+        for where, name, value in (
+            (volumes.cinder, 'API', lambda: self.cinder),
+            (volumes.cinder, 'cinderclient', lambda context: self.client),
+            (volumes.glance, 'API', self._glance),
+            (objects.Flavor, 'get_by_flavor_id', self._flavor),
+        ):
+            patch = mock.patch.object(where, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.context = context.RequestContext(
+            'user', 'project', is_admin=False
+        )
+        self.nova = Nova()
+        self.filter = blank_volumes.BlankVolumes.factory({})(self.nova)
+
+    def _glance(self):
+        get = mock.Mock(side_effect=lambda *args, **kwargs: self.image)
+        return types.SimpleNamespace(get=get)
+
+    def _flavor(self, context, flavor_id, read_deleted):
+        self.assertIs(self.context, context)
+        self.assertEqual('no', read_deleted)
+        if flavor_id != '42':
+            raise exception.FlavorNotFound(flavor_id=flavor_id)
+        return types.SimpleNamespace(name='m1', extra_specs=self.specs)
+
+    def send(self, body, path='/servers', version='2.96', app=None, **environ):
+        """Send a request and return the response."""
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        request = wsgi.Request.blank(
+            path, environ, method='POST', content_type='application/json'
+        )
+        request.body = body
+        request.environ['nova.context'] = self.context
+        if version:
+            request.headers['OpenStack-API-Version'] = f'compute {version}'
+        self.sent, self.nova.body = body, None
+        return request.get_response(app or self.filter)
+
+    def create(self, *mappings, version='2.96', **server):
+        """Send a request for servers and return the response."""
+        server = {
+            'name': 's',
+            'flavorRef': '42',
+            'imageRef': IMAGE,
+            'adminPass': 'secret',
+            **server,
+        }
+        if mappings:
+            server['block_device_mapping_v2'] = list(mappings)
+        return self.send({'server': server}, version=version)
+
+    def assert_mappings(self, response, *mappings):
+        """The request went on with these mappings, else unchanged."""
+        self.assertEqual(202, response.status_int, response.text)
+        body = json.loads(self.nova.body)
+        had = copy.deepcopy(json.loads(self.sent))
+        had['server']['block_device_mapping_v2'] = list(mappings)
+        self.assertEqual(had, body)
+
+    def assert_untouched(self, response):
+        self.assertEqual(202, response.status_int, response.text)
+        self.assertEqual(self.sent, self.nova.body)
+
+    def assert_refused(self, response, message, status=400, name='badRequest'):
+        self.assertEqual(status, response.status_int, response.text)
+        self.assertEqual('application/json', response.content_type)
+        ((found, fault),) = response.json.items()
+        self.assertEqual(name, found)
+        self.assertEqual(status, fault['code'])
+        self.assertRegex(fault['message'], message)
+        self.assertIsNone(self.nova.body)
+
+
+class CreateTest(FilterTestCase):
+    def test_image_and_vdisks_are_added(self):
+        self.assert_mappings(self.create(), ROOT, VDISK, VDISK)
+        self.client.volume_types.default.assert_not_called()
+
+    def test_flavor_by_url(self):
+        self.assert_mappings(
+            self.create(flavorRef='http://nova/v2.1/flavors/42'),
+            ROOT,
+            VDISK,
+            VDISK,
+        )
+
+    def test_boot_from_volume(self):
+        root = existing('r', boot_index=0)
+        self.assert_mappings(
+            self.create(root, imageRef=''), root, VDISK, VDISK
+        )
+        root = {**ROOT, 'destination_type': 'volume', 'volume_size': '20'}
+        self.assert_mappings(
+            self.create(root, imageRef=''), root, VDISK, VDISK
+        )
+
+    def test_right_ones_are_left_alone(self):
+        self.assert_untouched(self.create(ROOT, VDISK, VDISK))
+        by_id = {**VDISK, 'volume_type': TYPE_ID, 'volume_size': '100'}
+        self.cinder.get_all_volume_types.return_value = [
+            {'id': TYPE_ID, 'name': 'vdisk'}
+        ]
+        self.assert_untouched(self.create(ROOT, VDISK, by_id))
+
+    def test_wrong_ones_are_refused(self):
+        self.assert_refused(
+            self.create(ROOT, VDISK),
+            '2 volumes of 100 GiB .* brings 1 volume of 100 GiB',
+        )
+        small = {**VDISK, 'volume_size': 50}
+        self.assert_refused(
+            self.create(ROOT, small, small), 'brings 2 volumes of 50 GiB'
+        )
+
+    def test_existing_volumes_count(self):
+        self.volumes = {
+            'v': {'size': 100, 'volume_type_id': 'vdisk'},
+            'c': {'size': 100, 'volume_type_id': 'ceph'},
+        }
+        self.assert_untouched(self.create(ROOT, existing(), VDISK))
+        self.assert_refused(
+            self.create(ROOT, existing()), 'brings 1 volume of 100 GiB'
+        )
+        ceph = existing('c')
+        self.assert_mappings(self.create(ROOT, ceph), ROOT, ceph, VDISK, VDISK)
+
+    def test_snapshots_count(self):
+        self.cinder.get_snapshot.return_value = {'volume_id': 'v', 'size': 100}
+        self.volumes = {'v': {'size': 100, 'volume_type_id': 'vdisk'}}
+        snapshot = existing(source_type='snapshot')
+        self.assert_untouched(self.create(ROOT, snapshot, snapshot))
+        larger = {**snapshot, 'volume_size': 200}
+        self.assert_refused(
+            self.create(ROOT, snapshot, larger), 'and 1 volume of 200 GiB'
+        )
+
+    def test_the_image_brings_them(self):
+        self.cinder.get_snapshot.return_value = {'volume_id': 'v', 'size': 100}
+        self.volumes = {'v': {'size': 100, 'volume_type_id': 'vdisk'}}
+        of_image = {
+            'source_type': 'snapshot',
+            'destination_type': 'volume',
+            'snapshot_id': 's',
+        }
+        self.image['properties'] = {
+            'bdm_v2': True,
+            'block_device_mapping': [
+                {**of_image, 'boot_index': 0},
+                {**of_image, 'device_name': '/dev/vdb'},
+                {**of_image, 'device_name': '/dev/vdc'},
+            ],
+        }
+        self.assert_untouched(self.create())
+        # Nova prefers the one of the request
+        self.volumes['c'] = {'size': 100, 'volume_type_id': 'ceph'}
+        self.assert_refused(
+            self.create(ROOT, existing('c', device_name='/dev/vdc')),
+            'brings 1 volume of 100 GiB',
+        )
+
+    def test_without_types(self):
+        del self.specs['diskplacer:volume_type']
+        self.assert_mappings(self.create(), ROOT, BLANK, BLANK)
+        self.assert_mappings(self.create(version=None), ROOT, BLANK, BLANK)
+
+    def test_the_operators_type(self):
+        self.specs['diskplacer:volume_type'] = 'ssd'
+        conf.CONF.set_override('volume_type', 'vdisk', 'diskplacer_api')
+        self.addCleanup(
+            conf.CONF.clear_override, 'volume_type', 'diskplacer_api'
+        )
+        ssd = {**BLANK, 'volume_type': 'ssd'}
+        self.assert_mappings(self.create(), ROOT, ssd, ssd)
+        del self.specs['diskplacer:volume_type']
+        self.assert_mappings(self.create(), ROOT, VDISK, VDISK)
+
+    def test_a_profile_is_enough(self):
+        self.specs = {'diskplacer:profile': 'hadoop'}
+        blank = {**BLANK, 'volume_size': 256}
+        self.assert_mappings(self.create(), ROOT, *[blank] * 4)
+
+    def test_flavors_without_vdisks(self):
+        for self.specs in ({}, {'diskplacer:io_tier': 'gold'}):
+            self.assert_untouched(self.create())
+            self.assert_untouched(self.create(ROOT, BLANK))
+
+    def test_a_faulty_flavor(self):
+        del self.specs['diskplacer:vdisk_gb']
+        self.assert_refused(
+            self.create(), 'Flavor m1 .*diskplacer:vdisk_gb is required'
+        )
+
+
+class OldMicroversionTest(FilterTestCase):
+    def test_the_default_type_is_that_of_vdisks(self):
+        self.client.volume_types.default.return_value.name = 'vdisk'
+        for version in (None, '2.1', '2.66'):
+            self.assert_mappings(
+                self.create(version=version), ROOT, BLANK, BLANK
+            )
+            self.assertEqual(
+                version and f'compute {version}',
+                self.nova.headers.get('Openstack-Api-Version'),
+            )
+        self.assert_untouched(self.create(ROOT, BLANK, BLANK, version='2.1'))
+
+    def test_it_is_not(self):
+        response = self.create(version='2.66')
+        self.assert_refused(response, 'type is ceph.* microversion 2.67')
+        self.assertEqual(
+            'compute 2.66', response.headers['OpenStack-API-Version']
+        )
+        self.assert_mappings(self.create(version='2.67'), ROOT, VDISK, VDISK)
+
+    def test_the_old_root(self):
+        self.client.volume_types.default.return_value.name = 'vdisk'
+        app = openstack.LegacyV2CompatibleWrapper(self.filter)
+        server = {'flavorRef': '42', 'imageRef': IMAGE}
+        # it takes no notice of the microversion
+        response = self.send({'server': server}, version='2.96', app=app)
+        self.assert_mappings(response, ROOT, BLANK, BLANK)
+
+    def test_the_old_mappings(self):
+        self.volumes = {'v': {'size': 100, 'volume_type_id': 'vdisk'}}
+        one = {'volume_id': 'v', 'device_name': 'vdb'}
+        self.assert_untouched(self.create(block_device_mapping=[one, one]))
+        self.assert_refused(
+            self.create(block_device_mapping=[one]), 'brings 1 volume of 100'
+        )
+        self.volumes['v']['volume_type_id'] = 'ceph'
+        self.assert_refused(
+            self.create(block_device_mapping=[one]),
+            'Use block_device_mapping_v2',
+        )
+
+
+class QuotaTest(FilterTestCase):
+    def _limit(self, limit):
+        self.quotas.return_value = {
+            'volumes': {'limit': limit, 'in_use': 1, 'reserved': 0}
+        }
+
+    def test_exceeded(self):
+        self._limit(2)
+        self.assert_refused(
+            self.create(),
+            'quota volumes is exceeded: 2 requested, 1 in use, 2 allowed',
+            403,
+            'forbidden',
+        )
+        self.client.quotas.get.assert_called_once_with('project', usage=True)
+
+    def test_volumes_that_the_user_asks_for(self):
+        self._limit(2)
+        self.assert_refused(
+            self.create(ROOT, VDISK, VDISK), '2 requested', 403, 'forbidden'
+        )
+        self._limit(3)
+        self.assert_untouched(self.create(ROOT, VDISK, VDISK))
+
+    def test_several_servers(self):
+        self._limit(6)
+        self.assert_mappings(
+            self.create(min_count='1', max_count=2), ROOT, VDISK, VDISK
+        )
+        for counts in ({'min_count': 3}, {'max_count': '3'}):
+            self.assert_refused(
+                self.create(**counts), '6 requested', 403, 'forbidden'
+            )
+
+    def test_cinder_does_not_tell(self):
+        self.quotas.side_effect = cinder_exc.Forbidden(403)
+        with self.assertLogs(blank_volumes.LOG.logger, 'WARNING'):
+            response = self.create()
+        self.assert_mappings(response, ROOT, VDISK, VDISK)
+
+
+class PassTest(FilterTestCase):
+    """What Nova refuses, and what is no request for servers."""
+
+    def test_other_requests(self):
+        body = {'server': {'flavorRef': '42', 'imageRef': IMAGE}}
+        for path in (
+            f'/servers/{IMAGE}/action',
+            '/flavors',
+            '/servers/detail',
+            '/nobodys/servers',
+        ):
+            self.assert_untouched(self.send(body, path))
+        self.assert_untouched(
+            self.send({'rebuild': {'imageRef': IMAGE}}, '/servers/1/action')
+        )
+
+    def test_the_project_in_the_path(self):
+        server = {'flavorRef': '42', 'imageRef': IMAGE}
+        for path in (
+            '/6f70656e737461636b/servers',
+            '/servers/',
+            '/os-volumes_boot',
+        ):
+            self.assert_mappings(
+                self.send({'server': server}, path), ROOT, VDISK, VDISK
+            )
+
+    def test_bodies_that_nova_refuses(self):
+        server = {'flavorRef': '42', 'imageRef': IMAGE}
+        for body in (
+            b'',
+            b'{',
+            b'\xff\xfe',
+            [],
+            None,
+            {},
+            {'server': None},
+            {'server': [server]},
+            {'server': {'imageRef': IMAGE}},
+            {'server': {'flavorRef': '42'}},
+            {'server': {**server, 'flavorRef': None}},
+            {'server': {**server, 'flavorRef': ['42']}},
+            {'server': {**server, 'flavorRef': 'unknown'}},
+            {'server': {**server, 'min_count': 'many'}},
+            {'server': {**server, 'block_device_mapping_v2': 1}},
+            {'server': {**server, 'block_device_mapping_v2': {'a': 1}}},
+            {'server': {**server, 'block_device_mapping_v2': ['x']}},
+            {'server': {**server, 'block_device_mapping_v2': [{'x': 1}]}},
+            {'server': {**server, 'block_device_mapping': [{}]}},
+            {
+                'server': {
+                    **server,
+                    'block_device_mapping': [{'volume_id': 'v'}],
+                    'block_device_mapping_v2': [ROOT],
+                }
+            },
+        ):
+            with self.subTest(body=body):
+                self.assert_untouched(self.send(body))
+
+    def test_versions_that_nova_refuses(self):
+        for version in ('2.9999', 'newest'):
+            self.assert_untouched(self.create(version=version))
+
+    def test_content_that_nova_refuses(self):
+        request = wsgi.Request.blank(
+            '/servers', method='POST', content_type='text/xml'
+        )
+        request.body = self.sent = b'<server/>'
+        self.assert_untouched(request.get_response(self.filter))
+
+    def test_volumes_that_nova_does_not_find(self):
+        self.cinder.get.side_effect = exception.VolumeNotFound(volume_id='v')
+        self.assert_untouched(self.create(ROOT, existing()))
+
+    def test_cinder_is_away(self):
+        self.client.volume_types.default.side_effect = (
+            cinder_exc.ConnectionError('away')
+        )
+        with self.assertLogs(blank_volumes.LOG.logger, 'ERROR'):
+            response = self.create(version='2.1')
+        self.assert_refused(response, 'at present', 503, 'serviceUnavailable')

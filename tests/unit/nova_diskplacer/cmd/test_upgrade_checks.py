@@ -1,0 +1,245 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from hypothesis import given
+from hypothesis import strategies as st
+from oslotest import base
+
+from nova_diskplacer.cmd import upgrade_checks as checks
+
+FILTER = 'nova_diskplacer.scheduler.filter.DiskPlacementFilter'
+AVAILABLE = ['nova.scheduler.filters.all_filters', FILTER]
+
+
+def software(host, release='2.0.0', profiles='abc'):
+    return checks.Software(host, release, profiles)
+
+
+class ResultTest(base.BaseTestCase):
+    def assert_success(self, result):
+        self.assertEqual(
+            (checks.Code.SUCCESS, None), (result.code, result.details)
+        )
+
+    def assert_result(self, code, result, *named):
+        self.assertEqual(code, result.code, result.details)
+        for text in named:
+            self.assertIn(text, result.details)
+
+    def assert_failure(self, result, *named):
+        self.assert_result(checks.Code.FAILURE, result, *named)
+
+    def assert_warning(self, result, *named):
+        self.assert_result(checks.Code.WARNING, result, *named)
+
+
+class FiltersTest(ResultTest):
+    def test_nova(self):
+        self.assert_success(
+            checks.nova_filters(
+                ['ComputeFilter', 'DiskPlacementFilter'], AVAILABLE
+            )
+        )
+
+    def test_nova_without_ours(self):
+        self.assert_failure(
+            checks.nova_filters(['ComputeFilter'], AVAILABLE),
+            '[filter_scheduler] enabled_filters',
+            'servers claim no disks',
+        )
+
+    def test_nova_in_the_wrong_order(self):
+        self.assert_failure(
+            checks.nova_filters(
+                ['DiskPlacementFilter', 'ComputeFilter'], AVAILABLE
+            ),
+            'behind it: ComputeFilter',
+            'Move it to the end',
+        )
+
+    def test_nova_without_the_class(self):
+        self.assert_failure(
+            checks.nova_filters(['DiskPlacementFilter'], AVAILABLE[:1]),
+            'available_filters is nova.scheduler.filters.all_filters',
+            f'Add a line available_filters = {FILTER}',
+        )
+
+    def test_nova_unset(self):
+        self.assert_warning(
+            checks.nova_filters(None, []),
+            'enabled_filters is not set',
+            'on a host of nova-scheduler',
+        )
+
+    def test_cinder(self):
+        self.assert_success(
+            checks.cinder_filters(
+                ['CapabilitiesFilter', 'VDiskLocalityFilter']
+            )
+        )
+        self.assert_failure(
+            checks.cinder_filters(['CapacityFilter']),
+            'scheduler_default_filters is CapacityFilter',
+            'Put VDiskLocalityFilter in the place',
+        )
+        self.assert_failure(
+            checks.cinder_filters(['CapacityFilter', 'VDiskLocalityFilter']),
+            'Remove it',
+        )
+        self.assert_warning(
+            checks.cinder_filters(None), 'on a host of cinder-scheduler'
+        )
+
+
+class HostsTest(ResultTest):
+    def test_alike(self):
+        self.assert_success(checks.hosts({'a', 'b'}, {'a', 'b', 'c'}))
+
+    def test_different(self):
+        self.assert_failure(
+            checks.hosts({'a', 'b.example.org'}, {'a', 'b'}),
+            'hosts with disks b.example.org,',
+            'but of: a, b.',
+            '[DEFAULT] host',
+        )
+        self.assert_failure(checks.hosts({'a'}, ()), 'but of: none.')
+
+
+class SoftwareTest(ResultTest):
+    def test_one_release(self):
+        heard = [software('a'), software('b')]
+        self.assert_success(checks.agents(heard, [], '2.0.0'))
+        self.assert_success(checks.schedulers(heard, '2.0.0'))
+
+    def test_silent_agents(self):
+        self.assert_failure(
+            checks.agents([software('a', '1.0.0')], ['c', 'b'], '2.0.0'),
+            'agents of b, c have not answered',
+            'transport_url',
+        )
+
+    def test_other_releases(self):
+        heard = [software('a'), software('b', '1.9.0'), software('c', '')]
+        for service, result in (
+            ('diskplacer-agent', checks.agents(heard, [], '2.0.0')),
+            ('nova-scheduler', checks.schedulers(heard, '2.0.0')),
+        ):
+            self.assert_warning(
+                result,
+                'is 2.0.0 on this host',
+                'b (1.9.0), c (an earlier release)',
+                f'restart {service}',
+            )
+
+    def test_workers_of_a_host_are_named_once(self):
+        result = checks.schedulers([software('a', '1.0.0')] * 3, '2.0.0')
+        self.assertEqual(1, result.details.count('a (1.0.0)'))
+
+    def test_no_scheduler(self):
+        result = checks.schedulers([], '2.0.0')
+        self.assertEqual(checks.Code.SUCCESS, result.code)
+        self.assertIn('Not checked', result.details)
+
+    def test_profiles(self):
+        heard = [software('a'), software('old', '1.0.0', 'other')]
+        self.assert_success(checks.profiles(heard, '2.0.0', 'abc'))
+        heard.append(software('b', profiles='def'))
+        self.assert_failure(
+            checks.profiles(heard, '2.0.0', 'abc'),
+            'of this host on: b.',
+            '[diskplacer] profile_dirs',
+        )
+
+
+FLAVOR = checks.Flavor('hadoop', 4, 100)
+
+
+class QuotasTest(ResultTest):
+    def test_unlimited(self):
+        self.assert_success(checks.quotas(checks.Quotas(-1, -1, -1), [FLAVOR]))
+
+    def test_enough(self):
+        self.assert_success(
+            checks.quotas(checks.Quotas(40, 4000, 100), [FLAVOR])
+        )
+
+    def test_no_flavors(self):
+        self.assert_success(checks.quotas(checks.Quotas(0, 0, 0), []))
+
+    def test_the_defaults_of_cinder(self):
+        self.assert_warning(
+            checks.quotas(checks.Quotas(10, 1000, -1), [FLAVOR]),
+            'quota volumes is 10',
+            'flavor hadoop needs 4',
+            'can have 2 of them',
+            'openstack quota set --volumes',
+        )
+
+    def test_no_server_at_all(self):
+        for limits, named in (
+            ((3, -1, -1), 'quota volumes is 3'),
+            ((-1, 399, -1), 'quota gigabytes is 399'),
+            ((-1, -1, 99), 'per_volume_gigabytes is 99'),
+        ):
+            self.assert_failure(
+                checks.quotas(checks.Quotas(*limits), [FLAVOR]), named
+            )
+
+    @given(
+        st.integers(-1, 100),
+        st.lists(
+            st.builds(
+                checks.Flavor, st.just('f'), st.integers(1, 24), st.just(1)
+            )
+        ),
+    )
+    def test_success_is_room_for_ten(self, volumes, flavors):
+        result = checks.quotas(checks.Quotas(volumes, -1, -1), flavors)
+        most = max((one.vdisks for one in flavors), default=0)
+        self.assertEqual(
+            volumes < 0 or volumes >= 10 * most,
+            result.code == checks.Code.SUCCESS,
+        )
+
+
+class VolumeTypesTest(ResultTest):
+    TYPES = (
+        checks.VolumeType('__DEFAULT__', ''),
+        checks.VolumeType('fast', 'vdisk'),
+        checks.VolumeType('ceph', 'rbd'),
+    )
+
+    def test_a_default_with_a_backend(self):
+        for name in ('ceph', 'fast'):
+            self.assert_success(
+                checks.volume_types(self.TYPES, name, {'vdisk'})
+            )
+
+    def test_a_default_without_a_backend(self):
+        for name, shown in (('__DEFAULT__', '__DEFAULT__'), (None, 'not set')):
+            self.assert_warning(
+                checks.volume_types(self.TYPES, name, {'vdisk'}),
+                f'default_volume_type is {shown}',
+                'volume_backend_name',
+            )
+
+    def test_no_type(self):
+        self.assert_failure(
+            checks.volume_types(self.TYPES[::2], 'ceph', {'vdisk'}),
+            'openstack volume type create --property '
+            'volume_backend_name=vdisk',
+        )
+
+    def test_no_backend(self):
+        self.assert_failure(
+            checks.volume_types(self.TYPES, 'ceph', ()), 'enabled_backends'
+        )
