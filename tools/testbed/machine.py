@@ -32,6 +32,10 @@ KERNEL = (
 # TCG takes long for what newer processors have: "rep stos" that clears memory
 # (by six times), page tables of five levels. NumPy needs what this one has.
 CPUS = {'tcg': 'Nehalem'}
+# With one thread for all processors, those who wait for a disk may wait for
+# ever: QEMU then executes what orders their memory accesses, "lock add", as if
+# nobody else used the memory, and so an interrupt of virtio may be missed.
+ACCELS = {'tcg': 'tcg,thread=multi'}
 # What disks may be behind, what udev begins their links' names with, and the
 # drivers that they need.
 BUSES = {
@@ -150,7 +154,7 @@ def arguments(
         '-nodefaults', '-no-user-config', '-no-reboot',
         '-display', 'none', '-vga', 'none', '-serial', 'stdio',
         '-machine', 'q35',
-        '-accel', _accel(accel, disks), '-cpu', CPUS.get(accel, 'max'),
+        '-accel', ACCELS.get(accel, accel), '-cpu', CPUS.get(accel, 'max'),
         *_nodes(memory_mib),
         '-kernel', str(image / 'vmlinuz'),
         '-initrd', str(image / 'initrd'),
@@ -184,17 +188,6 @@ def _drive(server: Server | None) -> list[str]:
         f'if=none,id=config,file={server.drive},format=raw,readonly=on',
         '-device', 'ide-cd,bus=ide.5,drive=config',
     ]  # fmt: skip
-
-
-def _accel(name: str, disks: typing.Sequence[tuple[Disk, int]]) -> str:
-    """Have the CPUs share a thread where no throughput is looked at.
-
-    With a thread each, which disks need to be as fast as they may be, one of
-    them burns what the other, interrupted while it has a lock, waits for.
-    """
-    if name == 'tcg' and not any(disk.mbps or disk.iops for disk, _ in disks):
-        return 'tcg,thread=single'
-    return name
 
 
 def _modules(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
