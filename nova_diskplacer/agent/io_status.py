@@ -22,6 +22,7 @@ from typing import Any
 import numpy
 
 from nova_diskplacer.io_weights import manager
+from nova_diskplacer.io_weights import policy
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import types
@@ -110,6 +111,7 @@ def _consumers(
     guests: guest_stats.GuestStats | None,
 ) -> dict[str, list[Any]]:
     unaccounted = guests.unaccounted if guests else {}
+    latencies = guest_stats.latencies(guests) if guests else {}
     consumers = [
         sample.consumers.get(key, types.Consumer(key, ''))
         for key, _ in sample.pairs
@@ -125,6 +127,7 @@ def _consumers(
         },
         'idle': sample.idle.tolist(),
         'seekers': [pair in seekers for pair in sample.pairs],
+        'guest_latencies': [latencies.get(pair) for pair in sample.pairs],
         'unseen_bytes': [unaccounted.get(pair, 0.0) for pair in sample.pairs],
     }
 
@@ -138,6 +141,7 @@ def _decided(
             'classes': unknown,
             'used_bytes': unknown,
             'weights': unknown,
+            'reasons': [''] * len(pairs),
             'exempt': [False] * len(pairs),
             'errors': [''] * len(pairs),
         }
@@ -145,6 +149,7 @@ def _decided(
         'classes': decision.shares.classes.tolist(),
         'used_bytes': decision.shares.used_bytes.tolist(),
         'weights': [decision.weights.get(pair) for pair in pairs],
+        'reasons': [policy.REASONS[one] for one in decision.shares.reasons],
         'exempt': decision.shares.exempt.tolist(),
         'errors': [decision.errors.get(pair, '') for pair in pairs],
     }

@@ -29,23 +29,26 @@ _UUID_LENGTH = 8
 # Length of a shortened name of a cgroup.
 _CGROUP_LENGTH = 16
 
-# Widths in columns from which names of domains, and full UUIDs, are shown.
-_DOMAIN_WIDTH = 100
-_UUID_WIDTH = 132
+# Widths in columns from which optional columns, and full UUIDs, are shown.
+_OPTIONAL_WIDTH = 110
+_UUID_WIDTH = 160
 
 # The last round is late after this many intervals.
 _LATE_INTERVALS = 3
 
 _DISK_COLUMNS = (
-    'DISK', 'DEVICE', 'R MB/s', 'W MB/s', 'BUSY', 'QUEUE', 'LAT ms', 'SCORE',
-    'PRESS', 'WEIGHTS',
+    'DISK', 'DEVICE', 'R MB/s', 'W MB/s', 'BUSY', 'QUEUE', 'LAT ms',
+    'PRESSURE', 'WEIGHTS',
 )  # fmt: skip
 _SERVER_COLUMNS = (
-    'SERVER', 'DOMAIN', 'DISK', 'R MB/s', 'W MB/s', 'IOPS', 'CLASS', 'WEIGHT',
-    'BUDGET', 'NOTE',
+    'SERVER', 'PROJECT', 'DOMAIN', 'DISK', 'R MB/s', 'W MB/s', 'IOPS',
+    'LAT ms', 'USED', 'CLASS', 'WEIGHT', 'WHY',
 )  # fmt: skip
+_OPTIONAL_COLUMNS = ('PROJECT', 'DOMAIN', 'IOPS')
 # Columns of text are aligned left, columns of figures right.
-_TEXT_COLUMNS = ('DISK', 'DEVICE', 'WEIGHTS', 'SERVER', 'DOMAIN', 'NOTE')
+_TEXT_COLUMNS = (
+    'DISK', 'DEVICE', 'WEIGHTS', 'SERVER', 'PROJECT', 'DOMAIN', 'WHY',
+)  # fmt: skip
 
 
 def view(
@@ -81,7 +84,9 @@ def _table(columns: Row, rows: list[Row], width: int) -> table.Table:
         box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style='reverse'
     )
     names = [
-        name for name in columns if name != 'DOMAIN' or width >= _DOMAIN_WIDTH
+        name
+        for name in columns
+        if name not in _OPTIONAL_COLUMNS or width >= _OPTIONAL_WIDTH
     ]
     for name in names:
         is_text = name in _TEXT_COLUMNS
@@ -148,8 +153,7 @@ def _disk_rows(state: status.Status, long: bool) -> list[Row]:
             _mb(disk.write_bytes),
             f'{disk.busy:.0%}',
             f'{disk.queue:.1f}',
-            '-' if disk.latency is None else f'{disk.latency * 1000:.1f}',
-            '-' if disk.score is None else _mb(disk.score),
+            _milliseconds(disk.latency),
             f'{disk.pressure:.0%}',
             'ERROR' if disk.error else disk.controller or '-',
         )
@@ -171,28 +175,20 @@ def _server_rows(state: status.Status, long: bool) -> list[Row]:
     return [
         (
             _server(pairs.servers[row], long),
+            _printable(pairs.projects[row][:_UUID_LENGTH]) or '-',
             _printable(pairs.domains[row]) or '-',
             devices.get(pairs.disks[row], pairs.disks[row][:_UUID_LENGTH]),
             _mb(pairs.read_bytes[row]),
             _mb(pairs.write_bytes[row]),
             f'{pairs.reads[row] + pairs.writes[row]:.0f}',
-            _number(pairs.classes[row], '.1f'),
+            _milliseconds(pairs.guest_latencies[row]),
+            _number(pairs.budgets[row], '.0%'),
+            _number(pairs.classes[row], '.0f'),
             _number(pairs.weights[row], 'd'),
-            _number(pairs.budgets[row], '.2f'),
-            _remarks(pairs, row),
+            'ERROR' if pairs.errors[row] else pairs.reasons[row] or '-',
         )
         for row in order
     ]
-
-
-def _remarks(pairs: status.ConsumerDiskColumns, row: int) -> str:
-    remarks = {
-        'ERROR': pairs.errors[row],
-        'seeks': pairs.seekers[row],
-        'exempt': pairs.exempt[row],
-        'idle': pairs.idle[row],
-    }
-    return ' '.join(remark for remark, applies in remarks.items() if applies)
 
 
 def _server(key: str, long: bool) -> str:
@@ -202,6 +198,10 @@ def _server(key: str, long: bool) -> str:
     if '/' in key:
         return _printable(key.rpartition('/')[2][:_CGROUP_LENGTH])
     return _printable(key[:_UUID_LENGTH])
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return '-' if seconds is None else f'{seconds * 1000:.1f}'
 
 
 def _mb(bytes_: float) -> str:

@@ -134,7 +134,7 @@ TCP port where the agent serves metrics to Prometheus. 0 disables the endpoint.
         'server_metrics',
         default=True,
         help="""
-Serve the metrics of servers on disks, up to eleven series for each server and
+Serve the metrics of servers on disks, up to twelve series for each server and
 disk. Without them a host has some thirty series for each disk, and no series
 names a server or project.
 """,

@@ -91,7 +91,20 @@ is the throughput of a disk in half a second to a second.
         max=100.0,
         help="""
 Share of ``scale_mb`` by which a consumer's recorded use of a disk shrinks in
-each interval without I/O there. With 0 it never shrinks.
+each second without I/O there. With 0 only ``use_window`` bounds it.
+""",
+    ),
+    cfg.FloatOpt(
+        'use_window',
+        default=20.0,
+        min=1.0,
+        max=3600.0,
+        help="""
+Time in seconds after which a consumer's use of a disk no longer counts. Its
+recorded use is at most what it used in this time, multiplied by the number of
+consumers of the disk. With a short time, servers that use a disk steadily rise
+to a high class; with a long one, servers stay in a low class for longer after
+they have used the disk much.
 """,
     ),
     cfg.BoolOpt(
@@ -143,12 +156,13 @@ projects, or paths of cgroups that ``[diskplacer_monitor] cgroups`` matches.
     ),
     cfg.IntOpt(
         'seek_penalty',
-        default=5,
+        default=50,
         min=0,
         max=100,
         help="""
-Number of classes that a consumer loses while it seeks excessively on a
-rotational disk. 0 disables the tracing of seeks.
+Classes that a consumer loses while it seeks excessively on a rotational disk,
+in per cent of ``classes``. 0 disables the tracing of seeks. With io.cost no
+seeks are traced, as it charges for the time that they take.
 """,
     ),
 ]

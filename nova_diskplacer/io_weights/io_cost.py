@@ -137,6 +137,13 @@ class IOCost:
         """
         return {uuid: model.scales for uuid, model in self._models.items()}
 
+    def speeds(self) -> dict[str, float]:
+        """Return the bytes that disks read in a charged second, by UUID."""
+        return {
+            uuid: model.rate * float(model.coefficients()['rbps'])
+            for uuid, model in self._models.items()
+        }
+
     def disable(self, uuid: str) -> None:
         """Restore the previous io.cost configuration of a disk; repeatable.
 

@@ -16,6 +16,7 @@ import collections.abc
 import dataclasses
 import functools
 
+import numpy
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -111,7 +112,9 @@ class WeightManager:
             self._detect_controllers(sample.devices)
             self._devices = sample.devices
         self._interval += 1
-        shares = self._share_policy.compute(sample, self._policies, seekers)
+        shares = self._share_policy.compute(
+            sample, self._used_bytes(sample), self._policies, seekers
+        )
         rows = zip(
             shares.pairs,
             policy.weights(shares.shares).tolist(),
@@ -141,6 +144,18 @@ class WeightManager:
             errors=errors,
             changes=len(self._weights.items() - before.items()),
         )
+
+    def _used_bytes(self, sample: types.Sample) -> types.Floats:
+        """Return the use of disks that counts, in bytes, (R,).
+
+        Where io.cost runs, it is the device time that io.cost charged, as the
+        bytes that the disk reads in such a time.
+        """
+        speeds = self._io_cost.speeds()
+        of_disks = [speeds.get(uuid, 0.0) for uuid in sample.pairs.disks]
+        speed = numpy.array(of_disks)[sample.pairs.disk_rows]
+        moved = sample.read_bytes + sample.write_bytes
+        return numpy.where(speed > 0, sample.charged_seconds * speed, moved)
 
     def _detect_controllers(
         self, devices: collections.abc.Mapping[str, Device]

@@ -12,10 +12,10 @@
 
 """Computes consumers' classes and shares of disks (P4 §IV-D, §IV-F).
 
-Each group has an account of each disk that its members use: the bytes read and
-written, less a fixed amount for each interval without any. The larger the
-account, the lower the class. The class determines the group's share, which the
-members that use the disk divide.
+Each consumer has an account of each disk that it uses, and so has each group
+of consumers: what they use is added, and what is on an account fades. The
+larger the account, the lower the class. The group's class determines the
+group's share, which its members divide by their own classes.
 """
 
 import collections.abc
@@ -31,40 +31,44 @@ from nova_diskplacer.monitor import types
 
 MB = 10**6
 
-#: Share of class 1; the members of a group in class 1 divide it further.
-MIN_SHARE = 0.05
+MIN_SHARE = 0.1
 
-#: Intervals; a share is divided by the highest number of members that used
-#: the disk in one of them: taking turns gains nothing.
-ACTIVITY_WINDOW = 10
-
-#: The largest threshold, in scales; recovery from it takes an idle server
-#: more than half an hour.
 MAX_SCALES = 1024.0
 
-# A threshold per scale, or per doubling beyond the first scale (P4 §IV-D). The
-# paper's lg is read as the logarithm to base 2: to base 10 the lowest of 10
-# classes, at its scale of 128 MB, would take 10^9 scales, 128 PB.
 _CURVES: dict[str, collections.abc.Callable[[int], float]] = {
     'linear': float,
     'logarithmic': lambda lost: 2.0**lost,
 }
 
-_EXEMPT = ('', '')
+#: Reasons for weights.
+REASONS = (
+    'used little',
+    'exempt',
+    'seeks much',
+    'limit of tier',
+    'used much',
+    'project used much',
+    'shared in project',
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Shares:
     """The classes and shares of pairs; all arrays have the shape (R,).
 
-    ``shares`` are fractions of the kernel's default weight. ``used_bytes`` are
-    the accounts of the pairs' groups. ``exempt`` pairs keep their weights.
+    ``classes`` are those of the pairs' own accounts, ``group_classes`` those
+    of their groups' accounts; both are within the pairs' limits. ``shares``
+    are fractions of the kernel's default weight. ``used_bytes`` are the pairs'
+    own accounts. ``reasons`` are indexes into ``REASONS``. ``exempt`` pairs
+    keep their weights.
     """
 
     pairs: tuple[types.ConsumerDisk, ...]
     classes: types.Floats
+    group_classes: types.Floats
     shares: types.Floats
     used_bytes: types.Floats
+    reasons: types.Integers
     exempt: types.Booleans
 
 
@@ -133,84 +137,181 @@ class SharePolicy:
         tiers.tier_ranges(conf)
         scale_bytes = options.scale_mb * MB
         self._classes: int = options.classes
-        self._seek_penalty: int = options.seek_penalty
+        self._seek_penalty = -(-options.seek_penalty * options.classes // 100)
         self._thresholds = scale_bytes * numpy.array(
             thresholds(
                 options.curve, options.classes, tiers.lowest_class(conf)
             )
         )
-        self._recovery_bytes = options.idle_recovery * scale_bytes
+        self._recovery = options.idle_recovery * scale_bytes
         # it bounds the time to recover from any use
         self._limit_bytes = max(self._thresholds, default=0.0) + scale_bytes
-        # a row for each group on a disk, and one for all exempt pairs
-        self._accounts = types.PairTable(
+        intervals = max(
+            1, round(options.use_window / conf.diskplacer_monitor.interval)
+        )
+        self._own = types.PairTable(
             types.Pairs(),
             used=numpy.zeros(0),
-            active=numpy.zeros((0, ACTIVITY_WINDOW), numpy.int64),
+            moved=numpy.zeros((0, intervals)),
+            active=numpy.zeros((0, intervals), numpy.bool_),
+        )
+        # on each disk a row for each group, and one for all exempt pairs
+        self._groups = types.PairTable(
+            types.Pairs(),
+            used=numpy.zeros(0),
+            moved=numpy.zeros((0, intervals)),
         )
         self._align(types.Pairs(), {})
 
     def compute(
         self,
         sample: types.Sample,
+        used_bytes: types.Floats,
         policies: collections.abc.Mapping[str, tiers.ConsumerPolicy],
         seekers: collections.abc.Collection[types.ConsumerDisk],
     ) -> Shares:
         """Add an interval to the accounts and return the shares.
 
+        :param used_bytes: use of the interval by each pair, (R,).
         :param policies: the policies of all consumers.
         """
         if sample.pairs is not self._pairs or policies != self._policies:
             self._align(sample.pairs, policies)
-        before = self._accounts
-        size = len(before.pairs)
-        # the active members of each account
-        active = numpy.bincount(self._account, ~sample.idle, size).astype(
-            numpy.int64
+        active = ~(sample.idle | self._exempt)
+        window = numpy.column_stack((self._own['active'][:, 1:], active))
+        using: types.Booleans = numpy.logical_or.reduce(window, axis=1)
+        moved = used_bytes * ~self._exempt
+        own = self._add(
+            self._own,
+            moved,
+            active,
+            self._count_users(self._pair_disk, using),
+            sample.seconds,
         )
-        moved = (sample.read_bytes + sample.write_bytes) * ~self._exempt
-        used = before['used'] + numpy.bincount(self._account, moved, size)
-        used = numpy.where(active > 0, used, used - self._recovery_bytes)
-        self._accounts = types.PairTable(
-            before.pairs,
-            used=used.clip(0.0, self._limit_bytes),
-            active=numpy.column_stack((before['active'][:, 1:], active)),
+        self._own = types.PairTable(self._pairs, active=window, **own)
+        groups = self._groups.pairs
+        self._groups = types.PairTable(
+            groups,
+            **self._add(
+                self._groups,
+                numpy.bincount(self._group, moved, len(groups)).astype(
+                    numpy.float64
+                ),
+                self._any_member(active),
+                self._count_users(self._group_disk, self._any_member(using)),
+                sample.seconds,
+            ),
         )
-        classes = self._compute_classes(seekers)
-        together = numpy.maximum(
-            self._accounts['active'].max(axis=1)[self._account],
-            active[self._account] + sample.idle,
+        return self._divide(window, seekers)
+
+    def _any_member(self, pairs: types.Booleans) -> types.Booleans:
+        """Return for each group whether it is true for any member."""
+        size = len(self._groups.pairs)
+        return numpy.bincount(self._group, pairs, size) > 0
+
+    def _count_users(
+        self, disks: types.Integers, using: types.Booleans
+    ) -> types.Integers:
+        """Return the number of rows that use the disk of each row.
+
+        It is at least 1.
+
+        :param disks: the index of each row's disk.
+        """
+        users = numpy.bincount(disks[using], minlength=self._disks)
+        return numpy.maximum(users, 1)[disks]
+
+    def _add(
+        self,
+        accounts: types.PairTable,
+        moved: types.Floats,
+        active: types.Booleans,
+        users: types.Integers,
+        seconds: float,
+    ) -> dict[str, types.Floats]:
+        """Return columns of accounts after an interval.
+
+        :param moved: bytes of the interval.
+        :param users: number of accounts of the disk in use.
+        """
+        change = numpy.where(active, moved, -self._recovery * seconds)
+        window = numpy.column_stack((accounts['moved'][:, 1:], moved))
+        limit = numpy.minimum(users * window.sum(axis=1), self._limit_bytes)
+        return {
+            'used': (accounts['used'] + change).clip(0.0, limit),
+            'moved': window,
+        }
+
+    def _divide(
+        self,
+        window: types.Booleans,
+        seekers: collections.abc.Collection[types.ConsumerDisk],
+    ) -> Shares:
+        classes = self._compute_classes(self._own['used'])
+        group_classes = self._compute_classes(
+            self._groups['used'][self._group]
         )
-        shares = share(classes, self._classes)
-        shares /= numpy.maximum(together, 1)
+        # A member's part is compared to those who used the disk together,
+        # when these had the most, so that taking turns gains nothing.
+        part = share(classes, self._classes)
+        together = numpy.zeros((len(self._groups.pairs), window.shape[1]))
+        numpy.add.at(together, self._group, window * part[:, None])
+        with_it = together[:, -1][self._group] + part * ~window[:, -1]
+        whole = numpy.maximum(together.max(axis=1)[self._group], with_it)
+
+        seeking = numpy.zeros(len(self._pairs), numpy.bool_)
+        seeking[[self._rows[one] for one in seekers if one in self._rows]] = (
+            True
+        )
+        seeking &= ~self._exempt
+        own_classes = self._penalize(classes, seeking)
+        divided = share(
+            self._penalize(group_classes, seeking), self._classes
+        ) * numpy.divide(part, whole, out=part.copy(), where=whole > 0)
+        # there is nobody to whom a group alone on a disk could leave less
+        shares = numpy.where(
+            self._alone, share(own_classes, self._classes), divided
+        )
+        highest = float(self._classes)
+        reasons = numpy.select(
+            [
+                self._exempt,
+                seeking,
+                (classes == self._highest) & (classes < highest),
+                classes < highest,
+                (group_classes < highest) & ~self._alone,
+                (part < whole) & ~self._alone,
+            ],
+            range(1, len(REASONS)),
+        )
         return Shares(
-            pairs=sample.pairs,
-            classes=numpy.where(self._exempt, float(self._classes), classes),
+            pairs=self._pairs,
+            classes=numpy.where(self._exempt, highest, own_classes),
+            group_classes=numpy.where(self._exempt, highest, group_classes),
             shares=numpy.where(self._exempt, 1.0, shares),
-            used_bytes=self._accounts['used'][self._account],
+            used_bytes=self._own['used'],
+            reasons=reasons,
             exempt=self._exempt,
         )
 
-    def _compute_classes(
-        self, seekers: collections.abc.Collection[types.ConsumerDisk]
-    ) -> types.Floats:
-        lost = numpy.searchsorted(
-            self._thresholds, self._accounts['used'], side='right'
-        )
-        classes = numpy.clip(
-            (self._classes - lost)[self._account].astype(numpy.float64),
+    def _compute_classes(self, used: types.Floats) -> types.Floats:
+        """Return the classes of pairs with these accounts."""
+        lost = numpy.searchsorted(self._thresholds, used, side='right')
+        return numpy.clip(
+            (self._classes - lost).astype(numpy.float64),
             self._lowest,
             self._highest,
         )
-        rows = [self._rows[pair] for pair in seekers if pair in self._rows]
-        if rows:
-            # seeks alone do not lead into the idle class
-            floor = numpy.maximum(self._lowest[rows], 1.0)
-            classes[rows] = numpy.minimum(
-                classes[rows],
-                numpy.maximum(classes[rows] - self._seek_penalty, floor),
-            )
-        return classes
+
+    def _penalize(
+        self, classes: types.Floats, seeking: types.Booleans
+    ) -> types.Floats:
+        # seeks alone do not lead into the idle class
+        floor = numpy.maximum(self._lowest, 1.0)
+        penalized = numpy.minimum(
+            classes, numpy.maximum(classes - self._seek_penalty, floor)
+        )
+        return numpy.where(seeking, penalized, classes)
 
     def _align(
         self,
@@ -219,19 +320,23 @@ class SharePolicy:
     ) -> None:
         """Align the accounts with pairs; drop those without any pair."""
         found = [policies[key] for key, _ in pairs]
-        accounts = [
-            _EXEMPT if policy.exempt else (policy.group, disk)
+        groups = [
+            ('' if policy.exempt else policy.group, disk)
             for policy, (_, disk) in zip(found, pairs, strict=True)
         ]
-        rows = {
-            account: row for row, account in enumerate(sorted(set(accounts)))
-        }
-        self._accounts = self._accounts.aligned(types.Pairs(rows))
+        rows = {group: row for row, group in enumerate(sorted(set(groups)))}
+        self._groups = self._groups.aligned(types.Pairs(rows))
+        self._own = self._own.aligned(pairs)
         self._pairs, self._policies = pairs, policies
         self._rows = {pair: row for row, pair in enumerate(pairs)}
-        self._account = numpy.array(
-            [rows[account] for account in accounts], dtype=numpy.intp
+        self._group = numpy.array(
+            [rows[group] for group in groups], dtype=numpy.intp
         )
+        self._group_disk = self._groups.pairs.disk_rows
+        self._pair_disk = self._group_disk[self._group]
+        groups_of = numpy.bincount(self._group_disk)
+        self._disks = len(groups_of)
+        self._alone = groups_of[self._pair_disk] == 1
         self._lowest = numpy.array([float(one.lowest) for one in found])
         self._highest = numpy.array([float(one.highest) for one in found])
         self._exempt = numpy.array([one.exempt for one in found], dtype=bool)

@@ -125,6 +125,25 @@ class GuestPoller:
         return GuestStats(dict(uses), unaccounted)
 
 
+def latencies(stats: GuestStats) -> dict[types.ConsumerDisk, float]:
+    """Return the mean latency of each guest's requests to a disk, in seconds.
+
+    Guests without requests to a disk are left out.
+    """
+    counts: dict[types.ConsumerDisk, float] = collections.defaultdict(float)
+    times: dict[types.ConsumerDisk, float] = collections.defaultdict(float)
+    for server, uses in stats.uses.items():
+        for use in uses:
+            for rate, seconds in (
+                (use.reads, use.read_seconds),
+                (use.writes, use.write_seconds),
+            ):
+                if seconds is not None:
+                    counts[server, use.disk] += rate
+                    times[server, use.disk] += rate * seconds
+    return {pair: times[pair] / count for pair, count in counts.items()}
+
+
 def read(uri: str) -> dict[tuple[str, str], Counters]:
     """Return the counters of all running domains' disks, in one call.
 

@@ -26,7 +26,7 @@ class History:
     columns:
 
     - ``counters`` at the last update, and ``totals``, their increase in all
-      intervals, (R, 4)
+      intervals, (R, 5)
     - the rates since the pair was first seen, in bytes read and written per
       second and in intervals that were not idle, (R, 2): ``minimum``,
       ``maximum``, ``mean`` and ``squares``, the sum of squares about the mean
@@ -35,7 +35,7 @@ class History:
     """
 
     def __init__(self) -> None:
-        counters = numpy.zeros((0, 4), numpy.int64)
+        counters = numpy.zeros((0, types.COUNTERS), numpy.int64)
         rates = numpy.zeros((0, 2))
         self.table = types.PairTable(
             types.Pairs(),
@@ -52,7 +52,7 @@ class History:
     def update(
         self, seconds: float, counters: types.Counters
     ) -> types.Integers:
-        """Return the increase of counters in an interval, (R, 4).
+        """Return the increase of counters in an interval, (R, 5).
 
         Counters that fell were reset. The first reading of a cgroup or disk
         is no increase.
@@ -63,7 +63,9 @@ class History:
         done[counters.first] = 0
         # Welford's method
         rates = done[:, :2] / seconds
-        busy: types.Booleans = numpy.logical_or.reduce(done != 0, axis=1)
+        busy: types.Booleans = numpy.logical_or.reduce(
+            done[:, :4] != 0, axis=1
+        )
         active = before['active'] + busy
         begun, busy_rates = before['active'][:, None] > 0, busy[:, None]
         error = rates - before['mean']

@@ -250,7 +250,8 @@ METRICS = (
         metric.GAUGE,
         'server_used_bytes',
         'Use of the disk that determines the class: bytes read and written, '
-        'less the recovery of idle intervals.',
+        'or with io.cost those that the disk reads in the time that was '
+        'charged, of the recent past.',
         lambda p: p.used_bytes,
     ),
     _server(
@@ -258,6 +259,14 @@ METRICS = (
         'server_weight',
         'I/O weight of the server on the disk; absent if none is set.',
         lambda p: p.weights,
+    ),
+    _server(
+        metric.GAUGE,
+        'server_latency_seconds',
+        "Mean latency of the guest's requests to the disk, including the "
+        "host's queues, between the last two polls of libvirt. Absent without "
+        'requests.',
+        lambda p: p.guest_latencies,
     ),
     _server_flag(
         'server_weight_error',

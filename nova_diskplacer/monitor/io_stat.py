@@ -41,7 +41,10 @@ FILES = {
 
 # Patterns that begin with a constant are much faster.
 _V1 = re.compile(rb' Read (\d+)\n(\d+:\d+) Write (\d+)')
-_V2 = re.compile(rb'(\d+:\d+) rbytes=(\d+) wbytes=(\d+) rios=(\d+) wios=(\d+)')
+_V2 = re.compile(
+    rb'(\d+:\d+) rbytes=(\d+) wbytes=(\d+) rios=(\d+) wios=(\d+)'
+    rb'(?:.*? cost\.usage=(\d+))?'
+)
 
 # More bytes than such a file usually has.
 _USUAL_SIZE = 16 << 10
@@ -110,7 +113,7 @@ class CgroupReader:
         if rows.keys() != set(self._pairs):
             self._pairs = types.Pairs(sorted(rows))
         pairs = self._pairs
-        values = _array(pairs, rows, 2 if request_names else 4)
+        values = _array(pairs, rows, 2 if request_names else types.COUNTERS)
         for name in request_names:
             if new:
                 self._requests = cgroup_v1.InterpolatedCounters()
@@ -118,7 +121,8 @@ class CgroupReader:
                 self._accounting.enable(devices.values())
                 requests, _ = self._parse_files(name, readable, devices)
                 self._requests.put(pairs, _array(pairs, requests, 2))
-            values = numpy.hstack((values, self._requests.get()))
+            uncharged = numpy.zeros((len(pairs), 1), numpy.int64)
+            values = numpy.hstack((values, self._requests.get(), uncharged))
         first = [not new.isdisjoint(pair) for pair in pairs]
         return types.Counters(pairs, values, numpy.array(first, numpy.bool_))
 
@@ -153,7 +157,10 @@ class CgroupReader:
                 continue
             for number, *counters in parse(text):
                 if number in uuids:
-                    rows[key, uuids[number]] = list(map(int, counters))
+                    # io.cost's charge is empty without io.cost
+                    rows[key, uuids[number]] = [
+                        int(one or 0) for one in counters
+                    ]
         return rows, errors
 
 

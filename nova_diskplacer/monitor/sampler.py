@@ -91,8 +91,10 @@ class Sampler:
         seconds, self._then = now - self._then, now
         counters = self._reader.read(self._consumers.values(), self._devices)
         done = self._history.update(seconds, counters)
-        read_bytes, write_bytes, reads, writes = done.T
-        idle: types.Booleans = numpy.logical_not(done.any(axis=1))
+        read_bytes, write_bytes, reads, writes, charged_us = done.T
+        idle: types.Booleans = ~numpy.logical_or.reduce(
+            done[:, :4] != 0, axis=1
+        )
         return types.Sample(
             seconds=seconds,
             pairs=counters.pairs,
@@ -100,6 +102,7 @@ class Sampler:
             write_bytes=write_bytes,
             reads=reads,
             writes=writes,
+            charged_seconds=charged_us / 1e6,
             idle=idle,
             disks=self._disk_monitor.update(
                 now, self._devices, counters.pairs, idle

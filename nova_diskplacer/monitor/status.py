@@ -24,7 +24,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.monitor import diskstats
 
 #: Version of the JSON format.
-VERSION = 3
+VERSION = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +64,12 @@ class ConsumerDiskColumns:
     libvirt's names of servers (empty for other cgroups). Rates are bytes and
     requests per second of the interval. ``used_bytes`` is the use that
     determines the class. ``weights`` are those that should be in force (None:
-    none is set), ``errors`` the reasons why they are not. ``budgets`` are
-    ratios of use to fair share. ``history`` has columns of
-    ``history.History``. ``unseen_bytes`` are the bytes per second of a guest
+    none is set), ``reasons`` the reasons for them (empty: none is decided) and
+    ``errors`` the reasons why they are not in force. ``budgets`` are ratios of
+    use to fair share. ``history`` has columns of ``history.History``.
+    ``guest_latencies`` are the mean latencies of a guest's requests in seconds
+    between the last two polls of libvirt, including the host's queues (None
+    without requests). ``unseen_bytes`` are the bytes per second of a guest
     that the kernel's counters lack.
     """
 
@@ -82,6 +85,7 @@ class ConsumerDiskColumns:
     classes: list[float | None]
     used_bytes: list[float | None]
     weights: list[int | None]
+    reasons: list[str]
     exempt: list[bool]
     seekers: list[bool]
     budgets: list[float | None]
@@ -91,6 +95,7 @@ class ConsumerDiskColumns:
     total_reads: list[int]
     total_writes: list[int]
     history: dict[str, list[float]]
+    guest_latencies: list[float | None]
     unseen_bytes: list[float]
 
 

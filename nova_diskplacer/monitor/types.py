@@ -106,13 +106,17 @@ class Consumer:
     )
 
 
+COUNTERS = 5
+
+
 @dataclasses.dataclass(frozen=True)
 class Counters:
     """The kernel's counters of cgroups since their creation.
 
-    ``values`` (R, 4): bytes read, bytes written, reads, writes. ``first`` (R,)
-    is true in the first reading of a cgroup or disk: its counters may have
-    grown at any time before.
+    ``values`` (R, 5): bytes read, bytes written, reads, writes, and the device
+    time in microseconds that io.cost has charged, 0 without io.cost. ``first``
+    (R,) is true in the first reading of a cgroup or disk: its counters may
+    have grown at any time before.
     """
 
     pairs: Pairs
@@ -172,8 +176,9 @@ class Sample:
     """The I/O of one interval.
 
     ``seconds`` is the length of the interval. The arrays, one value for each
-    of ``pairs``, are the bytes and requests of the interval, and ``idle`` is
-    true without any. ``disks`` and ``devices`` are by the disk's UUID;
+    of ``pairs``, are the bytes and requests of the interval, and the device
+    time in seconds that io.cost charged; ``idle`` is true without requests.
+    ``disks`` and ``devices`` are by the disk's UUID;
     ``unwatched`` is the reason why a disk has no device, ``hung`` are the
     disks that do not answer. ``consumers`` are by key. ``history`` is the
     table of ``history.History``. ``servers`` and ``prepared_disks`` are those
@@ -186,6 +191,7 @@ class Sample:
     write_bytes: Integers
     reads: Integers
     writes: Integers
+    charged_seconds: Floats
     idle: Booleans
     disks: collections.abc.Mapping[str, DiskState]
     devices: collections.abc.Mapping[str, Device]

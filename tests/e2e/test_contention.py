@@ -43,7 +43,7 @@ while True:
 """
 DEFAULT = 100
 # of the lowest of ten classes
-LOWEST = 5
+LOWEST = 10
 SCALE_MB = 10
 
 
@@ -93,12 +93,7 @@ class ContentionTest(base.TestCase):
         config.read_string(before)
         (port,) = state.free_ports(['metrics']).values()
         config['diskplacer_monitor'] = {'metrics_port': port}
-        config['diskplacer_weights'] = {
-            'mode': 'on',
-            'scale_mb': SCALE_MB,
-            # both are of one project
-            'group_by': 'server',
-        }
+        config['diskplacer_weights'] = {'mode': 'on', 'scale_mb': SCALE_MB}
         with path.open('w') as stream:
             config.write(stream)
         self.cloud.restart(self.agent)

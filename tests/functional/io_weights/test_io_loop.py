@@ -67,7 +67,9 @@ class IOLoopTest(test_writer.BFQTestCase):
         self.hog = self.add_cgroup(f'{self.top}/hog')
         self.quiet = self.add_cgroup(f'{self.top}/quiet')
         self.configure('diskplacer_agent', libvirt_uri='test:///default')
-        self.configure('diskplacer_weights', mode='on', scale_mb=1)
+        self.configure(
+            'diskplacer_weights', mode='on', scale_mb=1, idle_recovery=2.5
+        )
         self.configure(
             'diskplacer_monitor',
             interval=0.2,
@@ -141,7 +143,7 @@ class IOLoopTest(test_writer.BFQTestCase):
         # both were seen; from now on only one uses the disk
         self.eventually(lambda: (self.weights(self.quiet) or 100) < 100)
         quiet.kill()
-        self.eventually(lambda: self.weights(self.hog) == 5)
+        self.eventually(lambda: self.weights(self.hog) == 10)
         self.eventually(lambda: self.weights(self.quiet) in (100, None))
         shown = running.current_status()
         self.assertEqual('bfq', shown.disks[0].controller)
@@ -172,7 +174,7 @@ class IOLoopTest(test_writer.BFQTestCase):
         )
         # and weights are set as soon as something does
         self.schedule('bfq')
-        self.eventually(lambda: self.weights(self.hog) == 5)
+        self.eventually(lambda: self.weights(self.hog) == 10)
 
     def test_dry_run(self):
         self.configure('diskplacer_weights', mode='dry_run')
@@ -181,7 +183,7 @@ class IOLoopTest(test_writer.BFQTestCase):
         self.eventually(
             lambda: (
                 running.current_status()
-                and 5 in running.current_status().pairs.weights
+                and 10 in running.current_status().pairs.weights
             )
         )
         self.assertIsNone(self.weights(self.hog))
@@ -205,11 +207,11 @@ class IOLoopTest(test_writer.BFQTestCase):
     def test_weights_are_restored_while_the_loop_fails(self):
         running, _ = self.start()
         self.read_in(self.hog)
-        self.eventually(lambda: self.weights(self.hog) == 5)
+        self.eventually(lambda: self.weights(self.hog) == 10)
         disks, self.disks = self.disks, [None]
         self.eventually(lambda: self.weights(self.hog) is None)
         self.disks = disks
-        self.eventually(lambda: self.weights(self.hog) == 5)
+        self.eventually(lambda: self.weights(self.hog) == 10)
         self.assertEqual(1, self.log.output.count('cannot be measured,'))
 
     def test_bad_options(self):

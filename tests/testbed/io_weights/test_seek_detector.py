@@ -212,7 +212,8 @@ class SeekersTest(testtools.TestCase):
             self.consumers.values(), self.conf, {}
         )
         generator = policy.SharePolicy(self.conf)
-        return generator.compute(sample, parties, seekers)
+        used = sample.read_bytes + sample.write_bytes
+        return generator.compute(sample, used, parties, seekers)
 
     def test_sequential_tasks_only(self):
         disk = device(1)

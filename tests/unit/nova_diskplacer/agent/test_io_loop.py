@@ -102,7 +102,7 @@ class IOLoopTest(base.BaseTestCase):
         self.assertTrue(shown.deciding)
         self.assertEqual(2, shown.rounds)
         self.assertEqual(2 * 2, shown.weight_changes)
-        self.assertEqual([1.0, 9.5, 10.0, 10.0], shown.pairs.classes)
+        self.assertEqual([1.0, 9.0, 10.0, 10.0], shown.pairs.classes)
         self.assertEqual(
             {example.HDD: 50, example.NVME: 50}, self.loop.pressure
         )

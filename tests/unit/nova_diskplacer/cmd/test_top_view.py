@@ -67,7 +67,7 @@ class TopViewTest(base.BaseTestCase):
         (disks,) = [n for n, line in enumerate(lines) if 'DEVICE' in line]
         self.assertIn(example.HDD, lines[disks + 1])
         self.assertIn(example.NVME, lines[disks + 2])
-        (servers,) = [n for n, line in enumerate(lines) if 'BUDGET' in line]
+        (servers,) = [n for n, line in enumerate(lines) if 'WHY' in line]
         self.assertEqual(
             [example.LONG, example.SMALL, example.SMALL, example.BACKUP],
             [line.split()[0] for line in lines[servers + 1 :]],
@@ -82,7 +82,7 @@ class TopViewTest(base.BaseTestCase):
         self.assertEqual(
             [
                 example.HDD, 'sda', '101.0', '50.5', '75%', '12.5', '8.0',
-                '67.0', '50%', 'bfq',
+                '50%', 'bfq',
             ],
             row,
         )  # fmt: skip
@@ -95,8 +95,8 @@ class TopViewTest(base.BaseTestCase):
         ]
         self.assertEqual(
             [
-                example.LONG, 'instance-00000001', 'sda', '100.0', '50.0',
-                '1500', '1.0', '5', '2.97', 'seeks',
+                example.LONG, 'alpha', 'instance-00000001', 'sda', '100.0',
+                '50.0', '1500', '-', '297%', '1', '5', 'used', 'much',
             ],
             row,
         )  # fmt: skip
@@ -171,7 +171,7 @@ class TopViewTest(base.BaseTestCase):
         (head,) = [line for line in lines[:24] if 'DEVICE' in line]
         self.assertTrue(head.rstrip().endswith('WEIGHTS'))
         (head,) = [line for line in lines[:24] if 'SERVER' in line]
-        self.assertTrue(head.rstrip().endswith('NOTE'))
+        self.assertTrue(head.rstrip().endswith('WHY'))
         self.assertNotIn('…', ''.join(lines[:24]))
 
     def test_disks_leave_room_for_servers(self):

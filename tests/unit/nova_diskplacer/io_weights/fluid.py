@@ -32,20 +32,22 @@ class Task:
     size: float
 
 
-def run(tasks, rate, rules=None, interval=1.0):
+def run(tasks, rate, rules=None, groups=None):
     """Return how long each task takes, in seconds.
 
     :param rate: of the disk in bytes/s; all of it flows while anybody reads.
     :param rules: how weights are decided at the end of each interval, None if
         all are equal for ever.
+    :param groups: the group of each task, by default one of its own.
     """
     names = [str(number) for number in range(len(tasks))]
     pairs = types.Pairs((name, DISK) for name in names)
     parties = {
-        name: tiers.ConsumerPolicy(name, rules.lowest, rules.classes, False)
-        for name in names
+        name: tiers.ConsumerPolicy(group, rules.lowest, rules.classes, False)
+        for name, group in zip(names, groups or names, strict=True)
         if rules
     }
+    interval = rules.interval if rules else 1.0
     generator = policy.SharePolicy(rules) if rules else None
     left = [float(task.size) for task in tasks]
     ends = [0.0] * len(tasks)
@@ -59,9 +61,9 @@ def run(tasks, rate, rules=None, interval=1.0):
         if generator:
             done = numpy.array(moved)
             sample = samples.make_sample(
-                pairs, seconds=interval, read_bytes=done, idle=done == 0
+                pairs, seconds=interval, idle=done == 0
             )
-            decided = generator.compute(sample, parties, ())
+            decided = generator.compute(sample, done, parties, ())
             weights = policy.weights(decided.shares).tolist()
         now = end
     return [end - task.start for end, task in zip(ends, tasks, strict=True)]

@@ -73,6 +73,9 @@ class FakeIOCost:
     def adapt_models(self, states):
         self.adapted += 1
 
+    def speeds(self):
+        return {uuid: one.rbps for uuid, one in self.enabled.items()}
+
 
 class WeightManagerTest(testtools.TestCase):
     def setUp(self):
@@ -117,7 +120,7 @@ class WeightManagerTest(testtools.TestCase):
             raise exception.ContentionError(f'{device.name} has no controller')
         return self.active[device.uuid]
 
-    def apply(self, used=128 * MB, seekers=(), intervals=1):
+    def apply(self, used=128 * MB, seekers=(), intervals=1, charged=0.0):
         """Return the decision after intervals with this use of the disk."""
         moved = numpy.array([used, 0])
         for _ in range(intervals):
@@ -125,6 +128,7 @@ class WeightManagerTest(testtools.TestCase):
                 samples.make_sample(
                     (BUSY, IDLE),
                     read_bytes=moved,
+                    charged_seconds=numpy.array([charged, 0.0]),
                     idle=moved == 0,
                     consumers=self.consumers,
                     devices=self.devices,
@@ -135,12 +139,11 @@ class WeightManagerTest(testtools.TestCase):
 
     def test_applied(self):
         decision = self.apply()
-        # 0.05 + 0.95 * 8 / 9
-        self.assertEqual({BUSY: 89, IDLE: 100}, decision.weights)
+        self.assertEqual({BUSY: 90, IDLE: 100}, decision.weights)
         self.assertEqual([9.0, 10.0], decision.shares.classes.tolist())
         self.assertEqual({A.uuid: BFQ}, decision.controllers)
         self.assertEqual(
-            [({BUSY: 89, IDLE: 100}, ['busy', 'idle'], self.devices)],
+            [({BUSY: 90, IDLE: 100}, ['busy', 'idle'], self.devices)],
             self.writer.calls,
         )
         self.assertEqual(1, self.io_cost.adapted)
@@ -187,7 +190,7 @@ class WeightManagerTest(testtools.TestCase):
         self.manager = self.start(mode='dry_run')
         decision = self.apply()
         # io.cost would be enabled
-        self.assertEqual(89, decision.weights[BUSY])
+        self.assertEqual(90, decision.weights[BUSY])
         self.assertEqual(
             controllers.IO_COST_CONTROLLER, decision.controllers[A.uuid]
         )
@@ -233,6 +236,15 @@ class WeightManagerTest(testtools.TestCase):
         self.configured = controllers.BFQ
         self.apply(intervals=5)
         self.assertEqual({}, self.io_cost.enabled)
+
+    def test_device_time_counts_with_io_cost(self):
+        """As many bytes as the disk reads in the time."""
+        self.configured = controllers.IO_COST
+        self.models = {A.uuid: MODEL}
+        decision = self.apply(4096, charged=0.5)
+        self.assertEqual(
+            [MODEL.rbps / 2, 0.0], decision.shares.used_bytes.tolist()
+        )
 
     def test_io_cost_of_a_disk_that_is_not_measured(self):
         self.configured = controllers.IO_COST

@@ -45,10 +45,16 @@ class Rules:
     idle_recovery: float
     lowest: int
     seek_penalty: int
+    use_window: float
+    interval: float
     tiers = project_tiers = types.MappingProxyType({})
 
     @property
     def diskplacer_weights(self):
+        return self
+
+    @property
+    def diskplacer_monitor(self):
         return self
 
     @property
@@ -64,6 +70,16 @@ class Rules:
         return policy.thresholds(self.curve, self.classes, self.lowest)
 
     @property
+    def intervals(self):
+        """How many intervals are remembered."""
+        return max(1, round(self.use_window / self.interval))
+
+    @property
+    def penalty(self):
+        """The classes that seekers lose."""
+        return math.ceil(self.seek_penalty * self.classes / 100)
+
+    @property
     def limit_bytes(self):
         return (max(self.thresholds, default=0.0) + 1) * self.scale_bytes
 
@@ -75,9 +91,20 @@ def make_config(
     curve='linear',
     idle_recovery=0.5,
     lowest=1,
-    seek_penalty=5,
+    seek_penalty=50,
+    use_window=20.0,
+    interval=1.0,
 ):
-    return Rules(classes, scale_mb, curve, idle_recovery, lowest, seek_penalty)
+    return Rules(
+        classes,
+        scale_mb,
+        curve,
+        idle_recovery,
+        lowest,
+        seek_penalty,
+        use_window,
+        interval,
+    )
 
 
 def party(key, group=None, lowest=1, highest=10, exempt=False):
@@ -100,22 +127,37 @@ def make_sample(used, pairs=None, seconds=1.0):
     )
 
 
+def compute(generator, round, parties, seekers=()):
+    """Return the shares after a sample, of which each byte counts."""
+    used = (round.read_bytes + round.write_bytes).astype(float)
+    return generator.compute(round, used, parties, seekers)
+
+
 class Group:
-    """One group on one disk, and who of it uses what."""
+    """One group on one disk, and who of it uses what.
+
+    Another one has a server there that does nothing.
+    """
 
     def __init__(self, members=1, rules=None, **bounds):
         self.rules = rules or make_config()
         self.generator = policy.SharePolicy(self.rules)
-        self.pairs = tuple((str(n), 'disk0') for n in range(members))
+        self.pairs = tuple((f'{n:02d}', 'disk0') for n in range(members))
         self.parties = {
             key: party(key, 'group', **bounds) for key, _ in self.pairs
-        }
+        } | {'other': party('other')}
 
     def decide(self, *used, seekers=()):
+        used = dict(zip(self.pairs, used, strict=True))
         round = make_sample(
-            dict(zip(self.pairs, used, strict=True)), self.pairs
+            {**used, ('other', 'disk0'): None},
+            (*self.pairs, ('other', 'disk0')),
+            self.rules.interval,
         )
-        return self.generator.compute(round, self.parties, seekers)
+        found = compute(self.generator, round, self.parties, seekers)
+        return policy.Shares(
+            **{name: column[:-1] for name, column in vars(found).items()}
+        )
 
 
 rules_of_any_kind = st.builds(
@@ -126,6 +168,8 @@ rules_of_any_kind = st.builds(
     idle_recovery=st.sampled_from([0.0, 0.3, 0.5, 3.0]),
     lowest=st.integers(0, 1),
     seek_penalty=st.integers(0, 100),
+    use_window=st.sampled_from([1.0, 3.0, 20.0, 1000.0]),
+    interval=st.sampled_from([0.5, 1.0, 5.0]),
 )
 
 uses = st.one_of(st.none(), st.integers(0, 300), st.integers(300, 5000)).map(
@@ -153,7 +197,7 @@ def everybody(draw, rules):
 
 
 @st.composite
-def histories(draw, parties, length=12):
+def histories(draw, rules, parties, length=12):
     """Draw rounds in which pairs come and go."""
     every = [(key, disk) for key in parties for disk in DISKS]
     here = tuple(sorted(draw(st.sets(st.sampled_from(every)))))
@@ -163,8 +207,36 @@ def histories(draw, parties, length=12):
             here = tuple(sorted(draw(st.sets(st.sampled_from(every)))))
         used = {pair: draw(uses) for pair in here}
         seekers = draw(st.sets(st.sampled_from(every)))
-        found.append((make_sample(used, here), used, seekers))
+        found.append((make_sample(used, here, rules.interval), used, seekers))
     return found
+
+
+class Account:
+    """What somebody uses of a disk."""
+
+    def __init__(self, rules):
+        self.rules = rules
+        self.used = 0.0
+        self.moved = []
+
+    def add(self, moved, users):
+        """Add an interval, in which None is without any use."""
+        rules = self.rules
+        self.moved = [*self.moved, moved or 0][-rules.intervals :]
+        if moved is None:
+            moved = -rules.idle_recovery * rules.scale_bytes * rules.interval
+        self.used = min(
+            max(self.used + moved, 0.0),
+            users * sum(self.moved),
+            rules.limit_bytes,
+        )
+
+    def level(self, one):
+        lost = sum(
+            self.used >= fall * self.rules.scale_bytes
+            for fall in self.rules.thresholds
+        )
+        return min(max(self.rules.classes - lost, one.lowest), one.highest)
 
 
 class Reference:
@@ -172,7 +244,9 @@ class Reference:
 
     def __init__(self, rules):
         self.rules = rules
-        self.accounts = {}
+        self.pairs = {}
+        self.groups = {}
+        # for each pair, if it was active in each interval
         self.active = {}
 
     def compute(self, used, parties, seekers):
@@ -180,44 +254,96 @@ class Reference:
         members = {}
         for key, disk in used:
             if not parties[key].exempt:
-                account = (parties[key].group, disk)
-                members.setdefault(account, []).append((key, disk))
-        self.accounts = {a: self.accounts.get(a, 0.0) for a in members}
-        self.active = {a: self.active.get(a, []) for a in members}
-        found = {}
-        for account, pairs in members.items():
-            moved = [used[pair] for pair in pairs if used[pair] is not None]
-            if moved:
-                self.accounts[account] += sum(moved)
-            else:
-                self.accounts[account] -= (
-                    rules.idle_recovery * rules.scale_bytes
+                members.setdefault((parties[key].group, disk), []).append(
+                    (key, disk)
                 )
-            self.accounts[account] = min(
-                max(self.accounts[account], 0.0), rules.limit_bytes
+        counted = [pair for pairs in members.values() for pair in pairs]
+        self.pairs = {
+            pair: self.pairs.get(pair) or Account(rules) for pair in counted
+        }
+        self.groups = {
+            group: self.groups.get(group) or Account(rules)
+            for group in members
+        }
+        self.active = {
+            pair: [*self.active.get(pair, []), used[pair] is not None]
+            for pair in counted
+        }
+        users = {
+            disk: sum(
+                any(
+                    any(self.active[pair][-rules.intervals :])
+                    for pair in pairs
+                )
+                for (_, at), pairs in members.items()
+                if at == disk
             )
-            self.active[account] = [*self.active[account], len(moved)][-10:]
-            lost = sum(
-                self.accounts[account] >= fall * rules.scale_bytes
-                for fall in rules.thresholds
+            for disk in DISKS
+        }
+        consumers = {
+            disk: sum(
+                any(self.active[pair][-rules.intervals :])
+                for pair in counted
+                if pair[1] == disk
             )
+            for disk in DISKS
+        }
+        for pair in counted:
+            self.pairs[pair].add(used[pair], max(consumers[pair[1]], 1))
+        for group, pairs in members.items():
+            moved = [used[pair] for pair in pairs if used[pair] is not None]
+            self.groups[group].add(
+                sum(moved) if moved else None, max(users[group[1]], 1)
+            )
+        found = {}
+        for group, pairs in members.items():
+            others = {
+                (parties[key].exempt, parties[key].group)
+                for key, disk in used
+                if disk == group[1]
+            } - {(False, group[0])}
             for pair in pairs:
-                one = parties[pair[0]]
-                level = rules.classes - lost
-                level = min(max(level, one.lowest), one.highest)
-                if pair in seekers and level > 0:
-                    level = max(level - rules.seek_penalty, one.lowest, 1)
-                idle = used[pair] is None
-                together = max(*self.active[account], len(moved) + idle)
-                found[pair] = (level, self.part(level) / together)
+                found[pair] = self.decide(
+                    group, pair, pairs, parties, pair in seekers, bool(others)
+                )
         return found
 
+    def decide(self, group, pair, pairs, parties, seeks, others):
+        """Return the class and the share of a member."""
+        one = parties[pair[0]]
+        level = self.pairs[pair].level(one)
+        of_group = self.groups[group].level(one)
+        if seeks:
+            level, of_group = (
+                max(each - self.rules.penalty, one.lowest, 1) if each else 0
+                for each in (level, of_group)
+            )
+        parts = {
+            member: self.part(self.pairs[member].level(parties[member[0]]))
+            for member in pairs
+        }
+        sums = [
+            sum(
+                parts[member]
+                for member in pairs
+                if [*reversed(self.active[member])][ago : ago + 1] == [True]
+            )
+            for ago in range(self.rules.intervals)
+        ]
+        if not self.active[pair][-1]:
+            sums[0] += parts[pair]
+        if not others:
+            return level, self.part(level)
+        whole = max(sums)
+        share = self.part(of_group) * parts[pair] / whole if whole else 0.0
+        return level, share
+
     def part(self, level):
-        """Return a class's part: classes are as far apart, from 1/20 to 1."""
+        """Return a class's part: classes are as far apart, from 1/10 to 1."""
         if level in (0, self.rules.classes):
             return level / self.rules.classes
-        step = fractions.Fraction(19, 20 * (self.rules.classes - 1))
-        return float(fractions.Fraction(1, 20) + (level - 1) * step)
+        step = fractions.Fraction(9, 10 * (self.rules.classes - 1))
+        return float(fractions.Fraction(1, 10) + (level - 1) * step)
 
 
 class PropertiesTest(unittest.TestCase):
@@ -225,8 +351,8 @@ class PropertiesTest(unittest.TestCase):
     def test_is_what_the_plain_words_say(self, data, rules):
         parties = data.draw(everybody(rules))
         generator, reference = policy.SharePolicy(rules), Reference(rules)
-        for round, used, seekers in data.draw(histories(parties)):
-            got = generator.compute(round, parties, seekers)
+        for round, used, seekers in data.draw(histories(rules, parties)):
+            got = compute(generator, round, parties, seekers)
             expected = reference.compute(used, parties, seekers)
             self.assertIs(round.pairs, got.pairs)
             for row, pair in enumerate(round.pairs):
@@ -247,8 +373,8 @@ class PropertiesTest(unittest.TestCase):
         """Classes stay within tiers, weights within the controller's."""
         parties = data.draw(everybody(rules))
         generator = policy.SharePolicy(rules)
-        for round, _, seekers in data.draw(histories(parties)):
-            got = generator.compute(round, parties, seekers)
+        for round, _, seekers in data.draw(histories(rules, parties)):
+            got = compute(generator, round, parties, seekers)
             for row, (key, _) in enumerate(round.pairs):
                 one = parties[key]
                 if not one.exempt:
@@ -275,23 +401,97 @@ class PropertiesTest(unittest.TestCase):
             self.assertLessEqual(second.classes[0], first.classes[0])
             self.assertLessEqual(second.shares[0], first.shares[0])
 
-    @hypothesis.given(rules_of_any_kind, st.lists(uses, max_size=30))
-    def test_falls_with_use_and_rises_with_idleness_only(self, rules, rounds):
-        group = Group(rules=rules, highest=rules.classes, lowest=rules.lowest)
-        before = rules.classes
+    @hypothesis.given(
+        rules_of_any_kind,
+        st.lists(uses, max_size=30),
+        st.integers(0, 300),
+    )
+    def test_what_is_older_than_the_window_does_not_count(
+        self, rules, rounds, steady
+    ):
+        """Who goes on using a disk forgets in a bounded time, too."""
+        hypothesis.assume(rules.intervals <= 100)
+        group = Group(rules=rules, highest=rules.classes)
         for used in rounds:
-            now = group.decide(used).classes[0]
-            if used is None:
-                self.assertGreaterEqual(now, before)
-            else:
-                self.assertLessEqual(now, before)
-            before = now
+            group.decide(used)
+        for _ in range(rules.intervals):
+            decided = group.decide(steady * MB)
+        self.assertLessEqual(
+            decided.used_bytes[0], rules.intervals * steady * MB
+        )
+
+    @hypothesis.given(
+        rules_of_any_kind,
+        st.lists(st.tuples(uses, uses), max_size=30),
+        st.tuples(st.integers(0, 300), st.integers(0, 300)).map(sorted),
+    )
+    def test_who_uses_less_steadily_is_not_below_who_uses_more(
+        self, rules, rounds, rates
+    ):
+        """For longer than it takes to forget."""
+        hypothesis.assume(rules.intervals <= 100)
+        generator = policy.SharePolicy(rules)
+        parties = {'a': party('a'), 'b': party('b')}
+        pairs = tuple((key, 'disk0') for key in parties)
+        steady = [(light * MB, heavy * MB) for light, heavy in [rates]]
+        for both in rounds + steady * 2 * rules.intervals:
+            used = dict(zip(pairs, both, strict=True))
+            decided = compute(
+                generator, make_sample(used, pairs, rules.interval), parties
+            )
+        light, heavy = decided.classes
+        self.assertGreaterEqual(light, heavy)
+        self.assertGreaterEqual(*decided.shares)
+
+    @hypothesis.given(
+        st.lists(
+            st.tuples(
+                *[st.one_of(st.none(), st.integers(0, 200).map(float))] * 3
+            ),
+            min_size=1,
+            max_size=12,
+        ),
+        st.sampled_from(['linear', 'logarithmic']),
+    )
+    def test_the_length_of_intervals_does_not_matter(self, rates, curve):
+        """What is the same for five seconds, in so many seconds each."""
+        found = []
+        for interval in (0.5, 1.0, 5.0):
+            generator = policy.SharePolicy(
+                make_config(interval=interval, curve=curve)
+            )
+            parties = {
+                key: party(key, group)
+                for key, group in (('a', 'x'), ('b', 'x'), ('c', 'c'))
+            }
+            pairs = tuple((key, 'disk0') for key in parties)
+            for now in rates:
+                used = {
+                    pair: rate if rate is None else rate * MB * interval
+                    for pair, rate in zip(pairs, now, strict=True)
+                }
+                round = make_sample(used, pairs, interval)
+                for _ in range(int(5 / interval)):
+                    decided = compute(generator, round, parties)
+            found.append(decided)
+        for other in found[1:]:
+            numpy.testing.assert_allclose(
+                found[0].used_bytes, other.used_bytes, atol=1.0
+            )
+            numpy.testing.assert_allclose(found[0].shares, other.shares)
 
     @hypothesis.given(rules_of_any_kind, st.lists(uses, max_size=30))
     def test_recovers(self, rules, rounds):
         """Idle for a bounded time, everybody is where they began."""
-        hypothesis.assume(rules.idle_recovery)
-        idle = rules.limit_bytes / rules.scale_bytes / rules.idle_recovery
+        idle = rules.intervals
+        if rules.idle_recovery:
+            idle = min(
+                idle,
+                rules.limit_bytes
+                / rules.scale_bytes
+                / rules.idle_recovery
+                / rules.interval,
+            )
         hypothesis.assume(idle <= 500)
         group = Group(rules=rules, highest=rules.classes)
         for used in rounds:
@@ -321,10 +521,14 @@ class PropertiesTest(unittest.TestCase):
             ends = zip([0, *cuts], [*cuts, total], strict=True)
             alone = one.decide(total * MB)
             split = many.decide(*[(b - a) * MB for a, b in ends])
-            self.assertLessEqual(split.classes.max(), alone.classes.max())
+            self.assertEqual(
+                set(alone.group_classes), set(split.group_classes)
+            )
+            self.assertLessEqual(split.shares.sum(), alone.shares[0] + 1e-9)
             weights = policy.weights(split.shares)
             allowed = policy.weights(alone.shares)[0]
-            self.assertLessEqual(weights.sum(), max(allowed, members))
+            # none is below 1
+            self.assertLessEqual(weights.sum(), allowed + members)
 
     @hypothesis.settings(max_examples=300)
     @hypothesis.given(
@@ -351,20 +555,23 @@ class PropertiesTest(unittest.TestCase):
         self.assertLessEqual(given, len(rounds) + 10 + 1e-9)
 
     @hypothesis.given(st.data(), rules_of_any_kind)
-    def test_neither_of_order_nor_of_others(self, data, rules):
-        """What one group does on one disk is nothing to any other."""
+    def test_neither_of_order_nor_of_other_disks(self, data, rules):
+        """What is done on one disk is nothing to any other."""
         parties = data.draw(everybody(rules))
-        chosen = data.draw(st.sampled_from(sorted(parties)))
-        group = parties[chosen].group
         whole, part = policy.SharePolicy(rules), policy.SharePolicy(rules)
-        for round, used, seekers in data.draw(histories(parties)):
+        for round, used, seekers in data.draw(histories(rules, parties)):
             own = {
                 (key, disk): value
                 for (key, disk), value in used.items()
-                if parties[key].group == group and disk == 'disk0'
+                if disk == 'disk0'
             }
-            all_of_them = whole.compute(round, parties, seekers)
-            alone = part.compute(make_sample(own), parties, seekers)
+            all_of_them = compute(whole, round, parties, seekers)
+            alone = compute(
+                part,
+                make_sample(own, seconds=rules.interval),
+                parties,
+                seekers,
+            )
             for row, pair in enumerate(alone.pairs):
                 other = round.pairs.index(pair)
                 self.assertEqual(alone.shares[row], all_of_them.shares[other])
@@ -406,14 +613,73 @@ class TableTest(unittest.TestCase):
     def test_classes_are_of_disks(self):
         generator = policy.SharePolicy(make_config())
         used = {('a', 'disk0'): 1280 * MB, ('a', 'disk1'): 0}
-        decided = generator.compute(make_sample(used), {'a': party('a')}, ())
+        decided = compute(generator, make_sample(used), {'a': party('a')})
         self.assertEqual([1, 10], list(decided.classes))
 
     def test_a_project_is_idle_when_all_its_servers_are(self):
         group = Group(2)
-        self.assertEqual([8, 8], list(group.decide(256 * MB, None).classes))
-        self.assertEqual([8, 8], list(group.decide(0, None).classes))
-        self.assertEqual([9, 9], list(group.decide(None, None).classes))
+        decided = group.decide(256 * MB, None)
+        self.assertEqual([8, 8], list(decided.group_classes))
+        self.assertEqual([8, 10], list(decided.classes))
+        decided = group.decide(0, None)
+        self.assertEqual([8, 8], list(decided.group_classes))
+        decided = group.decide(None, None)
+        self.assertEqual([9, 9], list(decided.group_classes))
+
+    def test_members_divide_the_share_by_their_own_classes(self):
+        group = Group(3)
+        decided = group.decide(1280 * MB, 640 * MB, 0)
+        self.assertEqual([1, 1, 1], list(decided.group_classes))
+        self.assertEqual([1, 5, 10], list(decided.classes))
+        parts = numpy.array([0.1, 0.5, 1.0])
+        numpy.testing.assert_allclose(
+            0.1 * parts / parts.sum(), decided.shares
+        )
+
+    def test_members_of_a_group_alone_on_a_disk_have_their_own_shares(self):
+        group = Group(3)
+        used = dict(zip(group.pairs, (1280 * MB, 0, None), strict=True))
+        decided = compute(group.generator, make_sample(used), group.parties)
+        self.assertEqual([1, 1, 1], list(decided.group_classes))
+        numpy.testing.assert_allclose([0.1, 1.0, 1.0], decided.shares)
+
+    def test_a_steady_light_server_beside_a_scan(self):
+        """Ten minutes of 3 MB/s; the paper's account ends in class 1."""
+        generator = policy.SharePolicy(make_config())
+        parties = {'light': party('light'), 'scan': party('scan')}
+        round = make_sample(
+            {('light', 'disk0'): 3 * MB, ('scan', 'disk0'): 160 * MB}
+        )
+        classes = [
+            tuple(compute(generator, round, parties).classes)
+            for _ in range(600)
+        ]
+        self.assertEqual({10}, {light for light, _ in classes})
+        self.assertEqual((10, 1), classes[-1])
+
+    def test_a_trickle_after_a_scan(self):
+        group = Group()
+        for _ in range(15):
+            decided = group.decide(160 * MB)
+        self.assertEqual(1, decided.classes[0])
+        classes = [group.decide(4096).classes[0] for _ in range(20)]
+        self.assertEqual([1] * 4, classes[:4])
+        self.assertEqual(10, classes[-1])
+
+    def test_reasons(self):
+        group = Group(3)
+        group.parties['02'] = party('02', 'group', highest=4)
+        for used, expected in (
+            ((0, 0, None), ['shared in project'] * 2),
+            ((128 * MB, 0, 0), ['used much', 'project used much']),
+        ):
+            reasons = group.decide(*used, seekers=()).reasons
+            found = [policy.REASONS[one] for one in reasons]
+            self.assertEqual([*expected, 'limit of tier'], found)
+        reasons = group.decide(0, 0, 0, seekers={group.pairs[0]}).reasons
+        self.assertEqual('seeks much', policy.REASONS[reasons[0]])
+        reasons = Group().decide(0).reasons
+        self.assertEqual('used little', policy.REASONS[reasons[0]])
 
     def test_the_share_is_divided_among_those_who_use_the_disk(self):
         group = Group(3)
@@ -424,7 +690,7 @@ class TableTest(unittest.TestCase):
             [0.5, 0.5, 1 / 3], list(group.decide(0, 0, None).shares)
         )
         # those who have stopped are remembered for a while
-        for _ in range(policy.ACTIVITY_WINDOW - 1):
+        for _ in range(make_config().intervals - 1):
             shares = list(group.decide(0, None, None).shares)
             self.assertEqual([0.5, 0.5, 0.5], shares)
         self.assertEqual(
@@ -433,7 +699,7 @@ class TableTest(unittest.TestCase):
 
     def test_the_exempt_are_neither_weighed_nor_counted(self):
         group = Group(2)
-        group.parties['1'] = party('1', 'group', exempt=True)
+        group.parties['01'] = party('01', 'group', exempt=True)
         decided = group.decide(0, 10**12)
         self.assertEqual([False, True], list(decided.exempt))
         self.assertEqual([10, 10], list(decided.classes))
@@ -455,8 +721,14 @@ class TableTest(unittest.TestCase):
                 2, make_config(lowest=0), lowest=lowest, highest=highest
             )
             decided = group.decide(use * MB, 0, seekers={group.pairs[0]})
+            self.assertEqual([expected, highest], list(decided.classes))
             honest = min(max(10 - use // 128, lowest), highest)
-            self.assertEqual([expected, honest], list(decided.classes))
+            self.assertEqual([honest] * 2, list(decided.group_classes))
+            parts = policy.share(numpy.array([honest, highest]), 10)
+            paid = policy.share(numpy.array([expected, honest]), 10)
+            numpy.testing.assert_allclose(
+                paid * parts / parts.sum(), decided.shares
+            )
 
     def test_the_idle_class(self):
         """The next after the lowest, and the first to be left."""
@@ -464,7 +736,7 @@ class TableTest(unittest.TestCase):
         group = Group(rules=rules, lowest=0)
         decided = group.decide(1279 * MB)
         self.assertEqual(1, decided.classes[0])
-        self.assertEqual([5], policy.weights(decided.shares))
+        self.assertEqual([10], policy.weights(decided.shares))
         decided = group.decide(MB)
         self.assertEqual(0, decided.classes[0])
         self.assertEqual([1], policy.weights(decided.shares))
@@ -474,25 +746,25 @@ class TableTest(unittest.TestCase):
         """A resize does not make one begin anew."""
         group = Group()
         self.assertEqual(6, group.decide(512 * MB).classes[0])
-        group.parties = {'0': party('0', 'group', highest=4)}
+        group.parties = group.parties | {'00': party('00', 'group', highest=4)}
         self.assertEqual(4, group.decide(0).classes[0])
-        group.parties = {'0': party('0', 'group')}
+        group.parties = group.parties | {'00': party('00', 'group')}
         self.assertEqual(6, group.decide(0).classes[0])
 
     def test_who_leaves_is_forgotten(self):
         group = Group()
         group.decide(10**12)
-        group.generator.compute(make_sample({}), group.parties, ())
+        compute(group.generator, make_sample({}), group.parties)
         self.assertEqual(10, group.decide(0).classes[0])
 
     def test_a_share_for_each_class(self):
         """The table of the administration guide."""
         for highest, expected in (
             (1, [100]),
-            (2, [5, 100]),
-            (3, [5, 52, 100]),
-            (10, [5, 15, 26, 36, 47, 57, 68, 78, 89, 100]),
-            (20, list(range(5, 105, 5))),
+            (2, [10, 100]),
+            (3, [10, 55, 100]),
+            (10, list(range(10, 110, 10))),
+            (91, list(range(10, 101))),
         ):
             with self.subTest(highest):
                 classes = numpy.arange(1.0, highest + 1)
@@ -507,8 +779,8 @@ class TableTest(unittest.TestCase):
             self.assertEqual([1], list(policy.weights(share)))
 
     def test_the_lowest_class_leaves_a_project_something_to_divide(self):
-        """Five who use the disk weigh no more than one."""
-        for members, weight in ((1, 5), (2, 2), (3, 1), (5, 1)):
+        """Ten who use the disk weigh no more than one."""
+        for members, weight in ((1, 10), (2, 5), (3, 3), (5, 2), (10, 1)):
             decided = Group(members).decide(*[1280 * MB] * members)
             self.assertEqual(
                 [weight] * members,
@@ -535,15 +807,18 @@ class RulesTest(unittest.TestCase):
     def decide(self, used):
         """Return what one without limits gets after this use of a disk."""
         pairs = {('a', 'disk0'): used}
-        return policy.SharePolicy(self.conf).compute(
-            make_sample(pairs), {'a': party('a')}, {('a', 'disk0')}
+        return compute(
+            policy.SharePolicy(self.conf),
+            make_sample(pairs),
+            {'a': party('a')},
+            {('a', 'disk0')},
         )
 
     def test_defaults_are_the_papers(self):
         """P4 §IV-D, §V-A; the paper has no figure for the seek penalty."""
         options = self.conf.diskplacer_weights
         for name, value in vars(make_config()).items():
-            if name != 'lowest':
+            if name not in ('lowest', 'interval'):
                 self.assertEqual(value, options[name])
         self.assertFalse(options.idle_class)
 
@@ -554,7 +829,7 @@ class RulesTest(unittest.TestCase):
             curve='logarithmic',
             idle_recovery=2.0,
             idle_class=True,
-            seek_penalty=1,
+            seek_penalty=25,
         )
         decided = self.decide(100 * MB)
         self.assertEqual([1], list(decided.classes))

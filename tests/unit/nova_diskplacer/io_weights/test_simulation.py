@@ -30,10 +30,10 @@ TASKS = [
 ]
 
 
-def changes(rules, tasks=TASKS, rate=RATE):
+def changes(rules, tasks=TASKS, rate=RATE, groups=None):
     """Return by how many per cent the time of each task changes."""
     without = fluid.run(tasks, rate)
-    with_rules = fluid.run(tasks, rate, rules)
+    with_rules = fluid.run(tasks, rate, rules, groups)
     return [
         (after / before - 1) * 100
         for before, after in zip(without, with_rules, strict=True)
@@ -53,6 +53,14 @@ class TableTwoTest(unittest.TestCase):
         first, second, third, fourth = changes(test_policy.make_config())
         self.assertAlmostEqual(0.0, first, delta=0.1)
         self.assertLess(second, -10)
+        self.assertLess(third, -42.7)
+        self.assertLess(fourth, -46.4)
+
+    def test_servers_of_one_project_gain_as_much(self):
+        first, _, third, fourth = changes(
+            test_policy.make_config(), groups=['project'] * 4
+        )
+        self.assertAlmostEqual(0.0, first, delta=0.1)
         self.assertLess(third, -42.7)
         self.assertLess(fourth, -46.4)
 
@@ -82,14 +90,15 @@ class TableTwoTest(unittest.TestCase):
     def test_what_other_rules_promise(self):
         """The table of the administration guide."""
         for expected, rules in (
-            ((0, 12, 50, 62), {}),
-            ((0, 8, 67, 71), {'scale_mb': 64}),
-            ((0, 4, 30, 69), {'scale_mb': 32}),
-            ((0, 11, 36, 47), {'scale_mb': 166}),
-            ((0, 7, 11, 13), {'scale_mb': 512}),
-            ((0, 12, 46, 58), {'scale_mb': 13, 'classes': 100}),
-            ((0, 3, 4, 6), {'classes': 100}),
-            ((0, 4, 15, 19), {'curve': 'logarithmic'}),
+            ((0, 12, 46, 58), {}),
+            ((0, 8, 62, 69), {'scale_mb': 64}),
+            ((0, 4, 30, 65), {'scale_mb': 32}),
+            ((0, 11, 35, 44), {'scale_mb': 166}),
+            ((0, 7, 10, 12), {'scale_mb': 512}),
+            ((0, 11, 43, 55), {'scale_mb': 13, 'classes': 100}),
+            ((0, 2, 4, 5), {'classes': 100}),
+            ((0, 4, 14, 18), {'curve': 'logarithmic'}),
+            ((0, 10, 45, 55), {'use_window': 10.0}),
         ):
             with self.subTest(rules):
                 promised = changes(test_policy.make_config(**rules))
@@ -97,10 +106,11 @@ class TableTwoTest(unittest.TestCase):
                     self.assertAlmostEqual(-percent, change, delta=0.5)
 
     def test_a_longer_interval_changes_little(self):
-        rules = test_policy.make_config()
         for task in (2, 3):
             often, seldom = (
-                fluid.run(TASKS, RATE, rules, interval)[task]
+                fluid.run(
+                    TASKS, RATE, test_policy.make_config(interval=interval)
+                )[task]
                 for interval in (0.5, 5.0)
             )
             self.assertAlmostEqual(often, seldom, delta=0.5)

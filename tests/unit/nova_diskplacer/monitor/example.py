@@ -92,7 +92,7 @@ def make_history(pairs):
     """Return the table after two intervals of 2 s, of 200 and 100 MB."""
     past = history.History()
     for seconds, megabytes in ((1.0, 0), (2.0, 200), (2.0, 300)):
-        values = numpy.zeros((len(pairs), 4), dtype=numpy.int64)
+        values = numpy.zeros((len(pairs), types.COUNTERS), dtype=numpy.int64)
         values[:1, :2] = [megabytes * 10**6, megabytes * 500_000]
         first = numpy.full(len(pairs), not megabytes)
         past.update(seconds, types.Counters(pairs, values, first))
@@ -128,9 +128,11 @@ def make_decision():
     return manager.Decision(
         shares=policy.Shares(
             PAIRS,
-            classes=numpy.array([1.0, 9.5, 10.0, 10.0]),
+            classes=numpy.array([1.0, 9.0, 10.0, 10.0]),
+            group_classes=numpy.array([1.0, 9.0, 10.0, 10.0]),
             shares=numpy.array([0.05, 0.947, 1.0, 1.0]),
             used_bytes=numpy.array([3e9, 64e6, 0.0, 0.0]),
+            reasons=numpy.array([4, 4, 0, 1]),
             exempt=numpy.array([False, False, False, True]),
         ),
         controllers={HDD: controllers.Controller('bfq', '')},

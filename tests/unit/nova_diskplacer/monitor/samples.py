@@ -30,6 +30,7 @@ def make_sample(pairs=(), **fields):
             'write_bytes': nothing,
             'reads': nothing,
             'writes': nothing,
+            'charged_seconds': nothing / 1e6,
             'idle': nothing == 1,
             'disks': {},
             'devices': {},

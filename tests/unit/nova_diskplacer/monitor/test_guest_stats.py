@@ -191,3 +191,28 @@ class GuestPollerTest(base.BaseTestCase):
             libvirt_connection, 'import_libvirt', return_value=None
         ):
             self.assertEqual({}, self.poll(1.0).uses)
+
+
+class LatenciesTest(base.BaseTestCase):
+    def test_requests_to_all_vdisks_on_a_disk_count(self):
+        def use(disk, reads, writes, read_seconds, write_seconds):
+            return guest_stats.GuestDiskUse(
+                '', disk, 0.0, 0.0, reads, writes, 0.0,
+                read_seconds, write_seconds, None,
+            )  # fmt: skip
+
+        stats = guest_stats.GuestStats(
+            {
+                'a': [
+                    use('x', 3.0, 1.0, 0.002, 0.01),
+                    use('x', 0.0, 6.0, None, 0.004),
+                    use('y', 0.0, 0.0, None, None),
+                ],
+                'b': [use('y', 2.0, 0.0, 0.5, None)],
+            },
+            {},
+        )
+        found = guest_stats.latencies(stats)
+        self.assertEqual({('a', 'x'), ('b', 'y')}, found.keys())
+        self.assertAlmostEqual(0.004, found['a', 'x'])
+        self.assertEqual(0.5, found['b', 'y'])

@@ -38,12 +38,17 @@ INTERVALS = strategies.lists(
 
 
 def make_counters(pairs, *rows, first=()):
-    """Return counters; those of the pairs in ``first`` are new."""
+    """Return counters; those of the pairs in ``first`` are new.
+
+    io.cost charges 7 us for each byte that was read.
+    """
     if not isinstance(pairs, types.Pairs):
         pairs = types.Pairs(pairs)
     return types.Counters(
         pairs,
-        numpy.array(rows, numpy.int64).reshape(len(pairs), 4),
+        numpy.array([(*row, 7 * row[0]) for row in rows], numpy.int64).reshape(
+            len(pairs), types.COUNTERS
+        ),
         numpy.array([pair in first for pair in pairs], bool),
     )
 
@@ -55,7 +60,9 @@ class HistoryTest(testtools.TestCase):
 
     def update(self, pairs, *rows, first=(), seconds=1.0):
         counters = make_counters(pairs, *rows, first=first)
-        return self.history.update(seconds, counters).T.tolist()
+        *done, charged = self.history.update(seconds, counters).T.tolist()
+        self.assertEqual([7 * one for one in done[0]], charged)
+        return done
 
     def test_what_was_done(self):
         pairs = (X, Y)
@@ -111,14 +118,17 @@ class HistoryTest(testtools.TestCase):
             rows = [(counted[pair],) * 4 for pair in pairs]
             one.update(1.0, make_counters(pairs, *rows))
             self.assertEqual(
-                [list(row) for row in rows], one.table['totals'].tolist()
+                [list(row) for row in rows],
+                one.table['totals'][:, :4].tolist(),
             )
 
     def test_totals_lack_the_first_reading(self):
         self.update((X,), (9, 9, 9, 9), first=[X])
         self.update((X,), (10, 11, 12, 13))
         self.update((X,), (5, 11, 12, 13))
-        self.assertEqual([[6, 2, 3, 4]], self.history.table['totals'].tolist())
+        self.assertEqual(
+            [[6, 2, 3, 4, 42]], self.history.table['totals'].tolist()
+        )
 
     def test_idle(self):
         pairs = (X, Y)

@@ -99,12 +99,14 @@ class CgroupReaderTestCase(base.BaseTestCase):
 
     def read(self, devices=DEVICES):
         counters = self.reader.read(self.consumers, devices)
-        self.assertEqual((len(counters.pairs), 4), counters.values.shape)
+        self.assertEqual(
+            (len(counters.pairs), types.COUNTERS), counters.values.shape
+        )
         return counters
 
     def assertRead(self, wanted, counters):  # noqa: N802
         found = dict(
-            zip(counters.pairs, counters.values.tolist(), strict=True)
+            zip(counters.pairs, counters.values[:, :4].tolist(), strict=True)
         )
         self.assertEqual(
             {pair: list(values) for pair, values in wanted.items()}, found
@@ -293,6 +295,19 @@ class FormatTest(CgroupReaderTestCase):
             self.track('x')
             self.assertRead({('x', 'a'): (1, 2, 3, 4)}, self.read())
 
+    def test_what_io_cost_charges(self):
+        counters = 'rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0'
+        os.mkdir(os.path.join(self.root, 'x'))
+        self.write(
+            'x/io.stat',
+            f'8:0 {counters} cost.usage=512\n'
+            f'8:16 {counters} cost.vrate=100.00 cost.usage=7 cost.wait=9\n'
+            f'253:1 {counters}\n',
+        )
+        self.track('x')
+        devices = make_devices(a='8:0', b='8:16', c='253:1')
+        self.assertEqual([512, 7, 0], self.read(devices).values[:, 4].tolist())
+
 
 class FormatV1Test(CgroupReaderTestCase):
     version = 1
@@ -358,7 +373,7 @@ class CgroupReaderV1Test(CgroupReaderTest):
         self.track('x')
         self.read()
         self.account('x', a=(10, 0, 120, 1030))
-        found = [self.read().values[0].tolist() for _ in range(30)]
+        found = [self.read().values[0, :4].tolist() for _ in range(30)]
         self.assertEqual({(10, 0)}, {tuple(row[:2]) for row in found})
         self.assertEqual([[100, 1000]] * 9, [row[2:] for row in found[:9]])
         self.assertEqual(
@@ -373,6 +388,6 @@ class CgroupReaderV1Test(CgroupReaderTest):
         for _ in range(15):
             self.read()
         self.account('x', a=(0, 0, 10, 2000))
-        found = [self.read().values[0, 2:].tolist() for _ in range(30)]
+        found = [self.read().values[0, 2:4].tolist() for _ in range(30)]
         self.assertEqual([10, 2000], found[-1])
         self.assertEqual({100, 10}, {row[0] for row in found})

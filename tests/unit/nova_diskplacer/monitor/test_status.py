@@ -33,7 +33,7 @@ class SnapshotTest(base.BaseTestCase):
         )
         self.assertEqual([disk for _, disk in example.PAIRS], pairs.disks)
         self.assertEqual(['alpha', 'beta', 'beta', ''], pairs.projects)
-        self.assertEqual([1.0, 9.5, 10.0, 10.0], pairs.classes)
+        self.assertEqual([1.0, 9.0, 10.0, 10.0], pairs.classes)
         self.assertEqual([5, 94, None, None], pairs.weights)
         self.assertEqual(['', 'libvirt refuses', '', ''], pairs.errors)
         self.assertEqual([True, False, False, False], pairs.seekers)
