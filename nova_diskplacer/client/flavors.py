@@ -249,7 +249,7 @@ def settings_table(profile: catalogue.Profile) -> Table:
 
 def text(path: str, value: typing.Any) -> str:
     """Return the value of a setting, formatted for people."""
-    if path.endswith('.recommended'):
+    if path.endswith(('.recommended', '.measured')):
         return advice.between(value)
     if path == 'guest.notes':
         return '\n'.join(value)

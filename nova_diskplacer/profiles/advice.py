@@ -34,7 +34,6 @@ _UNITS = {
     'vcpus': 'vCPUs',
     'ram_gb': 'GiB of memory',
     'vdisks': 'vdisks',
-    'vdisk_gb_per_ram_gb': 'GiB of vdisks for each GiB of memory',
 }
 
 # Without it, Placement may return too many hosts without disks.
@@ -133,12 +132,9 @@ def check(one: Flavor, profiles: Profiles) -> list[Finding]:
     profile = profiles.get(name)
     if profile is None:
         return findings
-    ram_gb = one.ram_mb / 1024
-    figures = {'vcpus': one.vcpus, 'ram_gb': ram_gb}
+    figures = {'vcpus': one.vcpus, 'ram_gb': one.ram_mb / 1024}
     if request is not None:
-        all_gb = request.vdisks * request.vdisk_gb
         figures['vdisks'] = request.vdisks
-        figures['vdisk_gb_per_ram_gb'] = all_gb / ram_gb
     return findings + [
         Finding(one.name, profile.name, text, profile.sources.get(path, ''))
         for path, text in (

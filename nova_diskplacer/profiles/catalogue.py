@@ -79,26 +79,23 @@ class Limits:
     """Limits of a figure of a flavor.
 
     The papers advise against figures outside ``minimum`` to ``maximum``;
-    within ``recommended``, both ends included, results were best.
+    within ``recommended``, both ends included, results were best. They say
+    nothing of figures outside ``measured``.
     """
 
     minimum: float | None = None
     maximum: float | None = None
     recommended: tuple[float, float] | None = None
+    measured: tuple[float, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """Limits on a flavor; those on ``ram_gb`` and the ratio are in GiB.
-
-    ``vdisk_gb_per_ram_gb`` limits the size of all vdisks of a server together,
-    which its data set cannot exceed, against its memory.
-    """
+    """Limits on a flavor; those on ``ram_gb`` are in GiB."""
 
     vcpus: Limits = Limits()
     ram_gb: Limits = Limits()
     vdisks: Limits = Limits()
-    vdisk_gb_per_ram_gb: Limits = Limits()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,12 +28,22 @@ class ProfileBootTestCase(base.CloudTestCase):
         configured.profiles.cache_clear()
         self.addCleanup(configured.profiles.cache_clear)
 
+    def write_profile(self, specs):
+        """Make the operator's own profile, with these extra specs."""
+        directory = self.useFixture(fixtures.TempDir()).path
+        with open(os.path.join(directory, 'own.yaml'), 'w') as stream:
+            stream.write(
+                '{name: own, title: Own, description: Our own,'
+                f' specs: {{{specs}}}}}'
+            )
+        self.flags(profile_dirs=[directory], group='diskplacer')
+
     def test_profile_alone(self):
         """Four vdisks of 256 GiB on four disks, where no page cache is."""
         self.hosts['host0'].cache_mode = 'writeback'
         self.hosts['host1'].cache_mode = 'none'
         self.report()
-        for name in ('sequential_sync', 'hadoop'):
+        for name in ('sequential_async', 'spark'):
             server = self.boot(self.flavor(profile=name))
             self.assert_claims(server, [256] * 4)
             self.assertEqual('host1', self.host_of(server).name)
@@ -41,7 +51,7 @@ class ProfileBootTestCase(base.CloudTestCase):
     def test_no_host_has_the_cache_mode(self):
         self.hosts['host0'].cache_mode = 'directsync'
         self.report()
-        self.refuse(self.flavor(profile='hadoop'))
+        self.refuse(self.flavor(profile='spark'))
         # others do not mind
         self.assert_claims(self.boot(self.flavor(profile='interactive')), [40])
 
@@ -58,19 +68,16 @@ class ProfileBootTestCase(base.CloudTestCase):
             for disk in list(host.disks.values())[1:]:
                 disk.medium = 'ssd'
                 host.publish(disk)
+        self.write_profile('diskplacer:media: hdd')
         self.report()
-        server = self.boot(self.flavor(profile='batch', vdisk_gb=100))
+        server = self.boot(
+            self.flavor(profile='own', vdisks=1, vdisk_gb=100)
+        )
         (disk,) = self.assert_claims(server, [100])
         self.assertEqual('hdd', self.host_of(server).disks[disk].medium)
 
     def test_profile_of_the_operators(self):
-        directory = self.useFixture(fixtures.TempDir()).path
-        with open(os.path.join(directory, 'own.yaml'), 'w') as stream:
-            stream.write(
-                '{name: own, title: Own, description: Our own,'
-                ' specs: {diskplacer:vdisks: 6, diskplacer:vdisk_gb: 7}}'
-            )
-        self.flags(profile_dirs=[directory], group='diskplacer')
+        self.write_profile('diskplacer:vdisks: 6, diskplacer:vdisk_gb: 7')
         self.report()
         server = self.boot(self.flavor(profile='own'))
         self.assert_claims(server, [7] * 6)

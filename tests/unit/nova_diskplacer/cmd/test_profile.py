@@ -116,7 +116,7 @@ class CatalogueTest(TestCase):
         self.write('{name: own, title: Our own, description: It is ours.}')
         status, out, _ = self.run_('list')
         self.assertEqual(0, status)
-        for word in ('sequential_sync', 'hadoop, hdfs', 'Our own'):
+        for word in ('sequential_sync', 'yarn, hadoop, hdfs', 'Our own'):
             self.assertIn(word, out)
         self.assertIn(
             {'name': 'own', 'aliases': [], 'title': 'Our own'},
@@ -158,7 +158,7 @@ class FlavorsTest(TestCase):
         super().setUp()
         self.slim = FakeFlavor('slim', 4, 8192, {})
         self.fat = FakeFlavor(
-            'fat', 16, 16384, {'diskplacer:profile': 'hadoop'}
+            'fat', 16, 16384, {'diskplacer:profile': 'sequential_sync'}
         )
         self.plain = FakeFlavor('plain', 1, 512, {'hw_rng:allowed': 'True'})
         self.nova = FakeNova(self.slim, self.fat, self.plain)
@@ -167,7 +167,7 @@ class FlavorsTest(TestCase):
         )
 
     def test_apply_shows_and_changes_nothing(self):
-        status, out, _ = self.run_('apply', 'hadoop', 'slim')
+        status, out, _ = self.run_('apply', 'sequential_sync', 'slim')
         self.assertEqual(0, status)
         self.assertEqual(
             '--- flavor slim\n'
@@ -185,7 +185,7 @@ class FlavorsTest(TestCase):
 
     def test_apply(self):
         status, out, _ = self.run_(
-            'apply', 'hadoop', 'slim', 'id-fat', '--yes'
+            'apply', 'sequential_sync', 'slim', 'id-fat', '--yes'
         )
         self.assertEqual(0, status)
         self.assertIn('Flavor slim has profile sequential_sync now.', out)
@@ -201,34 +201,36 @@ class FlavorsTest(TestCase):
         self.assertIn('# 16 vCPUs, 8 or fewer advised (P0 §V-A', out)
 
     def test_apply_writes_the_volume_type(self):
-        self.run_('apply', 'hadoop', 'slim', '--yes', '--volume-type', 'vdisk')
+        self.run_('apply', 'sequential_sync', 'slim', '--yes', '--volume-type', 'vdisk')
         self.assertEqual('vdisk', self.slim.specs['diskplacer:volume_type'])
-        self.assertEqual((0, '', ''), self.run_('diff', 'hadoop', 'slim'))
+        self.assertEqual((0, '', ''), self.run_('diff', 'sequential_sync', 'slim'))
         conf.CONF.set_override('volume_type', 'fast', 'diskplacer_api')
         self.addCleanup(
             conf.CONF.clear_override, 'volume_type', 'diskplacer_api'
         )
-        self.run_('apply', 'hadoop', 'slim', 'fat', '--yes')
+        self.run_('apply', 'sequential_sync', 'slim', 'fat', '--yes')
         self.assertEqual('fast', self.fat.specs['diskplacer:volume_type'])
         # it has its own
         self.assertEqual('vdisk', self.slim.specs['diskplacer:volume_type'])
 
     def test_apply_twice(self):
-        self.run_('apply', 'hadoop', 'slim', '--yes')
+        self.run_('apply', 'spark', 'slim', '--yes')
         calls = list(self.slim.calls)
-        status, out, _ = self.run_('apply', 'hdfs', 'slim', '--yes')
+        status, out, _ = self.run_(
+            'apply', 'sequential_async', 'slim', '--yes'
+        )
         self.assertEqual((0, 'Nothing to change.\n'), (status, out))
         self.assertEqual(calls, self.slim.calls)
 
     def test_flavor_named_twice(self):
-        self.run_('apply', 'hadoop', 'slim', 'id-slim', '--yes')
+        self.run_('apply', 'sequential_sync', 'slim', 'id-slim', '--yes')
         self.assertEqual(
             ['set', 'unset'], [call for call, _ in self.slim.calls]
         )
 
     def test_apply_another(self):
         self.run_('apply', 'cassandra', 'slim', '--yes')
-        self.assertEqual('isolate', self.slim.specs['hw:cpu_thread_policy'])
+        self.assertEqual('dedicated', self.slim.specs['hw:cpu_policy'])
         status, out, _ = self.run_('apply', 'neutral', 'slim', '--yes')
         self.assertEqual(0, status)
         self.assertIn('-hw:cpu_policy=dedicated\n', out)
@@ -302,7 +304,7 @@ class FlavorsTest(TestCase):
     def test_diff_of_an_override(self):
         self.fat.specs['diskplacer:vdisks'] = '1'
         self.fat.specs['hw:numa_nodes'] = '1'
-        status, out, _ = self.run_('diff', 'hadoop', 'fat')
+        status, out, _ = self.run_('diff', 'sequential_sync', 'fat')
         self.assertEqual(3, status)
         self.assertIn('-diskplacer:vdisks=1\n+diskplacer:vdisks=4\n', out)
 

@@ -32,9 +32,8 @@ PIN = catalogue.Profile(
     hw={'hw:cpu_policy': 'dedicated', 'hw:numa_nodes': '1'},
     shape=catalogue.Shape(
         vcpus=catalogue.Limits(minimum=2, maximum=8, recommended=(4, 4)),
-        ram_gb=catalogue.Limits(minimum=2),
+        ram_gb=catalogue.Limits(minimum=2, measured=(3, 5)),
         vdisks=catalogue.Limits(recommended=(2, 8)),
-        vdisk_gb_per_ram_gb=catalogue.Limits(recommended=(0, 10)),
     ),
     sources={
         'specs.diskplacer:mapping': 'P2 §2',
@@ -233,18 +232,9 @@ class CheckTest(base.BaseTestCase):
             self._check(ram_mb=1536, vdisk_gb='5'),
         )
 
-    def test_vdisks_beyond_memory(self):
-        self.assertEqual(
-            [
-                (
-                    '15 GiB of vdisks for each GiB of memory, best with '
-                    '0 to 10',
-                    '',
-                )
-            ],
-            self._check(vdisk_gb='30'),
-        )
+    def test_nothing_is_said_of_what_was_not_measured(self):
+        self.assertEqual([], self._check(ram_mb=16384))
 
     def test_everything_at_once(self):
         findings = self._check(1, 1024, numa='none', mapping='consolidated')
-        self.assertEqual(5, len(findings), findings)
+        self.assertEqual(4, len(findings), findings)

@@ -50,7 +50,7 @@ class ShippedTest(base.BaseTestCase):
     def test_names_and_aliases(self):
         self.assertEqual(NAMES, set(self.catalogue))
         for alias, name in (
-            ('hadoop', 'sequential_sync'),
+            ('hadoop', 'mapreduce'),
             ('spark', 'sequential_async'),
             ('cassandra', 'key_value'),
         ):
@@ -161,7 +161,7 @@ class ShippedTest(base.BaseTestCase):
             exception.ProfileError, self.catalogue.find, 'hadop'
         )
         self.assertIn('no profile hadop', str(error))
-        self.assertIn('sequential_sync (hadoop, hdfs)', str(error))
+        self.assertIn('mapreduce (yarn, hadoop, hdfs)', str(error))
 
     def test_schema_is_a_schema(self):
         schema = yaml.safe_load(catalogue.SCHEMA.read_text())

@@ -451,10 +451,10 @@ class FlavorTest(CommandTestCase):
     def test_apply(self):
         url = f'{NOVA}/flavors/id-two/os-extra_specs'
         written = self.requests.post(url, json={'extra_specs': {}})
-        _, text = self.run_(profiles.ApplyProfile, 'hadoop', 'two')
+        _, text = self.run_(profiles.ApplyProfile, 'sequential_sync', 'two')
         self.assertIn('Nothing is changed without --yes.', text)
         self.assertFalse(written.called)
-        _, text = self.run_(profiles.ApplyProfile, 'hadoop', 'two', '--yes')
+        _, text = self.run_(profiles.ApplyProfile, 'sequential_sync', 'two', '--yes')
         self.assertIn('Flavor two has profile sequential_sync now.', text)
         self.assertEqual(
             'sequential_sync',
