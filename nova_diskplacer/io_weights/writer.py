@@ -41,7 +41,7 @@ LOG = logging.getLogger(__name__)
 DEFAULT = 'default'
 
 # Intervals between two comparisons of a weight with the one in force.
-_CHECK_INTERVALS = 30
+_CHECK_INTERVALS = 2
 
 # Errors if the cgroup, the device or its controller is gone with its weights.
 _GONE = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP)

@@ -37,6 +37,11 @@ from nova_diskplacer.monitor import types
 # throughput score is meaningless.
 _MIN_BUSY = 0.5
 
+# The share of a disk's average throughput that it does not reach while seeks
+# hold it up. Many sequential consumers have a low score each, but together
+# more than this.
+_DEGRADED = 0.4
+
 # In the root's io.stat, in microseconds.
 _CHARGED = re.compile(r' cost\.usage=(\d+)')
 
@@ -186,10 +191,13 @@ class DiskMonitor:
             queue=queue,
             latency=done.request_seconds / requests if requests else None,
             score=score,
+            # io.cost itself charges for seeks
             flagged=device.rotational
+            and iocost_usage is None
             and busy >= _MIN_BUSY
             and score is not None
-            and score < threshold,
+            and score < threshold
+            and score * consumers < _DEGRADED * disk.usual.average,
             pressure=disk.pressure,
             totals=disk.totals,
             iocost_usage=iocost_usage,

@@ -70,9 +70,7 @@ class ProfileBootTestCase(base.CloudTestCase):
                 host.publish(disk)
         self.write_profile('diskplacer:media: hdd')
         self.report()
-        server = self.boot(
-            self.flavor(profile='own', vdisks=1, vdisk_gb=100)
-        )
+        server = self.boot(self.flavor(profile='own', vdisks=1, vdisk_gb=100))
         (disk,) = self.assert_claims(server, [100])
         self.assertEqual('hdd', self.host_of(server).disks[disk].medium)
 

@@ -133,7 +133,9 @@ class ProfileTestCase(test.TestCase):
 
     def test_private_flavors_by_id(self):
         flavor = self.flavor('private', public=False)
-        status, out, errors = self.manage('apply', 'sequential_sync', flavor, '--yes')
+        status, out, errors = self.manage(
+            'apply', 'sequential_sync', flavor, '--yes'
+        )
         self.assertEqual((0, ''), (status, errors))
         self.assertIn('Flavor private has profile sequential_sync now', out)
         self.assertEqual(
@@ -157,7 +159,9 @@ class ProfileTestCase(test.TestCase):
         self.assertEqual(3, status)
         self.assertIn('+hw:numa_nodes=1\n', out)
         self.manage('apply', 'sequential_sync', 'slim', '--yes')
-        self.assertEqual((0, '', ''), self.manage('diff', 'sequential_sync', 'slim'))
+        self.assertEqual(
+            (0, '', ''), self.manage('diff', 'sequential_sync', 'slim')
+        )
 
     def test_nova_refuses_an_extra_spec_of_the_operators(self):
         with open(os.path.join(self.profiles, 'own.yaml'), 'w') as stream:

@@ -224,12 +224,16 @@ class SeekersTest(testtools.TestCase):
             'streams', *FIO, node, '--rw=read', '--offset=2g', '--numjobs=8',
             '--offset_increment=512m', *STREAM,
         )  # fmt: skip
-        # many share it: each gets little, so that it is worth a look
+        # each gets little, but all together have what it gives
         sample, _ = self.until(
             disk,
             lambda sample, states: (
-                self.all_are_there(sample, states) and states[-1].flagged
+                self.all_are_there(sample, states)
+                and states[-1].busy > 0.9
+                and states[-1].score < 4e6
+                and not any(state.flagged for state in states)
             ),
+            3,
         )
         self.assertEqual(set(), self.detect(disk, sample))
 

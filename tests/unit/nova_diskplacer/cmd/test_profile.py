@@ -201,9 +201,18 @@ class FlavorsTest(TestCase):
         self.assertIn('# 16 vCPUs, 8 or fewer advised (P0 §V-A', out)
 
     def test_apply_writes_the_volume_type(self):
-        self.run_('apply', 'sequential_sync', 'slim', '--yes', '--volume-type', 'vdisk')
+        self.run_(
+            'apply',
+            'sequential_sync',
+            'slim',
+            '--yes',
+            '--volume-type',
+            'vdisk',
+        )
         self.assertEqual('vdisk', self.slim.specs['diskplacer:volume_type'])
-        self.assertEqual((0, '', ''), self.run_('diff', 'sequential_sync', 'slim'))
+        self.assertEqual(
+            (0, '', ''), self.run_('diff', 'sequential_sync', 'slim')
+        )
         conf.CONF.set_override('volume_type', 'fast', 'diskplacer_api')
         self.addCleanup(
             conf.CONF.clear_override, 'volume_type', 'diskplacer_api'

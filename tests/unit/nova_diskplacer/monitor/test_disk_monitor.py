@@ -175,6 +175,24 @@ class DiskMonitorTest(DiskMonitorTestCase):
         self.assertFalse(state.flagged)
         self.assertFalse(self.update(*both, ssd=work(1))['ssd'].flagged)
 
+    def test_many_sequential_consumers(self):
+        """Each has a low score, and all have what the disk gives."""
+        many = [(key, 'hdd') for key in 'abcdef']
+        state = self.update(*many, hdd=work(50))['hdd']
+        self.assertLess(state.score, 0.2 * 100 * MB)
+        self.assertFalse(state.flagged)
+        self.assertTrue(self.update(*many, hdd=work(15))['hdd'].flagged)
+
+    def test_io_cost_itself_charges_for_seeks(self):
+        with fixtures.MonkeyPatch(
+            'nova_diskplacer.monitor.disk_monitor.read_charged_seconds',
+            lambda hierarchy: {'8:0': self.now},
+        ):
+            self.update(('a', 'hdd'), hdd=work(1))
+            state = self.update(('a', 'hdd'), hdd=work(1))['hdd']
+        self.assertIsNotNone(state.iocost_usage)
+        self.assertFalse(state.flagged)
+
     def test_never_flagged(self):
         self.configure('diskplacer_monitor', inspection_threshold=0.0)
         state = self.update(('a', 'hdd'), hdd=work(0.1))['hdd']

@@ -454,7 +454,9 @@ class FlavorTest(CommandTestCase):
         _, text = self.run_(profiles.ApplyProfile, 'sequential_sync', 'two')
         self.assertIn('Nothing is changed without --yes.', text)
         self.assertFalse(written.called)
-        _, text = self.run_(profiles.ApplyProfile, 'sequential_sync', 'two', '--yes')
+        _, text = self.run_(
+            profiles.ApplyProfile, 'sequential_sync', 'two', '--yes'
+        )
         self.assertIn('Flavor two has profile sequential_sync now.', text)
         self.assertEqual(
             'sequential_sync',
