@@ -27,6 +27,7 @@ _COMMANDS = (
     'disk',
     'map',
     'top',
+    'weights',
     'profile',
     'guest-config',
     'install-units',

@@ -30,7 +30,12 @@ AUTO = 'auto'
 MIN_WEIGHT = 1
 DEFAULT_WEIGHT = 100
 
-_QOS = 'io.cost.qos'
+IO_COST_QOS = 'io.cost.qos'
+
+BFQ_ON_FLASH = (
+    'BFQ keeps a disk idle to wait for a server, which costs a solid state disk '
+    'throughput; io.cost works with any I/O scheduler'
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,11 +108,16 @@ def configured_controller(
     return BFQ if _scheduler(device.name, sys) == BFQ else IO_COST
 
 
+def is_bfq_on_flash(device: Device, controller: str) -> bool:
+    """Return whether BFQ is the controller of a solid state disk."""
+    return controller == BFQ and not device.rotational
+
+
 def _check_io_cost(
     device: Device, hierarchy: cgroups.Hierarchy, scheduler: str
 ) -> None:
     try:
-        with open(hierarchy.path('', _QOS), encoding='ascii') as stream:
+        with open(hierarchy.path('', IO_COST_QOS), encoding='ascii') as stream:
             enabled = {
                 line.split()[0] for line in stream if 'enable=1' in line
             }

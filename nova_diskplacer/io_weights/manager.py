@@ -86,6 +86,7 @@ class WeightManager:
         self._controllers: dict[str, controllers_.Controller] = {}
         self._refusals: dict[str, str] = {}
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
+        self._advice_log = log_once.ChangeLogger(LOG)
         self._consumers: collections.abc.Mapping[str, types.Consumer] = {}
         self._policies: dict[str, tiers.ConsumerPolicy] = {}
         self._weights: dict[types.ConsumerDisk, int] = {}
@@ -177,6 +178,11 @@ class WeightManager:
                 reason,
             )
         self._log.clear_except(refusals)
+        for uuid, controller in found.items():
+            if controllers_.is_bfq_on_flash(devices[uuid], controller.name):
+                self._advice_log.log(
+                    uuid, 'Disk %s: %s', uuid, controllers_.BFQ_ON_FLASH
+                )
         self._controllers, self._refusals = found, refusals
 
     def _controller(self, device: Device) -> controllers_.Controller:

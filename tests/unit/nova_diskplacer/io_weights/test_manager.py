@@ -213,6 +213,11 @@ class WeightManagerTest(testtools.TestCase):
         self.assertEqual({}, decision.refusals)
         self.assertEqual(2, len(decision.weights))
 
+    def test_bfq_on_flash(self):
+        self.devices = {A.uuid: dataclasses.replace(A, rotational=False)}
+        self.apply(intervals=10)
+        self.assertEqual(1, self.log.output.count('BFQ keeps a disk idle'))
+
     def test_detection_of_controllers(self):
         self.apply(intervals=5)
         self.assertEqual(1, self.detections)

@@ -1,0 +1,154 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import contextlib
+import io
+import json
+import pathlib
+
+import fixtures
+from oslotest import base
+
+from nova_diskplacer.cmd import manage
+from nova_diskplacer.cmd import weights
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.host import cgroups
+from nova_diskplacer.host.devices import Device
+from nova_diskplacer.monitor import sampler
+from tests import configured
+from tests.fakes import disks as fake_disks
+
+MODEL = io_model.Model(1, 1, 1, 1, 1, 1, 1)
+
+
+class CheckTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.sys = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.conf = self.useFixture(configured.Options()).conf
+        self.models = {}
+        self.devices, self.missing = {}, {}
+        disk = fake_disks.make_disk('a')
+        for target, name, value in (
+            (discover, 'discover', lambda root: [disk]),
+            (
+                sampler,
+                'find_devices',
+                lambda disks, sys: (self.devices, self.missing),
+            ),
+            (cgroups, 'hierarchy', lambda: cgroups.Hierarchy(2, self.root)),
+            (io_model, 'load', lambda root, uuid: self.models.get(uuid)),
+        ):
+            self.useFixture(fixtures.MockPatchObject(target, name, value))
+
+    def add(self, uuid, scheduler, rotational=True):
+        name = f'sd{uuid}'
+        queue = self.sys / 'class/block' / name / 'queue'
+        (queue / 'iosched').mkdir(parents=True)
+        (queue / 'scheduler').write_text(f'{scheduler}\n')
+        (queue / 'iosched/slice_idle').write_text('8\n')
+        self.devices[uuid] = Device(uuid, name, '8:0', rotational)
+
+    def have_io_cost(self):
+        (self.root / 'io.cost.qos').write_text('')
+
+    def check(self):
+        return {
+            one.uuid: (one.controller, one.problem, one.command)
+            for one in weights.check(self.conf, str(self.sys))
+        }
+
+    def test_disks_that_are_ready(self):
+        self.have_io_cost()
+        self.add('a', '[bfq] none')
+        self.add('b', '[mq-deadline] none')
+        self.models['b'] = MODEL
+        self.assertEqual(
+            {'a': ('bfq', '', ''), 'b': ('io.cost', '', '')}, self.check()
+        )
+
+    def test_a_disk_that_is_not_measured(self):
+        self.have_io_cost()
+        self.add('a', '[none] bfq')
+        controller, problem, command = self.check()['a']
+        self.assertEqual('', controller)
+        self.assertIn('io.cost is not enabled for sda', problem)
+        self.assertEqual('diskplacer-manage disk measure a', command)
+
+    def test_a_kernel_without_io_cost(self):
+        self.add('a', '[none] bfq')
+        self.models['a'] = MODEL
+        controller, problem, command = self.check()['a']
+        self.assertEqual('', controller)
+        self.assertIn('CONFIG_BLK_CGROUP_IOCOST', problem)
+        self.assertEqual('echo bfq > /sys/block/sda/queue/scheduler', command)
+
+    def test_bfq_is_wanted_and_not_there(self):
+        self.have_io_cost()
+        self.conf.set_override('controller', 'bfq', 'diskplacer_weights')
+        self.add('a', '[none] bfq')
+        controller, problem, command = self.check()['a']
+        self.assertIn('not bfq', problem)
+        self.assertEqual('echo bfq > /sys/block/sda/queue/scheduler', command)
+
+    def test_bfq_on_flash(self):
+        self.add('a', '[bfq]', rotational=False)
+        controller, problem, command = self.check()['a']
+        self.assertEqual('bfq', controller)
+        self.assertIn('solid state', problem)
+        self.assertEqual('diskplacer-manage disk measure a', command)
+
+    def test_a_disk_without_device(self):
+        self.missing['a'] = 'the disk is missing'
+        self.assertEqual({'a': ('', 'the disk is missing', '')}, self.check())
+
+    def run_(self, *arguments):
+        stdout = io.StringIO()
+        with contextlib.redirect_stdout(stdout):
+            args = manage.make_parser(['weights']).parse_args(
+                ['weights', 'check', *arguments]
+            )
+            status = args.handler(self.conf, args)
+        return status, stdout.getvalue()
+
+    def test_command(self):
+        self.useFixture(
+            fixtures.MockPatchObject(
+                weights,
+                'check',
+                lambda conf: [
+                    weights.DiskCheck('a', 'sda', 'bfq'),
+                    weights.DiskCheck('b', 'sdb', '', 'slow', 'do this'),
+                ],
+            )
+        )
+        status, text = self.run_()
+        self.assertEqual(3, status)
+        self.assertIn('Weights are off: set [diskplacer_weights]', text)
+        self.conf.set_override('mode', 'on', 'diskplacer_weights')
+        self.assertNotIn('Weights are off', self.run_()[1])
+        status, text = self.run_('--format', 'json')
+        self.assertEqual(
+            ['', 'do this'], [one['command'] for one in json.loads(text)]
+        )
+
+    def test_all_is_well(self):
+        self.useFixture(
+            fixtures.MockPatchObject(
+                weights,
+                'check',
+                lambda conf: [weights.DiskCheck('a', 'sda', 'bfq')],
+            )
+        )
+        self.assertEqual(0, self.run_()[0])
