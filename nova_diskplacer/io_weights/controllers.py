@@ -33,8 +33,8 @@ DEFAULT_WEIGHT = 100
 IO_COST_QOS = 'io.cost.qos'
 
 BFQ_ON_FLASH = (
-    'BFQ keeps a disk idle to wait for a server, which costs a solid state disk '
-    'throughput; io.cost works with any I/O scheduler'
+    'BFQ keeps a disk idle to wait for a server, which costs a solid state '
+    'disk throughput; io.cost works with any I/O scheduler'
 )
 
 
