@@ -66,13 +66,13 @@ class CgroupReaderTestCase(testtools.TestCase):
 
     def moved(self, before, after):
         """Return bytes and requests, read and written, of each pair."""
-        done = after.values.tolist()
+        done = after.values[:, :4].tolist()
         known = dict(zip(before.pairs, before.values.tolist(), strict=True))
         return {
             pair: [
                 new - old
                 for new, old in zip(
-                    values, known.get(pair, [0] * 4), strict=True
+                    values, known.get(pair, [0] * 4)[:4], strict=True
                 )
             ]
             for pair, values in zip(after.pairs, done, strict=True)
