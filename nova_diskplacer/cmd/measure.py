@@ -80,7 +80,23 @@ def register(commands: Any) -> None:
         '--force',
         action='store_true',
         help='measure disks with vdisks of running servers too: this slows '
-        'the servers down, and their I/O makes the figures too low',
+        'the servers down, and their I/O makes the figures too low; with '
+        '--like, take the figures of another model of drive',
+    )
+    source = command.add_mutually_exclusive_group()
+    source.add_argument(
+        '--like',
+        metavar='UUID',
+        help='measure nothing, and take the figures of this disk, which must '
+        'be the same model of drive',
+    )
+    source.add_argument(
+        '--from',
+        dest='file',
+        metavar='FILE',
+        help='measure nothing, and take the figures of a file: the output of '
+        'this command with --format json for one disk, or rbps=... and the '
+        'other coefficients of io.cost.model',
     )
     shell.add_format(command)
 
@@ -90,6 +106,18 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         raise exception.DiskError('measuring a disk needs root')
     disk_root = conf.diskplacer.disk_root
     disks = _measurable_disks(disk_root, args.uuids)
+    if args.like or args.file:
+        model = (
+            io_model.read_file(args.file)
+            if args.file
+            else _model_like(disk_root, args.like, disks, args.force)
+        )
+        models = {disk.uuid: model for disk in disks}
+        for uuid in models:
+            with _locked(uuid):
+                io_model.save(disk_root, uuid, model)
+        _report(disks, models, args.format)
+        return 0
     if not args.force:
         check_unused(conf.diskplacer_agent.libvirt_uri, disks)
     sizes = [size_mib(disk, args.size) for disk in disks]
@@ -105,7 +133,35 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         _say('\nInterrupted: the space of the disk is free again.\n')
         return _STATUS_INTERRUPTED
-    _print(models, args.format)
+    _report(disks, models, args.format)
+    return 0
+
+
+def _model_like(
+    disk_root: str, uuid: str, disks: list[discover.Disk], force: bool
+) -> io_model.Model:
+    """Return the model of a measured disk, for others of its kind.
+
+    :raises DiskError: it was never measured, or is another model of drive.
+    """
+    (source,) = _measurable_disks(disk_root, [uuid])
+    for disk in disks:
+        if not force and (not disk.model or disk.model != source.model):
+            raise exception.DiskError(
+                f'disk {disk.uuid} is a drive of model {disk.model!r}, disk '
+                f'{uuid} of {source.model!r}: measure it, or take the figures '
+                'nevertheless with --force'
+            )
+    model = io_model.load(disk_root, uuid)
+    if model is None:
+        raise exception.DiskError(f'disk {uuid} was never measured')
+    return model
+
+
+def _report(
+    disks: list[discover.Disk], models: dict[str, io_model.Model], format_: str
+) -> None:
+    _print(models, format_)
     for disk in disks:
         if models[disk.uuid].mbps < disk.mbps:
             _say(
@@ -113,7 +169,6 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
                 f'{disk.uuid}, before {disk.mbps}. Existing claims stay, even '
                 'if they are more.\n'
             )
-    return 0
 
 
 def _measurable_disks(disk_root: str, uuids: list[str]) -> list[discover.Disk]:

@@ -16,7 +16,9 @@ The disk itself holds it: in a file beside its identity, or in a tag of its
 volume group.
 """
 
+import collections.abc
 import dataclasses
+import json
 import os
 
 from nova_diskplacer import exception
@@ -129,7 +131,44 @@ def parse(text: str) -> Model:
 
     :raises ValueError: the text is malformed.
     """
-    fields = dict(field.partition('=')[::2] for field in text.split('/'))
+    return _from_fields(
+        dict(field.partition('=')[::2] for field in text.split('/'))
+    )
+
+
+def read_file(path: str) -> Model:
+    """Return the model of a file.
+
+    The file is the output of ``diskplacer-manage disk measure --format json``
+    for one disk, or has ``rbps=...`` and the other coefficients as in
+    ``io.cost.model``. Those have no latency: it is estimated to be that of
+    random reads at full rate.
+
+    :raises DiskError: the file cannot be read, or has no model.
+    """
+    with files.disk_errors(path), open(path, encoding='utf-8') as stream:
+        text = stream.read()
+    try:
+        fields = _parse_json(text)
+    except json.JSONDecodeError:
+        words = (word.partition('=') for word in text.split())
+        fields = {name: value for name, sign, value in words if sign}
+        rate = fields.get('rrandiops', '')
+        if rate.isdecimal() and int(rate):
+            fields.setdefault('latency', str(max(1, 10**6 // int(rate))))
+    try:
+        return _from_fields(fields)
+    except ValueError as error:
+        raise exception.DiskError(f'{path}: {error}') from error
+
+
+def _parse_json(text: str) -> dict[str, str]:
+    found = json.loads(text)
+    (fields,) = found if isinstance(found, list) and len(found) == 1 else [{}]
+    return {name: str(value) for name, value in dict(fields).items()}
+
+
+def _from_fields(fields: collections.abc.Mapping[str, str]) -> Model:
     figures = {}
     for name in (*COEFFICIENTS, 'latency'):
         value = fields.get(name, '')

@@ -19,6 +19,7 @@ import os
 import signal
 from unittest import mock
 
+import fixtures
 import testtools
 from oslo_config import cfg
 
@@ -218,6 +219,60 @@ class MeasureTestCase(testtools.TestCase):
         self.libvirt.return_value = None
         self.hold(VDisk(volumes.TEMPORARY, '', None, GIB))
         self.assertEqual(0, self.run_measure(UUIDS[0])[0])
+
+    def test_figures_of_another_disk(self):
+        drive, other = (
+            [fake_disks.make_disk(uuid, model=model) for uuid in UUIDS[:2]]
+            for model in ('HUS724040', '')
+        )
+        model = io_model.Model(1, 2, 3, 4, 5, 6, 7)
+        found = self.patch(io_model, 'load', return_value=model)
+        self.disks = drive
+        arguments = (UUIDS[0], '--like', UUIDS[1])
+        status, output, _ = self.run_measure(*arguments, '--format', 'json')
+        self.assertEqual((0, {UUIDS[0]: model}), (status, self.saved))
+        self.assertEqual(2, json.loads(output)[0]['rseqiops'])
+        self.assertEqual([], self.space)
+        self.saved.clear()
+        self.disks = other
+        self.assertIn("model ''", self.refused(*arguments))
+        self.run_measure(*arguments, '--force')
+        self.assertEqual({UUIDS[0]: model}, self.saved)
+        self.saved.clear()
+        self.disks = drive
+        found.return_value = None
+        self.assertIn('was never measured', self.refused(*arguments))
+        self.assertIn('no disk else', self.refused(UUIDS[0], '--like', 'else'))
+
+    def test_figures_of_a_file(self):
+        path = self.useFixture(fixtures.TempDir()).join('figures')
+        arguments = (*UUIDS[:2], '--from', path)
+        self.assertIn(path, self.refused(*arguments))
+        measured = io_model.Model(1, 2, 3, 4, 5, 6, 7, 'none', 'today')
+        kernels = io_model.Model(1, 2, 300, 4, 5, 6, 3333)
+        fields = dataclasses.asdict(measured)
+        for text, expected in (
+            (json.dumps([{'uuid': 'x', 'mbps': 1, **fields}]), measured),
+            (
+                '8:16 ctrl=user model=linear rbps=1 rseqiops=2 rrandiops=300 '
+                'wbps=4 wseqiops=5 wrandiops=6\n',
+                kernels,
+            ),
+        ):
+            with open(path, 'w') as stream:
+                stream.write(text)
+            self.run_measure(*arguments)
+            self.assertEqual(dict.fromkeys(UUIDS[:2], expected), self.saved)
+            self.saved.clear()
+        for text, problem in (
+            ('rbps=1', "rseqiops '' is not"),
+            ('[]', "rbps '' is not"),
+            (json.dumps([{**fields, 'wbps': 0}]), "wbps '0' is not"),
+            ('{', "rbps '' is not"),
+        ):
+            with open(path, 'w') as stream:
+                stream.write(text)
+            self.assertIn(problem, self.refused(*arguments))
 
     def test_interrupted(self):
         FakeFio.fails_after = 4
