@@ -269,7 +269,7 @@ class CreateTest(FilterTestCase):
         self.assert_mappings(self.create(), ROOT, VDISK, VDISK)
 
     def test_a_profile_is_enough(self):
-        self.specs = {'diskplacer:profile': 'hadoop'}
+        self.specs = {'diskplacer:profile': 'spark'}
         blank = {**BLANK, 'volume_size': 256}
         self.assert_mappings(self.create(), ROOT, *[blank] * 4)
 
