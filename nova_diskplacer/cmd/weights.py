@@ -31,19 +31,14 @@ from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import sampler
 
-_MODE = (
-    'set [diskplacer_weights] mode=on and restart diskplacer-agent: it sets '
-    'no weights now'
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class DiskCheck:
-    """Whether weights would work on a disk.
+    """The result of the check of a disk.
 
-    ``controller`` is the one that would honour them (empty: none),
-    ``problem`` the reason why none would, or why another would be better.
-    ``command`` solves the problem.
+    ``controller`` is the kernel's I/O controller that would honour weights on
+    the disk (empty: none), ``problem`` the reason why none would, or why
+    another one would be better. ``command`` solves the problem.
     """
 
     uuid: str
@@ -82,7 +77,10 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         rows = [dataclasses.astuple(one) for one in checks]
         print(shell.make_table(columns, rows, ('Problem', 'Command')))
         if conf.diskplacer_weights.mode != manager.ON:
-            print(f'Weights are off: {_MODE}.')
+            print(
+                'Weights are off: set [diskplacer_weights] mode=on and '
+                'restart diskplacer-agent.'
+            )
     return exit_status.of([one for one in checks if not one.controller])
 
 
@@ -118,9 +116,8 @@ def _check_disk(
             controllers.active_controller(device, hierarchy, choice, sys)
     except (exception.DiskPlacerError, OSError) as error:
         use_bfq = f'echo bfq > /sys/block/{device.name}/queue/scheduler'
-        command = measure if _has_io_cost(hierarchy) else use_bfq
-        if choice == controllers.BFQ:
-            command = use_bfq
+        can_measure = choice != controllers.BFQ and _has_io_cost(hierarchy)
+        command = measure if can_measure else use_bfq
         return DiskCheck(device.uuid, device.name, '', str(error), command)
     if controllers.is_bfq_on_flash(device, name):
         return DiskCheck(

@@ -31,10 +31,15 @@ from nova_diskplacer.monitor import types
 
 MB = 10**6
 
+#: Share of class 1; the members of a group in class 1 divide it further.
 MIN_SHARE = 0.1
 
+#: The largest threshold, in scales.
 MAX_SCALES = 1024.0
 
+# A threshold per scale, or per doubling beyond the first scale (P4 §IV-D). The
+# paper's lg is read as the logarithm to base 2: to base 10 the lowest of 10
+# classes, at its scale of 128 MB, would take 10^9 scales, 128 PB.
 _CURVES: dict[str, collections.abc.Callable[[int], float]] = {
     'linear': float,
     'logarithmic': lambda lost: 2.0**lost,
@@ -137,13 +142,15 @@ class SharePolicy:
         tiers.tier_ranges(conf)
         scale_bytes = options.scale_mb * MB
         self._classes: int = options.classes
-        self._seek_penalty = -(-options.seek_penalty * options.classes // 100)
+        self._seek_penalty = tiers.class_at(
+            options.seek_penalty, options.classes
+        )
         self._thresholds = scale_bytes * numpy.array(
             thresholds(
                 options.curve, options.classes, tiers.lowest_class(conf)
             )
         )
-        self._recovery = options.idle_recovery * scale_bytes
+        self._recovery_bytes_per_s = options.idle_recovery * scale_bytes
         # it bounds the time to recover from any use
         self._limit_bytes = max(self._thresholds, default=0.0) + scale_bytes
         intervals = max(
@@ -234,7 +241,8 @@ class SharePolicy:
         :param moved: bytes of the interval.
         :param users: number of accounts of the disk in use.
         """
-        change = numpy.where(active, moved, -self._recovery * seconds)
+        forgiven = self._recovery_bytes_per_s * seconds
+        change = numpy.where(active, moved, -forgiven)
         window = numpy.column_stack((accounts['moved'][:, 1:], moved))
         limit = numpy.minimum(users * window.sum(axis=1), self._limit_bytes)
         return {

@@ -118,14 +118,14 @@ def consumer_policies(
         by_project = options.group_by == BY_PROJECT and consumer.project
         found[consumer.key] = ConsumerPolicy(
             group=consumer.project if by_project else consumer.key,
-            lowest=max(_class(low, options.classes), lowest_class(conf)),
-            highest=max(_class(high, options.classes), 1),
+            lowest=max(class_at(low, options.classes), lowest_class(conf)),
+            highest=max(class_at(high, options.classes), 1),
             exempt=bool({consumer.key, consumer.project} & exempt),
         )
     return found
 
 
-def _class(percent: int, classes: int) -> int:
+def class_at(percent: int, classes: int) -> int:
     """Return the class at a percentage of all classes, rounded up."""
     return -(-percent * classes // 100)
 

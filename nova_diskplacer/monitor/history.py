@@ -63,9 +63,7 @@ class History:
         done[counters.first] = 0
         # Welford's method
         rates = done[:, :2] / seconds
-        busy: types.Booleans = numpy.logical_or.reduce(
-            done[:, :4] != 0, axis=1
-        )
+        busy = has_requests(done)
         active = before['active'] + busy
         begun, busy_rates = before['active'][:, None] > 0, busy[:, None]
         error = rates - before['mean']
@@ -87,6 +85,15 @@ class History:
             ),
         )
         return done
+
+
+def has_requests(done: types.Integers) -> types.Booleans:
+    """Return which rows of increases of counters have requests or bytes, (R,).
+
+    What io.cost charges later than the requests does not count.
+    """
+    found: types.Booleans = numpy.logical_or.reduce(done[:, :4] != 0, axis=1)
+    return found
 
 
 class FairShare:

@@ -15,7 +15,6 @@
 import collections.abc
 import os
 
-import numpy
 from oslo_config import cfg
 
 from nova_diskplacer import exception
@@ -92,9 +91,7 @@ class Sampler:
         counters = self._reader.read(self._consumers.values(), self._devices)
         done = self._history.update(seconds, counters)
         read_bytes, write_bytes, reads, writes, charged_us = done.T
-        idle: types.Booleans = ~numpy.logical_or.reduce(
-            done[:, :4] != 0, axis=1
-        )
+        idle = ~history.has_requests(done)
         return types.Sample(
             seconds=seconds,
             pairs=counters.pairs,

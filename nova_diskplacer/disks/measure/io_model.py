@@ -164,8 +164,12 @@ def read_file(path: str) -> Model:
 
 def _parse_json(text: str) -> dict[str, str]:
     found = json.loads(text)
-    (fields,) = found if isinstance(found, list) and len(found) == 1 else [{}]
-    return {name: str(value) for name, value in dict(fields).items()}
+    if not isinstance(found, list) or len(found) != 1:
+        return {}
+    (fields,) = found
+    if not isinstance(fields, dict):
+        return {}
+    return {name: str(value) for name, value in fields.items()}
 
 
 def _from_fields(fields: collections.abc.Mapping[str, str]) -> Model:

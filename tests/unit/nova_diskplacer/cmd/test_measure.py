@@ -267,6 +267,7 @@ class MeasureTestCase(testtools.TestCase):
         for text, problem in (
             ('rbps=1', "rseqiops '' is not"),
             ('[]', "rbps '' is not"),
+            ('[5]', "rbps '' is not"),
             (json.dumps([{**fields, 'wbps': 0}]), "wbps '0' is not"),
             ('{', "rbps '' is not"),
         ):
