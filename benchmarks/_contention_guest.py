@@ -13,13 +13,14 @@
 """Runs in the guest: four tasks on each of some disks, for contention.
 
 ``python _contention_guest.py WHAT JSON``; WHAT is ``prepare``, ``measure``,
-``tasks`` (figures as JSON on the last line) or ``agent``, which is the rounds
-of the agent alone, until SIGTERM.
+``tasks``, ``steady`` (figures as JSON on the last line) or ``agent``, which is
+the rounds of the agent alone, until SIGTERM.
 """
 
 import collections.abc
 import concurrent.futures
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -30,8 +31,11 @@ import threading
 import time
 import typing
 
+from tools.testbed import nested
+
 if typing.TYPE_CHECKING:
     from nova_diskplacer.monitor import status
+    from nova_diskplacer.monitor import types
 
 TOP = pathlib.Path('/srv/contention')
 CONF = TOP / 'diskplacer.conf'
@@ -53,6 +57,9 @@ scale_mb = {scale_mb}
 """
 
 Settings = dict[str, typing.Any]
+Homes = dict[str, list[pathlib.Path]]
+# Has a task read all of its file, by device and number; returns the seconds.
+Read = collections.abc.Callable[[str, int], float]
 
 
 def run(*argv: str) -> str:
@@ -91,8 +98,8 @@ def prepare(settings: Settings) -> dict[str, str]:
         queue = pathlib.Path(f'/sys/block/{kernel_name(device)}/queue')
         (queue / 'scheduler').write_text(scheduler)
         printed = manage(
-            'disk', 'prepare', device, '--medium', 'hdd', '--fstab',
-            str(TOP / 'fstab'), '--mbps', str(settings['mbps']),
+            'disk', 'prepare', device, '--medium', settings['medium'],
+            '--fstab', str(TOP / 'fstab'), '--mbps', str(settings['mbps']),
             '--format', 'json',
         )  # fmt: skip
         uuid = uuids[device] = json.loads(printed)['uuid']
@@ -110,21 +117,37 @@ def measure(settings: Settings) -> dict[str, typing.Any]:
     """Measure disks for io.cost; return what was found."""
     printed = manage(
         'disk', 'measure', *settings['uuids'],
-        '--size', '256', '--seconds', str(settings['seconds']),
+        '--size', str(settings['mib']), '--seconds', str(settings['seconds']),
         '--format', 'json',
     )  # fmt: skip
     return json.loads(printed)
 
 
 def agent(settings: Settings) -> None:
-    """Run the I/O loop, for the configured cgroups only."""
+    """Run the I/O loop, for the configured cgroups only.
+
+    With ``one_project``, all are taken for servers of one project.
+    """
     from oslo_config import cfg
     from oslo_log import log
 
     from nova_diskplacer import conf as options
     from nova_diskplacer.agent import io_loop
     from nova_diskplacer.disks import discover
+    from nova_diskplacer.monitor import consumers
 
+    if settings['one_project']:
+        find = consumers.find
+
+        def find_of_project(
+            *args: typing.Any,
+        ) -> dict[str, 'types.Consumer']:
+            return {
+                key: dataclasses.replace(one, project='project')
+                for key, one in find(*args).items()
+            }
+
+        consumers.find = find_of_project
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
     conf.register_opt(cfg.StrOpt('host', default='testbed'))
@@ -175,13 +198,22 @@ def weighed(seen: 'status.Status | None') -> list[str]:
 
 
 @contextlib.contextmanager
-def agent_running(found: Settings) -> collections.abc.Iterator[None]:
+def agent_running(
+    settings: Settings, found: Settings
+) -> collections.abc.Iterator[None]:
     """Have the agent work, and end; adds what it tells.
 
     :raises RuntimeError: it weighs nothing, or ended too early.
     """
     process = subprocess.Popen(
-        [sys.executable, '-W', 'ignore', __file__, 'agent', '{}'],
+        [
+            sys.executable,
+            '-W',
+            'ignore',
+            __file__,
+            'agent',
+            json.dumps({'one_project': settings['one_project']}),
+        ],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -193,8 +225,9 @@ def agent_running(found: Settings) -> collections.abc.Iterator[None]:
             yield
             process.terminate()
             found['agent'] = json.loads(process.stdout.readline())
-        finally:
+        except BaseException:
             process.terminate()
+            raise
     if process.returncode:
         raise RuntimeError(f'the agent: exit {process.returncode}')
 
@@ -224,67 +257,184 @@ def cgroups(
             path.rmdir()
 
 
-def read_whole(
-    path: pathlib.Path, cgroup: pathlib.Path, settings: Settings
-) -> float:
-    """Read a file by fio in a cgroup; return how long that took.
-
-    It begins with the first request, not with fio, which takes long to start
-    in the guest.
-    """
+def fio(
+    path: pathlib.Path, cgroup: pathlib.Path, *arguments: str
+) -> typing.Any:
+    """Read a file in a cgroup; return what fio tells of that."""
     printed = run(
         'sh', '-c', 'echo $$ > "$0"/cgroup.procs && exec "$@"', str(cgroup),
-        'fio', '--name=task', f'--filename={path}', '--readonly',
-        '--rw=read', f'--bs={settings["block"]}', '--direct=1',
-        '--ioengine=libaio', f'--iodepth={settings["depth"]}',
+        'fio', '--name=task', f'--filename={path}', '--readonly', '--direct=1',
         # by its own clock fio is wrong by some per cent in the guest
-        '--clocksource=clock_gettime', '--output-format=json',
+        '--clocksource=clock_gettime', '--output-format=json', *arguments,
     )  # fmt: skip
-    return json.loads(printed)['jobs'][0]['read']['runtime'] / 1000
+    return json.loads(printed)['jobs'][0]['read']
 
 
-def tasks(settings: Settings) -> Settings:
+def scan(settings: Settings) -> tuple[str, ...]:
+    return (
+        '--rw=read', f'--bs={settings["block"]}', '--ioengine=libaio',
+        f'--iodepth={settings["depth"]}',
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def fio_readers(
+    settings: Settings, homes: Homes
+) -> collections.abc.Iterator[Read]:
+    """Have fio read.
+
+    The time begins with the first request, not with fio, which takes long to
+    start in the guest.
+    """
+
+    def read(device: str, task: int) -> float:
+        path = task_file(settings['uuids'][device], task)
+        found = fio(path, homes[device][task], *scan(settings))
+        return float(found['runtime']) / 1000
+
+    yield read
+
+
+@contextlib.contextmanager
+def guest_readers(
+    settings: Settings, homes: Homes
+) -> collections.abc.Iterator[Read]:
+    """Have guests read their vdisks, one for each task."""
+    initrd = TOP / 'initrd'
+    nested.make_initrd(initrd)
+    with contextlib.ExitStack() as stack:
+        guests = {
+            (device, task): stack.enter_context(
+                nested.Guest(
+                    home, task_file(settings['uuids'][device], task), initrd
+                )
+            )
+            for device, some in homes.items()
+            for task, home in enumerate(some)
+        }
+        for guest in guests.values():
+            guest.wait()
+
+        def read(device: str, task: int) -> float:
+            began = time.monotonic()
+            guests[device, task].read(settings['sizes'][task])
+            return time.monotonic() - began
+
+        yield read
+
+
+def tasks(settings: Settings) -> list[Settings]:
+    """Return of each run how long each task took, and what the agent tells."""
+    readers = guest_readers if settings['guests'] else fio_readers
+    runs = []
+    with (
+        cgroups(settings['uuids'], len(settings['sizes'])) as homes,
+        readers(settings, homes) as read,
+    ):
+        for number, agent in enumerate(settings['agents'], 1):
+            runs.append(run_tasks(settings, homes, read, agent))
+            print(
+                f'run {number} of {len(settings["agents"])}, '
+                f'{"with" if agent else "without"} the agent: '
+                f'{runs[-1]["seconds"]}',
+                file=sys.stderr,
+                flush=True,
+            )
+    return runs
+
+
+def run_tasks(
+    settings: Settings, homes: Homes, read: Read, agent: bool
+) -> Settings:
     """Return how long each task took, by device, and what the agent tells.
 
     :raises RuntimeError: the agent has not given back what it changed.
     """
-    uuids, lag, count = settings['uuids'], settings['lag'], settings['tasks']
     found: Settings = {}
-    with cgroups(uuids, count) as homes:
-        with (
-            agent_running(found)
-            if settings['agent']
-            else contextlib.nullcontext()
-        ):
-            began = time.monotonic()
+    count = sum(map(len, homes.values()))
+    with running(settings, found, agent):
+        began = time.monotonic()
 
-            def do(device: str, task: int) -> float:
-                time.sleep(max(0.0, began + task * lag - time.monotonic()))
-                path = task_file(uuids[device], task)
-                return read_whole(path, homes[device][task], settings)
+        def do(device: str, task: int) -> float:
+            lag = task * settings['lag']
+            time.sleep(max(0.0, began + lag - time.monotonic()))
+            return read(device, task)
 
-            with concurrent.futures.ThreadPoolExecutor(
-                len(uuids) * count
-            ) as pool:
-                futures = {
-                    device: [
-                        pool.submit(do, device, task) for task in range(count)
-                    ]
-                    for device in uuids
-                }
-                found['seconds'] = {
-                    device: [future.result() for future in some]
-                    for device, some in futures.items()
-                }
-        left = {
-            str(path): one
-            for device, paths in homes.items()
-            for path in paths
-            if (one := weight(path, number(device))) not in (None, DEFAULT)
-        }
-        if left:
-            raise RuntimeError(f'weights that were left behind: {left}')
+        with concurrent.futures.ThreadPoolExecutor(count) as pool:
+            futures = {
+                device: [
+                    pool.submit(do, device, task) for task in range(len(some))
+                ]
+                for device, some in homes.items()
+            }
+            found['seconds'] = {
+                device: [future.result() for future in some]
+                for device, some in futures.items()
+            }
+    left = {
+        str(path): one
+        for device, paths in homes.items()
+        for path in paths
+        if (one := weight(path, number(device))) not in (None, DEFAULT)
+    }
+    if left:
+        raise RuntimeError(f'weights that were left behind: {left}')
     return found
+
+
+def running(
+    settings: Settings, found: Settings, agent: bool
+) -> contextlib.AbstractContextManager[None]:
+    if not agent:
+        return contextlib.nullcontext()
+    return agent_running(settings, found)
+
+
+def steady(settings: Settings) -> dict[str, dict[str, Settings]]:
+    """Return what a server gets that reads at random places at a steady rate.
+
+    It is alone, then beside a scan without the agent and with it; by device
+    and by which of these.
+    """
+    uuids = settings['uuids']
+    rate = (
+        '--rw=randread', '--bs=128k', '--ioengine=psync',
+        f'--rate={settings["rate"]}', '--rate_process=poisson',
+    )  # fmt: skip
+    found: dict[str, dict[str, Settings]] = {device: {} for device in uuids}
+    with cgroups(uuids, 2) as homes:
+        for arm, seconds in settings['seconds'].items():
+            limit = ('--time_based', f'--runtime={seconds}')
+            with (
+                running(settings, {}, arm == 'with'),
+                concurrent.futures.ThreadPoolExecutor(2 * len(uuids)) as pool,
+            ):
+                for device, uuid in uuids.items():
+                    home, other = homes[device]
+                    ours, theirs = (task_file(uuid, task) for task in (1, 0))
+                    found[device][arm] = {
+                        'steady': pool.submit(fio, ours, home, *rate, *limit)
+                    }
+                    if arm != 'alone':
+                        found[device][arm]['scan'] = pool.submit(
+                            fio, theirs, other, *scan(settings), *limit
+                        )
+            for device in uuids:
+                found[device][arm] = {
+                    who: told(future.result())
+                    for who, future in found[device][arm].items()
+                }
+    return found
+
+
+def told(read: typing.Any) -> dict[str, float]:
+    """Return the throughput and the latencies that fio tells."""
+    latency = read['clat_ns']
+    return {
+        'mbps': read['bw_bytes'] / 1e6,
+        'latency_ms': latency['mean'] / 1e6,
+        'p99_ms': latency['percentile']['99.000000'] / 1e6,
+    }
 
 
 def weight(cgroup: pathlib.Path, device: str) -> int | None:
@@ -302,6 +452,7 @@ def main() -> None:
         'prepare': prepare,
         'measure': measure,
         'tasks': tasks,
+        'steady': steady,
         'agent': agent,
     }[what]
     found = call(json.loads(settings))

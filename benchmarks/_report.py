@@ -12,9 +12,14 @@
 
 """How every benchmark prints and writes its figures and goals."""
 
+import argparse
 import collections.abc
+import datetime
 import json
 import operator
+import os
+import shlex
+import sys
 import typing
 
 import prettytable
@@ -74,12 +79,19 @@ def write(
     figures: Figures,
     goals: collections.abc.Iterable[Goal],
 ) -> None:
-    """Write figures and goals to a JSON file.
+    """Write figures and goals to a JSON file, and when and how they came.
 
-    :param figures: {name: value}, None for what could not be measured.
+    :param benchmark: the name of its script, without ``.py``.
+    :param figures: {name: value}, None for what could not be measured. The
+        lowest and highest of the runs of ``x`` are ``x_min`` and ``x_max``;
+        the ends of its 95 % confidence interval ``x_low`` and ``x_high``.
     """
     content = {
         'benchmark': benchmark,
+        'date': datetime.date.today().isoformat(),
+        'command': _command(benchmark, sys.argv[1:]),
+        'kernel': os.uname().release,
+        'cpus': os.cpu_count(),
         'figures': figures,
         'goals': [
             {**goal._asdict(), 'met': goal.met(figures)} for goal in goals
@@ -88,3 +100,11 @@ def write(
     with open(path, 'w', encoding='utf-8') as stream:
         json.dump(content, stream, indent=2)
         stream.write('\n')
+
+
+def _command(benchmark: str, words: collections.abc.Sequence[str]) -> str:
+    """Return how to run a benchmark again, without ``--json FILE``."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument('--json')
+    _, others = parser.parse_known_args(words)
+    return shlex.join(['tools/bench.sh', benchmark, *others])

@@ -14,18 +14,25 @@
 
 P4, §V-A: tasks that read 10 GB, 3 GB, 500 MB and 250 MB begin five seconds
 after each other; each MB of use costs a 128th of a class of 10. Here fio reads
-them in sequence in four cgroups, on a disk that is held to a throughput from
-outside, in a testbed guest. The disk is as much slower than the paper's, which
-does 166 MB/s, as the agent's scale is smaller, and so are all sizes, so that
-times compare.
+them in sequence in four cgroups in a testbed guest. All are of one project, as
+the servers of a tenant are, or with --own-projects of four. With --guests,
+guests of QEMU read from vdisks.
 
-Two disks at the same time, each alone with its four tasks: one with BFQ, one
-with mq-deadline, on which the agent has io.cost share it. Without the agent
-neither has weights, nor io.cost. With it, it does its rounds as it does on a
-compute node. Its Python is about ten times slower in the guest.
+The disk is held to a throughput from outside. It is as much slower than the
+paper's, which does 166 MB/s, as the agent's scale is smaller, and so are all
+sizes, so that times compare. With --disk seeking it is that of
+tools/seeking_disk instead, which is as fast as the paper's, and seeks.
+
+One disk has BFQ, another one mq-deadline, on which the agent has io.cost share
+it. Without the agent neither has weights, nor io.cost. With it, it does its
+rounds as it does on a compute node. Its Python is about ten times slower in
+the guest.
 
 No slower, of a long task, is: by less than the 0.5 % of the throughput that
 may be lost, or than the times without the agent differ among each other.
+
+Then a server reads 3 MB/s at random places beside a scan, on a disk as much
+slower again as above, and is compared with itself alone.
 """
 
 import argparse
@@ -38,6 +45,7 @@ import typing
 
 import _report
 import _stats
+from tools.seeking_disk import model
 from tools.testbed import Disk
 from tools.testbed import Testbed
 
@@ -51,6 +59,7 @@ MB = 10**6
 PAPER_MBPS = 166.0
 SIZES_MB = (10000, 3000, 500, 250)
 SCALE_MB = 128
+STEADY_MBPS = 3.0
 LAG_S = 5
 PAPER = ((83.0, 81.9), (44.6, 40.1), (12.4, 7.1), (6.9, 3.7))
 PAPER_AGGREGATE = (166.0, 166.2)
@@ -58,6 +67,12 @@ PAPER_AGGREGATE = (166.0, 166.2)
 SMALL = {3: -43.0, 4: -46.0}
 LONG = (1, 2)
 TOLERANCE = 0.5
+
+# How long each part of the steady server's takes.
+STEADY_S = {'alone': 60, 'without': 60, 'with': 600}
+QUICK_STEADY_S = {'alone': 20, 'without': 20, 'with': 60}
+KEPT = 0.9
+SLOWER = 2.0
 
 # --quick: all but the first have ended long before it
 QUICK_SIZES_MB = (5000, *SIZES_MB[1:])
@@ -105,14 +120,18 @@ def evaluate(
     found: _report.Figures = {}
 
     def add(figure: str, arms: typing.Iterable[Seconds]) -> None:
+        pair = list(arms)
         medians = []
-        for arm, values in zip(ARMS, arms, strict=True):
+        for arm, values in zip(ARMS, pair, strict=True):
             spread = _stats.spread(values)
             medians.append(spread.median)
             found[f'{figure}_{arm}'] = spread.median
             found[f'{figure}_{arm}_min'] = spread.low
             found[f'{figure}_{arm}_max'] = spread.high
+        changes = [change(*values) for values in zip(*pair, strict=True)]
         found[f'{figure}_change'] = change(*medians)
+        found[f'{figure}_change_min'] = min(changes)
+        found[f'{figure}_change_max'] = max(changes)
 
     for task in range(len(sizes)):
         add(
@@ -129,6 +148,24 @@ def evaluate(
     return found
 
 
+def evaluate_steady(
+    name: str, found: dict[str, dict[str, dict[str, float]]]
+) -> _report.Figures:
+    """Return the figures of the server with a steady rate."""
+    figures: _report.Figures = {
+        f'{name}_{who}_{arm}_{figure}': value
+        for arm, servers in found.items()
+        for who, told in servers.items()
+        for figure, value in told.items()
+    }
+    alone, beside = found['alone']['steady'], found['with']['steady']
+    figures[f'{name}_steady_kept'] = beside['mbps'] / alone['mbps']
+    figures[f'{name}_steady_slower'] = (
+        beside['latency_ms'] / alone['latency_ms']
+    )
+    return figures
+
+
 def goals(
     name: str, figures: _report.Figures
 ) -> typing.Iterator[_report.Goal]:
@@ -141,6 +178,9 @@ def goals(
         yield _report.Goal(
             f'{name}_task{task}_s_change', '<=', max(TOLERANCE, noise)
         )
+    if f'{name}_steady_kept' in figures:
+        yield _report.Goal(f'{name}_steady_kept', '>=', KEPT)
+        yield _report.Goal(f'{name}_steady_slower', '<=', SLOWER)
 
 
 def show(name: str, figures: _report.Figures) -> None:
@@ -175,6 +215,24 @@ def show(name: str, figures: _report.Figures) -> None:
     )
 
 
+def show_steady(
+    name: str, found: dict[str, dict[str, dict[str, float]]]
+) -> None:
+    """Print what a server with a steady rate gets."""
+    print(f'{name}: a server that reads {STEADY_MBPS:g} MB/s, scaled')
+    _report.table(
+        ('', 'MB/s', 'Mean latency, ms', '99 %, ms', 'Scan, MB/s'),
+        [
+            (
+                'alone' if arm == 'alone' else f'{arm} the agent, beside',
+                *(f'{one:.2f}' for one in servers['steady'].values()),
+                f'{servers["scan"]["mbps"]:.1f}' if 'scan' in servers else '',
+            )
+            for arm, servers in found.items()
+        ],
+    )
+
+
 def in_guest(bed: Testbed, what: str, **settings: typing.Any) -> typing.Any:
     """Run one part in the guest and return what it tells."""
 
@@ -185,63 +243,112 @@ def in_guest(bed: Testbed, what: str, **settings: typing.Any) -> typing.Any:
     printed = bed.run(
         'python', '-W', 'ignore', str(GUEST), what, json.dumps(settings),
         env={'PYTHONPATH': str(TOP)},
-        timeout=3600,
+        timeout=4 * 3600,
         say=say,
     ).out  # fmt: skip
     return json.loads(printed.splitlines()[-1])
 
 
+class Measured(typing.NamedTuple):
+    """What was measured, by disk, and what the agent took of a core."""
+
+    times: dict[str, Times]
+    steady: dict[str, dict[str, dict[str, dict[str, float]]]]
+    agents: list[dict[str, float]]
+
+
 def measure(
     args: argparse.Namespace, mbps: float, sizes: list[int]
-) -> tuple[dict[str, Times], list[dict[str, float]]]:
-    """Return what is measured: of each disk, and of the agent."""
-    found = {name: Times([], []) for name in args.controller}
-    agents = []
-    with Testbed([Disk(gib=8, mbps=mbps) for _ in found]) as bed:
-        devices = {name: bed.device(index) for index, name in enumerate(found)}
-        for index in range(len(devices)):
-            bed.throttle(index)
+) -> Measured:
+    """Measure all that is asked for."""
+    names = args.controller
+    found = Measured({name: Times([], []) for name in names}, {}, [])
+    with Testbed([_disk(args, mbps) for _ in names], memory_mib=4096) as bed:
+        devices = {name: bed.device(index) for index, name in enumerate(names)}
+        _throttle(args, bed, None)
         progress('laying out the files')
         uuids = in_guest(
             bed,
             'prepare',
-            schedulers={devices[name]: SCHEDULERS[name] for name in found},
+            schedulers={devices[name]: SCHEDULERS[name] for name in names},
             mbps=round(mbps),
-            scale_mb=args.scale_mb,
+            scale_mb=round(SCALE_MB * mbps / PAPER_MBPS),
             sizes=sizes,
+            medium='hdd',
         )
-        for index in range(len(devices)):
-            bed.throttle(index, mbps=mbps)
-        if 'io_cost' in found:
+        _throttle(args, bed, mbps)
+        if 'io_cost' in names:
             in_guest(
-                bed, 'measure', uuids=[uuids[devices['io_cost']]], seconds=5
+                bed,
+                'measure',
+                uuids=[uuids[devices['io_cost']]],
+                seconds=5,
+                mib=1024,
             )
-        for number in range(args.runs):
-            # the second one of a run finds a machine that may be another
-            order = ARMS if number % 2 == 0 else ARMS[::-1]
-            for arm in order:
-                got = in_guest(
+        # the second one of a run finds a machine that may be another
+        agents = [
+            arm for run in range(args.runs) for arm in (run % 2, 1 - run % 2)
+        ]
+        # those on disks that take the machine's processors do not at once
+        for some in (
+            [list(names)]
+            if args.disk == 'throttled'
+            else [[name] for name in names]
+        ):
+            settings = {
+                'uuids': {
+                    devices[name]: uuids[devices[name]] for name in some
+                },
+                'block': args.block,
+                'depth': args.depth,
+                'one_project': not args.own_projects,
+            }
+            for agent, got in zip(
+                agents,
+                in_guest(
                     bed,
                     'tasks',
-                    uuids=uuids,
-                    tasks=len(sizes),
+                    **settings,
+                    sizes=sizes,
                     lag=LAG_S,
-                    block=args.block,
-                    depth=args.depth,
-                    agent=arm == 'with',
-                )
-                for name, times in found.items():
-                    seconds = got['seconds'][devices[name]]
-                    times[ARMS.index(arm)].append(seconds)
-                    shown = ', '.join(f'{one:.2f}' for one in seconds)
-                    progress(
-                        f'run {number + 1} of {args.runs}, {name} {arm} the '
-                        f'agent: {shown} s; '
-                        f'{aggregate(sizes, seconds):.3f} MB/s'
+                    agents=agents,
+                    guests=args.guests,
+                ),
+                strict=True,
+            ):
+                for name in some:
+                    found.times[name][agent].append(
+                        got['seconds'][devices[name]]
                     )
-                if arm == 'with':
-                    agents.append(got['agent'])
-    return found, agents
+                if agent:
+                    found.agents.append(got['agent'])
+            if args.guests:
+                continue
+            progress('a steady server beside a scan')
+            got = in_guest(
+                bed,
+                'steady',
+                **settings,
+                rate=round(STEADY_MBPS * MB * mbps / PAPER_MBPS),
+                seconds=QUICK_STEADY_S if args.quick else STEADY_S,
+            )
+            for name in some:
+                found.steady[name] = got[devices[name]]
+    return found
+
+
+def _disk(args: argparse.Namespace, mbps: float) -> Disk:
+    if args.disk == 'seeking':
+        return Disk(gib=20, kind='hdd', cache_mib=64)
+    return Disk(gib=8, mbps=mbps)
+
+
+def _throttle(
+    args: argparse.Namespace, bed: Testbed, mbps: float | None
+) -> None:
+    if args.disk == 'throttled':
+        for index in range(len(args.controller)):
+            bed.throttle(index, mbps=mbps)
 
 
 def progress(text: str) -> None:
@@ -252,17 +359,23 @@ def run(
     args: argparse.Namespace,
 ) -> tuple[_report.Figures, list[_report.Goal]]:
     """Measure and show everything."""
-    mbps = args.scale_mb * PAPER_MBPS / SCALE_MB
+    if args.disk == 'seeking':
+        mbps = model.HardDisk(1).bytes_per_s / MB
+    else:
+        mbps = args.scale_mb * PAPER_MBPS / SCALE_MB
     sizes = scaled(QUICK_SIZES_MB if args.quick else SIZES_MB, mbps)
-    times, agents = measure(args, mbps, sizes)
+    measured = measure(args, mbps, sizes)
     figures: _report.Figures = {}
     aims: list[_report.Goal] = []
-    for name, one in times.items():
-        figures |= evaluate(name, one, sizes)
-        aims += goals(name, figures)
+    for name, times in measured.times.items():
+        figures |= evaluate(name, times, sizes)
         show(name, figures)
+        if name in measured.steady:
+            figures |= evaluate_steady(name, measured.steady[name])
+            show_steady(name, measured.steady[name])
+        aims += goals(name, figures)
     figures['agent_round_cpu_s'] = statistics.median(
-        one['round_cpu_s'] for one in agents
+        one['round_cpu_s'] for one in measured.agents
     )
     return figures, aims
 
@@ -286,12 +399,28 @@ def main() -> int:
         help='only this one; may be repeated',
     )
     parser.add_argument(
+        '--disk',
+        choices=('throttled', 'seeking'),
+        default='throttled',
+        help='what the disk is (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--own-projects',
+        action='store_true',
+        help='each task is of a project of its own',
+    )
+    parser.add_argument(
+        '--guests',
+        action='store_true',
+        help='guests of QEMU read, 128 KiB at a time, not fio; they have a '
+        'throttled disk, and no server beside a scan',
+    )
+    parser.add_argument(
         '--scale-mb',
         type=int,
-        default=15,
-        help="the agent's scale_mb, which the speed of the disks and all "
-        f'sizes follow from; {SCALE_MB} is a disk as fast as in the paper '
-        '(default: %(default)s)',
+        help="the agent's scale_mb, which the speed of throttled disks and "
+        f'all sizes follow from; {SCALE_MB} is a disk as fast as in the paper '
+        '(default: 15, with --guests 6)',
     )
     parser.add_argument(
         '--block',
@@ -306,6 +435,9 @@ def main() -> int:
     )
     args = parser.parse_args()
     args.controller = args.controller or sorted(SCHEDULERS)
+    if args.guests and args.disk == 'seeking':
+        parser.error('--guests: --disk must be throttled')
+    args.scale_mb = args.scale_mb or (6 if args.guests else 15)
     args.runs = args.runs or (1 if args.quick else 5)
     figures, aims = run(args)
     _report.show_goals(figures, aims)

@@ -19,7 +19,8 @@ own on the guest's loopback. create is nothing for ours, which allocates at
 the first attach: compare the two together. Nobody's volumes are attached, so
 that Nova is not asked. Then fio loads a vdisk of ours and, before that, the
 same disk without anything on it, the disk being held to a throughput and to
-requests per second from outside.
+requests per second from outside. With --seeks it is the hard disk of
+tools/seeking_disk.
 """
 
 import argparse
@@ -149,11 +150,13 @@ def measure_fio(
 def run(args: argparse.Namespace) -> _report.Figures:
     """Measure everything and return the figures."""
     figures: _report.Figures = {}
-    capped = functools.partial(Disk, gib=8, mbps=args.mbps, iops=args.iops)
     disks = [
         Disk(node=index % 2, gib=GIB) for index in range(len(DRIVERS) * EACH)
     ]
-    disks += [capped(node=node) for node in range(len(OURS))]
+    loaded = functools.partial(Disk, gib=8, kind='hdd', cache_mib=64)
+    if not args.seeks:
+        loaded = functools.partial(Disk, gib=8, mbps=args.mbps, iops=args.iops)
+    disks += [loaded(node=node) for node in range(len(OURS))]
     with Testbed(disks) as bed:
         measure_ops(bed, args, figures)
         measure_fio(bed, args, figures)
@@ -172,6 +175,9 @@ def main() -> int:
         '--thick',
         action='store_true',
         help='LVM without thin pools: clones copy every byte',
+    )
+    parser.add_argument(
+        '--seeks', action='store_true', help='the loaded disks seek'
     )
     parser.add_argument(
         '--mbps', type=int, default=60, help='cap of the loaded disks in MB/s'

@@ -12,17 +12,20 @@
 
 """What a disk gives under each I/O scheduler, and if profiles choose right.
 
-Without SWEEP: in a testbed guest, whose disk is held to a throughput and to
-requests per second from outside, tools/io_sweep.py reads and writes in
-sequence, as P0, "On the Impact of Virtualization on the I/O Performance of
+Without SWEEP: on a disk of a testbed guest tools/io_sweep.py reads and writes
+in sequence, as P0, "On the Impact of Virtualization on the I/O Performance of
 Analytic Workloads", did in section V. Shown are the throughput of all jobs
 together, its 95 % confidence interval and Jain's index, and for each profile
 of the catalogue whether the scheduler that it prefers was the best one.
 
-The disk has no seek cost: a request costs the same wherever it is. So what a
-scheduler gains by its order does not show, only what it gains by merging
-requests, and loses by idling and by its own work. And nothing is between fio
-and the disk, where on a compute host QEMU is.
+The disk is that of tools/seeking_disk: an hdd of 7200 revolutions per minute,
+or with --disk ssd one without seeks. With --disk throttled it is a file that
+is held to a throughput and to requests per second: a request costs the same
+wherever it is, so what a scheduler gains by its order does not show, only what
+it gains by merging requests, and loses by idling and by its own work. Nothing
+is between fio and the disk, where on a compute host QEMU is.
+
+A profile's scheduler is best unless it is shown to be more than 1 % behind.
 
 With SWEEP: explains what tools/io_sweep.py has printed on a host of yours.
 With more than one, from servers of different flavors: compares them.
@@ -46,6 +49,7 @@ from tools.testbed import Testbed
 
 TOP = pathlib.Path(__file__).resolve().parents[1]
 MOUNTPOINT = '/mnt'
+MEDIA = {'throttled': {'hdd', 'ssd'}, 'hdd': {'hdd'}, 'ssd': {'ssd'}}
 TITLES = {
     'sync_direct': 'Blocking, direct',
     'sync_cached': 'Blocking, page cache',
@@ -66,7 +70,8 @@ def show_loads(measured: _verdicts.Measured) -> _report.Figures:
             jain = statistics.fmean(measured.jain[load][arm])
             name = f'{load.engine}_{load.operation}_{load.jobs}_{arm}'
             figures[f'{name}_mbps'] = found.mean
-            figures[f'{name}_ci'] = found.half
+            figures[f'{name}_mbps_low'] = found.low
+            figures[f'{name}_mbps_high'] = found.high
             figures[f'{name}_jain'] = jain
             row.append(f'{found.mean:.1f} ±{found.half:.1f}  {jain:.2f}')
         rows.setdefault((load.engine, load.operation), []).append(row)
@@ -104,6 +109,8 @@ def show_profiles(
         figure = f'{name}_{medium}'
         figures[f'{figure}_best'] = float(whole.was_best)
         figures[f'{figure}_of_best'] = whole.ratio
+        figures[f'{figure}_of_best_low'] = whole.low
+        figures[f'{figure}_of_best_high'] = whole.high
         figures[f'{figure}_best_at'] = best_at / len(loads)
         goals.append(_report.Goal(f'{figure}_best', '==', 1))
         rows.append(
@@ -148,19 +155,24 @@ def show_flavors(measured: _verdicts.Measured) -> None:
 
 
 def in_testbed(args: argparse.Namespace) -> Sweep:
-    """Return what is measured on a throttled disk of a guest."""
+    """Return what is measured on a disk of a guest."""
     # Long enough for neither the burst that the throttle lets pass nor that
     # jobs start one after the other to count for much.
     options = ['--mib=256', '--seconds=5', f'--kib={args.kib}']
+    options += [f'--repetitions={args.repetitions}']
     if args.quick:
-        options += ['--repetitions=3', '--jobs', '1', '16']
+        options += ['--jobs', '1', '16']
         options += ['--engine', 'sync_cached', 'async']
 
     def say(name: str, text: str) -> None:
         if name == 'err':
             sys.stderr.write(text)
 
-    with Testbed([Disk(gib=4, mbps=args.mbps, iops=args.iops)]) as bed:
+    if args.disk == 'throttled':
+        disk = Disk(gib=4, mbps=args.mbps, iops=args.iops)
+    else:
+        disk = Disk(gib=8, kind=args.disk)
+    with Testbed([disk]) as bed:
         bed.run('mkfs.xfs', '-q', bed.device(0))
         bed.run('mount', bed.device(0), MOUNTPOINT)
         printed = bed.run(
@@ -183,12 +195,12 @@ def run(
     if len(sweeps) > 1:
         show_flavors(measured)
         return figures, []
-    # the testbed's disk stands for either medium
     media = {sweep['medium'] for sweep in sweeps.values()}
+    if not args.sweep:
+        # a throttled disk stands for either medium
+        media = MEDIA[args.disk]
     found, goals = show_profiles(
-        measured,
-        catalogue.load(args.profiles),
-        sorted(media) if args.sweep else ('hdd', 'ssd'),
+        measured, catalogue.load(args.profiles), sorted(media)
     )
     return figures | found, goals
 
@@ -202,13 +214,22 @@ def main() -> int:
     parser.add_argument(
         '--quick',
         action='store_true',
-        help='1 and 16 jobs, 3 repetitions, no direct blocking requests',
+        help='1 and 16 jobs, no direct blocking requests',
     )
     parser.add_argument(
-        '--mbps', type=int, default=60, help='cap of the disk in MB/s'
+        '--repetitions', type=int, help='default: 10, with --quick 3'
     )
     parser.add_argument(
-        '--iops', type=int, default=800, help='its cap in requests per s'
+        '--disk',
+        choices=sorted(MEDIA),
+        default='hdd',
+        help='what the disk is (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--mbps', type=int, default=60, help='MB/s of a throttled disk'
+    )
+    parser.add_argument(
+        '--iops', type=int, default=800, help='its requests per second'
     )
     parser.add_argument(
         '--kib', type=int, default=16, help="KiB of each of fio's requests"
@@ -221,6 +242,7 @@ def main() -> int:
         help='judge the profiles there, too',
     )
     args = parser.parse_args()
+    args.repetitions = args.repetitions or (3 if args.quick else 10)
     if len({path.stem for path in args.sweep}) < len(args.sweep):
         parser.error('SWEEP: names must differ, as flavors are told by them')
     figures, goals = run(args)

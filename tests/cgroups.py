@@ -16,6 +16,7 @@ import itertools
 import os
 
 import fixtures
+import psutil
 
 from nova_diskplacer.host import cgroups
 from tests import shell
@@ -23,10 +24,22 @@ from tests import shell
 _NUMBERS = itertools.count()
 
 
+def unified():
+    """Return the hierarchy of cgroup v2, even one without the io controller.
+
+    Processes are members of its cgroups all the same. None if it is mounted
+    nowhere.
+    """
+    for mount in psutil.disk_partitions(all=True):
+        if mount.fstype == 'cgroup2':
+            return cgroups.Hierarchy(mount.mountpoint)
+    return None
+
+
 class Cgroup(fixtures.Fixture):
     """A cgroup whose I/O is accounted for; ``name`` is below the root.
 
-    With cgroup v2, the root's children are given the io controller.
+    Its parent's children are given the io controller.
     """
 
     def __init__(self, name=None):
@@ -36,12 +49,10 @@ class Cgroup(fixtures.Fixture):
         self.path = self.hierarchy.path(self.name)
 
     def _setUp(self):
-        if self.hierarchy.version == 2:
-            # it stays: others may need it meanwhile
-            with open(
-                self.hierarchy.path('', 'cgroup.subtree_control'), 'w'
-            ) as stream:
-                stream.write('+io')
+        # it stays: others may need it meanwhile
+        parent = os.path.dirname(self.path)
+        with open(f'{parent}/cgroup.subtree_control', 'w') as stream:
+            stream.write('+io')
         os.mkdir(self.path)
         self.addCleanup(self.remove)
 

@@ -28,7 +28,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # benchmarks that run real services
 CLOUD='background_cost mapping_throughput'
 # benchmarks that run in the guest of tools/testbed.sh
-TESTBED='contention driver_ops profile_effect'
+TESTBED='agent_cost contention driver_ops io_cost_feedback profile_effect'
 
 names=$(cd benchmarks && echo [!_]*.py)
 names=${names//.py/}

@@ -17,7 +17,8 @@ import logging
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'ext'))
+TOP = pathlib.Path(__file__).parents[2]
+sys.path[:0] = [str(TOP / 'doc' / 'ext'), str(TOP / 'benchmarks')]
 
 # one line for each note and commit
 logging.getLogger('reno').setLevel(logging.WARNING)
@@ -27,6 +28,7 @@ extensions = [
     'reno.sphinxext',
     'commands',
     'extra_specs',
+    'fidelity',
     'internals',
     'log_lines',
     'metrics',

@@ -29,6 +29,9 @@ from nova_diskplacer.monitor import types
 # Seconds between two checks for the first sample.
 _FIRST_SAMPLE_PAUSE = 0.2
 
+# Seconds between two polls of libvirt, as in P2's monitor (P2 §2).
+_GUESTS_INTERVAL = 5.0
+
 
 class BackgroundChecks:
     """Runs each check in a separate thread, on the last sample.
@@ -62,14 +65,13 @@ class BackgroundChecks:
     def start(self, stopped: threading.Event) -> None:
         """Start the threads; they end when ``stopped`` is set."""
         monitor = self._conf.diskplacer_monitor
-        poll_interval = self._conf.diskplacer_agent.report_interval
         checks: list[tuple[float, str, _Check]] = [
             (
                 monitor.health_interval,
                 'The health of disks',
                 self._check_smart,
             ),
-            (poll_interval, 'The I/O of guests', self._poll_libvirt),
+            (_GUESTS_INTERVAL, 'The I/O of guests', self._poll_libvirt),
         ]
         weights = self._conf.diskplacer_weights
         if weights.mode != manager.OFF and weights.seek_penalty:

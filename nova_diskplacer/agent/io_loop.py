@@ -98,7 +98,8 @@ class IOLoop:
         while not stopped.is_set():
             if not self._measuring.run(self.run_once):
                 self._sampler = self._manager = None
-            if self._manager is None and self._needs_restore:
+            sets_none = self._manager is None or self._mode != manager.ON
+            if sets_none and self._needs_restore:
                 self._needs_restore = not self._restore()
             systemd.notify_watchdog()
             # missed intervals are skipped
@@ -163,7 +164,7 @@ class IOLoop:
     def _apply(self, sample: types.Sample) -> None:
         if self._manager is None:
             self._manager = manager.WeightManager(self._conf, sample.hierarchy)
-        self._needs_restore = True
+        self._needs_restore |= self._mode == manager.ON
         self._decision = self._manager.apply(sample, self._background.seekers)
 
     def _restore(self) -> bool:

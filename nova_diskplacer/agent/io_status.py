@@ -50,7 +50,8 @@ def build_status(
     :param fair_shares: ratios of use to fair share.
     :param rounds: number of intervals, including this one.
     :param total_cpu_seconds: CPU time of all intervals.
-    :param weight_changes: number of weights that were written in them.
+    :param weight_changes: number of weights that were changed in them, or in
+        a dry run would have been.
     :param guests: None if unknown.
     """
     return status.Status(
@@ -85,6 +86,7 @@ def build_status(
         ]
         if guests
         else [],
+        resources=_resources(sample, guests) if guests else [],
     )
 
 
@@ -132,6 +134,21 @@ def _consumers(
     }
 
 
+def _resources(
+    sample: types.Sample, guests: guest_stats.GuestStats
+) -> list[dict[str, Any]]:
+    return [
+        {
+            'server': server,
+            'project': sample.consumers[server].project,
+            **dataclasses.asdict(resources),
+        }
+        for server, resources in sorted(guests.resources.items())
+        # libvirt also runs domains that are not Nova's
+        if server in sample.consumers
+    ]
+
+
 def _decided(
     pairs: types.Pairs, decision: manager.Decision | None
 ) -> dict[str, list[Any]]:
@@ -141,6 +158,7 @@ def _decided(
             'classes': unknown,
             'used_bytes': unknown,
             'weights': unknown,
+            'replaced_weights': unknown,
             'reasons': [''] * len(pairs),
             'exempt': [False] * len(pairs),
             'errors': [''] * len(pairs),
@@ -149,6 +167,7 @@ def _decided(
         'classes': decision.shares.classes.tolist(),
         'used_bytes': decision.shares.used_bytes.tolist(),
         'weights': [decision.weights.get(pair) for pair in pairs],
+        'replaced_weights': [decision.replaced.get(pair) for pair in pairs],
         'reasons': [policy.REASONS[one] for one in decision.shares.reasons],
         'exempt': decision.shares.exempt.tolist(),
         'errors': [decision.errors.get(pair, '') for pair in pairs],

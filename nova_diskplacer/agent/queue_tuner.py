@@ -25,6 +25,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
+from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
@@ -46,7 +47,8 @@ class QueueTuner:
     """Tunes the queues of this host's disks, and restores them.
 
     A queue is restored when the last server with a profile for it has left
-    the disk, also by an agent that was started later.
+    the disk, also by an agent that was started later. A queue is left alone
+    while its disk is being measured, and restored after a killed measurement.
 
     :raises DiskPlacerError: a profile is invalid.
     """
@@ -57,6 +59,9 @@ class QueueTuner:
         self._saved = saved_settings.SavedSettings(
             os.path.join(conf.diskplacer_agent.state_dir, 'queues'),
             self._write_back,
+        )
+        self._measured = plain_queue.saved_settings_of(
+            conf.diskplacer_agent.state_dir
         )
         # by device and its sequence: the result of each (setting, value)
         self._results: dict[
@@ -81,7 +86,7 @@ class QueueTuner:
         tasks = {
             # including forgotten disks
             uuid: functools.partial(self._saved.restore, uuid)
-            for uuid in self._saved.uuids()
+            for uuid in {*self._saved.uuids(), *self._measured.uuids()}
         } | {
             disk.uuid: functools.partial(
                 self._tune_disk, disk, by_disk.get(disk.uuid, [])
@@ -90,7 +95,12 @@ class QueueTuner:
         }
         for uuid, task in tasks.items():
             try:
-                task()
+                with plain_queue.lock(uuid, wait=False):
+                    self._measured.restore(uuid)
+                    task()
+            except BlockingIOError:
+                # it is being measured
+                continue
             except (exception.DiskPlacerError, OSError) as error:
                 self._log.log(
                     uuid,

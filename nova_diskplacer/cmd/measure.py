@@ -31,7 +31,9 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import fio
+from nova_diskplacer.disks.measure import hwdb
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import files
@@ -59,8 +61,8 @@ def register(commands: Any) -> None:
         'afterwards. It saves the result on the disk: the model for io.cost, '
         'and the MB/s that servers may claim in Placement, those of long '
         'sequential reads or writes, whichever is slower. Nothing else should '
-        'use the disk meanwhile. The command does not change the queue of the '
-        'disk: measure again after a change of its I/O scheduler.',
+        'use the disk meanwhile. It has no I/O scheduler then, and merges no '
+        'requests; the command restores its queue.',
     )
     command.add_argument('uuids', nargs='+', metavar='UUID')
     command.add_argument(
@@ -98,6 +100,12 @@ def register(commands: Any) -> None:
         'this command with --format json for one disk, or rbps=... and the '
         'other coefficients of io.cost.model',
     )
+    source.add_argument(
+        '--from-hwdb',
+        action='store_true',
+        help='measure nothing, and take the figures that the hardware '
+        'database of systemd has for the model of drive (iocost.conf(5))',
+    )
     shell.add_format(command)
 
 
@@ -106,14 +114,9 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         raise exception.DiskError('measuring a disk needs root')
     disk_root = conf.diskplacer.disk_root
     disks = _measurable_disks(disk_root, args.uuids)
-    if args.like or args.file:
-        model = (
-            io_model.read_file(args.file)
-            if args.file
-            else _model_like(disk_root, args.like, disks, args.force)
-        )
-        models = {disk.uuid: model for disk in disks}
-        for uuid in models:
+    models = _known_models(disk_root, disks, args)
+    if models:
+        for uuid, model in models.items():
             with _locked(uuid):
                 io_model.save(disk_root, uuid, model)
         _report(disks, models, args.format)
@@ -121,20 +124,35 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if not args.force:
         check_unused(conf.diskplacer_agent.libvirt_uri, disks)
     sizes = [size_mib(disk, args.size) for disk in disks]
-    models = {}
     # SystemExit makes cleanups run
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _exit)
     try:
         for disk, size in zip(disks, sizes, strict=True):
-            models[disk.uuid] = measure(
-                disk_root, disk, size * MIB, args.seconds
-            )
+            models[disk.uuid] = measure(conf, disk, size * MIB, args.seconds)
     except KeyboardInterrupt:
         _say('\nInterrupted: the space of the disk is free again.\n')
         return _STATUS_INTERRUPTED
     _report(disks, models, args.format)
     return 0
+
+
+def _known_models(
+    disk_root: str, disks: list[discover.Disk], args: argparse.Namespace
+) -> dict[str, io_model.Model]:
+    """Return the models that need no measurement, by the UUID of the disk.
+
+    :raises DiskError: there is no model where the arguments say.
+    """
+    if args.from_hwdb:
+        return {disk.uuid: hwdb.read_model(disk) for disk in disks}
+    if args.file:
+        model = io_model.read_file(args.file)
+    elif args.like:
+        model = _model_like(disk_root, args.like, disks, args.force)
+    else:
+        return {}
+    return {disk.uuid: model for disk in disks}
 
 
 def _model_like(
@@ -242,15 +260,14 @@ def size_mib(disk: discover.Disk, wanted: int | None) -> int:
 
 
 def measure(
-    disk_root: str, disk: discover.Disk, size_bytes: int, seconds: int
+    conf: cfg.ConfigOpts, disk: discover.Disk, size_bytes: int, seconds: int
 ) -> io_model.Model:
     """Measure a disk, and save the model on it.
 
     :param seconds: duration of each load.
     :raises DiskError: it is being measured already, or fio or the disk fails.
     """
-    loads = fio.loads_for(disk.medium)
-    found = {}
+    disk_root = conf.diskplacer.disk_root
     with (
         _locked(disk.uuid),
         fio.temporary_space(disk_root, disk.uuid, size_bytes) as path,
@@ -259,25 +276,11 @@ def measure(
         _say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
         runner.fill()
         _say(' done\n')
-        for count, (name, load) in enumerate(loads.items(), 1):
-            _say(
-                f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...'
-            )
-            result = runner.measure(load, seconds)
-            if load.unit == 'MB/s':
-                found[name] = result.bps
-                _say(f' {result.bps / 1e6:.1f} MB/s\n')
-            else:
-                found[name] = result.iops
-                _say(f' {result.iops:.1f} {load.unit}\n')
-        model = io_model.Model(
-            **{name: round(found[name]) for name in io_model.COEFFICIENTS},
-            latency=max(1, round(1e6 / found['latency'])),
-            scheduler=_scheduler(disk),
-            measured=datetime.datetime.now(datetime.UTC).isoformat(
-                timespec='seconds'
-            ),
-        )
+        with _plain_queue(conf, disk) as scheduler:
+            model = _run_loads(runner, disk, seconds)
+            with files.disk_errors(path):
+                runner.flush()
+        model = dataclasses.replace(model, scheduler=scheduler)
         io_model.save(disk_root, disk.uuid, model)
         # this takes long if a volume is zeroed
         _say(f'disk {disk.uuid}: freeing the space ...')
@@ -285,14 +288,49 @@ def measure(
     return model
 
 
-def _scheduler(disk: discover.Disk) -> str:
+@contextlib.contextmanager
+def _plain_queue(
+    conf: cfg.ConfigOpts, disk: discover.Disk
+) -> collections.abc.Iterator[str]:
+    """Make the queue plain, and yield its I/O scheduler.
+
+    A queue that serves other devices too stays as it is, and '' is yielded.
+    """
     try:
-        return block_queue.read(
-            block_queue.exclusive_device(disk.device)
-        ).values.get('scheduler', '')
-    except (exception.DiskError, OSError):
-        # the disk has several devices with a scheduler each
-        return ''
+        device = block_queue.exclusive_device(disk.device)
+    except exception.DiskError as error:
+        _say(f'disk {disk.uuid}: its queue is measured as it is: {error}\n')
+        yield ''
+        return
+    state_dir = conf.diskplacer_agent.state_dir
+    with plain_queue.applied(state_dir, disk.uuid, device):
+        yield plain_queue.SCHEDULER
+
+
+def _run_loads(
+    runner: fio.Fio, disk: discover.Disk, seconds: int
+) -> io_model.Model:
+    loads = fio.loads_for(disk.medium)
+    found = {}
+    for count, (name, load) in enumerate(loads.items(), 1):
+        _say(f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...')
+        result = runner.measure(load, seconds)
+        if load.unit == 'MB/s':
+            found[name] = result.bps
+            _say(f' {result.bps / 1e6:.1f} MB/s\n')
+        else:
+            found[name] = result.iops
+            _say(f' {result.iops:.1f} {load.unit}\n')
+    figures: dict[str, Any] = {
+        name: round(found[name]) for name in io_model.COEFFICIENTS
+    }
+    return io_model.Model(
+        **figures,
+        latency=max(1, round(1e6 / found['latency'])),
+        measured=datetime.datetime.now(datetime.UTC).isoformat(
+            timespec='seconds'
+        ),
+    )
 
 
 def _root_cgroup() -> str:

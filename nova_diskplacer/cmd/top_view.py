@@ -105,8 +105,10 @@ def _summary(state: status.Status, now: float) -> str:
     kinds = dict(zip(pairs.servers, pairs.domains, strict=True)).values()
     servers = sum(map(bool, kinds))
     others = len(kinds) - servers
+    replaced = sum(one is not None for one in pairs.replaced_weights)
+    changes = f', {replaced} would change' if state.mode == 'dry_run' else ''
     return (
-        f'{state.host} {when}  weights {state.mode}  '
+        f'{state.host} {when}  weights {state.mode}{changes}  '
         f'round {state.cpu_seconds * 1000:.1f} ms in {state.interval:.1f} s  '
         f'disks {len(state.disks)}, servers {servers}'
         + (f', other cgroups {others}' if others else '')
@@ -184,7 +186,7 @@ def _server_rows(state: status.Status, long: bool) -> list[Row]:
             _milliseconds(pairs.guest_latencies[row]),
             _number(pairs.budgets[row], '.0%'),
             _number(pairs.classes[row], '.0f'),
-            _number(pairs.weights[row], 'd'),
+            _weight(pairs.replaced_weights[row], pairs.weights[row]),
             'ERROR' if pairs.errors[row] else pairs.reasons[row] or '-',
         )
         for row in order
@@ -198,6 +200,12 @@ def _server(key: str, long: bool) -> str:
     if '/' in key:
         return _printable(key.rpartition('/')[2][:_CGROUP_LENGTH])
     return _printable(key[:_UUID_LENGTH])
+
+
+def _weight(replaced: int | None, weight: int | None) -> str:
+    """Return a weight, with the one in force that a dry run leaves."""
+    shown = _number(weight, 'd')
+    return shown if replaced is None else f'{replaced}→{shown}'
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -31,6 +31,14 @@ from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import sampler
 
+_HINTS = {
+    manager.OFF: 'Weights are off: set [diskplacer_weights] mode=on, or '
+    'mode=dry_run to see first what would change, and restart '
+    'diskplacer-agent.',
+    manager.DRY_RUN: 'No weights are set with [diskplacer_weights] '
+    'mode=dry_run: diskplacer-manage top shows which would change.',
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class DiskCheck:
@@ -76,11 +84,9 @@ def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         columns = ('UUID', 'Device', 'Controller', 'Problem', 'Command')
         rows = [dataclasses.astuple(one) for one in checks]
         print(shell.make_table(columns, rows, ('Problem', 'Command')))
-        if conf.diskplacer_weights.mode != manager.ON:
-            print(
-                'Weights are off: set [diskplacer_weights] mode=on and '
-                'restart diskplacer-agent.'
-            )
+        hint = _HINTS.get(conf.diskplacer_weights.mode)
+        if hint:
+            print(hint)
     return exit_status.of([one for one in checks if not one.controller])
 
 

@@ -44,7 +44,8 @@ LOCK_DIR = cfg.StrOpt(
     default='/run/diskplacer',
     help="""
 Directory of the locks by which processes of this host take turns at changing
-an LVM disk or measuring a disk, and of the list of the volume groups' devices.
+an LVM disk, measuring a disk or changing a disk's queue, and of the list of
+the volume groups' devices.
 
 ``diskplacer-agent``, ``diskplacer-manage`` and cinder-volume must use the same
 directory: set the option in their configuration files to the same value. If

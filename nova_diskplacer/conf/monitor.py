@@ -135,9 +135,10 @@ TCP port where the agent serves metrics to Prometheus. 0 disables the endpoint.
         'server_metrics',
         default=True,
         help="""
-Serve the metrics of servers on disks, up to twelve series for each server and
-disk. Without them a host has some thirty series for each disk, and no series
-names a server or project.
+Serve the metrics of servers: up to twelve series for each server and disk,
+three for each server, and two for each of its network interfaces. Without them
+a host has some thirty series for each disk, and no series names a server or
+project.
 """,
     ),
     cfg.StrOpt(

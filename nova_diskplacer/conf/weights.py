@@ -33,7 +33,8 @@ OPTS = [
             ('off', 'Restore the weights that were set before, then set none'),
         ],
         help="""
-Setting of the I/O weights of servers on prepared disks.
+Setting of the I/O weights of servers on prepared disks. The host needs cgroup
+v2 with the io controller.
 """,
     ),
     cfg.StrOpt(
@@ -45,7 +46,7 @@ Setting of the I/O weights of servers on prepared disks.
                 'bfq on disks whose I/O scheduler is bfq, io.cost on others',
             ),
             ('bfq', 'bfq, on disks whose I/O scheduler is bfq'),
-            ('io.cost', 'io.cost on all disks, which needs cgroup v2'),
+            ('io.cost', 'io.cost on all disks'),
         ],
         help="""
 Mechanism of the kernel that enforces weights. io.cost works with any I/O

@@ -23,13 +23,11 @@ from nova_diskplacer.host import sysfs
 
 @dataclasses.dataclass(frozen=True)
 class Hierarchy:
-    """A mounted cgroup hierarchy that accounts for block I/O.
+    """The hierarchy of cgroup v2, with the io controller.
 
-    ``version`` is the cgroup version, 1 (the ``blkio`` controller) or 2
-    (``io``); ``root`` is the mount point.
+    ``root`` is the mount point.
     """
 
-    version: int
     root: str
 
     def path(self, cgroup: str, file: str = '') -> str:
@@ -43,19 +41,15 @@ class Hierarchy:
 def hierarchy() -> Hierarchy:
     """Return the hierarchy of this host.
 
-    There is at most one: a controller belongs to a single hierarchy.
-
     :raises ContentionError: no hierarchy accounts for block I/O.
     """
     for mount in psutil.disk_partitions(all=True):
-        if mount.fstype == 'cgroup' and 'blkio' in mount.opts.split(','):
-            return Hierarchy(1, mount.mountpoint)
         if mount.fstype == 'cgroup2':
             path = os.path.join(mount.mountpoint, 'cgroup.controllers')
             if 'io' in sysfs.read_optional(path).split():
-                return Hierarchy(2, mount.mountpoint)
+                return Hierarchy(mount.mountpoint)
     raise exception.ContentionError(
-        '/proc/self/mounts lists neither cgroup v2 with the io controller nor '
-        'cgroup v1 with blkio: mount one, so that the I/O of servers can be '
-        'measured'
+        '/proc/self/mounts lists no cgroup v2 with the io controller: boot '
+        'with it (systemd.unified_cgroup_hierarchy=1), so that the I/O of '
+        'servers can be measured'
     )

@@ -49,8 +49,8 @@ class Controller:
     file: str
 
 
-_BFQ_FILES = {1: 'blkio.bfq.weight_device', 2: 'io.bfq.weight'}
-
+#: BFQ, on disks that have it as their I/O scheduler.
+BFQ_CONTROLLER = Controller(BFQ, 'io.bfq.weight')
 #: io.cost, on disks where it is enabled.
 IO_COST_CONTROLLER = Controller(IO_COST, 'io.weight')
 
@@ -84,13 +84,7 @@ def active_controller(
                 f'/sys/block/{device.name}/queue/iosched/slice_idle to 8, its '
                 'default'
             )
-        return Controller(BFQ, _BFQ_FILES[hierarchy.version])
-    if hierarchy.version == 1:
-        raise exception.ContentionError(
-            f'{_lacks(device, scheduler)} and cgroup v1 has no io.cost: '
-            'choose bfq for it (a profile, a udev rule), or boot with cgroup '
-            'v2'
-        )
+        return BFQ_CONTROLLER
     _check_io_cost(device, hierarchy, scheduler)
     return IO_COST_CONTROLLER
 

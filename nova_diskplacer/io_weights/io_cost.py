@@ -168,7 +168,7 @@ class IOCost:
         self._saved.restore_all(unwanted)
 
     def _root(self) -> str:
-        if self._hierarchy is None or self._hierarchy.version != 2:
+        if self._hierarchy is None:
             raise exception.ContentionError(
                 'io.cost needs cgroup v2 with the io controller: boot with it'
             )

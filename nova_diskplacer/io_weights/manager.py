@@ -37,6 +37,7 @@ from nova_diskplacer.profiles import catalogue
 LOG = logging.getLogger(__name__)
 
 ON = 'on'
+DRY_RUN = 'dry_run'
 OFF = 'off'
 
 # Intervals between two detections of controllers, and between two readings of
@@ -51,8 +52,9 @@ class Decision:
 
     ``controllers`` are the active controllers of disks, by UUID; ``refusals``
     are the reasons why a disk has none. ``weights`` are those wanted,
-    ``errors`` the reasons why one is not in force. ``changes`` is the number
-    of weights that differ from the last interval.
+    ``errors`` the reasons why one is not in force. ``replaced`` are those in
+    force that a dry run leaves and ``weights`` would replace. ``changes`` is
+    the number of weights that differ from the last interval.
     """
 
     shares: policy.Shares
@@ -60,11 +62,14 @@ class Decision:
     refusals: collections.abc.Mapping[str, str]
     weights: collections.abc.Mapping[types.ConsumerDisk, int]
     errors: collections.abc.Mapping[types.ConsumerDisk, str]
+    replaced: collections.abc.Mapping[types.ConsumerDisk, int]
     changes: int
 
 
 class WeightManager:
     """Decides on weights and applies them; in a dry run it only decides.
+
+    A dry run logs what it would change first of each server and disk.
 
     :raises DiskPlacerError: an option or a profile is invalid.
     """
@@ -87,6 +92,7 @@ class WeightManager:
         self._refusals: dict[str, str] = {}
         self._log = log_once.ChangeLogger(LOG, logging.ERROR)
         self._advice_log = log_once.ChangeLogger(LOG)
+        self._dry_run_log = log_once.ChangeLogger(LOG, logging.INFO)
         self._consumers: collections.abc.Mapping[str, types.Consumer] = {}
         self._policies: dict[str, tiers.ConsumerPolicy] = {}
         self._weights: dict[types.ConsumerDisk, int] = {}
@@ -129,22 +135,43 @@ class WeightManager:
             if pair[1] in self._controllers and not exempt
         }
         errors: dict[types.ConsumerDisk, str] = {}
+        replaced: dict[types.ConsumerDisk, int] = {}
+        targets = (
+            self._weights,
+            sample.consumers.values(),
+            sample.devices,
+            self._controllers,
+        )
         if self._on:
             self._io_cost.adapt_models(sample.disks)
-            errors = self._writer.apply(
-                self._weights,
-                sample.consumers.values(),
-                sample.devices,
-                self._controllers,
-            )
+            errors = self._writer.apply(*targets)
+        else:
+            replaced = self._writer.replaced(*targets)
+            self._log_dry_run(replaced)
         return Decision(
             shares=shares,
             controllers=self._controllers,
             refusals=self._refusals,
             weights=self._weights,
             errors=errors,
+            replaced=replaced,
             changes=len(self._weights.items() - before.items()),
         )
+
+    def _log_dry_run(
+        self, replaced: collections.abc.Mapping[types.ConsumerDisk, int]
+    ) -> None:
+        """Log each server on a disk once: weights may change every second."""
+        for (key, uuid), weight in replaced.items():
+            self._dry_run_log.log(
+                (key, uuid),
+                'Dry run: the I/O weight of %s on disk %s would be changed '
+                'from %d; diskplacer-manage top shows the new one.',
+                key,
+                uuid,
+                weight,
+            )
+        self._dry_run_log.clear_except({*self._weights, *self._controllers})
 
     def _used_bytes(self, sample: types.Sample) -> types.Floats:
         """Return the use of disks that counts, in bytes, (R,).
@@ -188,12 +215,17 @@ class WeightManager:
     def _controller(self, device: Device) -> controllers_.Controller:
         choice = self._conf.diskplacer_weights.controller
         name = controllers_.configured_controller(device, choice)
-        if name == controllers_.BFQ or self._hierarchy.version == 1:
+        if name == controllers_.BFQ:
             if self._on:
                 self._io_cost.disable(device.uuid)
         else:
             model = self._measured_model(device.uuid)
             if model is not None and not self._on:
+                self._dry_run_log.log(
+                    device.uuid,
+                    'Dry run: io.cost would be enabled on disk %s.',
+                    device.uuid,
+                )
                 return controllers_.IO_COST_CONTROLLER
             if model is not None:
                 self._io_cost.enable(device, model)

@@ -307,8 +307,6 @@ def read_charged_seconds(hierarchy: cgroups.Hierarchy) -> dict[str, float]:
     io.cost holds requests back before they reach the device, so that the
     device's statistics lack them.
     """
-    if hierarchy.version != 2:
-        return {}
     # the root has no io.stat before Linux 5.9
     text = sysfs.read_optional(hierarchy.path('', 'io.stat'))
     found = {}

@@ -10,32 +10,18 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Reads the I/O of guests on their disks from libvirt's bulk statistics.
+"""Compares what libvirt counts of guests with the last poll and the kernel.
 
-Unlike the kernel's counters, they include the latency that a guest sees, and
-I/O that is not charged to the cgroup of its server. libvirt queries each QEMU,
-which takes much longer than reading the kernel's counters.
+Unlike the kernel's counters, libvirt's include the latency that a guest sees,
+and I/O that is not charged to the cgroup of its server.
 """
 
 import collections
 import dataclasses
 
 from nova_diskplacer.disks import usage
-from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.monitor import guest_counters
 from nova_diskplacer.monitor import types
-
-_COUNTERS = (
-    'rd.bytes',
-    'wr.bytes',
-    'rd.reqs',
-    'wr.reqs',
-    'fl.reqs',
-    'rd.times',
-    'wr.times',
-    'fl.times',
-)
-
-Counters = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,16 +48,17 @@ class GuestDiskUse:
 
 @dataclasses.dataclass(frozen=True)
 class GuestStats:
-    """The I/O of all guests since the last poll.
+    """The I/O of all guests since the last poll, and their resources.
 
-    ``uses`` is by the server's UUID. ``unaccounted`` are the bytes per second
-    of a guest on a prepared disk that the kernel's counters lack, if any: the
-    host's page cache served them, the kernel wrote them on behalf of no
-    cgroup, or the server's cgroup cannot be read.
+    ``uses`` and ``resources`` are by the server's UUID. ``unaccounted`` are
+    the bytes per second of a guest on a prepared disk that the kernel's
+    counters lack, if any: the host's page cache served them, the kernel wrote
+    them on behalf of no cgroup, or the server's cgroup cannot be read.
     """
 
     uses: dict[str, list[GuestDiskUse]]
     unaccounted: dict[types.ConsumerDisk, float]
+    resources: dict[str, guest_counters.GuestResources]
 
 
 class GuestPoller:
@@ -80,14 +67,14 @@ class GuestPoller:
     def __init__(self, uri: str) -> None:
         self._uri = uri
         self._then = 0.0
-        self._counted: dict[tuple[str, str], Counters] = {}
+        self._counted: dict[tuple[str, str], guest_counters.DiskCounters] = {}
         self._accounted: dict[types.ConsumerDisk, int] = {}
 
     def poll(self, now: float, sample: types.Sample) -> GuestStats:
-        """Return the I/O of guests since the last poll.
+        """Return the I/O of guests since the last poll, and their resources.
 
-        A server that did not run at the last poll, or has a new QEMU process,
-        is left out.
+        The I/O of a server that did not run at the last poll, or has a new
+        QEMU process, is left out.
 
         :param now: seconds of a monotonic clock.
         :raises HypervisorError: libvirt cannot be queried.
@@ -98,7 +85,12 @@ class GuestPoller:
                 sample.servers, sample.prepared_disks
             )
         }
-        counted = read(self._uri)
+        guests = guest_counters.read(self._uri)
+        counted = {
+            (server, path): counters
+            for server, guest in guests.items()
+            for path, counters in guest.disks.items()
+        }
         totals = sample.history['counters'][:, :2].sum(axis=1).tolist()
         accounted = dict(zip(sample.pairs, totals, strict=True))
         seconds, self._then = now - self._then, now
@@ -122,7 +114,8 @@ class GuestPoller:
             if rate >= 1:
                 unaccounted[pair] = rate
         self._counted, self._accounted = counted, accounted
-        return GuestStats(dict(uses), unaccounted)
+        resources = {key: guest.resources for key, guest in guests.items()}
+        return GuestStats(dict(uses), unaccounted, resources)
 
 
 def latencies(stats: GuestStats) -> dict[types.ConsumerDisk, float]:
@@ -142,37 +135,6 @@ def latencies(stats: GuestStats) -> dict[types.ConsumerDisk, float]:
                     counts[server, use.disk] += rate
                     times[server, use.disk] += rate * seconds
     return {pair: times[pair] / count for pair, count in counts.items()}
-
-
-def read(uri: str) -> dict[tuple[str, str], Counters]:
-    """Return the counters of all running domains' disks, in one call.
-
-    They are by the domain's UUID and the disk's path, in the order of
-    ``_COUNTERS``. A domain that is busy with another job is left out.
-
-    :raises HypervisorError: libvirt cannot be queried.
-    """
-    libvirt = libvirt_connection.import_libvirt()
-    if libvirt is None:
-        return {}
-    flags = (
-        libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
-        | libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
-    )
-    found = {}
-    purpose = 'report the I/O of its domains'
-    with libvirt_connection.connect(uri, purpose) as connection:
-        for domain, stats in connection.getAllDomainStats(
-            libvirt.VIR_DOMAIN_STATS_BLOCK, flags
-        ):
-            for index in range(stats.get('block.count', 0)):
-                path = stats.get(f'block.{index}.path')
-                if path:
-                    found[domain.UUIDString(), path] = tuple(
-                        stats.get(f'block.{index}.{name}', 0)
-                        for name in _COUNTERS
-                    )
-    return found
 
 
 def _use(

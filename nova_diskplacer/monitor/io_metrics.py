@@ -35,7 +35,7 @@ def _server(
             if value is not None:
                 yield (state.host, *names), value
 
-    return metric.Metric(kind, name, text, metric.SERVER, samples)
+    return metric.Metric(kind, name, text, metric.SERVER_ON_DISK, samples)
 
 
 def _server_flag(
@@ -115,7 +115,7 @@ METRICS = (
     metric.of_agent(
         metric.COUNTER,
         'weight_changes',
-        'Weights that were written.',
+        'Weights that were changed, or in a dry run would have been.',
         lambda s: s.weight_changes,
     ),
     metric.Metric(
@@ -257,7 +257,8 @@ METRICS = (
     _server(
         metric.GAUGE,
         'server_weight',
-        'I/O weight of the server on the disk; absent if none is set.',
+        'I/O weight of the server on the disk, in a dry run the one that it '
+        'would have; absent if none is set.',
         lambda p: p.weights,
     ),
     _server(

@@ -24,24 +24,14 @@ from oslo_log import log as logging
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host.devices import Device
-from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import types
 
 LOG = logging.getLogger(__name__)
 
-#: The files with a cgroup's bytes read and written, reads and writes, by the
-#: cgroup version.
-FILES = {
-    1: (
-        'blkio.throttle.io_service_bytes_recursive',
-        'blkio.throttle.io_serviced_recursive',
-    ),
-    2: ('io.stat',),
-}
+# The file with a cgroup's counters on each device.
+FILE = 'io.stat'
 
-# Patterns that begin with a constant are much faster.
-_V1 = re.compile(rb' Read (\d+)\n(\d+:\d+) Write (\d+)')
-_V2 = re.compile(
+_LINE = re.compile(
     rb'(\d+:\d+) rbytes=(\d+) wbytes=(\d+) rios=(\d+) wios=(\d+)'
     rb'(?:.*? cost\.usage=(\d+))?'
 )
@@ -64,14 +54,10 @@ class CgroupReader:
 
     def __init__(self, hierarchy: cgroups.Hierarchy) -> None:
         self._hierarchy = hierarchy
-        # by name and cgroup
-        self._files: dict[str, dict[str, io.FileIO]] = {
-            name: {} for name in FILES[hierarchy.version]
-        }
+        # by cgroup
+        self._files: dict[str, io.FileIO] = {}
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        self._accounting = cgroup_v1.Accounting(hierarchy)
-        self._requests = cgroup_v1.InterpolatedCounters()
         self._log = log_once.ChangeLogger(LOG)
         # those of the last reading
         self._devices: dict[str, Device] = {}
@@ -85,12 +71,10 @@ class CgroupReader:
     ) -> types.Counters:
         """Return the counters of consumers on devices, by UUID.
 
-        Cgroups that have gone are left out. With cgroup v1, requests are
-        behind by up to ``cgroup_v1.INTERVALS`` readings.
+        Cgroups that have gone are left out.
         """
         present = {(one.key, one.cgroup) for one in consumers if one.cgroup}
-        name, *request_names = FILES[self._hierarchy.version]
-        rows, errors = self._parse_files(name, present, devices)
+        rows, errors = self._parse_files(present, devices)
         self._log.clear_except({key for key, _ in errors})
         for (key, cgroup), error in errors.items():
             # the agent drops a consumer whose cgroup has gone
@@ -101,9 +85,8 @@ class CgroupReader:
         readable = present - errors.keys() if errors else present
         if readable != self._readable:
             left = {cgroup for _, cgroup in readable}
-            for files in self._files.values():
-                for gone in files.keys() - left:
-                    files.pop(gone).close()
+            for gone in self._files.keys() - left:
+                self._files.pop(gone).close()
         new = {key for key, _ in readable - self._readable} | {
             uuid
             for uuid, device in devices.items()
@@ -113,65 +96,42 @@ class CgroupReader:
         if rows.keys() != set(self._pairs):
             self._pairs = types.Pairs(sorted(rows))
         pairs = self._pairs
-        values = _array(pairs, rows, 2 if request_names else types.COUNTERS)
-        for name in request_names:
-            if new:
-                self._requests = cgroup_v1.InterpolatedCounters()
-            if self._requests.due(pairs):
-                self._accounting.enable(devices.values())
-                requests, _ = self._parse_files(name, readable, devices)
-                self._requests.put(pairs, _array(pairs, requests, 2))
-            uncharged = numpy.zeros((len(pairs), 1), numpy.int64)
-            values = numpy.hstack((values, self._requests.get(), uncharged))
+        values = numpy.array(
+            [rows[pair] for pair in pairs], numpy.int64
+        ).reshape(len(pairs), types.COUNTERS)
         first = [not new.isdisjoint(pair) for pair in pairs]
         return types.Counters(pairs, values, numpy.array(first, numpy.bool_))
 
     def _parse_files(
         self,
-        name: str,
         consumers: collections.abc.Iterable[_KeyCgroup],
         devices: collections.abc.Mapping[str, Device],
     ) -> tuple[_Rows, dict[_KeyCgroup, str]]:
-        """Return the counters in this file of each cgroup, and errors."""
+        """Return the counters of each cgroup, and errors."""
         uuids = {
             device.number.encode(): uuid for uuid, device in devices.items()
         }
-        parse = _parse_v1 if self._hierarchy.version == 1 else _V2.findall
         rows: _Rows = {}
         errors = {}
-        files = self._files[name]
         for consumer in consumers:
             key, cgroup = consumer
             try:
-                if cgroup not in files:
-                    path = self._hierarchy.path(cgroup, name)
-                    files[cgroup] = io.FileIO(path)
-                file = files[cgroup]
+                if cgroup not in self._files:
+                    path = self._hierarchy.path(cgroup, FILE)
+                    self._files[cgroup] = io.FileIO(path)
+                file = self._files[cgroup]
                 text = os.pread(file.fileno(), _USUAL_SIZE, 0)
                 if len(text) == _USUAL_SIZE:
                     file.seek(0)
                     text = file.readall()
             except OSError as error:
-                path = self._hierarchy.path(cgroup, name)
+                path = self._hierarchy.path(cgroup, FILE)
                 errors[consumer] = f'{path}: {error.strerror}'
                 continue
-            for number, *counters in parse(text):
+            for number, *counters in _LINE.findall(text):
                 if number in uuids:
                     # io.cost's charge is empty without io.cost
                     rows[key, uuids[number]] = [
                         int(one or 0) for one in counters
                     ]
         return rows, errors
-
-
-def _parse_v1(text: bytes) -> list[tuple[bytes, bytes, bytes]]:
-    """Return the number and the counters of each device."""
-    found = _V1.findall(text)
-    return [(number, read, write) for read, number, write in found]
-
-
-def _array(pairs: types.Pairs, rows: _Rows, width: int) -> types.Integers:
-    zeros = [0] * width
-    return numpy.array(
-        [rows.get(pair, zeros) for pair in pairs], numpy.int64
-    ).reshape(len(pairs), width)

@@ -22,7 +22,8 @@ INFO = 'info'
 
 AGENT = ('host',)
 DISK = ('host', 'disk')
-SERVER = ('host', 'server', 'project', 'disk')
+SERVER = ('host', 'server', 'project')
+SERVER_ON_DISK = (*SERVER, 'disk')
 
 _UNITS = ('bytes', 'seconds', 'bytes_per_second', 'ratio', 'celsius')
 

@@ -21,14 +21,17 @@ import collections.abc
 from prometheus_client import core
 from prometheus_client import registry
 
+from nova_diskplacer.monitor import guest_metrics
 from nova_diskplacer.monitor import host_metrics
 from nova_diskplacer.monitor import host_status
 from nova_diskplacer.monitor import io_metrics
 from nova_diskplacer.monitor import metric
 from nova_diskplacer.monitor import status
 
+_IO_METRICS = (*io_metrics.METRICS, *guest_metrics.METRICS)
+
 #: Every metric, in the order of exposition.
-METRICS = (*host_metrics.METRICS, *io_metrics.METRICS)
+METRICS = (*host_metrics.METRICS, *_IO_METRICS)
 
 
 class Collector(registry.Collector):
@@ -36,7 +39,7 @@ class Collector(registry.Collector):
 
     Metrics of a status that is not known yet are left out.
 
-    :param of_servers: whether metrics of servers on disks are included.
+    :param of_servers: whether metrics of servers are included.
     """
 
     def __init__(
@@ -52,13 +55,13 @@ class Collector(registry.Collector):
     def collect(self) -> collections.abc.Iterator[core.Metric]:
         """Yield the metric families with samples."""
         yield from self._families(host_metrics.METRICS, self._host_provider())
-        yield from self._families(io_metrics.METRICS, self._io_provider())
+        yield from self._families(_IO_METRICS, self._io_provider())
 
     def _families(
         self, metrics: collections.abc.Iterable[metric.Metric], state: object
     ) -> collections.abc.Iterator[core.Metric]:
         for one in metrics:
-            left_out = one.labels == metric.SERVER and not self._of_servers
+            left_out = 'server' in one.labels and not self._of_servers
             if state is not None and not left_out:
                 yield _family(one, state)
 

@@ -166,7 +166,7 @@ class SeekDetector:
     ) -> '_Trace':
         """Trace until the result is conclusive, or for the maximum time."""
         keys = {f'/{one.cgroup}': one.key for one in consumers if one.cgroup}
-        trace = _Trace(due, keys, self._hierarchy.version)
+        trace = _Trace(due, keys)
         if not trace.devices:
             return trace
         ends = time.monotonic() + _TRACE_SECONDS
@@ -212,7 +212,7 @@ def clean(conf: cfg.ConfigOpts) -> None:
 
 
 def consumer_of(
-    process: int, keys: collections.abc.Mapping[str, str], version: int
+    process: int, keys: collections.abc.Mapping[str, str]
 ) -> str | None:
     """Return the key of a process's consumer, None if it has none.
 
@@ -223,9 +223,9 @@ def consumer_of(
             lines = [line.rstrip('\n').split(':', 2) for line in stream]
     except (OSError, UnicodeDecodeError):
         return None
-    controller = 'blkio' if version == 1 else ''
-    for _, controllers, cgroup in lines:
-        if controller in controllers.split(','):
+    for number, _, cgroup in lines:
+        # that of cgroup v2, others may be there beside it
+        if number == '0':
             path = pathlib.PurePosixPath(cgroup)
             for parent in (path, *path.parents):
                 if str(parent) in keys:
@@ -240,11 +240,10 @@ class _Trace:
         self,
         disks: collections.abc.Iterable[Device],
         keys: collections.abc.Mapping[str, str],
-        version: int,
     ) -> None:
         # a process may end at any time
         self._consumer_of = functools.cache(
-            lambda process: consumer_of(process, keys, version)
+            lambda process: consumer_of(process, keys)
         )
         self._devices: dict[str, dict[str, bool]] = {}
         for disk in disks:

@@ -65,7 +65,9 @@ class ConsumerDiskColumns:
     requests per second of the interval. ``used_bytes`` is the use that
     determines the class. ``weights`` are those that should be in force (None:
     none is set), ``reasons`` the reasons for them (empty: none is decided) and
-    ``errors`` the reasons why they are not in force. ``budgets`` are ratios of
+    ``errors`` the reasons why they are not in force. ``replaced_weights`` are
+    those in force that a dry run leaves and ``weights`` would replace (None:
+    nothing would change, or it is no dry run). ``budgets`` are ratios of
     use to fair share. ``history`` has columns of ``history.History``.
     ``guest_latencies`` are the mean latencies of a guest's requests in seconds
     between the last two polls of libvirt, including the host's queues (None
@@ -85,6 +87,7 @@ class ConsumerDiskColumns:
     classes: list[float | None]
     used_bytes: list[float | None]
     weights: list[int | None]
+    replaced_weights: list[int | None]
     reasons: list[str]
     exempt: list[bool]
     seekers: list[bool]
@@ -108,9 +111,11 @@ class Status:
     ``[diskplacer_weights] mode``; ``deciding`` is false if weights are not
     decided. ``rounds`` is the number of intervals. ``unwatched`` is the reason
     why a disk is not among ``disks``, by its UUID. ``hung`` are the UUIDs of
-    disks that do not answer; they may be among either. ``guests`` are the
-    fields of ``guest_stats.GuestDiskUse`` and the ``server`` of each guest
-    disk, by the last poll of libvirt.
+    disks that do not answer; they may be among either. ``guests`` and
+    ``resources`` are of the last poll of libvirt: the fields of
+    ``guest_stats.GuestDiskUse`` and the ``server`` of each guest disk, and
+    those of ``guest_counters.GuestResources`` with the ``server`` and its
+    ``project``.
     """
 
     host: str
@@ -127,6 +132,7 @@ class Status:
     hung: list[str]
     pairs: ConsumerDiskColumns
     guests: list[dict[str, Any]]
+    resources: list[dict[str, Any]]
 
 
 #: Returns the status, None before the first interval.

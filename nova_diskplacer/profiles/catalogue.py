@@ -45,7 +45,7 @@ PAPERS = {
     "a VM on multi-core systems: A Data analytic application's view",
     'P2': 'Nicolae: Understanding Vertical Scalability of I/O Virtualization '
     'for MapReduce Workloads: Challenges and Opportunities (Euro-Par 2013 '
-    'Workshops)',
+    'Workshops, doi 10.1007/978-3-642-54420-0_1)',
     'P3': 'Ha, Venzano, Brown, Michiardi: The Impacts of Virtualization on '
     "Big Data Application's Workload (a draft by the authors of P0, with "
     'other figures)',

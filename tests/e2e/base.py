@@ -142,10 +142,9 @@ class TestCase(testtools.TestCase):
         what: str,
         ready: typing.Callable[[], object],
         timeout: float = 300,
-        interval: float = 1,
     ) -> None:
         """Fail unless ``ready`` returns something true in time (seconds)."""
-        process.wait(what, ready, timeout, interval)
+        process.wait(what, ready, timeout, 1)
 
     def statuses(self, server: str) -> list[str]:
         """Return the status of each vdisk in the map of a server."""

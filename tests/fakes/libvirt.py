@@ -13,7 +13,13 @@
 
 """A stand-in for the libvirt module."""
 
+import sys
 import types
+from unittest import mock
+
+import fixtures
+
+from nova_diskplacer.host import libvirt_connection
 
 
 class Error(Exception):
@@ -63,3 +69,34 @@ class FakeLibvirt(types.SimpleNamespace):
             if wanted(guest):
                 return guest
         raise Error(self.VIR_ERR_NO_DOMAIN)
+
+
+class DomainStats(fixtures.Fixture):
+    """Has libvirt's bulk statistics tell of the domains of ``tell``."""
+
+    def _setUp(self):
+        self.connection = mock.Mock()
+        module = FakeLibvirt(
+            VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE=1,
+            VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT=2,
+            VIR_DOMAIN_STATS_CPU_TOTAL=2,
+            VIR_DOMAIN_STATS_BALLOON=4,
+            VIR_DOMAIN_STATS_INTERFACE=16,
+            VIR_DOMAIN_STATS_BLOCK=32,
+            registerErrorHandler=mock.Mock(),
+            openReadOnly=mock.Mock(return_value=self.connection),
+        )
+        libvirt_connection.import_libvirt.cache_clear()
+        self.addCleanup(libvirt_connection.import_libvirt.cache_clear)
+        patch = mock.patch.dict(sys.modules, {'libvirt': module})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def tell(self, stats):
+        """Set the statistics of each domain, by UUID."""
+        found = []
+        for uuid, values in stats.items():
+            domain = mock.Mock()
+            domain.UUIDString.return_value = uuid
+            found.append((domain, values))
+        self.connection.getAllDomainStats.return_value = found

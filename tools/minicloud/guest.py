@@ -13,6 +13,8 @@
 
 """The guest: Debian's kernel, and an initramfs of busybox and modules."""
 
+import collections.abc
+import lzma
 import pathlib
 import shutil
 import stat
@@ -44,12 +46,25 @@ def build(cache: pathlib.Path | None = None) -> tuple[bytes, bytes]:
     files = {
         'init': INIT.read_bytes(),
         'bin/busybox': pathlib.Path('/bin/busybox').read_bytes(),
+        **module_files(
+            cache / f'{module.rsplit("/", 1)[-1]}.ko' for module in MODULES
+        ),
     }
-    for index, module in enumerate(MODULES):
-        name = module.rsplit('/', 1)[-1]
-        content = (cache / f'{name}.ko').read_bytes()
-        files[f'modules/{index}-{name}.ko'] = content
     return (cache / 'vmlinuz').read_bytes(), archive(files)
+
+
+def module_files(
+    paths: collections.abc.Iterable[pathlib.Path],
+) -> dict[str, bytes]:
+    """Return modules as files of an initramfs, named in the order given."""
+    files = {}
+    for index, path in enumerate(paths):
+        content = path.read_bytes()
+        if path.suffix == '.xz':
+            content = lzma.decompress(content)
+        name = path.name.partition('.')[0]
+        files[f'modules/{index:02}-{name}.ko'] = content
+    return files
 
 
 def _download(cache: pathlib.Path) -> None:

@@ -13,7 +13,6 @@
 
 """What a cloud keeps in its directory: ports, secrets, paths, hosts."""
 
-import collections.abc
 import dataclasses
 import json
 import pathlib
@@ -141,13 +140,13 @@ def load(path: pathlib.Path) -> State | None:
     return State(**content)
 
 
-def free_ports(names: collections.abc.Iterable[str] = PORTS) -> dict[str, int]:
+def free_ports() -> dict[str, int]:
     """Choose ports below the range that outgoing connections use.
 
     Nobody else chooses them while this process runs: it keeps the UDP ports
     of the same numbers.
     """
-    return {name: _free_port() for name in names}
+    return {name: _free_port() for name in PORTS}
 
 
 def _free_port() -> int:

@@ -11,3 +11,41 @@
 #    under the License.
 
 """Disks for tests that take as long for requests as real ones."""
+
+import collections.abc
+import contextlib
+import pathlib
+import socket
+import subprocess
+
+PLUGIN = pathlib.Path(__file__).with_name('plugin.py')
+
+
+@contextlib.contextmanager
+def serve(
+    size: int, kind: str, cache: int = 0
+) -> collections.abc.Iterator[socket.socket]:
+    """Serve a disk to the one client that gets the socket.
+
+    The server ends with the context, with this thread, or when nobody has the
+    socket any more.
+
+    :param size: bytes.
+    :param kind: hdd or ssd.
+    :param cache: bytes of the write-back cache of an hdd.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        with ours:
+            process = subprocess.Popen(
+                ['setpriv', '--pdeathsig', 'KILL', 'nbdkit', '--single',
+                 '--threads=64', 'python', str(PLUGIN), f'size={size}',
+                 f'kind={kind}', f'cache={cache}'],
+                stdin=ours,
+                stdout=ours,
+            )  # fmt: skip
+        try:
+            yield theirs
+        finally:
+            process.kill()
+            process.wait()

@@ -24,6 +24,7 @@ import time
 import types
 import typing
 
+from tools import seeking_disk
 from tools.testbed import accel
 from tools.testbed import commands
 from tools.testbed import image
@@ -94,7 +95,7 @@ class Testbed:
         ours, theirs = zip(
             *(_pair(stack) for _ in ('commands', 'qmp')), strict=True
         )
-        backing = [stack.enter_context(_backing(disk)) for disk in self.disks]
+        backing = [_backing(disk, stack) for disk in self.disks]
         descriptors = [one.fileno() for one in (*theirs, *backing)]
         self._console = stack.enter_context(
             tempfile.TemporaryFile(dir='/var/tmp')
@@ -116,7 +117,8 @@ class Testbed:
             pass_fds=descriptors,
         )
         stack.callback(self._kill)
-        for end in theirs:
+        # a server of NBD ends with the last who has its other end
+        for end in (*theirs, *backing):
             end.close()
         self._commands = commands.Commands(ours[0])
         self._monitor = qmp.Monitor(ours[1])
@@ -212,9 +214,17 @@ def _pair(
     return stack.enter_context(ours), stack.enter_context(theirs)
 
 
-def _backing(disk: machine.Disk) -> typing.BinaryIO:
-    """Return a sparse file that nobody can find."""
-    opened = tempfile.TemporaryFile(dir='/var/tmp')
+def _backing(
+    disk: machine.Disk, stack: contextlib.ExitStack
+) -> typing.BinaryIO | socket.socket:
+    """Return a sparse file that nobody can find, or a connected NBD server."""
+    if disk.kind is not None:
+        return stack.enter_context(
+            seeking_disk.serve(
+                disk.gib * machine.GIB, disk.kind, disk.cache_mib << 20
+            )
+        )
+    opened = stack.enter_context(tempfile.TemporaryFile(dir='/var/tmp'))
     os.truncate(opened.fileno(), disk.gib * machine.GIB)
     return opened
 

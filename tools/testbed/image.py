@@ -19,7 +19,6 @@ import collections.abc
 import contextlib
 import fcntl
 import hashlib
-import lzma
 import pathlib
 import shutil
 import subprocess
@@ -36,6 +35,7 @@ SIZE = '6G'
 SUITES = {(3, 11): 'bookworm', (3, 13): 'trixie'}
 PACKAGES = (
     'blktrace',
+    'busybox-static',
     'cloud-init',
     'cryptsetup-bin',
     'dbus',
@@ -189,13 +189,8 @@ def _initrd(root: pathlib.Path) -> bytes:
     files = {
         'init': INIT.read_bytes(),
         'bin/busybox': pathlib.Path('/bin/busybox').read_bytes(),
+        **guest.module_files(_modules(root)),
     }
-    for index, module in enumerate(_modules(root)):
-        content = module.read_bytes()
-        if module.suffix == '.xz':
-            content = lzma.decompress(content)
-        name = module.name.partition('.')[0]
-        files[f'modules/{index:02}-{name}.ko'] = content
     return guest.archive(files)
 
 

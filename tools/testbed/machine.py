@@ -43,6 +43,8 @@ BUSES = {
     'nvme': ('nvme-QEMU_NVMe_Ctrl_', ('nvme',)),
     'sata': ('ata-QEMU_HARDDISK_', ('ahci', 'sd_mod')),
 }
+# Those of tools/seeking_disk.
+KINDS = ('hdd', 'ssd')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +60,9 @@ class Disk:
         and its place among the disks, from 0.
     :param bus: virtio, nvme or sata. The latter two have SMART; there are
         six of sata at most, and it is behind node 0.
+    :param kind: hdd or ssd: it takes as long as the disk of
+        ``tools/seeking_disk``; None: it is a file.
+    :param cache_mib: the write-back cache of an hdd in MiB.
     """
 
     node: int = 0
@@ -66,6 +71,8 @@ class Disk:
     iops: int | None = None
     serial: str | None = None
     bus: str = 'virtio'
+    kind: str | None = None
+    cache_mib: int = 0
 
     def __post_init__(self) -> None:
         if self.node not in range(NODES):
@@ -76,6 +83,12 @@ class Disk:
                 raise ValueError(f'{name} {value}: must be more than 0')
         if self.bus not in BUSES:
             raise ValueError(f'bus {self.bus}: none of {", ".join(BUSES)}')
+        if self.kind not in (None, *KINDS):
+            raise ValueError(f'kind {self.kind}: none of {", ".join(KINDS)}')
+        if self.cache_mib < 0 or (self.cache_mib and self.kind != 'hdd'):
+            raise ValueError(
+                f'cache_mib {self.cache_mib}: must be 0, or more with kind hdd'
+            )
         if self.bus == 'sata' and self.node:
             raise ValueError(f'node {self.node}: that of bus sata is 0')
 
@@ -91,6 +104,8 @@ class Disk:
             'mbps': float,
             'iops': int,
             'bus': str,
+            'kind': str,
+            'cache_mib': int,
         }
         found: dict[str, typing.Any] = {}
         for setting in filter(None, text.split(',')):
@@ -231,6 +246,16 @@ def _shares(shares: typing.Sequence[pathlib.Path]) -> list[str]:
     return found
 
 
+def _backend(disk: Disk, descriptor: int) -> str:
+    """Return what is behind a drive: a file, or a server of NBD."""
+    if disk.kind is None:
+        return f'file=/proc/self/fd/{descriptor},cache=unsafe,discard=unmap'
+    return (
+        'file.driver=nbd,file.server.type=fd,'
+        f'file.server.str={descriptor},cache=none'
+    )
+
+
 def _disks(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
     found = []
     ports = itertools.count()
@@ -242,8 +267,8 @@ def _disks(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
         )
         found += [
             '-drive',
-            f'if=none,id=drive{index},file=/proc/self/fd/{descriptor},'
-            f'format=raw,cache=unsafe,discard=unmap{limits}',
+            f'if=none,id=drive{index},format=raw,'
+            f'{_backend(disk, descriptor)}{limits}',
         ]
         if disk.bus == 'sata':
             device = f'ide-hd,bus=ide.{next(ports)}'

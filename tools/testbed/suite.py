@@ -130,6 +130,8 @@ def main() -> int:
     parser.add_argument('package', nargs='+')
     parser.add_argument('--only', action='append', default=[])
     args = parser.parse_args()
+    # the commands that tests start have the checkout's packages
+    os.environ['PYTHONPATH'] = os.getcwd()
     loader = unittest.TestLoader()
     if args.only:
         loader.testNamePatterns = [

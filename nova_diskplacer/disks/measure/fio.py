@@ -111,6 +111,14 @@ class Fio:
             f'--runtime={seconds}',
         )
 
+    def flush(self) -> None:
+        """Return when the disk has written what is in its cache.
+
+        A change of its I/O scheduler would wait for that.
+        """
+        with open(self.path, 'rb') as stream:
+            os.fsync(stream.fileno())
+
     def _run(self, load: Load, *options: str) -> Result:
         command = (
             # --thread: forked processes would outlive fio

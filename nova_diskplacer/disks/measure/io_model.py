@@ -47,8 +47,9 @@ class Model:
     ``rbps`` and ``wbps`` are bytes per second of long sequential reads and
     writes. The other rates are requests of 4 KiB per second, many at a time.
     ``latency`` is that of a single random read of 4 KiB, in microseconds.
-    ``scheduler`` is the I/O scheduler at that time, ``measured`` the time in
-    UTC.
+    ``scheduler`` is the I/O scheduler at that time, '' if unknown, and
+    ``measured`` the time in UTC. ``source`` names where figures come from that
+    were not measured by fio here.
     """
 
     rbps: int
@@ -60,6 +61,7 @@ class Model:
     latency: int
     scheduler: str = ''
     measured: str = ''
+    source: str = ''
 
     @property
     def mbps(self) -> int:
@@ -141,25 +143,36 @@ def read_file(path: str) -> Model:
 
     The file is the output of ``diskplacer-manage disk measure --format json``
     for one disk, or has ``rbps=...`` and the other coefficients as in
-    ``io.cost.model``. Those have no latency: it is estimated to be that of
-    random reads at full rate.
+    ``io.cost.model``.
 
     :raises DiskError: the file cannot be read, or has no model.
     """
     with files.disk_errors(path), open(path, encoding='utf-8') as stream:
         text = stream.read()
     try:
-        fields = _parse_json(text)
-    except json.JSONDecodeError:
-        words = (word.partition('=') for word in text.split())
-        fields = {name: value for name, sign, value in words if sign}
-        rate = fields.get('rrandiops', '')
-        if rate.isdecimal() and int(rate):
-            fields.setdefault('latency', str(max(1, 10**6 // int(rate))))
-    try:
+        try:
+            fields = _parse_json(text)
+        except json.JSONDecodeError:
+            return parse_coefficients(text)
         return _from_fields(fields)
     except ValueError as error:
         raise exception.DiskError(f'{path}: {error}') from error
+
+
+def parse_coefficients(text: str) -> Model:
+    """Return the model of a text with coefficients as in ``io.cost.model``.
+
+    They have no latency: it is estimated to be that of random reads at full
+    rate.
+
+    :raises ValueError: the text is malformed.
+    """
+    words = (word.partition('=') for word in text.split())
+    fields = {name: value for name, sign, value in words if sign}
+    rate = fields.get('rrandiops', '')
+    if rate.isdecimal() and int(rate):
+        fields.setdefault('latency', str(max(1, 10**6 // int(rate))))
+    return _from_fields(fields)
 
 
 def _parse_json(text: str) -> dict[str, str]:
@@ -183,4 +196,5 @@ def _from_fields(fields: collections.abc.Mapping[str, str]) -> Model:
         **figures,
         scheduler=fields.get('scheduler', ''),
         measured=fields.get('measured', ''),
+        source=fields.get('source', ''),
     )

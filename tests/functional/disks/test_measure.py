@@ -21,6 +21,7 @@ import time
 
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.host import block_queue
 from tests.functional.disks import base
 
 
@@ -30,8 +31,26 @@ class MeasureTest(base.VDiskTestCase):
         self.uuid = os.path.basename(self.disk)
         self.config = os.path.join(self.directory, 'nova.conf')
         with open(self.config, 'w') as stream:
-            stream.write(f'[diskplacer]\ndisk_root = {self.root}\n')
+            stream.write(
+                f'[diskplacer]\ndisk_root = {self.root}\n'
+                f'[diskplacer_agent]\nstate_dir = {self.directory}/state\n'
+            )
         self.before = self.look().free_bytes
+        device = os.path.basename(self.device)
+        queue = block_queue.read(device)
+        changes = {
+            'scheduler': queue.schedulers[-1],
+            'nr_requests': '99',
+            'nomerges': '2',
+        }
+        # another test may get the device
+        for setting in reversed(block_queue.SETTINGS):
+            self.addCleanup(
+                block_queue.write, device, setting, queue.values[setting]
+            )
+        for setting, value in changes.items():
+            block_queue.write(device, setting, value)
+        self.queue = self.queue_settings()
 
     def start(self, *arguments):
         process = subprocess.Popen(
@@ -49,6 +68,12 @@ class MeasureTest(base.VDiskTestCase):
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         return process
+
+    def queue_settings(self):
+        return block_queue.read(os.path.basename(self.device)).values
+
+    def assertQueueRestored(self):
+        self.assertEqual(self.queue, self.queue_settings())
 
     def loads(self, process):
         """Return the processes that load the disk for another one."""
@@ -97,6 +122,8 @@ class MeasureTest(base.VDiskTestCase):
         # something else to do meanwhile
         self.assertGreater(model.rrandiops, 0.05e6 / model.latency)
         self.assertIn('7 of 7, random writes', said)
+        self.assertEqual('none', model.scheduler)
+        self.assertQueueRestored()
         self.assertNothingLeft((identity.FILE, io_model.FILE, 'vdisks'))
 
     def test_it_ends_before_its_time(self):
@@ -106,6 +133,7 @@ class MeasureTest(base.VDiskTestCase):
             (signal.SIGKILL, -signal.SIGKILL),
         ):
             process = self.start('--seconds', '60')
+            self.wait_for(lambda: self.queue_settings()['nomerges'] == '1')
             self.wait_for(lambda process=process: self.loads(process))
             # the space is taken by now
             self.assertGreater(
@@ -119,6 +147,12 @@ class MeasureTest(base.VDiskTestCase):
             self.wait_for(lambda process=process: not self.loads(process))
             self.assertNothingLeft()
             self.assertIsNone(io_model.load(self.root, self.uuid))
+            if number != signal.SIGKILL:
+                self.assertQueueRestored()
+        # the next one knows what was there before the killed one
+        self.assertEqual('1', self.queue_settings()['nomerges'])
+        self.start('--seconds', '1').communicate()
+        self.assertQueueRestored()
 
     def _check_another(self):
         """See that nobody else can measure the disk meanwhile."""

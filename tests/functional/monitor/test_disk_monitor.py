@@ -53,7 +53,7 @@ class DiskMonitorTest(testtools.TestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.conf = self.useFixture(configured.Options()).conf
         self.monitor = disk_monitor.DiskMonitor(
-            self.conf, cgroups.Hierarchy(1, '/')
+            self.conf, cgroups.Hierarchy('/')
         )
 
     def look(self, *devices):

@@ -18,16 +18,17 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 import fixtures
 import testtools
 
 from nova_diskplacer import exception
-from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import tracefs as host_tracefs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import seek_detector
 from nova_diskplacer.monitor import types
+from tests import cgroups
 from tests import configured
 from tests import loops
 from tests import tracefs
@@ -77,6 +78,7 @@ def text(*names):
 
 
 @loops.needs_root
+@unittest.skipUnless(cgroups.unified(), 'no cgroup v2 is mounted')
 class SeekersTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
@@ -91,7 +93,7 @@ class SeekersTest(testtools.TestCase):
             f'{os.major(number)}:{os.minor(number)}',
             rotational=True,
         )
-        self.hierarchy = cgroups.hierarchy()
+        self.hierarchy = cgroups.unified()
         self.consumers = []
         self.conf = self.useFixture(configured.Options()).conf
         self.name = seek_detector.instance(self.conf)

@@ -19,4 +19,5 @@ DISKS = (
     Disk(node=1, gib=2, mbps=10),
     Disk(node=1, gib=2, iops=150),
     Disk(node=0, gib=3),
+    Disk(node=0, gib=8, kind='hdd'),
 )

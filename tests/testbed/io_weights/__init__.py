@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the agent does about contention, on a kernel with cgroup v2."""
+"""What the agent does about contention."""
 
 from tools.testbed.machine import Disk
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What servers and cgroups do is counted, with cgroup v2."""
+"""What servers and cgroups do is counted as it was done."""
 
 import os
 import time
@@ -20,6 +20,7 @@ import libvirt
 import libvirt_qemu
 import testtools
 
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import consumers
@@ -89,9 +90,6 @@ class CgroupsTest(CgroupReaderTestCase):
     def read(self):
         return self.reader.read(self.consumers, self.found)
 
-    def test_version(self):
-        self.assertEqual(2, self.hierarchy.version)
-
     def test_disks(self):
         before = self.read()
         self.cgroup.write('/dev/disk/by-id/virtio-disk3', 4)
@@ -135,6 +133,34 @@ class CgroupsTest(CgroupReaderTestCase):
         )
         done = self.moved(before, self.read())
         self.assertEqual(8 * BLOCK, done['it', 'disk3'][1])
+
+    def test_under_every_scheduler(self):
+        shell.run('modprobe', 'bfq')
+        name = self.found['disk3'].name
+        before = block_queue.read(name)
+        self.addCleanup(
+            block_queue.write, name, 'scheduler', before.values['scheduler']
+        )
+        for scheduler in before.schedulers:
+            block_queue.write(name, 'scheduler', scheduler)
+            counters = self.read()
+            self.cgroup.read('/dev/disk/by-id/virtio-disk3', 4)
+            done = self.moved(counters, self.read())
+            self.assertEqual(
+                [4 * BLOCK, 0, 4, 0], done['it', 'disk3'], scheduler
+            )
+
+    def test_cgroup_that_goes_and_comes_back(self):
+        self.cgroup.read('/dev/disk/by-id/virtio-disk3', 5)
+        self.assertIn(('it', 'disk3'), self.read().pairs)
+        self.cgroup.remove()
+        self.assertNotIn(('it', 'disk3'), self.read().pairs)
+        os.mkdir(self.cgroup.path)
+        self.cgroup.read('/dev/disk/by-id/virtio-disk3', 2)
+        counters = self.read()
+        self.assertEqual([('it', 'disk3')], list(counters.pairs))
+        self.assertEqual([True], counters.first.tolist())
+        self.assertEqual([2 * BLOCK, 0, 2, 0], counters.values[0, :4].tolist())
 
 
 class ServersTest(CgroupReaderTestCase):

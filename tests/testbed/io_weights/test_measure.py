@@ -12,6 +12,7 @@
 
 """Disks with a known limit are measured, and shared by what was found."""
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -20,7 +21,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from contextlib import redirect_stdout
 
 import fixtures
 import numpy
@@ -38,6 +38,7 @@ from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.monitor import disk_monitor
@@ -149,19 +150,22 @@ class MeasureTest(testtools.TestCase):
     def inspect(self, uuid):
         return discover.inspect(self.root, uuid)
 
-    def measure(self, uuid):
+    def measure(self, uuid, *options):
         """Run the command; returns what it found, None if it could not."""
         path = os.path.join(self.directory, 'nova.conf')
         with open(path, 'w') as stream:
-            stream.write(f'[diskplacer]\ndisk_root = {self.root}\n')
+            stream.write(
+                f'[diskplacer]\ndisk_root = {self.root}\n'
+                f'[diskplacer_agent]\nstate_dir = {self.state_dir}\n'
+            )
         # the command parses its arguments once in a process
         conf.CONF.reset()
         self.addCleanup(conf.CONF.reset)
-        with redirect_stdout(io.StringIO()) as printed:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
             status = manage.main(
                 [
                     '--config-file', path, 'disk', 'measure', uuid,
-                    '--size', '64', '--seconds', '1', '--format', 'json',
+                    '--format', 'json', *options,
                 ]
             )  # fmt: skip
         if status:
@@ -172,7 +176,25 @@ class MeasureTest(testtools.TestCase):
     def test_a_filesystem_and_its_model(self):
         disk = self.prepare(0)
         before = self.inspect(disk.uuid)
-        found = self._measured(disk.uuid)
+        name = block_queue.exclusive_device(disk.device)
+        for setting, value in (
+            ('scheduler', 'mq-deadline'),
+            ('nr_requests', '99'),
+            ('nomerges', '2'),
+        ):
+            self.addCleanup(
+                block_queue.write,
+                name,
+                setting,
+                block_queue.read(name).values[setting],
+            )
+            block_queue.write(name, setting, value)
+        queue = block_queue.read(name).values
+        with self._seen_settings(name) as seen:
+            found = self._measured(disk.uuid)
+        self.assertEqual({('none', '1')}, seen)
+        self.assertEqual('none', found['scheduler'])
+        self.assertEqual(queue, block_queue.read(name).values)
         self.assertEqual(20, found['mbps'])
         after = self.inspect(disk.uuid)
         self.assertEqual(20, after.mbps)
@@ -185,9 +207,55 @@ class MeasureTest(testtools.TestCase):
         self.assertEqual(found['rbps'], model.rbps)
         self._check_control(after, model)
 
+    @contextlib.contextmanager
+    def _seen_settings(self, device):
+        """Yield the schedulers and merges that fio found, as they come."""
+        seen = set()
+        measure = fio.Fio.measure
+
+        def look(*args):
+            values = block_queue.read(device).values
+            seen.add((values['scheduler'], values['nomerges']))
+            return measure(*args)
+
+        with fixtures.MonkeyPatch(
+            'nova_diskplacer.disks.measure.fio.Fio.measure', look
+        ):
+            yield seen
+
+    def test_hardware_database(self):
+        disk = self.prepare(2)
+        device = block_queue.exclusive_device(disk.device)
+        self.assertIsNone(self.measure(disk.uuid, '--from-hwdb'))
+        rules = '/run/udev/rules.d/90-solution.rules'
+        os.makedirs(os.path.dirname(rules), exist_ok=True)
+        with open(rules, 'w') as stream:
+            # as 90-iocost.rules imports it
+            stream.write(
+                f'KERNEL=="{device}", ENV{{IOCOST_MODEL_NAIVE}}="rbps=30000000'
+                ' rseqiops=2 rrandiops=1000 wbps=40000000 wseqiops=5'
+                ' wrandiops=6"\n'
+            )
+        self.addCleanup(self._trigger, device)
+        self.addCleanup(os.unlink, rules)
+        self._trigger(device)
+        found = self.measure(disk.uuid, '--from-hwdb')
+        self.assertEqual(
+            io_model.Model(
+                30 * MB, 2, 1000, 40 * MB, 5, 6, 1000, source='hwdb'
+            ),
+            io_model.load(self.root, disk.uuid),
+        )
+        self.assertEqual(30, found['mbps'])
+
+    def _trigger(self, device):
+        shell.run('udevadm', 'control', '--reload')
+        shell.run('udevadm', 'trigger', f'/sys/class/block/{device}')
+        udev.settle()
+
     def _measured(self, uuid):
         for _ in range(MEASURINGS):
-            found = self.measure(uuid)
+            found = self.measure(uuid, '--size', '64', '--seconds', '1')
             if (
                 found
                 and found['mbps'] == LIMIT // MB
@@ -272,7 +340,7 @@ class MeasureTest(testtools.TestCase):
         io_cost.IOCost(self.conf, hierarchy).disable_except()
         with open(f'{hierarchy.root}/io.cost.qos') as stream:
             after = stream.read()
-        self.assertEqual('', before)
+        self.assertNotIn('enable=1', before)
         self.assertIn(f'{device.number} enable=0 ctrl=auto', after)
         with open(f'{hierarchy.root}/io.cost.model') as stream:
             self.assertIn(f'{device.number} ctrl=auto', stream.read())

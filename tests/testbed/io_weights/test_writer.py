@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Weights of real servers, with cgroup v2."""
+"""Weights of real servers."""
 
 import json
 import os
@@ -38,7 +38,7 @@ from tests.testbed import hypervisor
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 PAUSED = libvirt.VIR_DOMAIN_START_PAUSED
 # Rounds in which each weight is looked at again.
-LOOKED_AT = 30
+LOOKED_AT = 2
 MODEL = io_model.Model(20_000_000, 5000, 5000, 20_000_000, 5000, 5000, 200)
 
 TUNING = """

@@ -95,6 +95,8 @@ class EvaluateTest(testtools.TestCase):
         self.assertAlmostEqual(4, found['bfq_task1_noise'])
         self.assertAlmostEqual(10 / 1.02, found['bfq_aggregate_mbps_without'])
         self.assertAlmostEqual(2, found['bfq_aggregate_mbps_change'])
+        self.assertAlmostEqual(-100 / 26, found['bfq_task1_s_change_min'])
+        self.assertAlmostEqual(0, found['bfq_task1_s_change_max'])
 
     def test_what_is_lost(self):
         lost = [one * 1.006 for one in BASE]

@@ -125,6 +125,14 @@ class IOLoopTest(base.BaseTestCase):
         self.run_loop(*[lambda: counts.append(self.restore.call_count)] * 3)
         self.assertEqual([1, 1, 1], counts)
 
+    def test_weights_of_an_agent_before_are_restored_once_in_a_dry_run(self):
+        self.conf.set_override('mode', 'dry_run', 'diskplacer_weights')
+        self.loop = self.make_loop()
+        counts = []
+        self.run_loop(*[lambda: counts.append(self.restore.call_count)] * 3)
+        self.assertEqual([1, 1, 1], counts)
+        self.assertEqual(4, self.apply.call_count)
+
     def test_a_restore_that_fails_is_repeated(self):
         self.conf.set_override('mode', 'off', 'diskplacer_weights')
         self.loop = self.make_loop()

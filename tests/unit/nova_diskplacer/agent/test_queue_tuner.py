@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import contextlib
 import errno
 import os
 import shutil
@@ -27,6 +28,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.agent import queue_policy
 from nova_diskplacer.agent import queue_tuner
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import saved_settings
@@ -125,6 +127,23 @@ class Kernel:
         values[setting] = value
 
 
+def patch_queues(case, kernel):
+    """Have a test use the queues of a kernel, and locks of its own."""
+    for function in ('diskseq', 'exclusive_device', 'read', 'write'):
+        case.useFixture(
+            fixtures.MonkeyPatch(
+                f'nova_diskplacer.host.block_queue.{function}',
+                getattr(kernel, function),
+            )
+        )
+    case.useFixture(
+        fixtures.MonkeyPatch(
+            'nova_diskplacer.host.files._lock_directory',
+            case.useFixture(fixtures.TempDir()).path,
+        )
+    )
+
+
 def make_disk(uuid=UUID, device='/dev/sda'):
     return fake_disks.make_disk(uuid, device=device)
 
@@ -159,13 +178,7 @@ class TunerTest(base.BaseTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.kernel = Kernel()
         self.kernel.add('sda')
-        for function in ('diskseq', 'exclusive_device', 'read', 'write'):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'nova_diskplacer.host.block_queue.{function}',
-                    getattr(self.kernel, function),
-                )
-            )
+        patch_queues(self, self.kernel)
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.profiles.catalogue.load', make_profiles
@@ -241,6 +254,50 @@ class TunerTest(base.BaseTestCase):
         self.assertEqual({'nr_requests': '256'}, self.changed())
         self.apply('roomy')
         self.assertEqual('1024', self.changed()['nr_requests'])
+
+    def test_while_a_disk_is_measured(self):
+        self.apply('deep')
+        tuned = self.changed()
+        with plain_queue.applied(self.state, UUID, 'sda'):
+            measured = self.changed()
+            self.assertEqual('1', measured['nomerges'])
+            for profiles in (('deep',), ('plain',), ()):
+                self.apply(*profiles)
+                self.assertEqual(measured, self.changed())
+        self.assertEqual(tuned, self.changed())
+        self.apply()
+        self.assertEqual({}, self.changed())
+
+    def leave_measured(self):
+        """Leave the queue of a process that was killed while measuring."""
+        self.kernel.write('sda', 'scheduler', 'bfq')
+        self.kernel.write('sda', 'nr_requests', '99')
+        before = self.changed()
+        saved = plain_queue.saved_settings_of(self.state)
+        with fixtures.MonkeyPatch(
+            'nova_diskplacer.host.saved_settings.SavedSettings.restore',
+            lambda self, uuid: None,
+        ):
+            with plain_queue.applied(self.state, UUID, 'sda'):
+                pass
+        self.assertEqual([UUID], saved.uuids())
+        self.assertEqual('1', self.changed()['nomerges'])
+        return before
+
+    def test_a_measurement_was_killed(self):
+        for mode, disks in (('on', None), ('off', None), ('dry_run', [])):
+            before = self.leave_measured()
+            self.tuner = make_tuner(self.state, mode)
+            self.apply(disks=disks)
+            self.assertEqual(before, self.changed())
+            self.apply(disks=disks)
+            self.assertEqual(before, self.changed())
+
+    def test_a_server_starts_after_a_measurement_was_killed(self):
+        before = self.leave_measured()
+        self.apply('plain')
+        self.apply()
+        self.assertEqual(before, self.changed())
 
     def test_what_others_change_is_put_right(self):
         self.apply('deep')
@@ -419,7 +476,7 @@ class TunerTest(base.BaseTestCase):
 
 
 class LifeOfADisk(stateful.RuleBasedStateMachine):
-    """Servers come and go, the agent is killed anywhere and starts again.
+    """Servers come and go, and the agent and measurements are killed anywhere.
 
     Whatever has happened, once there is a look that ends, the queue is as it
     would be if there had been nothing else before: a function of what it was
@@ -452,6 +509,9 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
             fixtures.MonkeyPatch(
                 'nova_diskplacer.profiles.catalogue.load', make_profiles
             ),
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.files._lock_directory', self.state
+            ),
             fixtures.FakeLogger(),
         ]
         for patch in self.patches:
@@ -478,8 +538,8 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
     def tick(self):
         if self.countdown is not None:
             self.countdown -= 1
+            # who is dead cleans up nothing
             if self.countdown < 0:
-                self.countdown = None
                 raise Killed
 
     def apply(self):
@@ -505,6 +565,29 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
             self.tuner = make_tuner(self.state)
         self.countdown = None
 
+    @stateful.rule(steps=st.integers(0, 40))
+    def measurement_is_killed(self, steps):
+        self.countdown = steps
+        with contextlib.suppress(Killed), self.measurement():
+            self.assert_measured()
+        self.countdown = None
+
+    @stateful.rule()
+    def measure(self):
+        with self.measurement():
+            self.assert_measured()
+            # the agent waits for the end
+            self.apply()
+            self.assert_measured()
+
+    def measurement(self):
+        return plain_queue.applied(self.state, UUID, 'sda')
+
+    def assert_measured(self):
+        values = self.kernel.queues['sda']
+        assert values['scheduler'] == 'none', values
+        assert values['nomerges'] == '1', values
+
     @stateful.rule()
     def look(self):
         self.apply()
@@ -526,6 +609,7 @@ class LifeOfADisk(stateful.RuleBasedStateMachine):
             os.path.join(self.state, 'queues'), lambda saved: False
         ).uuids()
         assert bool(saved) == (wanted != catalogue.Queue())
+        assert plain_queue.saved_settings_of(self.state).uuids() == []
 
 
 LifeOfADiskTest = LifeOfADisk.TestCase

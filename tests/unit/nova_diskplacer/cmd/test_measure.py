@@ -29,8 +29,11 @@ from nova_diskplacer.cmd import measure
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import fio
+from nova_diskplacer.disks.measure import hwdb
 from nova_diskplacer.disks.measure import io_model
+from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
 from tests.fakes import disks as fake_disks
@@ -53,6 +56,9 @@ class FakeFio:
 
     def fill(self):
         self.runs.append('fill')
+
+    def flush(self):
+        self.runs.append('flush')
 
     def measure(self, load, seconds):
         self.runs.append((load.rw, load.block, seconds))
@@ -81,6 +87,11 @@ class MeasureTestCase(testtools.TestCase):
         self.patch(fio, 'temporary_space', self.make_space)
         self.patch(measure, '_locked', return_value=contextlib.nullcontext())
         self.patch(measure, '_root_cgroup', return_value='/cgroup')
+        self.exclusive = self.patch(
+            block_queue, 'exclusive_device', return_value='sdx'
+        )
+        self.plain = []
+        self.patch(plain_queue, 'applied', self.make_plain)
         self.patch(
             io_model,
             'save',
@@ -108,6 +119,15 @@ class MeasureTestCase(testtools.TestCase):
             yield '/scratch'
         finally:
             self.space.remove(uuid)
+
+    @contextlib.contextmanager
+    def make_plain(self, state_dir, uuid, device):
+        FakeFio.runs.append('plain')
+        self.plain.append((state_dir, uuid, device))
+        try:
+            yield
+        finally:
+            FakeFio.runs.append('restored')
 
     def run_measure(self, *arguments):
         """Run the command; returns (exit status, stdout, stderr)."""
@@ -157,8 +177,13 @@ class MeasureTestCase(testtools.TestCase):
         )  # fmt: skip
         self.assertEqual(100, found[0]['mbps'])
         self.assertEqual(('/scratch', 8 * GIB, '/cgroup'), FakeFio.runs[0])
-        self.assertEqual('fill', FakeFio.runs[1])
-        self.assertEqual(15, FakeFio.runs[2][2])
+        self.assertEqual(['fill', 'plain'], FakeFio.runs[1:3])
+        self.assertEqual(15, FakeFio.runs[3][2])
+        self.assertEqual(['flush', 'restored'], FakeFio.runs[-2:])
+        self.assertEqual(
+            [('/run/diskplacer', uuid, 'sdx') for uuid in UUIDS], self.plain
+        )
+        self.assertEqual('none', model.scheduler)
         self.assertIn(f'disk {UUIDS[1]}: 7 of 7, random writes ... 50', said)
         # of what may be claimed there is less than the 150 before
         self.assertIn('before 150. Existing claims', said)
@@ -275,8 +300,36 @@ class MeasureTestCase(testtools.TestCase):
                 stream.write(text)
             self.assertIn(problem, self.refused(*arguments))
 
+    def test_figures_of_the_hardware_database(self):
+        models = {
+            UUIDS[0]: io_model.Model(1, 2, 3, 4, 5, 6, 7, source='hwdb'),
+            UUIDS[1]: io_model.Model(8, 2, 3, 9, 5, 6, 7, source='hwdb'),
+        }
+        found = self.patch(
+            hwdb, 'read_model', side_effect=lambda disk: models[disk.uuid]
+        )
+        arguments = (*UUIDS, '--from-hwdb')
+        status, output, _ = self.run_measure(*arguments, '--format', 'json')
+        self.assertEqual((0, models), (status, self.saved))
+        self.assertEqual('hwdb', json.loads(output)[1]['source'])
+        self.assertEqual(([], []), (self.space, self.plain))
+        # all disks or none
+        self.saved.clear()
+        found.side_effect = [models[UUIDS[0]], exception.DiskError('none')]
+        self.refused(*arguments)
+        status, _, said = self.run_measure(*arguments, '--like', 'x')
+        self.assertEqual(2, status)
+        self.assertIn('not allowed with argument --from-hwdb', said)
+
+    def test_a_queue_that_others_share(self):
+        self.exclusive.side_effect = exception.DiskError('sdx is shared')
+        status, _, said = self.run_measure(UUIDS[0])
+        self.assertEqual((0, []), (status, self.plain))
+        self.assertIn('measured as it is: sdx is shared', said)
+        self.assertEqual('', self.saved[UUIDS[0]].scheduler)
+
     def test_interrupted(self):
-        FakeFio.fails_after = 4
+        FakeFio.fails_after = 5
         status, output, said = self.run_measure(*UUIDS)
         self.assertEqual(130, status)
         self.assertEqual('', output)

@@ -136,6 +136,19 @@ class TopViewTest(base.BaseTestCase):
             note, text(example.status_provider(decision=None, mode='off')())
         )
 
+    def test_a_dry_run_shows_what_would_change(self):
+        decision = dataclasses.replace(
+            example.make_decision(),
+            replaced={(example.LONG, example.HDD): 100},
+        )
+        shown = text(
+            example.status_provider(decision=decision, mode='dry_run')()
+        )
+        self.assertIn('weights dry_run, 1 would change  ', shown)
+        self.assertIn(' 100→5 ', shown)
+        self.assertIn(' 94 ', shown)
+        self.assertNotIn('would', text(example.status_provider()()))
+
     def test_before_the_first_round(self):
         self.assertIn('not finished its first round', text(None))
 

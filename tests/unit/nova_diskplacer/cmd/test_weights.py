@@ -47,7 +47,7 @@ class CheckTest(base.BaseTestCase):
                 'find_devices',
                 lambda disks, sys: (self.devices, self.missing),
             ),
-            (cgroups, 'hierarchy', lambda: cgroups.Hierarchy(2, self.root)),
+            (cgroups, 'hierarchy', lambda: cgroups.Hierarchy(self.root)),
             (io_model, 'load', lambda root, uuid: self.models.get(uuid)),
         ):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
@@ -136,8 +136,10 @@ class CheckTest(base.BaseTestCase):
         status, text = self.run_()
         self.assertEqual(3, status)
         self.assertIn('Weights are off: set [diskplacer_weights]', text)
+        self.conf.set_override('mode', 'dry_run', 'diskplacer_weights')
+        self.assertIn('No weights are set with', self.run_()[1])
         self.conf.set_override('mode', 'on', 'diskplacer_weights')
-        self.assertNotIn('Weights are off', self.run_()[1])
+        self.assertNotIn('[diskplacer_weights]', self.run_()[1])
         status, text = self.run_('--format', 'json')
         self.assertEqual(
             ['', 'do this'], [one['command'] for one in json.loads(text)]

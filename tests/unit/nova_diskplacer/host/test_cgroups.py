@@ -27,8 +27,8 @@ class HierarchyTest(base.BaseTestCase):
         self.path = self.useFixture(fixtures.TempDir()).path
 
     def unified(self, controllers):
-        """Return the root of a hierarchy of version 2."""
-        root = os.path.join(self.path, 'unified')
+        """Return the root of a hierarchy with these controllers."""
+        root = os.path.join(self.path, 'cgroups of')
         os.mkdir(root)
         with open(f'{root}/cgroup.controllers', 'w') as stream:
             stream.write(controllers + '\n')
@@ -38,53 +38,36 @@ class HierarchyTest(base.BaseTestCase):
         os.mkdir(os.path.join(self.path, 'self'))
         with open(os.path.join(self.path, 'self/mounts'), 'w') as stream:
             stream.write('sysfs /sys sysfs rw,relatime 0 0\n')
-            stream.writelines(f'{line} 0 0\n' for line in lines)
+            for line in lines:
+                path = line.replace('cgroups of', 'cgroups\\040of')
+                stream.write(f'{path} 0 0\n')
         with mock.patch.object(psutil, 'PROCFS_PATH', self.path):
             return cgroups.hierarchy()
 
-    def test_version_1(self):
-        self.assertEqual(
-            cgroups.Hierarchy(1, '/sys/fs/cgroup/blkio'),
-            self.find(
-                'cgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct',
-                'cgroup /sys/fs/cgroup/blkio cgroup rw,nosuid,blkio',
-            ),
-        )
-
-    def test_version_2(self):
+    def test_with_io(self):
         root = self.unified('cpuset cpu io memory')
         self.assertEqual(
-            cgroups.Hierarchy(2, root), self.find(f'cgroup2 {root} cgroup2 rw')
-        )
-
-    def test_both(self):
-        root = self.unified('')
-        self.assertEqual(
-            cgroups.Hierarchy(1, '/cgroups of/blkio'),
+            cgroups.Hierarchy(root),
             self.find(
-                f'cgroup2 {root} cgroup2 rw',
-                'cgroup /cgroups\\040of/blkio cgroup rw,blkio',
+                'cgroup2 /gone cgroup2 rw', f'cgroup2 {root} cgroup2 rw'
             ),
         )
 
-    def test_none(self):
+    def test_without_io(self):
+        """A controller of cgroup v1 is none of v2."""
         root = self.unified('cpu ios')
         error = self.assertRaises(
             exception.ContentionError,
             self.find,
             f'cgroup2 {root} cgroup2 rw',
-            'cgroup2 /gone cgroup2 rw',
-            'cgroup /sys/fs/cgroup/cpu cgroup rw,cpu',
+            'cgroup /sys/fs/cgroup/blkio cgroup rw,nosuid,blkio',
         )
-        self.assertIn('io controller', str(error))
+        self.assertIn('cgroup v2 with the io controller', str(error))
 
     def test_paths(self):
-        hierarchy = cgroups.Hierarchy(2, '/sys/fs/cgroup')
+        hierarchy = cgroups.Hierarchy('/sys/fs/cgroup')
         self.assertEqual(
             '/sys/fs/cgroup/a/b/io.stat', hierarchy.path('a/b', 'io.stat')
         )
         self.assertEqual('/sys/fs/cgroup/a', hierarchy.path('a'))
         self.assertEqual('/sys/fs/cgroup/x', hierarchy.path('', 'x'))
-
-    def test_this_host(self):
-        self.assertIn(cgroups.hierarchy().version, (1, 2))

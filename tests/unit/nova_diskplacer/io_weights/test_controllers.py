@@ -42,8 +42,7 @@ class ControllersTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.path = self.useFixture(fixtures.TempDir()).path
-        self.v1 = cgroups.Hierarchy(1, f'{self.path}/cgroup')
-        self.v2 = cgroups.Hierarchy(2, f'{self.path}/cgroup')
+        self.hierarchy = cgroups.Hierarchy(f'{self.path}/cgroup')
 
     def block(self, scheduler, name='sda', number='8:0', slice_idle=8):
         path = f'{self.path}/class/block/{name}'
@@ -56,8 +55,10 @@ class ControllersTestCase(testtools.TestCase):
     def qos(self, text=ENABLED):
         write(f'{self.path}/cgroup/io.cost.qos', text)
 
-    def active(self, hierarchy, choice='auto'):
-        return controllers.active_controller(SDA, hierarchy, choice, self.path)
+    def active(self, choice='auto'):
+        return controllers.active_controller(
+            SDA, self.hierarchy, choice, self.path
+        )
 
     def refused(self, *args):
         error = self.assertRaises(
@@ -72,57 +73,44 @@ class TestActiveController(ControllersTestCase):
         self.qos()
         for choice in ('auto', 'bfq'):
             self.assertEqual(
-                controllers.Controller('bfq', 'blkio.bfq.weight_device'),
-                self.active(self.v1, choice),
-            )
-            self.assertEqual(
                 controllers.Controller('bfq', 'io.bfq.weight'),
-                self.active(self.v2, choice),
+                self.active(choice),
             )
 
     def test_bfq_that_does_not_wait(self):
         self.block('bfq', slice_idle=0)
         self.qos()
-        for hierarchy in (self.v1, self.v2):
-            for choice in ('auto', 'bfq'):
-                error = self.refused(hierarchy, choice)
-                self.assertIn('sda is bfq with slice_idle 0', error)
-                self.assertIn(
-                    'set /sys/block/sda/queue/iosched/slice_idle to 8', error
-                )
+        for choice in ('auto', 'bfq'):
+            error = self.refused(choice)
+            self.assertIn('sda is bfq with slice_idle 0', error)
+            self.assertIn(
+                'set /sys/block/sda/queue/iosched/slice_idle to 8', error
+            )
         # io.cost does not need it
-        self.assertEqual('io.cost', self.active(self.v2, 'io.cost').name)
+        self.assertEqual('io.cost', self.active('io.cost').name)
         self.block('bfq', slice_idle=1)
-        self.assertEqual('bfq', self.active(self.v2).name)
+        self.assertEqual('bfq', self.active().name)
 
     def test_io_cost(self):
         self.qos()
         found = controllers.Controller('io.cost', 'io.weight')
         for scheduler in ('mq-deadline', 'none'):
             self.block(scheduler)
-            self.assertEqual(found, self.active(self.v2))
+            self.assertEqual(found, self.active())
         self.block('bfq')
-        self.assertEqual(found, self.active(self.v2, 'io.cost'))
+        self.assertEqual(found, self.active('io.cost'))
 
     def test_scheduler_is_not_bfq(self):
         self.qos()
         for scheduler in ('mq-deadline', 'none'):
             self.block(scheduler)
-            for hierarchy in (self.v1, self.v2):
-                error = self.refused(hierarchy, 'bfq')
-                self.assertIn(f'scheduler of sda is {scheduler}', error)
-                self.assertIn('choose bfq', error)
-
-    def test_v1_has_no_io_cost(self):
-        self.block('mq-deadline')
-        for choice in ('auto', 'io.cost'):
-            self.assertIn('no io.cost', self.refused(self.v1, choice))
-        self.block('bfq')
-        self.assertIn('no io.cost', self.refused(self.v1, 'io.cost'))
+            error = self.refused('bfq')
+            self.assertIn(f'scheduler of sda is {scheduler}', error)
+            self.assertIn('choose bfq', error)
 
     def test_kernel_without_io_cost(self):
         self.block('none')
-        error = self.refused(self.v2)
+        error = self.refused()
         self.assertIn('CONFIG_BLK_CGROUP_IOCOST', error)
         self.assertIn(f'{self.path}/cgroup/io.cost.qos does not exist', error)
 
@@ -132,9 +120,9 @@ class TestActiveController(ControllersTestCase):
         for text in ('', '\n', off, '8:1 enable=1\n'):
             self.qos(text)
             for choice in ('auto', 'io.cost'):
-                error = self.refused(self.v2, choice)
+                error = self.refused(choice)
                 self.assertIn('not enabled for sda', error)
                 self.assertIn('disk measure uuid-a', error)
 
     def test_device_is_gone(self):
-        self.assertRaises(OSError, self.active, self.v2)
+        self.assertRaises(OSError, self.active)

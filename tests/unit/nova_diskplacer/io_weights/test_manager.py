@@ -51,6 +51,9 @@ class FakeWriter:
             raise self.errors
         return self.errors
 
+    def replaced(self, wanted, consumers, devices, controllers_):
+        return {pair: 100 for pair, weight in wanted.items() if weight < 100}
+
 
 class FakeIOCost:
     """Records on which disks io.cost is enabled."""
@@ -104,15 +107,13 @@ class WeightManagerTest(testtools.TestCase):
     def patch(self, target, name, replacement):
         self.useFixture(fixtures.MockPatchObject(target, name, replacement))
 
-    def start(self, version=2, **options):
+    def start(self, **options):
         for name, value in options.items():
             self.conf.set_override(name, value, 'diskplacer_weights')
             self.addCleanup(
                 self.conf.clear_override, name, 'diskplacer_weights'
             )
-        return manager.WeightManager(
-            self.conf, cgroups.Hierarchy(version, '/cgroup')
-        )
+        return manager.WeightManager(self.conf, cgroups.Hierarchy('/cgroup'))
 
     def active_controller(self, device, hierarchy, choice):
         self.detections += 1
@@ -139,6 +140,7 @@ class WeightManagerTest(testtools.TestCase):
 
     def test_applied(self):
         decision = self.apply()
+        self.assertEqual({}, decision.replaced)
         self.assertEqual({BUSY: 90, IDLE: 100}, decision.weights)
         self.assertEqual([9.0, 10.0], decision.shares.classes.tolist())
         self.assertEqual({A.uuid: BFQ}, decision.controllers)
@@ -194,9 +196,23 @@ class WeightManagerTest(testtools.TestCase):
         self.assertEqual(
             controllers.IO_COST_CONTROLLER, decision.controllers[A.uuid]
         )
+        self.assertEqual({BUSY: 100}, decision.replaced)
         self.assertEqual([], self.writer.calls)
         self.assertEqual({}, self.io_cost.enabled)
         self.assertEqual(0, self.io_cost.adapted)
+
+    def test_dry_run_logs_what_would_change_once(self):
+        self.models = {A.uuid: MODEL}
+        self.active, self.configured = {}, controllers.IO_COST
+        self.manager = self.start(mode='dry_run')
+        for used in (128 * MB, 256 * MB, 0, 0, 512 * MB):
+            self.apply(used, intervals=6)
+        for text in (
+            'io.cost would be enabled on disk disk-a',
+            'weight of busy on disk disk-a would be changed from 100;',
+        ):
+            self.assertEqual(1, self.log.output.count(text))
+        self.assertNotIn('weight of idle', self.log.output)
 
     def test_no_controller(self):
         self.active = {}
@@ -253,13 +269,6 @@ class WeightManagerTest(testtools.TestCase):
 
     def test_io_cost_of_a_disk_that_is_not_measured(self):
         self.configured = controllers.IO_COST
-        self.apply()
-        self.assertEqual({}, self.io_cost.enabled)
-
-    def test_io_cost_needs_cgroup_v2(self):
-        self.configured = controllers.IO_COST
-        self.models = {A.uuid: MODEL}
-        self.manager = self.start(version=1)
         self.apply()
         self.assertEqual({}, self.io_cost.enabled)
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the kernel's own files show is in tests/functional/io_weights."""
+"""What the kernel's own files show is in tests/testbed/io_weights."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Kernel(fixtures.Fixture):
 
     def _setUp(self):
         self.path = self.useFixture(fixtures.TempDir()).path
-        self.hierarchy = cgroups.Hierarchy(2, f'{self.path}/cgroup')
+        self.hierarchy = cgroups.Hierarchy(f'{self.path}/cgroup')
         self.weights = {}
         self.refusing = set()
         self.written = []
@@ -160,6 +160,47 @@ class TestWeights(WeightsTestCase):
         # a weight that was below the default is not left there
         self.apply({**wanted, ('two', A.uuid): 100})
         self.assertEqual({DEFAULT: '100', '8:0': '100'}, self.kernel.of('two'))
+
+    def test_weights_that_would_be_replaced(self):
+        for key in ('one', 'two', 'three'):
+            self.add(key)
+        self.kernel.of('two')['8:0'] = '300'
+        self.kernel.of('three')['8:0'] = '20'
+        self.kernel.of('three')[DEFAULT] = '50'
+        found = self.weights.replaced(
+            {
+                ('one', A.uuid): 10,
+                ('one', B.uuid): 100,
+                ('two', A.uuid): 20,
+                ('three', A.uuid): 20,
+                ('three', B.uuid): 40,
+            },
+            self.consumers.values(),
+            self.devices,
+            self.controllers,
+        )
+        self.assertEqual(
+            {
+                ('one', A.uuid): 100,
+                ('two', A.uuid): 300,
+                ('three', B.uuid): 50,
+            },
+            found,
+        )
+        self.assertEqual(([], {}), (self.kernel.written, self.saved()))
+
+    def test_a_weight_that_cannot_be_read_would_not_be_replaced(self):
+        self.add('one')
+        self.kernel.remove('one')
+        self.assertEqual(
+            {},
+            self.weights.replaced(
+                {('one', A.uuid): 10},
+                self.consumers.values(),
+                self.devices,
+                self.controllers,
+            ),
+        )
 
     def test_saved_before_changed(self):
         self.add('one')

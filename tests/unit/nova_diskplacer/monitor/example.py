@@ -22,6 +22,7 @@ from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.monitor import diskstats
+from nova_diskplacer.monitor import guest_counters
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import host_status
@@ -139,6 +140,7 @@ def make_decision():
         refusals={NVME: 'io.cost has no model of it'},
         weights={(LONG, HDD): 5, (SMALL, HDD): 94},
         errors={(SMALL, HDD): 'libvirt refuses'},
+        replaced={},
         changes=2,
     )
 
@@ -151,6 +153,13 @@ def status_provider(sample=None, **arguments):
     sample = sample or make_sample()
     use = guest_stats.GuestDiskUse(
         '/disks/vdisk', NVME, 1e6, 0.0, 10.0, 0.0, 0.0, 0.02, None, None
+    )
+    resources = guest_counters.GuestResources(
+        cpu_seconds=12.5,
+        memory_bytes=2 << 30,
+        memory_used_bytes=1 << 30,
+        received_bytes={'tap0': 90, 'tap1': 5},
+        transmitted_bytes={'tap0': 70, 'tap1': 6},
     )
     return functools.partial(
         io_status.build_status,
@@ -167,7 +176,7 @@ def status_provider(sample=None, **arguments):
             'weight_changes': 2,
             'seekers': frozenset({(LONG, HDD)}),
             'guests': guest_stats.GuestStats(
-                {SMALL: [use]}, {(SMALL, NVME): 1e6}
+                {SMALL: [use]}, {(SMALL, NVME): 1e6}, {SMALL: resources}
             ),
             **arguments,
         },

@@ -46,7 +46,7 @@ class ConsumersTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         root = self.useFixture(fixtures.TempDir()).path
-        self.hierarchy = cgroups.Hierarchy(2, root)
+        self.hierarchy = cgroups.Hierarchy(root)
 
     def make(self, *paths):
         for path in paths:

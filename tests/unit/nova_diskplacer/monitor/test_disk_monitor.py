@@ -312,15 +312,12 @@ cost.usage=2500000
 class IOCostUsageTest(testtools.TestCase):
     def test_read(self):
         root = self.useFixture(fixtures.TempDir()).path
-        v2 = cgroups.Hierarchy(2, root)
-        self.assertEqual({}, disk_monitor.read_charged_seconds(v2))
+        hierarchy = cgroups.Hierarchy(root)
+        self.assertEqual({}, disk_monitor.read_charged_seconds(hierarchy))
         with open(os.path.join(root, 'io.stat'), 'w') as stream:
             stream.write(STAT)
         self.assertEqual(
-            {'254:16': 2.5}, disk_monitor.read_charged_seconds(v2)
-        )
-        self.assertEqual(
-            {}, disk_monitor.read_charged_seconds(cgroups.Hierarchy(1, root))
+            {'254:16': 2.5}, disk_monitor.read_charged_seconds(hierarchy)
         )
 
 

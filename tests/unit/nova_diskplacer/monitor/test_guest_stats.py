@@ -10,14 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-import sys
-from unittest import mock
-
 import numpy
 from oslotest import base
 
-from nova_diskplacer import exception
-from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import types as monitor_types
@@ -65,30 +60,15 @@ def make_history(**read):
 class GuestPollerTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
-        self.connection = mock.Mock()
-        module = fake_libvirt.FakeLibvirt(
-            VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE=1,
-            VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT=2,
-            VIR_DOMAIN_STATS_BLOCK=32,
-            registerErrorHandler=mock.Mock(),
-            openReadOnly=mock.Mock(return_value=self.connection),
-        )
-        libvirt_connection.import_libvirt.cache_clear()
-        self.addCleanup(libvirt_connection.import_libvirt.cache_clear)
-        patch = mock.patch.dict(sys.modules, {'libvirt': module})
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.libvirt = self.useFixture(fake_libvirt.DomainStats())
         self.poller = guest_stats.GuestPoller('test:///')
         self.disks = [fake_disks.make_disk('d', path=DISK, device='/dev/sda')]
 
-    def tell(self, **domains_):
-        """Have libvirt tell of domains, by UUID."""
-        found = []
-        for uuid, disks in domains_.items():
-            domain = mock.Mock()
-            domain.UUIDString.return_value = uuid
-            found.append((domain, make_stats(*disks)))
-        self.connection.getAllDomainStats.return_value = found
+    def tell(self, **domains):
+        """Have libvirt tell of domains' disks, by UUID."""
+        self.libvirt.tell(
+            {uuid: make_stats(*disks) for uuid, disks in domains.items()}
+        )
 
     def poll(self, now, **read):
         history = make_history(**read)
@@ -144,8 +124,7 @@ class GuestPollerTest(base.BaseTestCase):
             ),
             use,
         )
-        self.connection.getAllDomainStats.assert_called_with(32, 3)
-        self.assertEqual(2, self.connection.close.call_count)
+        self.assertEqual(2, self.libvirt.connection.close.call_count)
 
     def test_a_server_that_was_started_again(self):
         self.tell(a=[(VDISK, 100, 0, 1, 0, 0, 1, 0, 0)])
@@ -180,17 +159,20 @@ class GuestPollerTest(base.BaseTestCase):
         self.tell(a=[(VDISK, 10, 20, 1, 1, 0, 1, 0, 5)])
         self.assertEqual({}, self.poll(11.0, a=21).unaccounted)
 
-    def test_libvirt_refuses(self):
-        self.connection.getAllDomainStats.side_effect = fake_libvirt.Error(1)
-        error = self.assertRaises(exception.HypervisorError, self.poll, 1.0)
-        self.assertIn('libvirt_uri=test:///', str(error))
-        self.connection.close.assert_called_once_with()
+    def test_a_server_that_was_busy_at_the_last_poll(self):
+        self.tell(a=[(VDISK, 900, 0, 1, 0, 0, 1, 0, 0)])
+        self.poll(1.0, a=900)
+        self.libvirt.tell({'a': {'block.count': 1, 'block.0.path': VDISK}})
+        self.assertEqual({}, self.poll(2.0, a=900).uses)
+        self.tell(a=[(VDISK, 900, 0, 1, 0, 0, 1, 0, 0)])
+        stats = self.poll(3.0, a=900)
+        self.assertEqual(({}, {}), (stats.uses, stats.unaccounted))
 
-    def test_no_libvirt(self):
-        with mock.patch.object(
-            libvirt_connection, 'import_libvirt', return_value=None
-        ):
-            self.assertEqual({}, self.poll(1.0).uses)
+    def test_resources_are_known_at_the_first_poll(self):
+        self.libvirt.tell({'a': {'cpu.time': 3 * 10**9}, 'b': {}})
+        resources = self.poll(1.0).resources
+        self.assertEqual(3.0, resources['a'].cpu_seconds)
+        self.assertIsNone(resources['b'].cpu_seconds)
 
 
 class LatenciesTest(base.BaseTestCase):
@@ -210,6 +192,7 @@ class LatenciesTest(base.BaseTestCase):
                 ],
                 'b': [use('y', 2.0, 0.0, 0.5, None)],
             },
+            {},
             {},
         )
         found = guest_stats.latencies(stats)

@@ -13,6 +13,7 @@
 import contextlib
 import errno
 import os
+import resource
 import shutil
 from unittest import mock
 
@@ -21,11 +22,8 @@ from oslotest import base
 
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
-from nova_diskplacer.monitor import cgroup_v1
 from nova_diskplacer.monitor import io_stat
 from nova_diskplacer.monitor import types
-
-LIMIT = cgroup_v1.LIMIT
 
 
 def make_device(uuid, number):
@@ -40,18 +38,12 @@ DEVICES = make_devices(a='8:0', b='8:16')
 
 
 class CgroupReaderTestCase(base.BaseTestCase):
-    version = 2
-
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.root = self.useFixture(fixtures.TempDir()).path
-        if self.version == 1:
-            self.write(LIMIT, '')
         self.consumers = []
-        self.reader = io_stat.CgroupReader(
-            cgroups.Hierarchy(self.version, self.root)
-        )
+        self.reader = io_stat.CgroupReader(cgroups.Hierarchy(self.root))
 
     def opened(self):
         """Return the files of cgroups that are open."""
@@ -66,29 +58,15 @@ class CgroupReaderTestCase(base.BaseTestCase):
             stream.write(text)
 
     def account(self, cgroup, **devices):
-        """Have a cgroup's files say what it did: (rb, wb, r, w)."""
+        """Have a cgroup's file say what it did: (rb, wb, r, w)."""
         os.makedirs(os.path.join(self.root, cgroup), exist_ok=True)
         numbers = {'a': '8:0', 'b': '8:16', 'c': '253:1'}
-        texts = ['', '']
-        for name, (*size, reads, writes) in devices.items():
-            number = numbers[name]
-            if self.version == 2:
-                texts[0] += (
-                    f'{number} rbytes={size[0]} wbytes={size[1]} '
-                    f'rios={reads} wios={writes} dbytes=0 dios=0\n'
-                )
-                continue
-            for index, done in enumerate((size, (reads, writes))):
-                texts[index] += (
-                    f'{number} Read {done[0]}\n{number} Write {done[1]}\n'
-                    f'{number} Sync 0\n{number} Async 0\n'
-                    f'{number} Discard 0\n{number} Total {sum(done)}\n'
-                )
-        for file, text in zip(
-            io_stat.FILES[self.version], texts, strict=False
-        ):
-            total = 'Total 5\n' if self.version == 1 else ''
-            self.write(f'{cgroup}/{file}', text + total)
+        lines = [
+            f'{numbers[name]} rbytes={done[0]} wbytes={done[1]} '
+            f'rios={done[2]} wios={done[3]} dbytes=0 dios=0\n'
+            for name, done in devices.items()
+        ]
+        self.write(f'{cgroup}/{io_stat.FILE}', ''.join(lines))
 
     def track(self, *cgroups_, **others):
         cgroups_ = {cgroup: cgroup for cgroup in cgroups_} | others
@@ -266,16 +244,28 @@ class CgroupReaderTest(CgroupReaderTestCase):
         self.assertRead({('x', 'a'): (1, 2, 3, 4)}, counters)
         self.assertEqual([True], counters.first.tolist())
 
+    def test_more_cgroups_than_files_may_be_open(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(
+            resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard)
+        )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+        self.reader = io_stat.CgroupReader(cgroups.Hierarchy(self.root))
+        names = [f'x{number}' for number in range(150)]
+        for name in names:
+            self.account(name, a=(1, 2, 3, 4))
+        self.track(*names)
+        self.assertEqual(150, len(self.read().pairs))
+        self.assertEqual(150, len(self.opened()))
+
     def test_many_devices(self):
         self.account('x', a=(1, 2, 3, 4))
-        path = os.path.join(self.root, 'x', io_stat.FILES[self.version][0])
-        with open(path) as stream:
-            text = stream.read().split('Total 5\n')[0]
+        with open(os.path.join(self.root, 'x', io_stat.FILE)) as stream:
+            line = stream.read()
         lines = ''.join(
-            text.replace('8:0', f'9:{minor}') for minor in range(500)
+            line.replace('8:0', f'9:{minor}') for minor in range(500)
         )
-        for file in io_stat.FILES[self.version]:
-            self.write(f'x/{file}', lines + text)
+        self.write(f'x/{io_stat.FILE}', lines + line)
         self.track('x')
         self.assertEqual(1, self.read().values[0, 0])
 
@@ -307,87 +297,3 @@ class FormatTest(CgroupReaderTestCase):
         self.track('x')
         devices = make_devices(a='8:0', b='8:16', c='253:1')
         self.assertEqual([512, 7, 0], self.read(devices).values[:, 4].tolist())
-
-
-class FormatV1Test(CgroupReaderTestCase):
-    version = 1
-
-    def test_before_discards_were_counted(self):
-        os.mkdir(os.path.join(self.root, 'x'))
-        for file, (read, write) in zip(
-            io_stat.FILES[1], ((1, 2), (3, 4)), strict=True
-        ):
-            self.write(
-                f'x/{file}',
-                f'8:0 Read {read}\n8:0 Write {write}\n8:0 Sync 7\n'
-                f'8:0 Async 8\n8:0 Total 9\nTotal 9\n',
-            )
-        self.track('x')
-        self.assertRead({('x', 'a'): (1, 2, 3, 4)}, self.read())
-
-
-class CgroupReaderV1Test(CgroupReaderTest):
-    version = 1
-
-    def limits(self):
-        with open(os.path.join(self.root, LIMIT)) as stream:
-            return stream.read()
-
-    def test_accounting_is_enabled(self):
-        self.read({'a': DEVICES['a']})
-        self.assertEqual('8:0 0', self.limits())
-
-    def test_accounting_is_enabled_again(self):
-        self.read()
-        self.write(LIMIT, '8:0 1\n')
-        for _ in range(10):
-            self.read()
-        self.assertEqual('8:16 0', self.limits())
-
-    def test_a_limit_is_left_as_it_is(self):
-        self.write(LIMIT, '8:0 1048576\n')
-        self.read({'a': DEVICES['a']})
-        self.assertEqual('8:0 1048576\n', self.limits())
-
-    def test_accounting_cannot_be_enabled(self):
-        os.unlink(os.path.join(self.root, LIMIT))
-        for _ in range(3):
-            self.read(dict(DEVICES))
-        self.assertEqual(2, self.log.output.count('may not account'))
-        self.assertIn('disk a', self.log.output)
-
-    def test_a_device_that_is_used_between_two_files(self):
-        self.account('x', a=(1, 2, 3, 4), b=(5, 6, 7, 8))
-        size = os.path.join(self.root, 'x', io_stat.FILES[1][0])
-        with open(size) as stream:
-            text = stream.read()
-        self.account('x', b=(5, 6, 7, 8))
-        self.write(f'x/{io_stat.FILES[1][0]}', text)
-        self.track('x')
-        self.assertRead(
-            {('x', 'a'): (1, 2, 0, 0), ('x', 'b'): (5, 6, 7, 8)}, self.read()
-        )
-
-    def test_requests_are_read_seldom(self):
-        self.account('x', a=(0, 0, 100, 1000))
-        self.track('x')
-        self.read()
-        self.account('x', a=(10, 0, 120, 1030))
-        found = [self.read().values[0, :4].tolist() for _ in range(30)]
-        self.assertEqual({(10, 0)}, {tuple(row[:2]) for row in found})
-        self.assertEqual([[100, 1000]] * 9, [row[2:] for row in found[:9]])
-        self.assertEqual(
-            [[100 + 2 * step, 1000 + 3 * step] for step in range(1, 11)],
-            [row[2:] for row in found[9:19]],
-        )
-        self.assertEqual([[120, 1030]] * 11, [row[2:] for row in found[19:]])
-
-    def test_requests_that_begin_anew(self):
-        self.account('x', a=(0, 0, 100, 1000))
-        self.track('x')
-        for _ in range(15):
-            self.read()
-        self.account('x', a=(0, 0, 10, 2000))
-        found = [self.read().values[0, 2:4].tolist() for _ in range(30)]
-        self.assertEqual([10, 2000], found[-1])
-        self.assertEqual({100, 10}, {row[0] for row in found})

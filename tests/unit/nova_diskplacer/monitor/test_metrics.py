@@ -160,6 +160,33 @@ class MetricsTest(ServedTest):
         }.items():
             self.assertEqual(value, samples[f'diskplacer_{name}', *pair])
 
+    def test_resources_of_servers(self):
+        self.serve(example.status_provider())
+        samples = self.samples()
+        server = (
+            ('host', 'compute-3'),
+            ('project', 'beta'),
+            ('server', example.SMALL),
+        )
+        for name, value in {
+            'cpu_seconds_total': 12.5,
+            'memory_bytes': 2 << 30,
+            'memory_used_bytes': 1 << 30,
+        }.items():
+            self.assertEqual(
+                value, samples[f'diskplacer_server_{name}', *server]
+            )
+        for direction, interface, value in (
+            ('received', 'tap0', 90),
+            ('received', 'tap1', 5),
+            ('transmitted', 'tap0', 70),
+            ('transmitted', 'tap1', 6),
+        ):
+            name = f'diskplacer_server_network_{direction}_bytes_total'
+            host, *labels = server
+            key = name, host, ('interface', interface), *labels
+            self.assertEqual(value, samples[key])
+
     def test_what_is_not_known_is_absent(self):
         self.serve(example.status_provider(decision=None))
         families = self.families()
@@ -290,15 +317,20 @@ class NamesTest(base.BaseTestCase):
         self.assertEqual(len(names), len(set(names)))
 
     def test_series_are_bounded(self):
-        """Each is of a host, of a disk, or of a server on a disk."""
-        bounded = {metric_.AGENT, metric_.DISK, metric_.SERVER}
+        """Each is of a host, a disk, a server, or a server on a disk."""
+        bounded = {
+            metric_.AGENT,
+            metric_.DISK,
+            metric_.SERVER,
+            metric_.SERVER_ON_DISK,
+        }
         for one in metrics.METRICS:
             # what an info tells more is one value at a time for each, and
             # these labels have a few values
             whose = tuple(
                 label
                 for label in one.labels
-                if label not in ('health', 'kind', 'reason')
+                if label not in ('health', 'interface', 'kind', 'reason')
             )
             if one.kind == metric_.INFO:
                 whose = metric_.DISK if 'disk' in whose else metric_.AGENT

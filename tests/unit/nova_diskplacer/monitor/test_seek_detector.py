@@ -55,7 +55,7 @@ class SeekDetectorTest(testtools.TestCase):
         self.patch(seek_detector, 'consumer_of', self.owner)
         self.patch(devices, 'submission_devices', lambda device: self.tops)
         self.detector = seek_detector.SeekDetector(
-            self.conf, cgroups.Hierarchy(2, '/nowhere')
+            self.conf, cgroups.Hierarchy('/nowhere')
         )
         self.consumers = [
             types.Consumer(key, f'group/{key}') for key in ('a', 'b')
@@ -65,7 +65,7 @@ class SeekDetectorTest(testtools.TestCase):
         self.addCleanup(setattr, target, name, getattr(target, name))
         setattr(target, name, value)
 
-    def owner(self, process, keys, version):
+    def owner(self, process, keys):
         return {1: 'a', 2: 'b'}.get(process)
 
     def sample(self, devices, seconds):
@@ -210,21 +210,16 @@ class SeekDetectorTest(testtools.TestCase):
 class CgroupLookupTest(testtools.TestCase):
     def test_of_this_process(self):
         with open('/proc/self/cgroup') as lines:
-            paths = {
-                line.split(':')[1]: line.strip().split(':', 2)[2]
-                for line in lines
-            }
-        for version, controller in ((1, 'blkio'), (2, '')):
-            home = paths.get(controller, '/').strip('/')
-            if home:
-                for cgroup in (f'/{home}', f'/{home.split("/")[0]}'):
-                    self.assertEqual(
-                        'me',
-                        seek_detector.consumer_of(
-                            os.getpid(), {cgroup: 'me'}, version
-                        ),
-                    )
-        self.assertIsNone(seek_detector.consumer_of(1 << 30, {}, 2))
+            (line,) = [line for line in lines if line.startswith('0::')]
+        home = line.removeprefix('0::').rstrip('\n')
+        for cgroup in (home, os.path.dirname(home)):
+            self.assertEqual(
+                'me', seek_detector.consumer_of(os.getpid(), {cgroup: 'me'})
+            )
+        self.assertIsNone(
+            seek_detector.consumer_of(os.getpid(), {f'{home}/a': 'me'})
+        )
+        self.assertIsNone(seek_detector.consumer_of(1 << 30, {}))
 
     def test_instance(self):
         conf = cfg.ConfigOpts()

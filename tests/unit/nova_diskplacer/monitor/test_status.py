@@ -60,6 +60,7 @@ class SnapshotTest(base.BaseTestCase):
             pairs.classes,
             pairs.used_bytes,
             pairs.weights,
+            pairs.replaced_weights,
         ):
             self.assertEqual([None] * 4, column)
         self.assertEqual([False] * 4, pairs.exempt)
@@ -87,9 +88,18 @@ class SnapshotTest(base.BaseTestCase):
         self.assertEqual(example.SMALL, guest['server'])
         self.assertEqual(0.02, guest['read_seconds'])
         self.assertEqual([0, 0, 1e6, 0], told.pairs.unseen_bytes)
+        (resources,) = told.resources
+        self.assertEqual(
+            (example.SMALL, 'beta', 12.5),
+            tuple(resources[n] for n in ('server', 'project', 'cpu_seconds')),
+        )
         silent = example.status_provider(guests=None)()
-        self.assertEqual([], silent.guests)
+        self.assertEqual(([], []), (silent.guests, silent.resources))
         self.assertEqual([0] * 4, silent.pairs.unseen_bytes)
+
+    def test_domains_that_are_not_of_nova_are_left_out(self):
+        sample = example.make_sample(consumers={})
+        self.assertEqual([], example.status_provider(sample)().resources)
 
     def test_every_column_has_a_value_for_each_pair(self):
         columns = dict(vars(example.status_provider()().pairs))

@@ -37,6 +37,7 @@ MODEL = io_model.Model(
     latency=8100,
     scheduler='mq-deadline',
     measured='2026-11-21T17:00:00+00:00',
+    source='hwdb',
 )
 
 
@@ -53,6 +54,11 @@ class ModelTestCase(testtools.TestCase):
         self.assertRegex(text, r'^[A-Za-z0-9_+.\-/=!:#&]{1,1000}$')
         bare = dataclasses.replace(MODEL, scheduler='', measured='')
         self.assertEqual(bare, io_model.parse(io_model.to_text(bare)))
+        # of a release that knew no source
+        before = text.replace('/source=hwdb', '')
+        self.assertEqual(
+            dataclasses.replace(MODEL, source=''), io_model.parse(before)
+        )
 
     def test_malformed(self):
         text = io_model.to_text(MODEL)

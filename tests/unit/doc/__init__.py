@@ -9,3 +9,10 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+import pathlib
+import sys
+
+# as conf.py does
+_TOP = pathlib.Path(__file__).parents[3]
+sys.path[:0] = [str(_TOP / 'doc' / 'ext'), str(_TOP / 'benchmarks')]

@@ -21,21 +21,20 @@ import pathlib
 import signal
 import sys
 import time
-import unittest
 
 import fixtures
-import testtools
 
-from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import systemd as host_systemd
-from tests import loops
+from nova_diskplacer.io_weights import writer
+from tests import configured
 from tests import systemd
-from tests.functional.io_weights import test_writer
+from tests.testbed.io_weights import test_bfq
 
 UNIT = 'diskplacer-agent.service'
 CGROUP = 'weighed'
 # seconds; on a busy machine a beat comes late, and starts take their time
-PATIENCE = 10
+PATIENCE = 15
 STARTS = 300
 CHANGED = {
     'WatchdogSec': PATIENCE,
@@ -60,64 +59,44 @@ endpoint_override = http://127.0.0.1:1
 """
 
 AGENT = """
-from tests.functional.io_weights import test_unit
-test_unit.weigh({state!r}, {device!r})
+from tests.testbed.io_weights import test_unit
+test_unit.weigh()
 """
 
 
-def weigh(state, device):
+def weigh():
     """Do what is to be tested of an agent."""
+    hierarchy = cgroups.hierarchy()
     # systemd has removed those that it found empty
-    os.mkdir(os.path.join(test_writer.hierarchy().root, CGROUP))
+    os.mkdir(hierarchy.path(CGROUP))
     trace = f'/sys/kernel/tracing/instances/{CGROUP}-{os.getpid()}'
     os.mkdir(trace)
     os.rmdir(trace)
-    applied = test_writer.apply(
-        test_writer.configured(state), device, {CGROUP: 7}
-    )
-    assert not applied[1], applied[1]
+    with configured.Options() as configuration:
+        # where the unit keeps its state
+        configuration.conf.set_override(
+            'state_dir', '/run/diskplacer', 'diskplacer_agent'
+        )
+        setter = writer.WeightWriter(configuration.conf, hierarchy)
+        errors = test_bfq.apply(setter, {CGROUP: 7})
+    assert not errors, errors
     host_systemd.notify_ready(0.2)
     while True:
         host_systemd.notify_watchdog()
         time.sleep(0.2)
 
 
-@loops.needs_root
 @systemd.needed
-@unittest.skipUnless(
-    test_writer.hierarchy(), 'no cgroups with block I/O are mounted'
-)
-class UnitTest(testtools.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.path = self.useFixture(fixtures.TempDir()).path
-        self.device = self.useFixture(loops.LoopDevice(1)).device
-        name = os.path.basename(self.device)
-        before = block_queue.read(name).values['scheduler']
-        self.addCleanup(block_queue.write, name, 'scheduler', before)
-        block_queue.write(name, 'scheduler', 'bfq')
-        self.number = test_writer.device_of(self.device).number
-        self.weights = os.path.join(
-            test_writer.hierarchy().root, systemd.HOME, CGROUP
-        )
-
-    def start_weighing(self):
-        """Start the unit with what does as an agent does."""
-        path = os.path.join(self.path, 'agent.py')
-        pathlib.Path(path).write_text(
-            # where the unit keeps its state
-            AGENT.format(state='/run/diskplacer', device=self.device)
-        )
-        self.start(f'{sys.executable} {path}')
-
+class UnitTest(test_bfq.BFQTestCase):
     def start(self, instead=None):
         """Start the unit, with another command where it is told."""
-        config = os.path.join(self.path, 'agent.conf')
-        pathlib.Path(config).write_text(CONFIG.format(path=self.path))
+        path = self.useFixture(fixtures.TempDir()).path
+        config = os.path.join(path, 'agent.conf')
+        pathlib.Path(config).write_text(CONFIG.format(path=path))
 
         def change(name, value):
             if name == 'ExecStart' and instead is not None:
-                return instead
+                return f'{sys.executable} {path}/agent.py'
             if name in ('ExecStart', 'ExecStopPost'):
                 command, *args = value.split()
                 command = f'{os.path.dirname(sys.executable)}/{command}'
@@ -125,46 +104,44 @@ class UnitTest(testtools.TestCase):
                 return ' '.join([command, *args])
             return CHANGED.get(name, value)
 
+        if instead is not None:
+            pathlib.Path(path, 'agent.py').write_text(instead)
         systemd.write_unit(
-            self.path, UNIT, change, f'TimeoutStartSec={STARTS}'
+            path,
+            UNIT,
+            change,
+            f'TimeoutStartSec={STARTS}',
+            # systemd takes the controller away where no unit needs it
+            'IOAccounting=yes',
         )
-        self.systemd = self.useFixture(systemd.Systemd(self.path, UNIT))
+        # it has all of the guest's cgroups
+        self.systemd = self.useFixture(systemd.Systemd(path, UNIT, home=''))
         self.systemd.wait('active', STARTS)
-
-    def in_force(self):
-        names = ('blkio.bfq.weight_device', 'io.bfq.weight')
-        for name in names:
-            path = pathlib.Path(self.weights, name)
-            if path.exists():
-                return dict(
-                    line.split() for line in path.read_text().splitlines()
-                ).get(self.number)
-        raise AssertionError(f'{self.weights} has none of {names}')
 
     def end(self, number):
         """Send the agent a signal; returns when weights were back.
 
         That is long before another agent is started.
         """
-        self.assertEqual('7', self.in_force())
+        self.assertEqual(7, test_bfq.weight_of(CGROUP))
         main = self.systemd.show('MainPID')
         deadline = time.monotonic() + STARTS
         self.systemd.enter('kill', f'-{number}', main)
-        while self.in_force() is not None:
+        while test_bfq.weight_of(CGROUP) is not None:
             self.assertLess(time.monotonic(), deadline, self.systemd.log())
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     def result(self):
         self.systemd.wait('activating', STARTS)
         return self.systemd.show('Result')
 
     def test_killed(self):
-        self.start_weighing()
+        self.start(AGENT)
         self.end(signal.SIGKILL)
         self.assertEqual('signal', self.result())
 
     def test_hangs(self):
-        self.start_weighing()
+        self.start(AGENT)
         self.end(signal.SIGSTOP)
         self.assertEqual('watchdog', self.result())
 
@@ -172,7 +149,7 @@ class UnitTest(testtools.TestCase):
         self.start()
         begun = time.monotonic()
         while time.monotonic() - begun < 2 * PATIENCE:
-            time.sleep(0.5)
+            time.sleep(1)
             self.assertEqual(
                 'active', self.systemd.state(), self.systemd.log()
             )

@@ -1,0 +1,77 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import datetime
+import json
+import pathlib
+
+import fixtures
+import testtools
+
+import _results
+
+CONTENT = {
+    'benchmark': 'one',
+    'date': '2026-11-21',
+    'command': 'tools/bench.sh one',
+    'kernel': '6.18.0',
+    'cpus': 2,
+    'figures': {
+        'times': 4.0,
+        'times_min': 3.0,
+        'times_max': 5.0,
+        'rate': 10.0,
+        'rate_low': 8.0,
+        'rate_high': 12.5,
+        'plain': 2.0,
+        'none': None,
+    },
+    'goals': [],
+}
+
+
+def result(**figures):
+    """Return a result with figures besides those of CONTENT."""
+    return _results.Result(
+        'one',
+        datetime.date(2026, 11, 21),
+        'tools/bench.sh one',
+        '6.18.0',
+        2,
+        CONTENT['figures'] | figures,
+    )
+
+
+class ResultTest(testtools.TestCase):
+    def test_is_what_a_benchmark_wrote(self):
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (directory / 'one-seeking.json').write_text(json.dumps(CONTENT))
+        (directory / 'README').write_text('no result')
+        self.assertEqual({'one-seeking': result()}, _results.read(directory))
+
+    def test_there_is_none(self):
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.assertEqual({}, _results.read(path / 'none'))
+
+    def test_value(self):
+        for name, value in (
+            ('plain', (2.0, None, None, '')),
+            ('times', (4.0, 3.0, 5.0, '')),
+            ('rate', (10.0, 8.0, 12.5, '95 % CI')),
+            ('plain / times', (0.5, None, None, '')),
+            ('rate / times', (2.5, 1.6, 12.5 / 3, '95 % CI')),
+        ):
+            self.assertEqual(value, result().value(name), name)
+
+    def test_not_measured(self):
+        for name in ('none', 'none / plain', 'plain / none', 'other'):
+            self.assertIsNone(result().value(name), name)
