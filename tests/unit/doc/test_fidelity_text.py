@@ -17,7 +17,7 @@ import testtools
 import _fidelity
 import _report
 import _results
-import fidelity
+import fidelity_text
 
 RESULT = _results.Result(
     'contention',
@@ -58,7 +58,7 @@ class TextTest(testtools.TestCase):
             (_results.Value(1.5, 1.25, 1.75, '95 % CI'), 's')
             + ('1.5 s (95 % CI 1.25 to 1.75)',),
         ):
-            self.assertEqual(text, fidelity.value_text(value, unit))
+            self.assertEqual(text, fidelity_text.value_text(value, unit))
 
     def test_measured(self):
         for text, shown in (
@@ -66,20 +66,20 @@ class TextTest(testtools.TestCase):
             ('contention none s', 'not measured'),
             ('other change %', 'not measured'),
         ):
-            self.assertEqual(shown, fidelity.measured(RESULTS, text))
+            self.assertEqual(shown, fidelity_text.measured(RESULTS, text))
 
     def test_figure_that_a_result_has_not(self):
         error = self.assertRaises(
-            ValueError, fidelity.measured, RESULTS, 'contention chnge %'
+            ValueError, fidelity_text.measured, RESULTS, 'contention chnge %'
         )
         self.assertEqual('contention.json has no figure chnge', str(error))
-        self.assertRaises(ValueError, fidelity.measured, RESULTS, 'contention')
+        self.assertRaises(ValueError, fidelity_text.measured, RESULTS, 'contention')
 
 
 class LinesTest(testtools.TestCase):
     def lines(self, results):
         paper = _fidelity.Paper((CLAIM,), (ITEM,))
-        return '\n'.join(fidelity.paper_lines(paper, results))
+        return '\n'.join(fidelity_text.paper_lines(paper, results))
 
     def test_claim(self):
         self.assertIn(
@@ -116,7 +116,7 @@ class LinesTest(testtools.TestCase):
         }
         cells = [
             line[5:].strip()
-            for line in fidelity.summary_lines(papers, RESULTS)
+            for line in fidelity_text.summary_lines(papers, RESULTS)
             if line.startswith(('   * -', '     -'))
         ]
         rows = [cells[at : at + 6] for at in range(0, 24, 6)]
@@ -132,11 +132,11 @@ class LinesTest(testtools.TestCase):
         )
 
     def test_results(self):
-        lines = '\n'.join(fidelity.result_lines(RESULTS))
+        lines = '\n'.join(fidelity_text.result_lines(RESULTS))
         for text in (
             '2026-11-21',
             '``tools/bench.sh contention --runs 5``',
             'Linux 6.18.0, 2 CPUs',
         ):
             self.assertIn(text, lines)
-        self.assertIn('No result', fidelity.result_lines({})[0])
+        self.assertIn('No result', fidelity_text.result_lines({})[0])

@@ -1,0 +1,188 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Text of the papers' claims beside our figures, as reStructuredText."""
+
+import collections
+import collections.abc
+
+import _fidelity
+import _results
+
+_OPERATORS = {'<=': 'at most', '>=': 'at least', '==': ''}
+
+
+def number(value: float) -> str:
+    """Return a number as text, with three digits or all before the point."""
+    text = f'{value:,.0f}' if abs(value) >= 1000 else f'{value:.3g}'
+    return text.replace('-', '−')
+
+
+def value_text(value: _results.Value, unit: str) -> str:
+    """Return a figure with its unit and interval."""
+    text = f'{number(value.value)} {unit}'.rstrip()
+    if value.low is None or value.high is None:
+        return text
+    ends = f'{value.kind} {number(value.low)} to {number(value.high)}'
+    return f'{text} ({ends.lstrip()})'
+
+
+def measured(results: _results.Results, text: str) -> str:
+    """Return the figure that ``RESULT FIGURE [UNIT]`` names.
+
+    :raises ValueError: the text is not like that, or the result has no such
+        figure.
+    """
+    name, _, rest = text.partition(' ')
+    figure, unit = _fidelity.parse_ours(rest)
+    if name not in results:
+        return _fidelity.NOT_MEASURED
+    if figure not in results[name].figures:
+        raise ValueError(f'{name}.json has no figure {figure}')
+    value = results[name].value(figure)
+    return value_text(value, unit) if value else _fidelity.NOT_MEASURED
+
+
+def summary_lines(
+    papers: collections.abc.Mapping[str, _fidelity.Paper],
+    results: _results.Results,
+) -> list[str]:
+    """Return how many claims and items of each paper came out how."""
+    text: list[str] = []
+    for title, kinds, found in (
+        (
+            'Claims',
+            _fidelity.VERDICTS,
+            {
+                name: [claim.verdict(results) for claim in paper.claims]
+                for name, paper in papers.items()
+            },
+        ),
+        (
+            'Methods and parts',
+            _fidelity.STATES,
+            {
+                name: [item.state for item in paper.items]
+                for name, paper in papers.items()
+            },
+        ),
+    ):
+        rows = [[f'{title} of', *map(str.capitalize, kinds), 'All']]
+        for name, states in found.items():
+            rows.append([name, *_counted(states, kinds)])
+        every = [state for states in found.values() for state in states]
+        rows.append(['All', *_counted(every, kinds)])
+        text += _table([1] * len(rows[0]), rows)
+    return text
+
+
+def _counted(
+    states: collections.abc.Collection[str],
+    kinds: collections.abc.Iterable[str],
+) -> list[str]:
+    counts = collections.Counter(states)
+    return [str(counts[kind]) for kind in kinds] + [str(len(states))]
+
+
+def paper_lines(
+    paper: _fidelity.Paper, results: _results.Results
+) -> list[str]:
+    """Return the tables of a paper as reStructuredText."""
+    claims = [['Claim', 'Paper', 'Here', 'Verdict']]
+    for claim in paper.claims:
+        claims.append(
+            [
+                f'{claim.claim}\n\n*{claim.place}*',
+                claim.theirs,
+                _here(claim, results),
+                f'**{claim.verdict(results)}**',
+            ]
+        )
+    items = [['Method or part', 'Here', 'State']]
+    for item in paper.items:
+        where = ', '.join(f'``{path}``' for path in item.where)
+        parts = [where, item.partly, item.missing, _command(item.command)]
+        items.append(
+            [
+                f'{item.item}\n\n*{item.place}*',
+                '\n\n'.join(part for part in parts if part),
+                item.state,
+            ]
+        )
+    return [
+        *_table([32, 16, 37, 15], claims),
+        *_table([40, 44, 16], items),
+    ]
+
+
+def _here(claim: _fidelity.Claim, results: _results.Results) -> str:
+    values = claim.values(results)
+    parts: list[str | None] = []
+    for ours in claim.ours:
+        texts = []
+        if ours in values:
+            texts.append(value_text(values[ours], ours.unit))
+        limits = [
+            f'{_OPERATORS[goal.op]} {number(goal.value)} {ours.unit}'.strip()
+            for goal in claim.reproduced_if
+            if goal.figure == ours.name
+        ]
+        if limits:
+            texts.append(f'to be {" and ".join(limits)}')
+        if texts:
+            parts.append(f'{ours.label}: {", ".join(texts)}')
+    if values:
+        parts.append(f'On {results[str(claim.result)].date}')
+    parts += [claim.not_measured, claim.not_measurable, claim.note]
+    parts.append(_command(claim.command))
+    return '\n\n'.join(part for part in parts if part)
+
+
+def _command(command: str | None) -> str:
+    return f'``{command}``' if command else ''
+
+
+def result_lines(results: _results.Results) -> list[str]:
+    """Return when and how each result came."""
+    if not results:
+        return ['No result is committed yet.', '']
+    rows = [['Result', 'Date', 'Command', 'Machine']]
+    for name, result in results.items():
+        rows.append(
+            [
+                f'``{name}``',
+                str(result.date),
+                f'``{result.command}``',
+                f'Linux {result.kernel}, {result.cpus} CPUs',
+            ]
+        )
+    return _table([20, 14, 38, 28], rows)
+
+
+def _table(
+    widths: collections.abc.Iterable[int],
+    rows: collections.abc.Iterable[collections.abc.Sequence[str]],
+) -> list[str]:
+    """Return rows, of which the first is the head, as a table."""
+    text = [
+        '.. list-table::',
+        '   :header-rows: 1',
+        f'   :widths: {" ".join(map(str, widths))}',
+        '',
+    ]
+    for row in rows:
+        for column, cell in enumerate(row):
+            first, *others = cell.splitlines() or ['']
+            text.append(f'   {" " if column else "*"} - {first}'.rstrip())
+            text += [f'       {line}'.rstrip() for line in others]
+    return [*text, '']
