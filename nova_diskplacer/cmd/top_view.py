@@ -19,6 +19,7 @@ from rich import console
 from rich import table
 from rich import text
 
+from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.monitor import status
 
 Row = tuple[str, ...]
@@ -105,8 +106,10 @@ def _summary(state: status.Status, now: float) -> str:
     kinds = dict(zip(pairs.servers, pairs.domains, strict=True)).values()
     servers = sum(map(bool, kinds))
     others = len(kinds) - servers
-    replaced = sum(one is not None for one in pairs.replaced_weights)
-    changes = f', {replaced} would change' if state.mode == 'dry_run' else ''
+    changes = ''
+    if state.mode == 'dry_run':
+        changed = sum(map(_would_change, pairs.weights))
+        changes = f', {changed} would change'
     return (
         f'{state.host} {when}  weights {state.mode}{changes}  '
         f'round {state.cpu_seconds * 1000:.1f} ms in {state.interval:.1f} s  '
@@ -186,7 +189,7 @@ def _server_rows(state: status.Status, long: bool) -> list[Row]:
             _milliseconds(pairs.guest_latencies[row]),
             _number(pairs.budgets[row], '.0%'),
             _number(pairs.classes[row], '.0f'),
-            _weight(pairs.replaced_weights[row], pairs.weights[row]),
+            _weight(pairs.weights[row], state.mode),
             'ERROR' if pairs.errors[row] else pairs.reasons[row] or '-',
         )
         for row in order
@@ -202,10 +205,16 @@ def _server(key: str, long: bool) -> str:
     return _printable(key[:_UUID_LENGTH])
 
 
-def _weight(replaced: int | None, weight: int | None) -> str:
-    """Return a weight, with the one in force that a dry run leaves."""
+def _weight(weight: int | None, mode: str) -> str:
+    """Return a weight, in a dry run after the kernel's default."""
     shown = _number(weight, 'd')
-    return shown if replaced is None else f'{replaced}→{shown}'
+    if mode == 'dry_run' and _would_change(weight):
+        return f'{controllers.DEFAULT_WEIGHT}→{shown}'
+    return shown
+
+
+def _would_change(weight: int | None) -> bool:
+    return weight is not None and weight < controllers.DEFAULT_WEIGHT
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -52,9 +52,8 @@ class Decision:
 
     ``controllers`` are the active controllers of disks, by UUID; ``refusals``
     are the reasons why a disk has none. ``weights`` are those wanted,
-    ``errors`` the reasons why one is not in force. ``replaced`` are those in
-    force that a dry run leaves and ``weights`` would replace. ``changes`` is
-    the number of weights that differ from the last interval.
+    ``errors`` the reasons why one is not in force. ``changes`` is the number
+    of weights that differ from the last interval.
     """
 
     shares: policy.Shares
@@ -62,7 +61,6 @@ class Decision:
     refusals: collections.abc.Mapping[str, str]
     weights: collections.abc.Mapping[types.ConsumerDisk, int]
     errors: collections.abc.Mapping[types.ConsumerDisk, str]
-    replaced: collections.abc.Mapping[types.ConsumerDisk, int]
     changes: int
 
 
@@ -135,42 +133,36 @@ class WeightManager:
             if pair[1] in self._controllers and not exempt
         }
         errors: dict[types.ConsumerDisk, str] = {}
-        replaced: dict[types.ConsumerDisk, int] = {}
-        targets = (
-            self._weights,
-            sample.consumers.values(),
-            sample.devices,
-            self._controllers,
-        )
         if self._on:
             self._io_cost.adapt_models(sample.disks)
-            errors = self._writer.apply(*targets)
+            errors = self._writer.apply(
+                self._weights,
+                sample.consumers.values(),
+                sample.devices,
+                self._controllers,
+            )
         else:
-            replaced = self._writer.replaced(*targets)
-            self._log_dry_run(replaced)
+            self._log_dry_run()
         return Decision(
             shares=shares,
             controllers=self._controllers,
             refusals=self._refusals,
             weights=self._weights,
             errors=errors,
-            replaced=replaced,
             changes=len(self._weights.items() - before.items()),
         )
 
-    def _log_dry_run(
-        self, replaced: collections.abc.Mapping[types.ConsumerDisk, int]
-    ) -> None:
+    def _log_dry_run(self) -> None:
         """Log each server on a disk once: weights may change every second."""
-        for (key, uuid), weight in replaced.items():
-            self._dry_run_log.log(
-                (key, uuid),
-                'Dry run: the I/O weight of %s on disk %s would be changed '
-                'from %d; diskplacer-manage top shows the new one.',
-                key,
-                uuid,
-                weight,
-            )
+        for (key, uuid), weight in self._weights.items():
+            if weight < controllers_.DEFAULT_WEIGHT:
+                self._dry_run_log.log(
+                    (key, uuid),
+                    'Dry run: the I/O weight of %s on disk %s would be '
+                    'changed; diskplacer-manage top shows the new one.',
+                    key,
+                    uuid,
+                )
         self._dry_run_log.clear_except({*self._weights, *self._controllers})
 
     def _used_bytes(self, sample: types.Sample) -> types.Floats:

@@ -18,7 +18,6 @@ of domains, which then do not start where no controller honours weights.
 
 import collections
 import collections.abc
-import contextlib
 import errno
 import os
 
@@ -129,32 +128,6 @@ class WeightWriter:
         self._interval += 1
         self._log.clear_except({*changed, *targets, *wanted})
         return errors
-
-    def replaced(
-        self,
-        wanted: collections.abc.Mapping[types.ConsumerDisk, int],
-        consumers: collections.abc.Iterable[types.Consumer],
-        devices: collections.abc.Mapping[str, Device],
-        controllers: collections.abc.Mapping[str, controllers_.Controller],
-    ) -> dict[types.ConsumerDisk, int]:
-        """Return the weights in force that ``apply`` would replace.
-
-        Changes nothing. A pair whose weight cannot be read is left out.
-        """
-        cgroups_ = {consumer.key: consumer.cgroup for consumer in consumers}
-        found = {}
-        for pair, weight in wanted.items():
-            key, uuid = pair
-            if weight >= controllers_.DEFAULT_WEIGHT:
-                continue
-            file = self._hierarchy.path(cgroups_[key], controllers[uuid].file)
-            with contextlib.suppress(OSError, ValueError):
-                now = read_weight(file, devices[uuid].number)
-                if now == DEFAULT:
-                    now = read_weight(file, DEFAULT)
-                if now != str(weight):
-                    found[pair] = int(now)
-        return found
 
     def restore(self) -> None:
         """Restore all weights, also those that an earlier agent changed.

@@ -65,9 +65,7 @@ class ConsumerDiskColumns:
     requests per second of the interval. ``used_bytes`` is the use that
     determines the class. ``weights`` are those that should be in force (None:
     none is set), ``reasons`` the reasons for them (empty: none is decided) and
-    ``errors`` the reasons why they are not in force. ``replaced_weights`` are
-    those in force that a dry run leaves and ``weights`` would replace (None:
-    nothing would change, or it is no dry run). ``budgets`` are ratios of
+    ``errors`` the reasons why they are not in force. ``budgets`` are ratios of
     use to fair share. ``history`` has columns of ``history.History``.
     ``guest_latencies`` are the mean latencies of a guest's requests in seconds
     between the last two polls of libvirt, including the host's queues (None
@@ -87,7 +85,6 @@ class ConsumerDiskColumns:
     classes: list[float | None]
     used_bytes: list[float | None]
     weights: list[int | None]
-    replaced_weights: list[int | None]
     reasons: list[str]
     exempt: list[bool]
     seekers: list[bool]

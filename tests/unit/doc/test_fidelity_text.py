@@ -73,7 +73,9 @@ class TextTest(testtools.TestCase):
             ValueError, fidelity_text.measured, RESULTS, 'contention chnge %'
         )
         self.assertEqual('contention.json has no figure chnge', str(error))
-        self.assertRaises(ValueError, fidelity_text.measured, RESULTS, 'contention')
+        self.assertRaises(
+            ValueError, fidelity_text.measured, RESULTS, 'contention'
+        )
 
 
 class LinesTest(testtools.TestCase):

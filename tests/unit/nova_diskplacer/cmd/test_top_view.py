@@ -139,14 +139,18 @@ class TopViewTest(base.BaseTestCase):
     def test_a_dry_run_shows_what_would_change(self):
         decision = dataclasses.replace(
             example.make_decision(),
-            replaced={(example.LONG, example.HDD): 100},
+            weights={
+                (example.LONG, example.HDD): 5,
+                (example.SMALL, example.HDD): 100,
+            },
         )
         shown = text(
             example.status_provider(decision=decision, mode='dry_run')()
         )
         self.assertIn('weights dry_run, 1 would change  ', shown)
         self.assertIn(' 100→5 ', shown)
-        self.assertIn(' 94 ', shown)
+        self.assertIn(' 100 ', shown)
+        self.assertNotIn('→100', shown)
         self.assertNotIn('would', text(example.status_provider()()))
 
     def test_before_the_first_round(self):

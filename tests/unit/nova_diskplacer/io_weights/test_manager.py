@@ -51,9 +51,6 @@ class FakeWriter:
             raise self.errors
         return self.errors
 
-    def replaced(self, wanted, consumers, devices, controllers_):
-        return {pair: 100 for pair, weight in wanted.items() if weight < 100}
-
 
 class FakeIOCost:
     """Records on which disks io.cost is enabled."""
@@ -140,7 +137,6 @@ class WeightManagerTest(testtools.TestCase):
 
     def test_applied(self):
         decision = self.apply()
-        self.assertEqual({}, decision.replaced)
         self.assertEqual({BUSY: 90, IDLE: 100}, decision.weights)
         self.assertEqual([9.0, 10.0], decision.shares.classes.tolist())
         self.assertEqual({A.uuid: BFQ}, decision.controllers)
@@ -196,7 +192,6 @@ class WeightManagerTest(testtools.TestCase):
         self.assertEqual(
             controllers.IO_COST_CONTROLLER, decision.controllers[A.uuid]
         )
-        self.assertEqual({BUSY: 100}, decision.replaced)
         self.assertEqual([], self.writer.calls)
         self.assertEqual({}, self.io_cost.enabled)
         self.assertEqual(0, self.io_cost.adapted)
@@ -209,7 +204,7 @@ class WeightManagerTest(testtools.TestCase):
             self.apply(used, intervals=6)
         for text in (
             'io.cost would be enabled on disk disk-a',
-            'weight of busy on disk disk-a would be changed from 100;',
+            'weight of busy on disk disk-a would be changed;',
         ):
             self.assertEqual(1, self.log.output.count(text))
         self.assertNotIn('weight of idle', self.log.output)

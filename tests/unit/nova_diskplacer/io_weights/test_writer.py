@@ -161,47 +161,6 @@ class TestWeights(WeightsTestCase):
         self.apply({**wanted, ('two', A.uuid): 100})
         self.assertEqual({DEFAULT: '100', '8:0': '100'}, self.kernel.of('two'))
 
-    def test_weights_that_would_be_replaced(self):
-        for key in ('one', 'two', 'three'):
-            self.add(key)
-        self.kernel.of('two')['8:0'] = '300'
-        self.kernel.of('three')['8:0'] = '20'
-        self.kernel.of('three')[DEFAULT] = '50'
-        found = self.weights.replaced(
-            {
-                ('one', A.uuid): 10,
-                ('one', B.uuid): 100,
-                ('two', A.uuid): 20,
-                ('three', A.uuid): 20,
-                ('three', B.uuid): 40,
-            },
-            self.consumers.values(),
-            self.devices,
-            self.controllers,
-        )
-        self.assertEqual(
-            {
-                ('one', A.uuid): 100,
-                ('two', A.uuid): 300,
-                ('three', B.uuid): 50,
-            },
-            found,
-        )
-        self.assertEqual(([], {}), (self.kernel.written, self.saved()))
-
-    def test_a_weight_that_cannot_be_read_would_not_be_replaced(self):
-        self.add('one')
-        self.kernel.remove('one')
-        self.assertEqual(
-            {},
-            self.weights.replaced(
-                {('one', A.uuid): 10},
-                self.consumers.values(),
-                self.devices,
-                self.controllers,
-            ),
-        )
-
     def test_saved_before_changed(self):
         self.add('one')
         self.kernel.of('one')['8:0'] = '300'

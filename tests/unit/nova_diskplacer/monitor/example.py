@@ -140,7 +140,6 @@ def make_decision():
         refusals={NVME: 'io.cost has no model of it'},
         weights={(LONG, HDD): 5, (SMALL, HDD): 94},
         errors={(SMALL, HDD): 'libvirt refuses'},
-        replaced={},
         changes=2,
     )
 

@@ -60,7 +60,6 @@ class SnapshotTest(base.BaseTestCase):
             pairs.classes,
             pairs.used_bytes,
             pairs.weights,
-            pairs.replaced_weights,
         ):
             self.assertEqual([None] * 4, column)
         self.assertEqual([False] * 4, pairs.exempt)
