@@ -20,17 +20,19 @@ from oslo_config import cfg
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.io_weights import io_cost
+from nova_diskplacer.io_weights import strict_bfq
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import seek_detector
 
 
 def restore_kernel_state(conf: cfg.ConfigOpts) -> None:
-    """Restore weights and io.cost, and remove trace instances; repeatable.
+    """Restore weights, io.cost and BFQ, and remove traces; repeatable.
 
     :raises DiskPlacerError: a part could not be restored; the others are.
     """
     restores: list[collections.abc.Callable[[], None]] = [
-        lambda: seek_detector.clean(conf)
+        lambda: seek_detector.clean(conf),
+        lambda: strict_bfq.StrictBFQ(conf).restore(),
     ]
     # without a hierarchy nothing was changed
     with contextlib.suppress(exception.ContentionError):

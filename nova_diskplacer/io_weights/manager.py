@@ -29,6 +29,7 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers as controllers_
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import policy
+from nova_diskplacer.io_weights import strict_bfq
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
@@ -82,6 +83,7 @@ class WeightManager:
         self._share_policy = policy.SharePolicy(conf)
         self._writer = writer.WeightWriter(conf, hierarchy)
         self._io_cost = io_cost.IOCost(conf, hierarchy)
+        self._strict_bfq = strict_bfq.StrictBFQ(conf)
         self._interval = 0
         self._devices: collections.abc.Mapping[str, Device] = {}
         self._models: dict[str, io_model.Model | None] = {}
@@ -141,6 +143,9 @@ class WeightManager:
                 sample.devices,
                 self._controllers,
             )
+            self._strict_bfq.apply(
+                self._contended_by_bfq(sample), sample.seconds
+            )
         else:
             self._log_dry_run()
         return Decision(
@@ -164,6 +169,17 @@ class WeightManager:
                     uuid,
                 )
         self._dry_run_log.clear_except({*self._weights, *self._controllers})
+
+    def _contended_by_bfq(self, sample: types.Sample) -> dict[str, Device]:
+        contended = strict_bfq.find_contended(
+            sample.pairs, sample.idle.tolist(), self._weights
+        )
+        return {
+            uuid: sample.devices[uuid]
+            for uuid in contended
+            if self._controllers.get(uuid) == controllers_.BFQ_CONTROLLER
+            and sample.devices[uuid].rotational
+        }
 
     def _used_bytes(self, sample: types.Sample) -> types.Floats:
         """Return the use of disks that counts, in bytes, (R,).

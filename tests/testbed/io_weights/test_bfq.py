@@ -25,6 +25,7 @@ from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.io_weights import strict_bfq
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
 from tests import cgroups as cgroup_fixtures
@@ -208,3 +209,35 @@ class WeightsTest(BFQTestCase):
         os.rmdir(cgroups.hierarchy().path(self.other))
         setter.restore()
         self.assertEqual([], os.listdir(os.path.join(self.state, 'weights')))
+
+
+class StrictTest(BFQTestCase):
+    def setUp(self):
+        super().setUp()
+        self.strict = strict_bfq.StrictBFQ(self.conf)
+        self.contended = {UUID: device_of(DISK)}
+
+    def value(self):
+        path = f'/sys/block/{self.name}/queue/iosched/strict_guarantees'
+        return pathlib.Path(path).read_text().strip()
+
+    def test_set_and_restored(self):
+        self.assertEqual('0', self.value())
+        self.strict.apply(self.contended, 1.0)
+        self.assertEqual('1', self.value())
+        # another agent does it, after a kill
+        strict_bfq.StrictBFQ(self.conf).restore()
+        self.assertEqual('0', self.value())
+        self.assertEqual([], os.listdir(os.path.join(self.state, 'bfq')))
+
+    def test_scheduler_that_goes_and_comes_back(self):
+        self.strict.apply(self.contended, 1.0)
+        self.schedule('none')
+        self.schedule('bfq')
+        self.assertEqual('0', self.value())
+        self.strict.apply(self.contended, 1.0)
+        self.assertEqual('1', self.value())
+        self.schedule('none')
+        self.strict.restore()
+        self.assertEqual([], os.listdir(os.path.join(self.state, 'bfq')))
+        self.assertEqual('', self.log.output)

@@ -25,6 +25,7 @@ from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import manager
+from nova_diskplacer.io_weights import strict_bfq
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
 from tests import configured
@@ -77,6 +78,16 @@ class FakeIOCost:
         return {uuid: one.rbps for uuid, one in self.enabled.items()}
 
 
+class FakeStrictBFQ:
+    """Records the disks that BFQ serves one request at a time."""
+
+    def __init__(self):
+        self.contended = []
+
+    def apply(self, contended, seconds):
+        self.contended.append(list(contended))
+
+
 class WeightManagerTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
@@ -85,6 +96,8 @@ class WeightManagerTest(testtools.TestCase):
         self.writer, self.io_cost = FakeWriter(), FakeIOCost()
         self.patch(writer, 'WeightWriter', lambda *_: self.writer)
         self.patch(io_cost, 'IOCost', lambda *_: self.io_cost)
+        self.strict_bfq = FakeStrictBFQ()
+        self.patch(strict_bfq, 'StrictBFQ', lambda *_: self.strict_bfq)
         self.patch(controllers, 'active_controller', self.active_controller)
         self.patch(
             controllers, 'configured_controller', lambda *_: self.configured
@@ -118,9 +131,11 @@ class WeightManagerTest(testtools.TestCase):
             raise exception.ContentionError(f'{device.name} has no controller')
         return self.active[device.uuid]
 
-    def apply(self, used=128 * MB, seekers=(), intervals=1, charged=0.0):
+    def apply(
+        self, used=128 * MB, seekers=(), intervals=1, charged=0.0, other=0
+    ):
         """Return the decision after intervals with this use of the disk."""
-        moved = numpy.array([used, 0])
+        moved = numpy.array([used, other])
         for _ in range(intervals):
             decision = self.manager.apply(
                 samples.make_sample(
@@ -145,6 +160,18 @@ class WeightManagerTest(testtools.TestCase):
             self.writer.calls,
         )
         self.assertEqual(1, self.io_cost.adapted)
+
+    def test_contended(self):
+        self.apply()
+        self.apply(other=1)
+        self.devices = {A.uuid: dataclasses.replace(A, rotational=False)}
+        self.apply(other=1)
+        self.devices = {A.uuid: A}
+        self.active = {A.uuid: controllers.IO_COST_CONTROLLER}
+        self.apply(other=1, intervals=5)
+        self.assertEqual([A.uuid], self.strict_bfq.contended[1])
+        self.assertEqual([[], []], self.strict_bfq.contended[::2][:2])
+        self.assertEqual([], self.strict_bfq.contended[-1])
 
     def test_changes(self):
         changes = [
