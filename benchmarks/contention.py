@@ -283,7 +283,8 @@ def measure(
                 'measure',
                 uuids=[uuids[devices['io_cost']]],
                 seconds=5,
-                mib=1024,
+                # seeks as long as those of the tasks
+                mib=8192 if args.disk == 'seeking' else 1024,
             )
         # the second one of a run finds a machine that may be another
         agents = [
