@@ -103,6 +103,8 @@ class SeekDetector:
         self._seen: dict[types.ConsumerDisk, float] = {}
         # the last time that each disk was traced
         self._traced: dict[Device, float] = {}
+        # why the last trace failed
+        self._failure = ''
         with contextlib.suppress(exception.ContentionError):
             # a later trace raises it again
             self._tracer.clean()
@@ -112,7 +114,8 @@ class SeekDetector:
 
         It must be called often, also while no disk is flagged.
 
-        :raises ContentionError: the kernel cannot trace.
+        :raises ContentionError: the kernel cannot trace, or could not when it
+            was tried last.
         """
         now = time.monotonic()
         present = set(sample.pairs)
@@ -126,8 +129,15 @@ class SeekDetector:
         ]
         try:
             due = self._select(flagged, now)
+            if not due and self._failure:
+                raise exception.ContentionError(self._failure)
             if due:
-                trace = self._trace(due, sample.consumers.values())
+                try:
+                    trace = self._trace(due, sample.consumers.values())
+                except exception.ContentionError as error:
+                    self._failure = str(error)
+                    raise
+                self._failure = ''
                 for device in due:
                     self._traced[device] = now
                     uuid = device.uuid

@@ -191,6 +191,13 @@ class SeekDetectorTest(testtools.TestCase):
         self.assertEqual({'a'}, self.detect(DISK))
         self.patch(tracefs.Tracer, 'sample', sample)
         self.assertRaises(exception.ContentionError, self.detect, DISK)
+        # until a trace succeeds, also where none is due
+        self.assertRaises(exception.ContentionError, self.detect)
+        self.patch(
+            tracefs.Tracer, 'sample', lambda _, *args: self.sample(*args)
+        )
+        self.detect(DISK)
+        self.detect()
 
     def test_written_out_later(self):
         """By the kernel, for whoever alone has the volume as a vdisk."""
