@@ -36,21 +36,19 @@ slower again as above, and is compared with itself alone.
 """
 
 import argparse
-import json
-import pathlib
 import signal
 import statistics
 import sys
 import typing
 
+import _in_guest
 import _report
 import _stats
 from tools.seeking_disk import model
 from tools.testbed import Disk
 from tools.testbed import Testbed
 
-GUEST = pathlib.Path(__file__).with_name('_contention_guest.py')
-TOP = GUEST.parents[1]
+GUEST = '_contention_guest.py'
 SCHEDULERS = {'bfq': 'bfq', 'io_cost': 'mq-deadline'}
 MIB = 1 << 20
 MB = 10**6
@@ -233,22 +231,6 @@ def show_steady(
     )
 
 
-def in_guest(bed: Testbed, what: str, **settings: typing.Any) -> typing.Any:
-    """Run one part in the guest and return what it tells."""
-
-    def say(name: str, text: str) -> None:
-        if name == 'err':
-            sys.stderr.write(text)
-
-    printed = bed.run(
-        'python', '-W', 'ignore', str(GUEST), what, json.dumps(settings),
-        env={'PYTHONPATH': str(TOP)},
-        timeout=4 * 3600,
-        say=say,
-    ).out  # fmt: skip
-    return json.loads(printed.splitlines()[-1])
-
-
 class Measured(typing.NamedTuple):
     """What was measured, by disk, and what the agent took of a core."""
 
@@ -267,8 +249,9 @@ def measure(
         devices = {name: bed.device(index) for index, name in enumerate(names)}
         _throttle(args, bed, None)
         progress('laying out the files')
-        uuids = in_guest(
+        uuids = _in_guest.run(
             bed,
+            GUEST,
             'prepare',
             schedulers={devices[name]: SCHEDULERS[name] for name in names},
             mbps=round(mbps),
@@ -278,8 +261,9 @@ def measure(
         )
         _throttle(args, bed, mbps)
         if 'io_cost' in names:
-            in_guest(
+            _in_guest.run(
                 bed,
+                GUEST,
                 'measure',
                 uuids=[uuids[devices['io_cost']]],
                 seconds=5,
@@ -306,8 +290,9 @@ def measure(
             }
             for agent, got in zip(
                 agents,
-                in_guest(
+                _in_guest.run(
                     bed,
+                    GUEST,
                     'tasks',
                     **settings,
                     sizes=sizes,
@@ -326,8 +311,9 @@ def measure(
             if args.guests:
                 continue
             progress('a steady server beside a scan')
-            got = in_guest(
+            got = _in_guest.run(
                 bed,
+                GUEST,
                 'steady',
                 **settings,
                 rate=round(STEADY_MBPS * MB * mbps / PAPER_MBPS),

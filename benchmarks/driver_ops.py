@@ -25,12 +25,10 @@ tools/seeking_disk.
 
 import argparse
 import functools
-import json
-import pathlib
 import signal
 import sys
-import typing
 
+import _in_guest
 import _report
 from tools.testbed import Disk
 from tools.testbed import Testbed
@@ -44,8 +42,7 @@ FIRST = ('first_randwrite',)
 AT_ONCE = (1, 16)
 EACH = 4
 GIB = 128
-GUEST = pathlib.Path(__file__).with_name('_driver_ops_guest.py')
-TOP = GUEST.parents[1]
+GUEST = '_driver_ops_guest.py'
 
 
 def goals() -> list[_report.Goal]:
@@ -57,25 +54,6 @@ def goals() -> list[_report.Goal]:
     ]
 
 
-def show_progress(name: str, text: str) -> None:
-    if name == 'err':
-        sys.stderr.write(text)
-
-
-def in_guest(
-    bed: Testbed, what: str, driver: str, **settings: typing.Any
-) -> typing.Any:
-    """Run one part in the guest and return its figures."""
-    printed = bed.run(
-        'python', '-W', 'ignore', str(GUEST),
-        what, driver, json.dumps(settings),
-        env={'PYTHONPATH': str(TOP)},
-        timeout=3600,
-        say=show_progress,
-    ).out  # fmt: skip
-    return json.loads(printed.splitlines()[-1])
-
-
 def measure_ops(
     bed: Testbed, args: argparse.Namespace, figures: _report.Figures
 ) -> None:
@@ -83,8 +61,9 @@ def measure_ops(
     counts = [(1, 3), (16, 16)] if args.quick else [(1, 8), (16, 32)]
     for number, driver in enumerate(DRIVERS):
         disks = range(number * EACH, (number + 1) * EACH)
-        got = in_guest(
+        got = _in_guest.run(
             bed,
+            GUEST,
             'ops',
             driver,
             devices=[bed.device(index) for index in disks],
@@ -120,8 +99,9 @@ def measure_fio(
     """Add the figures of vdisks beside their bare disks."""
     rows = []
     for number, driver in enumerate(OURS, len(DRIVERS) * EACH):
-        got = in_guest(
+        got = _in_guest.run(
             bed,
+            GUEST,
             'fio',
             driver,
             devices=[bed.device(number)],

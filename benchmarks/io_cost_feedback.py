@@ -30,17 +30,17 @@ mean latency of the light one.
 """
 
 import argparse
-import json
-import pathlib
+import functools
 import signal
 import sys
 import typing
 
+import _in_guest
 import _report
 from tools.testbed import Disk
 from tools.testbed import Testbed
 
-GUEST = pathlib.Path(__file__).with_name('_io_cost_guest.py')
+GUEST = '_io_cost_guest.py'
 DISKS = {
     'throttled': Disk(gib=8, mbps=20),
     'hdd': Disk(gib=8, kind='hdd', cache_mib=64),
@@ -60,16 +60,8 @@ Found = dict[str, dict[str, dict[str, dict[str, float]]]]
 def measure(args: argparse.Namespace, kind: str) -> Found:
     """Return what each task got, by loads and arm."""
 
-    def in_guest(what: str, **settings: typing.Any) -> typing.Any:
-        printed = bed.run(
-            'python', '-W', 'ignore', str(GUEST), what, json.dumps(settings),
-            env={'PYTHONPATH': str(GUEST.parents[1])},
-            timeout=4 * 3600,
-            say=lambda name, text: name == 'err' and sys.stderr.write(text),
-        ).out  # fmt: skip
-        return json.loads(printed.splitlines()[-1])
-
     with Testbed([DISKS[kind]]) as bed:
+        in_guest = functools.partial(_in_guest.run, bed, GUEST)
         device = bed.device(0)
         medium = 'ssd' if kind == 'ssd' else 'hdd'
         uuids = in_guest(
