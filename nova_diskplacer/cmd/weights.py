@@ -112,7 +112,16 @@ def _check_disk(
     sys: str,
 ) -> DiskCheck:
     choice = conf.diskplacer_weights.controller
-    measure = f'diskplacer-manage disk measure {device.uuid}'
+    use_bfq = (
+        device.rotational
+        or choice == controllers.BFQ
+        or not _has_io_cost(hierarchy)
+    )
+    command = (
+        f'echo bfq > /sys/block/{device.name}/queue/scheduler'
+        if use_bfq
+        else f'diskplacer-manage disk measure {device.uuid}'
+    )
     try:
         name = controllers.configured_controller(device, choice, sys)
         measured = name == controllers.IO_COST and io_model.load(
@@ -121,15 +130,11 @@ def _check_disk(
         if not measured or not _has_io_cost(hierarchy):
             controllers.active_controller(device, hierarchy, choice, sys)
     except (exception.DiskPlacerError, OSError) as error:
-        use_bfq = f'echo bfq > /sys/block/{device.name}/queue/scheduler'
-        can_measure = choice != controllers.BFQ and _has_io_cost(hierarchy)
-        command = measure if can_measure else use_bfq
         return DiskCheck(device.uuid, device.name, '', str(error), command)
-    if controllers.is_bfq_on_flash(device, name):
-        return DiskCheck(
-            device.uuid, device.name, name, controllers.BFQ_ON_FLASH, measure
-        )
-    return DiskCheck(device.uuid, device.name, name)
+    advice = controllers.advice(device, name)
+    return DiskCheck(
+        device.uuid, device.name, name, advice, command if advice else ''
+    )
 
 
 def _has_io_cost(hierarchy: cgroups.Hierarchy) -> bool:

@@ -32,9 +32,13 @@ DEFAULT_WEIGHT = 100
 
 IO_COST_QOS = 'io.cost.qos'
 
-BFQ_ON_FLASH = (
+_BFQ_ON_FLASH = (
     'BFQ keeps a disk idle to wait for a server, which costs a solid state '
     'disk throughput; io.cost works with any I/O scheduler'
+)
+_IO_COST_ON_HARD_DISK = (
+    'io.cost does not keep the own queue of a hard disk from preferring '
+    'servers that read in sequence; bfq does'
 )
 
 
@@ -102,9 +106,13 @@ def configured_controller(
     return BFQ if _scheduler(device.name, sys) == BFQ else IO_COST
 
 
-def is_bfq_on_flash(device: Device, controller: str) -> bool:
-    """Return whether BFQ is the controller of a solid state disk."""
-    return controller == BFQ and not device.rotational
+def advice(device: Device, controller: str) -> str:
+    """Return why another controller is better for a disk, '' if none is."""
+    if controller == BFQ and not device.rotational:
+        return _BFQ_ON_FLASH
+    if controller == IO_COST and device.rotational:
+        return _IO_COST_ON_HARD_DISK
+    return ''
 
 
 def _check_io_cost(

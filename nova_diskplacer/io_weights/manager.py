@@ -214,10 +214,9 @@ class WeightManager:
             )
         self._log.clear_except(refusals)
         for uuid, controller in found.items():
-            if controllers_.is_bfq_on_flash(devices[uuid], controller.name):
-                self._advice_log.log(
-                    uuid, 'Disk %s: %s', uuid, controllers_.BFQ_ON_FLASH
-                )
+            advice = controllers_.advice(devices[uuid], controller.name)
+            if advice:
+                self._advice_log.log(uuid, 'Disk %s: %s', uuid, advice)
         self._controllers, self._refusals = found, refusals
 
     def _controller(self, device: Device) -> controllers_.Controller:

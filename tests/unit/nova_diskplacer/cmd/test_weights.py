@@ -72,7 +72,7 @@ class CheckTest(base.BaseTestCase):
     def test_disks_that_are_ready(self):
         self.have_io_cost()
         self.add('a', '[bfq] none')
-        self.add('b', '[mq-deadline] none')
+        self.add('b', '[mq-deadline] none', rotational=False)
         self.models['b'] = MODEL
         self.assertEqual(
             {'a': ('bfq', '', ''), 'b': ('io.cost', '', '')}, self.check()
@@ -80,11 +80,15 @@ class CheckTest(base.BaseTestCase):
 
     def test_a_disk_that_is_not_measured(self):
         self.have_io_cost()
-        self.add('a', '[none] bfq')
-        controller, problem, command = self.check()['a']
-        self.assertEqual('', controller)
-        self.assertIn('io.cost is not enabled for sda', problem)
-        self.assertEqual('diskplacer-manage disk measure a', command)
+        for uuid, rotational, solution in (
+            ('a', False, 'diskplacer-manage disk measure a'),
+            ('b', True, 'echo bfq > /sys/block/sdb/queue/scheduler'),
+        ):
+            self.add(uuid, '[none] bfq', rotational)
+            controller, problem, command = self.check()[uuid]
+            self.assertEqual('', controller)
+            self.assertIn(f'io.cost is not enabled for sd{uuid}', problem)
+            self.assertEqual(solution, command)
 
     def test_a_kernel_without_io_cost(self):
         self.add('a', '[none] bfq')
@@ -102,7 +106,17 @@ class CheckTest(base.BaseTestCase):
         self.assertIn('not bfq', problem)
         self.assertEqual('echo bfq > /sys/block/sda/queue/scheduler', command)
 
+    def test_io_cost_on_a_hard_disk(self):
+        self.have_io_cost()
+        self.add('a', '[none] bfq')
+        self.models['a'] = MODEL
+        controller, problem, command = self.check()['a']
+        self.assertEqual('io.cost', controller)
+        self.assertIn('own queue of a hard disk', problem)
+        self.assertEqual('echo bfq > /sys/block/sda/queue/scheduler', command)
+
     def test_bfq_on_flash(self):
+        self.have_io_cost()
         self.add('a', '[bfq]', rotational=False)
         controller, problem, command = self.check()['a']
         self.assertEqual('bfq', controller)

@@ -256,6 +256,11 @@ class WeightManagerTest(testtools.TestCase):
         self.apply(intervals=10)
         self.assertEqual(1, self.log.output.count('BFQ keeps a disk idle'))
 
+    def test_io_cost_on_a_hard_disk(self):
+        self.active[A.uuid] = controllers.IO_COST_CONTROLLER
+        self.apply(intervals=10)
+        self.assertEqual(1, self.log.output.count('own queue of a hard disk'))
+
     def test_detection_of_controllers(self):
         self.apply(intervals=5)
         self.assertEqual(1, self.detections)
