@@ -96,6 +96,8 @@ class WeightManager:
         self._consumers: collections.abc.Mapping[str, types.Consumer] = {}
         self._policies: dict[str, tiers.ConsumerPolicy] = {}
         self._weights: dict[types.ConsumerDisk, int] = {}
+        # pairs that a dry run has logged
+        self._lowered: set[types.ConsumerDisk] = set()
 
     def apply(
         self,
@@ -159,16 +161,20 @@ class WeightManager:
 
     def _log_dry_run(self) -> None:
         """Log each server on a disk once: weights may change every second."""
-        for (key, uuid), weight in self._weights.items():
-            if weight < controllers_.DEFAULT_WEIGHT:
-                self._dry_run_log.log(
-                    (key, uuid),
-                    'Dry run: the I/O weight of %s on disk %s would be '
-                    'changed; diskplacer-manage top shows the new one.',
-                    key,
-                    uuid,
-                )
-        self._dry_run_log.clear_except({*self._weights, *self._controllers})
+        lowered = {
+            pair
+            for pair, weight in self._weights.items()
+            if weight < controllers_.DEFAULT_WEIGHT
+        }
+        for key, uuid in sorted(lowered - self._lowered):
+            LOG.info(
+                'Dry run: the I/O weight of %s on disk %s would be changed; '
+                'diskplacer-manage top shows the new one.',
+                key,
+                uuid,
+            )
+        self._lowered = (self._lowered | lowered) & self._weights.keys()
+        self._dry_run_log.clear_except(self._controllers)
 
     def _contended_by_bfq(self, sample: types.Sample) -> dict[str, Device]:
         contended = strict_bfq.find_contended(
