@@ -59,6 +59,14 @@ SERVER = """
 </domain>
 """
 
+DISK = """
+<disk type='{kind}' device='disk'>
+  <driver name='qemu' type='raw' cache='none' {driver}/>
+  <source {attribute}='{path}'/>
+  <target dev='{target}' bus='virtio'/>
+</disk>
+"""
+
 # All that it takes, and nothing else that the guest has units of.
 UNITS = {
     'dbus.socket': """
@@ -135,6 +143,21 @@ def server(name, settings='', devices=''):
     """
     return SERVER.format(
         name=name, uuid=uuid.uuid4(), settings=settings, devices=devices
+    )
+
+
+def disk(path, kind, target='vda', driver=''):
+    """Return the XML of a vdisk.
+
+    :param kind: file or block.
+    :param driver: more attributes of its driver.
+    """
+    return DISK.format(
+        kind=kind,
+        attribute='dev' if kind == 'block' else kind,
+        path=path,
+        target=target,
+        driver=driver,
     )
 
 

@@ -74,14 +74,7 @@ BOOT = """
   <cmdline>{cmdline}</cmdline>
 </os>
 """
-DISK = """
-<disk type='file' device='disk'>
-  <driver name='qemu' type='raw' cache='none'/>
-  <source file='{path}'/>
-  <target dev='vda' bus='virtio'/>
-</disk>
-<serial type='file'><source path='{path}.console'/></serial>
-"""
+CONSOLE = "<serial type='file'><source path='{path}.console'/></serial>"
 MACHINE = """
 <features><acpi/><apic/></features>
 <cpu mode='custom' match='exact'><model>{cpu}</model></cpu>
@@ -126,7 +119,7 @@ class ContentionTest(testtools.TestCase):
         xml = hypervisor.server(
             name,
             MACHINE.format(cpu=machine.CPUS['tcg']),
-            DISK.format(path=vdisk),
+            hypervisor.disk(vdisk, 'file') + CONSOLE.format(path=vdisk),
         )
         boot = BOOT.format(
             kernel=nested.KERNEL,

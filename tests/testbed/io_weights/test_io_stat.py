@@ -39,14 +39,6 @@ MIB = 1 << 20
 BLOCK = 64 << 10
 BACKEND = '/machine/peripheral/virtio-disk0/virtio-backend'
 
-DISK = """
-<disk type='block' device='disk'>
-  <driver name='qemu' type='raw' cache='none'/>
-  <source dev='{path}'/>
-  <target dev='vda' bus='virtio'/>
-</disk>
-"""
-
 
 def make_disk(index, **values):
     """Return one of the guest's disks, as if it were prepared."""
@@ -184,7 +176,7 @@ class ServersTest(CgroupReaderTestCase):
             hypervisor.server(
                 'instance-00000001',
                 f'<resource><partition>{partition}</partition></resource>',
-                DISK.format(path=self.path),
+                hypervisor.disk(self.path, 'block'),
             ),
             libvirt.VIR_DOMAIN_START_PAUSED,
         )

@@ -41,14 +41,6 @@ from tests.testbed import numa
 from tests.testbed import udev
 from tests.testbed.lvm import base
 
-DISK = """
-<disk type='{kind}' device='disk'>
-  <driver name='qemu' type='raw' cache='none' {driver}/>
-  <source {attribute}='{path}'/>
-  <target dev='{target}' bus='virtio'/>
-</disk>
-"""
-
 SERVER = """
 <domain type='qemu'>
   <name>{name}</name>
@@ -94,14 +86,8 @@ def device(index):
 
 
 def disk_xml(path, number=0, driver=''):
-    block = path.startswith('/dev/')
-    return DISK.format(
-        kind='block' if block else 'file',
-        attribute='dev' if block else 'file',
-        path=path,
-        target=f'vd{"bcd"[number]}',
-        driver=driver,
-    )
+    kind = 'block' if path.startswith('/dev/') else 'file'
+    return hypervisor.disk(path, kind, f'vd{"bcd"[number]}', driver)
 
 
 class NUMATest(testtools.TestCase):
