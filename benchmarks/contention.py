@@ -268,7 +268,7 @@ def measure(
                 uuids=[uuids[devices['io_cost']]],
                 seconds=5,
                 # seeks as long as those of the tasks
-                mib=8192 if args.disk == 'seeking' else 1024,
+                mib=4096 if args.disk == 'seeking' else 1024,
             )
         # the second one of a run finds a machine that may be another
         agents = [
