@@ -221,7 +221,10 @@ class WeightWriter:
             # something else may change it: rarely checked
             if (hash(path) + self._interval) % _CHECK_INTERVALS:
                 return
-            if read_weight(file, device.number) == str(weight):
+            now = read_weight(file, device.number)
+            if now == DEFAULT:
+                now = read_weight(file, DEFAULT)
+            if now == str(weight):
                 return
             self._log.log(
                 pair,
@@ -255,12 +258,7 @@ def read_weight(path: str, number: str) -> str:
     :param number: ``major:minor`` of the device, or ``default``.
     :raises OSError: the file cannot be read.
     """
-    with open(path, encoding='ascii') as stream:
-        for line in stream:
-            device, _, value = line.strip().partition(' ')
-            if device == number:
-                return value
-    return DEFAULT
+    return _read_weights(path).get(number, DEFAULT)
 
 
 def write_weight(path: str, number: str, value: str) -> None:
@@ -268,4 +266,29 @@ def write_weight(path: str, number: str, value: str) -> None:
 
     :raises OSError: the kernel refuses.
     """
-    sysfs.write_to_device(number, path, f'{number} {value}')
+    device = number
+    is_bfq = os.path.basename(path) == controllers_.BFQ_CONTROLLER.file
+    if is_bfq and value == DEFAULT:
+        number, value = _bfq_default(path, number)
+    sysfs.write_to_device(device, path, f'{number} {value}')
+
+
+def _bfq_default(path: str, number: str) -> tuple[str, str]:
+    """Return what to write to give a device of BFQ the default weight.
+
+    With ``default`` for the device, BFQ shows no weight of it any more, but
+    goes on with the last one (Linux 5.4 to 6.18 at least). A default weight is
+    applied to all devices, and removes their weights.
+    """
+    weights = _read_weights(path)
+    default = weights.pop(DEFAULT)
+    weights.pop(number, None)
+    if all(weight == default for weight in weights.values()):
+        return DEFAULT, default
+    return number, default
+
+
+def _read_weights(path: str) -> dict[str, str]:
+    with open(path, encoding='ascii') as stream:
+        lines = (line.strip().partition(' ') for line in stream)
+        return {device: value for device, _, value in lines}

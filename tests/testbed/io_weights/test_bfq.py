@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 
 import fixtures
 import testtools
@@ -131,6 +132,35 @@ class WeightsTest(BFQTestCase):
         setter.restore()
         self.assertIsNone(weight_of(self.one))
         self.assertEqual([], os.listdir(os.path.join(self.state, 'weights')))
+
+    def share(self):
+        """Return the share of one of the two while both read."""
+        readers = [
+            subprocess.Popen(
+                ['sh', '-c', 'echo $$ > "$0"/cgroup.procs && exec "$@"',
+                 cgroups.hierarchy().path(cgroup),
+                 'fio', '--name=read', f'--filename=/dev/{self.name}',
+                 '--readonly', '--direct=1', '--rw=read', '--bs=128k',
+                 '--ioengine=libaio', '--iodepth=4', f'--offset={place}m',
+                 '--size=256m', '--time_based', '--ramp_time=2',
+                 '--runtime=5', '--output-format=json'],
+                stdout=subprocess.PIPE,
+            )
+            for place, cgroup in ((0, self.one), (512, self.other))
+        ]  # fmt: skip
+        one, other = (
+            json.loads(reader.communicate()[0])['jobs'][0]['read']['bw']
+            for reader in readers
+        )
+        return one / (one + other)
+
+    def test_weight_that_is_given_back_is_in_force(self):
+        setter = self.writer()
+        apply(setter, {self.one: 10})
+        self.assertLess(self.share(), 0.25)
+        setter.restore()
+        self.assertIsNone(weight_of(self.one))
+        self.assertGreater(self.share(), 0.4)
 
     def test_weight_that_somebody_had_set_is_given_back(self):
         self.set_weight(self.one, 400)

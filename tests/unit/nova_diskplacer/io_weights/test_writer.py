@@ -22,6 +22,7 @@ import testtools
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import saved_settings
+from nova_diskplacer.host import sysfs
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import writer
@@ -328,3 +329,56 @@ class TestFormerDefaultWeights(WeightsTestCase):
         self.assertEqual({}, self.apply({('one', A.uuid): 30}))
         self.assertEqual({DEFAULT: '100', '8:0': '30'}, self.weights_of)
         self.assertEqual({A.uuid: {'one/io.bfq.weight': '250'}}, self.saved())
+
+
+class FileTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.home = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                sysfs,
+                'write_to_device',
+                lambda device, path, text: pathlib.Path(path).write_text(text),
+            )
+        )
+
+    def written(self, file, before, value):
+        """Return what is written to a file to set the weight of 8:0."""
+        path = self.home / file
+        path.write_text(before)
+        writer.write_weight(str(path), '8:0', value)
+        return path.read_text()
+
+    def test_read(self):
+        path = self.home / 'io.weight'
+        path.write_text('default 100\n8:0 10\n')
+        for number, weight in (
+            ('8:0', '10'),
+            ('8:16', 'default'),
+            ('default', '100'),
+        ):
+            self.assertEqual(weight, writer.read_weight(str(path), number))
+
+    def test_write(self):
+        for file in ('io.weight', 'io.bfq.weight'):
+            self.assertEqual(
+                '8:0 10', self.written(file, 'default 100\n', '10')
+            )
+
+    def test_remove(self):
+        self.assertEqual(
+            '8:0 default',
+            self.written('io.weight', 'default 100\n8:0 10\n', 'default'),
+        )
+
+    def test_remove_of_bfq(self):
+        for before, written in (
+            ('default 100\n8:0 10\n', 'default 100'),
+            ('default 100\n', 'default 100'),
+            ('default 70\n8:0 10\n8:16 70\n', 'default 70'),
+            ('default 100\n8:0 10\n8:16 30\n', '8:0 100'),
+        ):
+            self.assertEqual(
+                written, self.written('io.bfq.weight', before, 'default')
+            )
