@@ -225,6 +225,7 @@ class TransportTest(base.BaseTestCase):
 
     def expiry(self, query='', **options):
         conf = cfg.ConfigOpts()
+        self.addCleanup(conf.reset)
         oslo_messaging.set_transport_defaults('nova')
         # it registers the driver's options
         oslo_messaging.get_rpc_transport(conf, url='rabbit://localhost/')
@@ -253,6 +254,7 @@ class TransportTest(base.BaseTestCase):
 
     def test_other_drivers(self):
         conf = cfg.ConfigOpts()
+        self.addCleanup(conf.reset)
         oslo_messaging.get_rpc_transport(conf, url='fake:/')
         conf([])
         conf.set_override('transport_url', 'fake:/')

@@ -13,11 +13,10 @@
 import socket
 
 import fixtures
-from oslo_config import cfg
 from oslotest import base
 
-from nova_diskplacer import conf as options
 from nova_diskplacer.agent import compute_node
+from tests import configured
 
 
 class HostNameTest(base.BaseTestCase):
@@ -74,10 +73,7 @@ class LookoutTest(base.BaseTestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.now = 0
-        conf = cfg.ConfigOpts()
-        options.register_opts(conf)
-        self.conf = conf
-        self.conf([])
+        self.conf = self.useFixture(configured.Options()).conf
 
     def lookout(self):
         return compute_node.ComputeNode(self.conf, lambda: self.now)

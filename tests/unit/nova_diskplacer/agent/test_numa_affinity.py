@@ -14,13 +14,12 @@ import os
 import pathlib
 
 import fixtures
-from oslo_config import cfg
 from oslotest import base
 
-from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer.agent import numa_affinity
 from nova_diskplacer.host import cpus
+from tests import configured
 from tests.fakes import disks as fake_disks
 from tests.fakes import libvirt as fake_libvirt
 from tests.unit.nova_diskplacer.agent import guests
@@ -45,9 +44,7 @@ class AffinityTest(base.BaseTestCase):
             self.useFixture(
                 fixtures.MonkeyPatch(f'nova_diskplacer.host.{name}', value)
             )
-        self.conf = cfg.ConfigOpts()
-        self.conf([])
-        options.register_opts(self.conf)
+        self.conf = self.useFixture(configured.Options()).conf
         self.nova_conf = pathlib.Path(self.root, 'nova.conf')
         self.conf.set_override(
             'nova_conf', [str(self.nova_conf)], 'diskplacer_agent'

@@ -164,11 +164,15 @@ def make_profiles(directories=()):
 
 
 def make_tuner(state, mode='on'):
+    # what is overridden would be so in all configurations
+    path = os.path.join(state, 'agent.conf')
+    with open(path, 'w') as stream:
+        stream.write(
+            f'[diskplacer_agent]\nstate_dir = {state}\nqueue_tuning = {mode}\n'
+        )
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
-    conf([], default_config_files=[])
-    conf.set_override('state_dir', state, 'diskplacer_agent')
-    conf.set_override('queue_tuning', mode, 'diskplacer_agent')
+    conf([], default_config_files=[path])
     return queue_tuner.QueueTuner(conf)
 
 

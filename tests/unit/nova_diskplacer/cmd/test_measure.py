@@ -21,9 +21,7 @@ from unittest import mock
 
 import fixtures
 import testtools
-from oslo_config import cfg
 
-from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import measure
 from nova_diskplacer.disks import discover
@@ -36,6 +34,7 @@ from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
+from tests import configured
 from tests.fakes import disks as fake_disks
 
 UUIDS = [
@@ -70,9 +69,8 @@ class FakeFio:
 class MeasureTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
-        self.conf = cfg.ConfigOpts()
-        conf.register_opts(self.conf)
-        self.conf([], default_config_files=[])
+        configuration = self.useFixture(configured.Options())
+        self.conf, self.state_dir = configuration.conf, configuration.state_dir
         self.disks = [
             fake_disks.make_disk(UUIDS[0]),
             fake_disks.make_disk(UUIDS[1]),
@@ -181,7 +179,7 @@ class MeasureTestCase(testtools.TestCase):
         self.assertEqual(15, FakeFio.runs[3][2])
         self.assertEqual(['flush', 'restored'], FakeFio.runs[-2:])
         self.assertEqual(
-            [('/run/diskplacer', uuid, 'sdx') for uuid in UUIDS], self.plain
+            [(self.state_dir, uuid, 'sdx') for uuid in UUIDS], self.plain
         )
         self.assertEqual('none', model.scheduler)
         self.assertIn(f'disk {UUIDS[1]}: 7 of 7, random writes ... 50', said)
