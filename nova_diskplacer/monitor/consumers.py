@@ -13,6 +13,7 @@
 """Finds the consumers of disks: servers and configured cgroups."""
 
 import collections.abc
+import functools
 import glob
 import os
 import re
@@ -25,10 +26,13 @@ from nova_diskplacer.monitor import types
 _CGROUP_NAMES = re.compile(
     r'(?:machine-)?qemu(?:\\x2d|-)(\d+)(?:\\x2d|-)(.*)\.(?:scope|libvirt-qemu)'
 )
-_PARTITION = re.compile(r'<partition>(.*?)</partition>')
+_PARTITION = '<partition>'
 _DEFAULT_PARTITION = '/machine'
 # Top-level partitions; libvirt adds no suffix to their names.
 _TOP_PARTITIONS = ('machine', 'user', 'system')
+
+# Servers are looked for every few seconds, and seldom change.
+_cached = functools.lru_cache(maxsize=4096)
 
 # Names and cgroups of domains, by libvirt's ID.
 _Cgroups = dict[int, list[tuple[str, str]]]
@@ -50,8 +54,7 @@ def find(
     for server in servers:
         cgroup = ''
         if server.domain_id is not None:
-            match = _PARTITION.search(server.xml)
-            partition = match[1] if match else _DEFAULT_PARTITION
+            partition = _partition(server.xml)
             if partition not in listed:
                 listed[partition] = _list_domains(partition, hierarchy)
             name = _alphanumerics(server.name)
@@ -105,19 +108,41 @@ def _list_domains(partition: str, hierarchy: cgroups.Hierarchy) -> '_Cgroups':
             # this host uses the other layout
             continue
         for entry in entries:
-            match = _CGROUP_NAMES.fullmatch(entry)
-            if match:
-                name = re.sub(
-                    r'\\x([0-9a-f]{2})',
-                    lambda escaped: chr(int(escaped[1], 16)),
-                    match[2],
-                )
-                found.setdefault(int(match[1]), []).append(
-                    (_alphanumerics(name), f'{parent}/{entry}')
+            domain = _parse_cgroup_name(entry)
+            if domain:
+                number, name = domain
+                found.setdefault(number, []).append(
+                    (name, f'{parent}/{entry}')
                 )
     return found
 
 
+def _partition(xml: str) -> str:
+    start = xml.find(_PARTITION)
+    if start < 0:
+        return _DEFAULT_PARTITION
+    start += len(_PARTITION)
+    return xml[start : xml.index('<', start)]
+
+
+@_cached
+def _parse_cgroup_name(entry: str) -> tuple[int, str] | None:
+    """Return libvirt's ID and the alphanumerics of a domain's name.
+
+    :returns: None for another cgroup.
+    """
+    match = _CGROUP_NAMES.fullmatch(entry)
+    if match is None:
+        return None
+    name = re.sub(
+        r'\\x([0-9a-f]{2})',
+        lambda escaped: chr(int(escaped[1], 16)),
+        match[2],
+    )
+    return int(match[1]), _alphanumerics(name)
+
+
+@_cached
 def _alphanumerics(name: str) -> str:
     """Return the characters that libvirt always keeps in a cgroup's name."""
     return re.sub(r'[^A-Za-z0-9]', '', name)
