@@ -18,7 +18,7 @@ import dataclasses
 import statistics
 import typing
 
-import _stats
+from nova_diskplacer.sweep import stats
 from tools.io_sweep import Load
 
 # Behind the best by less than this share is as good as the best.
@@ -86,7 +86,7 @@ class Measured:
                 )
                 mbps[load].setdefault(arm, []).append(sample['mbps'])
                 jain[load].setdefault(arm, []).append(
-                    _stats.jain(sample['rates'])
+                    stats.jain(sample['rates'])
                 )
         shapes = {
             tuple((arm, len(values)) for arm, values in sorted(one.items()))
@@ -155,8 +155,8 @@ def judge(
         values, key=lambda one: statistics.geometric_mean(values[one])
     )
     worst, best = ordered[0], ordered[-1]
-    lowest, _, _ = _stats.ratio(values[worst], values[best])
-    compared = _stats.ratio(values[arm], values[best])
+    lowest, _, _ = stats.ratio(values[worst], values[best])
+    compared = stats.ratio(values[arm], values[best])
     return Verdict(arm, best, *compared, worst, lowest)
 
 

@@ -43,7 +43,7 @@ import typing
 
 import _in_guest
 import _report
-import _stats
+from nova_diskplacer.sweep import stats
 from tools.seeking_disk import model
 from tools.testbed import Disk
 from tools.testbed import Testbed
@@ -121,7 +121,7 @@ def evaluate(
         pair = list(arms)
         medians = []
         for arm, values in zip(ARMS, pair, strict=True):
-            spread = _stats.spread(values)
+            spread = stats.spread(values)
             medians.append(spread.median)
             found[f'{figure}_{arm}'] = spread.median
             found[f'{figure}_{arm}_min'] = spread.low

@@ -41,9 +41,9 @@ import sys
 import typing
 
 import _report
-import _stats
 import _verdicts
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.sweep import stats
 from tools.testbed import Disk
 from tools.testbed import Testbed
 
@@ -66,7 +66,7 @@ def show_loads(measured: _verdicts.Measured) -> _report.Figures:
     for load in measured.mbps:
         row = [str(load.jobs)]
         for arm in measured.arms:
-            found = _stats.interval(measured.mbps[load][arm])
+            found = stats.interval(measured.mbps[load][arm])
             jain = statistics.fmean(measured.jain[load][arm])
             name = f'{load.engine}_{load.operation}_{load.jobs}_{arm}'
             figures[f'{name}_mbps'] = found.mean

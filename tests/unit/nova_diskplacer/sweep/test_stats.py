@@ -16,7 +16,7 @@ import random
 import ddt
 import testtools
 
-import _stats as stats
+from nova_diskplacer.sweep import stats
 
 
 @ddt.ddt
