@@ -17,11 +17,7 @@ import contextlib
 import dataclasses
 import datetime
 import os
-import signal
-import sys
-import types
 from typing import Any
-from typing import NoReturn
 
 from oslo_config import cfg
 
@@ -30,12 +26,12 @@ from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.disks.measure import conditions
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import hwdb
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import block_queue
-from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import files
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import libvirt_servers
@@ -117,21 +113,19 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     models = _known_models(disk_root, disks, args)
     if models:
         for uuid, model in models.items():
-            with _locked(uuid):
+            with conditions.locked(uuid):
                 io_model.save(disk_root, uuid, model)
         _report(disks, models, args.format)
         return 0
     if not args.force:
         check_unused(conf.diskplacer_agent.libvirt_uri, disks)
     sizes = [size_mib(disk, args.size) for disk in disks]
-    # SystemExit makes cleanups run
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _exit)
+    shell.exit_on_signals()
     try:
         for disk, size in zip(disks, sizes, strict=True):
             models[disk.uuid] = measure(conf, disk, size * MIB, args.seconds)
     except KeyboardInterrupt:
-        _say('\nInterrupted: the space of the disk is free again.\n')
+        shell.say('\nInterrupted: the space of the disk is free again.\n')
         return _STATUS_INTERRUPTED
     _report(disks, models, args.format)
     return 0
@@ -182,7 +176,7 @@ def _report(
     _print(models, format_)
     for disk in disks:
         if models[disk.uuid].mbps < disk.mbps:
-            _say(
+            shell.say(
                 f'Servers may claim {models[disk.uuid].mbps} MB/s of disk '
                 f'{disk.uuid}, before {disk.mbps}. Existing claims stay, even '
                 'if they are more.\n'
@@ -269,13 +263,13 @@ def measure(
     """
     disk_root = conf.diskplacer.disk_root
     with (
-        _locked(disk.uuid),
+        conditions.locked(disk.uuid),
         fio.temporary_space(disk_root, disk.uuid, size_bytes) as path,
     ):
-        runner = fio.Fio(path, size_bytes, _root_cgroup())
-        _say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
+        runner = fio.Fio(path, size_bytes, conditions.root_cgroup())
+        shell.say(f'disk {disk.uuid}: filling {size_bytes // MIB} MiB ...')
         runner.fill()
-        _say(' done\n')
+        shell.say(' done\n')
         with _plain_queue(conf, disk) as scheduler:
             model = _run_loads(runner, disk, seconds)
             with files.disk_errors(path):
@@ -283,8 +277,8 @@ def measure(
         model = dataclasses.replace(model, scheduler=scheduler)
         io_model.save(disk_root, disk.uuid, model)
         # this takes long if a volume is zeroed
-        _say(f'disk {disk.uuid}: freeing the space ...')
-    _say(' done\n')
+        shell.say(f'disk {disk.uuid}: freeing the space ...')
+    shell.say(' done\n')
     return model
 
 
@@ -299,7 +293,9 @@ def _plain_queue(
     try:
         device = block_queue.exclusive_device(disk.device)
     except exception.DiskError as error:
-        _say(f'disk {disk.uuid}: its queue is measured as it is: {error}\n')
+        shell.say(
+            f'disk {disk.uuid}: its queue is measured as it is: {error}\n'
+        )
         yield ''
         return
     state_dir = conf.diskplacer_agent.state_dir
@@ -313,14 +309,16 @@ def _run_loads(
     loads = fio.loads_for(disk.medium)
     found = {}
     for count, (name, load) in enumerate(loads.items(), 1):
-        _say(f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...')
+        shell.say(
+            f'disk {disk.uuid}: {count} of {len(loads)}, {load.title} ...'
+        )
         result = runner.measure(load, seconds)
         if load.unit == 'MB/s':
             found[name] = result.bps
-            _say(f' {result.bps / 1e6:.1f} MB/s\n')
+            shell.say(f' {result.bps / 1e6:.1f} MB/s\n')
         else:
             found[name] = result.iops
-            _say(f' {result.iops:.1f} {load.unit}\n')
+            shell.say(f' {result.iops:.1f} {load.unit}\n')
     figures: dict[str, Any] = {
         name: round(found[name]) for name in io_model.COEFFICIENTS
     }
@@ -331,38 +329,6 @@ def _run_loads(
             timespec='seconds'
         ),
     )
-
-
-def _root_cgroup() -> str:
-    """Return the cgroup whose I/O no controller throttles."""
-    try:
-        return cgroups.hierarchy().root
-    except exception.ContentionError:
-        return ''
-
-
-@contextlib.contextmanager
-def _locked(uuid: str) -> collections.abc.Iterator[None]:
-    """Lock a disk against other measurements.
-
-    :raises DiskError: another process measures it.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(files.lock(f'measure-{uuid}', wait=False))
-        except BlockingIOError as error:
-            raise exception.DiskError(
-                f'disk {uuid} is being measured already'
-            ) from error
-        yield
-
-
-def _exit(number: int, frame: types.FrameType | None) -> NoReturn:
-    sys.exit(128 + number)
-
-
-def _say(text: str) -> None:
-    print(text, end='', file=sys.stderr, flush=True)
 
 
 def _print(models: dict[str, io_model.Model], format_: str) -> None:

@@ -10,9 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Turns off the I/O scheduler and the merging of requests of a disk.
+"""Changes the queue of a disk while it is measured.
 
-The kernel's own tool for models of io.cost measures disks in this state, too:
+For models of io.cost its I/O scheduler and the merging of requests are off.
+The kernel's own tool measures disks in this state, too:
 ``tools/cgroup/iocost_coef_gen.py``.
 """
 
@@ -28,6 +29,9 @@ SCHEDULER = 'none'
 
 _PLAIN = {block_queue.SCHEDULER: SCHEDULER, 'nomerges': '1'}
 
+#: Changes settings of a queue; raises DiskError if the kernel refuses.
+Change = collections.abc.Callable[[block_queue.Values], None]
+
 
 @contextlib.contextmanager
 def applied(
@@ -35,7 +39,21 @@ def applied(
 ) -> collections.abc.Iterator[None]:
     """Change a disk's queue, and restore all of its settings at the end.
 
-    If this process is killed, the next call or the agent restores them.
+    See :func:`borrowed`.
+    """
+    with borrowed(state_dir, uuid, device) as change:
+        change(_PLAIN)
+        yield
+
+
+@contextlib.contextmanager
+def borrowed(
+    state_dir: str, uuid: str, device: str
+) -> collections.abc.Iterator[Change]:
+    """Yield what changes a disk's queue, and restore it at the end.
+
+    The agent does not change the queue meanwhile. If this process is killed,
+    the next call or the agent restores all settings.
 
     :param state_dir: ``[diskplacer_agent] state_dir``.
     :param device: name of the device whose queue serves the disk alone.
@@ -43,6 +61,11 @@ def applied(
     """
     errors = f'the queue of {device}'
     saved = saved_settings_of(state_dir)
+
+    def change(values: block_queue.Values) -> None:
+        with files.disk_errors(errors):
+            _write(device, values)
+
     with lock(uuid, wait=True):
         with files.disk_errors(errors):
             # those of a killed process
@@ -55,9 +78,7 @@ def applied(
             ),
         )
         try:
-            with files.disk_errors(errors):
-                _write(device, _PLAIN)
-            yield
+            yield change
         finally:
             with files.disk_errors(errors):
                 saved.restore(uuid)

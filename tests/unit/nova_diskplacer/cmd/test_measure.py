@@ -26,6 +26,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.cmd import measure
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.disks.measure import conditions
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.disks.measure import hwdb
 from nova_diskplacer.disks.measure import io_model
@@ -83,8 +84,8 @@ class MeasureTestCase(testtools.TestCase):
         self.patch(discover, 'discover', side_effect=lambda _: self.disks)
         self.patch(fio, 'Fio', FakeFio)
         self.patch(fio, 'temporary_space', self.make_space)
-        self.patch(measure, '_locked', return_value=contextlib.nullcontext())
-        self.patch(measure, '_root_cgroup', return_value='/cgroup')
+        self.patch(conditions, 'locked', return_value=contextlib.nullcontext())
+        self.patch(conditions, 'root_cgroup', return_value='/cgroup')
         self.exclusive = self.patch(
             block_queue, 'exclusive_device', return_value='sdx'
         )
