@@ -345,6 +345,21 @@ class PlacementClient:
             found.get('consumer_generation'),
         )
 
+    def claim(
+        self, consumer: str, allocations: Allocations, consumer_type: str
+    ) -> None:
+        """Replace all allocations of a consumer; without any, delete it.
+
+        :param allocations: with the generation of the consumer as read, None
+            if it has none.
+        :raises Conflict: they do not fit, or the consumer has changed.
+        """
+        url = f'/allocations/{consumer}'
+        if not allocations.resources:
+            self._call('delete', url, missing=True)
+            return
+        self._call('put', url, _allocations_body(allocations, consumer_type))
+
     def reshape(
         self,
         uuid: str,
@@ -370,21 +385,25 @@ class PlacementClient:
                     }
                 },
                 'allocations': {
-                    server: {
-                        'allocations': {
-                            provider: {'resources': resources}
-                            for provider, resources in (
-                                allocations.resources.items()
-                            )
-                        },
-                        'project_id': allocations.project_id,
-                        'user_id': allocations.user_id,
-                        'consumer_generation': allocations.generation,
-                        'consumer_type': 'INSTANCE',
-                    }
+                    server: _allocations_body(allocations, 'INSTANCE')
                 },
             },
         )
+
+
+def _allocations_body(
+    allocations: Allocations, consumer_type: str
+) -> dict[str, typing.Any]:
+    return {
+        'allocations': {
+            provider: {'resources': resources}
+            for provider, resources in allocations.resources.items()
+        },
+        'project_id': allocations.project_id,
+        'user_id': allocations.user_id,
+        'consumer_generation': allocations.generation,
+        'consumer_type': consumer_type,
+    }
 
 
 def _provider(found: dict[str, typing.Any]) -> Provider:

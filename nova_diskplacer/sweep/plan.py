@@ -30,8 +30,9 @@ GAP = 1
 #: Cells between two pauses, in which the host reads the consoles: Nova keeps
 #: the last 100 KiB of a console, of which a cell takes less than 1.
 READ_EVERY = 25
-#: Seconds of such a pause.
-PAUSE = 10
+# Seconds of such a pause, and those for each server more.
+_PAUSE = 5
+_PAUSE_OF_A_SERVER = 1
 #: Cells of a boot at most: Nova accepts 64 KiB of user data.
 CELLS_OF_A_BOOT = 300
 # Seconds to delete the servers of a boot and their volumes.
@@ -190,7 +191,7 @@ def slots(
     found = []
     for index, item in enumerate(boot.items):
         if index and not index % READ_EVERY:
-            start += PAUSE
+            start += _PAUSE + _PAUSE_OF_A_SERVER * boot.body.servers
         begin = start + GAP
         start = begin + timing.slot_seconds(item.cell, limits)
         found.append(Slot(item, begin, start))

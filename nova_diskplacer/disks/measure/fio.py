@@ -31,6 +31,9 @@ _RAMP_SECONDS = 2
 
 _BLOCK = 4096
 
+#: What precedes a command that the kernel kills when its parent ends.
+KILLED_WITH_PARENT = ('setpriv', '--pdeathsig', 'KILL')
+
 
 @dataclasses.dataclass(frozen=True)
 class Load:
@@ -122,7 +125,7 @@ class Fio:
     def _run(self, load: Load, *options: str) -> Result:
         command = (
             # --thread: forked processes would outlive fio
-            'setpriv', '--pdeathsig', 'KILL', 'fio', '--thread',
+            *KILLED_WITH_PARENT, 'fio', '--thread',
             '--name=measure', f'--filename={self.path}',
             f'--size={self.size_bytes}', '--direct=1', '--ioengine=libaio',
             '--randrepeat=0', '--norandommap', '--group_reporting',
@@ -131,40 +134,56 @@ class Fio:
             # fio's own calibration of the CPU clock errs by some per cent
             '--clocksource=clock_gettime', '--output-format=json', *options,
         )  # fmt: skip
-        try:
-            # Ctrl-C must only reach the caller, which kills fio
-            fio = subprocess.Popen(  # noqa: S603
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise exception.DiskError(f'{command[0]}: {error}') from error
-        with fio:
-            try:
-                self._join_cgroup(fio.pid)
-                out, error_output = fio.communicate()
-            finally:
-                fio.kill()
-        if fio.returncode:
+        done = run(command, self.cgroup)
+        if done.returncode:
             raise exception.DiskError(
-                f'fio ended with {fio.returncode}: '
-                + ' '.join((error_output or out).split())
+                f'fio ended with {done.returncode}: '
+                + ' '.join((done.stderr or done.stdout).split())
             )
-        return parse(out, load.rw)
+        return parse(done.stdout, load.rw)
 
-    def _join_cgroup(self, pid: int) -> None:
-        if self.cgroup:
-            path = os.path.join(self.cgroup, 'cgroup.procs')
-            # fio may have ended already
-            with (
-                contextlib.suppress(ProcessLookupError),
-                open(path, 'w', encoding='ascii') as stream,
-            ):
-                stream.write(str(pid))
+
+def run(
+    command: collections.abc.Sequence[str], cgroup: str, text: str = ''
+) -> subprocess.CompletedProcess[str]:
+    """Run a command until it ends, or this process does.
+
+    :param cgroup: the directory of its cgroup, '' for the caller's.
+    :param text: what it reads, once it is in the cgroup.
+    :raises DiskError: it cannot be run.
+    """
+    try:
+        # Ctrl-C must only reach the caller, which kills it
+        process = subprocess.Popen(  # noqa: S603
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise exception.DiskError(f'{command[0]}: {error}') from error
+    with process:
+        try:
+            _join_cgroup(process.pid, cgroup)
+            out, error_output = process.communicate(text)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(
+        command, process.returncode, out, error_output
+    )
+
+
+def _join_cgroup(pid: int, cgroup: str) -> None:
+    if cgroup:
+        path = os.path.join(cgroup, 'cgroup.procs')
+        # it may have ended already
+        with (
+            contextlib.suppress(ProcessLookupError),
+            open(path, 'w', encoding='ascii') as stream,
+        ):
+            stream.write(str(pid))
 
 
 def parse(text: str, rw: str) -> Result:

@@ -103,7 +103,7 @@ class FioTestCase(testtools.TestCase):
         with (
             mock.patch.object(fio.subprocess, 'Popen', start),
             mock.patch.object(
-                runner, '_join_cgroup', side_effect=KeyboardInterrupt
+                fio, '_join_cgroup', side_effect=KeyboardInterrupt
             ),
         ):
             self.assertRaises(KeyboardInterrupt, runner.fill)

@@ -1,0 +1,71 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""How busy the processors of this host were in a stretch of time."""
+
+import bisect
+import collections.abc
+import time
+
+from nova_diskplacer.host import sysfs
+
+_STAT = '/proc/stat'
+
+
+def read(path: str = _STAT) -> dict[str, int]:
+    """Return what all processors have done since boot, in jiffies."""
+    user, nice, system, idle, iowait, irq, softirq, steal, *_ = map(
+        int, sysfs.read(path).partition('\n')[0].split()[1:]
+    )
+    return {
+        'user': user + nice,
+        'system': system + irq + softirq,
+        'idle': idle,
+        'iowait': iowait,
+        'steal': steal,
+    }
+
+
+class Sampler:
+    """Samples the counters of the processors, by the time of the host."""
+
+    def __init__(
+        self,
+        read: collections.abc.Callable[[], dict[str, int]] = read,
+        clock: collections.abc.Callable[[], float] = time.time,
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._times: list[float] = []
+        self._counters: list[dict[str, int]] = []
+
+    def sample(self) -> None:
+        """Take a sample now."""
+        self._times.append(self._clock())
+        self._counters.append(self._read())
+
+    def shares(self, begin: float, end: float) -> dict[str, float]:
+        """Return the shares of processor time between two times.
+
+        They are those between the samples next to these times, outside; {}
+        without samples on both sides.
+        """
+        first = bisect.bisect_right(self._times, begin) - 1
+        last = bisect.bisect_left(self._times, end)
+        if first < 0 or last == len(self._times):
+            return {}
+        spent = {
+            name: max(0, count - self._counters[first][name])
+            for name, count in self._counters[last].items()
+        }
+        total = max(1, sum(spent.values()))
+        return {name: count / total for name, count in spent.items()}
