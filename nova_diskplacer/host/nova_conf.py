@@ -84,17 +84,19 @@ def association_refresh(files: collections.abc.Sequence[str]) -> int | None:
 
 
 def parse(
-    files: collections.abc.Iterable[str], *options: cfg.Opt
+    files: collections.abc.Iterable[str],
+    *options: cfg.Opt,
+    group: str = 'compute',
 ) -> dict[str, Any]:
-    """Return options of the group ``[compute]`` in configuration files.
+    """Return options of a group in configuration files.
 
     :raises DiskPlacerError: the files are invalid.
     """
     conf = cfg.ConfigOpts()
-    conf.register_opts(options, 'compute')
+    conf.register_opts(options, group)
     try:
         conf([], default_config_files=list(files), default_config_dirs=[])
-        return dict(conf.compute)
+        return dict(conf[group])
     except (cfg.Error, ValueError) as error:
         raise exception.DiskPlacerError(
             f'[diskplacer_agent] nova_conf cannot be read: {error}'

@@ -23,7 +23,6 @@ import re
 import shlex
 
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import plan
 
 MIB = 1 << 20
 
@@ -88,13 +87,6 @@ class Console:
     failed: dict[str, str]
     error: str
     done: bool
-
-
-def cell_id(
-    item: plan.Item, planned: collections.abc.Sequence[cells.Cell]
-) -> str:
-    """Return the id of an item's cell in the script."""
-    return f'{planned.index(item.cell)}.{item.repetition}'
 
 
 def line(id_: str, cell: cells.Cell, start: int) -> str:

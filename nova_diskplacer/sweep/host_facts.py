@@ -1,0 +1,206 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a sweep has to know of this host."""
+
+import dataclasses
+import datetime
+import os
+import subprocess  # noqa: S404
+import typing
+import uuid
+
+from oslo_config import cfg
+
+from nova_diskplacer import exception
+from nova_diskplacer.agent import cache_mode
+from nova_diskplacer.client import cloud
+from nova_diskplacer.disks import discover
+from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import commands
+from nova_diskplacer.host import cpus
+from nova_diskplacer.host import files
+from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.host import nova_conf
+from nova_diskplacer.host import sysfs
+from nova_diskplacer.sweep import cells
+from nova_diskplacer.sweep import results
+
+# The I/O schedulers of Linux.
+_SCHEDULERS = ('mq-deadline', 'none', 'bfq', 'kyber')
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """This host and the measured disk.
+
+    ``device`` is the name of the device whose queue serves the disk alone,
+    ``schedulers`` are those that it can have, ``read_ahead_kb`` is its present
+    read-ahead in KiB. ``own_read_ahead`` tells whether the filesystem of the
+    disk has that of another device. ``memory_mib`` is all memory in MiB,
+    ``cache_mode`` that of the disk's vdisks, '' if unknown.
+    """
+
+    disk: discover.Disk
+    device: str
+    schedulers: tuple[str, ...]
+    read_ahead_kb: int
+    own_read_ahead: bool
+    cpus: int
+    memory_mib: int
+    cache_mode: str
+
+    def fits(self, shape: cells.Shape, servers: int = 1) -> bool:
+        """Return whether servers of a shape fit on this host.
+
+        A quarter of the memory is the host's own.
+        """
+        return (
+            shape.vcpus <= self.cpus
+            and servers * shape.ram_mib <= self.memory_mib * 3 // 4
+        )
+
+
+def read(conf: cfg.ConfigOpts, disk_uuid: str) -> Host:
+    """Return what is known of this host and a disk.
+
+    :raises DiskPlacerError: there is no such healthy disk, or its queue
+        serves other devices too.
+    """
+    disk = discover.inspect(conf.diskplacer.disk_root, disk_uuid)
+    if disk.health != discover.OK:
+        raise exception.DiskError(
+            f'disk {disk_uuid} is {disk.health}: it cannot be measured'
+        )
+    device = block_queue.exclusive_device(disk.device)
+    with files.disk_errors(f'the queue of {device}'):
+        queue = block_queue.read(device)
+    mode = cache_mode.CacheModes(conf.diskplacer_agent.nova_conf).determine(
+        [disk], ()
+    )[disk.uuid]
+    name = os.path.basename(disk.device)
+    kind = discover.kind_of(conf.diskplacer.disk_root, disk_uuid)
+    return Host(
+        disk=disk,
+        device=device,
+        schedulers=tuple(
+            name
+            for name in _SCHEDULERS
+            if name in queue.schedulers or _is_module(name)
+        ),
+        read_ahead_kb=int(queue.values.get('read_ahead_kb', '0')),
+        own_read_ahead=(
+            kind == discover.FILESYSTEM
+            and bool(sysfs.read_optional(f'/sys/class/block/{name}/dm/uuid'))
+        ),
+        cpus=len(cpus.read().online),
+        memory_mib=_memory_mib(),
+        cache_mode=mode or '',
+    )
+
+
+def make_header(
+    conf: cfg.ConfigOpts,
+    host: Host,
+    plan: tuple[cells.Cell, ...],
+    *,
+    data_mib: int,
+    seconds: int,
+    block_kib: int,
+    repetitions: int,
+    connection: typing.Any = None,
+) -> results.Header:
+    """Return the header of a new run.
+
+    :param connection: an ``openstack.connection.Connection``, if there are
+        cells in servers.
+    :raises DiskPlacerError: fio is not installed, or Nova does not answer.
+    """
+    qemu, libvirt = _hypervisor(conf) if connection else ('', '')
+    return results.Header(
+        version=results.VERSION,
+        id=str(uuid.uuid4()),
+        host=conf.host,
+        started=datetime.datetime.now(datetime.UTC).isoformat(
+            timespec='seconds'
+        ),
+        kernel=os.uname().release,
+        fio=commands.run('fio', '--version').strip(),
+        qemu=qemu,
+        libvirt=libvirt,
+        nova=_nova(connection) if connection else '',
+        disk=results.Disk(
+            host.disk.uuid,
+            host.disk.model,
+            host.disk.medium,
+            host.disk.size_bytes,
+            host.device,
+        ),
+        cpus=host.cpus,
+        memory_mib=host.memory_mib,
+        data_mib=data_mib,
+        seconds=seconds,
+        block_kib=block_kib,
+        repetitions=repetitions,
+        emulated=bool(connection) and _is_emulated(conf),
+        plan=plan,
+    )
+
+
+def _is_module(scheduler: str) -> bool:
+    """Return whether the kernel can load a scheduler."""
+    try:
+        done = subprocess.run(  # noqa: S603
+            ('modprobe', '--dry-run', '--quiet', f'{scheduler}-iosched'),
+            capture_output=True,
+        )
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def _memory_mib() -> int:
+    total = sysfs.read('/proc/meminfo').partition('MemTotal:')[2]
+    return int(total.split()[0]) // 1024
+
+
+def _hypervisor(conf: cfg.ConfigOpts) -> tuple[str, str]:
+    """Return the versions of QEMU and libvirt, '' without libvirt-python."""
+    if libvirt_connection.import_libvirt() is None:
+        return '', ''
+    with libvirt_connection.connect(
+        conf.diskplacer_agent.libvirt_uri, 'tell its version'
+    ) as connection:
+        return _version(connection.getVersion()), _version(
+            connection.getLibVersion()
+        )
+
+
+def _version(number: int) -> str:
+    return f'{number // 1000000}.{number // 1000 % 1000}.{number % 1000}'
+
+
+def _nova(connection: typing.Any) -> str:
+    """Return the newest microversion that Nova has."""
+    with cloud.convert_errors('Nova'):
+        newest = connection.compute.get_endpoint_data().max_microversion
+    return '.'.join(map(str, newest or ()))
+
+
+def _is_emulated(conf: cfg.ConfigOpts) -> bool:
+    """Return whether servers run without KVM."""
+    option = cfg.StrOpt('virt_type', default='kvm')
+    found = nova_conf.reloading(
+        conf.diskplacer_agent.nova_conf,
+        lambda paths: nova_conf.parse(paths, option, group='libvirt'),
+    )()
+    return bool(found['virt_type'] == 'qemu')
