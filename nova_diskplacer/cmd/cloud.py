@@ -50,9 +50,7 @@ def connect(args: argparse.Namespace) -> typing.Any:
 
     :raises DiskPlacerError: clouds.yaml or the variables describe no cloud.
     """
-    named = args.os_cloud or os.environ.get('OS_CLOUD')
-    where = f'cloud {named}' if named else 'clouds.yaml or OS_* variables'
-    with convert_errors(where):
+    with convert_errors(_where(args)):
         region = openstack.config.get_cloud_region(cloud=args.os_cloud)
         session = region.get_session()
         limit_time(session)
@@ -63,6 +61,17 @@ def connect(args: argparse.Namespace) -> typing.Any:
             endpoint_type=region.get_interface('compute') or 'public',
             endpoint_override=region.get_endpoint('compute'),
         )
+
+
+def connection(args: argparse.Namespace) -> typing.Any:
+    """Return an ``openstack.connection.Connection``, without a request to it.
+
+    :raises DiskPlacerError: clouds.yaml or the variables describe no cloud.
+    """
+    with convert_errors(_where(args)):
+        found = openstack.connect(cloud=args.os_cloud)
+        limit_time(found.session)
+        return found
 
 
 def limit_time(session: typing.Any) -> None:
@@ -101,6 +110,11 @@ def extra_specs(flavor: typing.Any) -> dict[str, str]:
             'account needs the right to see them'
         )
     return specs
+
+
+def _where(args: argparse.Namespace) -> str:
+    named = args.os_cloud or os.environ.get('OS_CLOUD')
+    return f'cloud {named}' if named else 'clouds.yaml or OS_* variables'
 
 
 @contextlib.contextmanager

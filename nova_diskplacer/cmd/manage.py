@@ -29,6 +29,7 @@ _COMMANDS = (
     'top',
     'weights',
     'profile',
+    'sweep',
     'guest-config',
     'install-units',
 )
@@ -45,8 +46,8 @@ def make_parser(
     parser = argparse.ArgumentParser(
         prog='diskplacer-manage',
         description='Prepares the local disks of a compute node, shows the '
-        'disks of the vdisks of each server, and applies profiles of '
-        'workloads to flavors.',
+        'disks of the vdisks of each server, applies profiles of '
+        'workloads to flavors, and measures servers.',
     )
     common.add_config_file(parser)
     parser.set_defaults(

@@ -21,6 +21,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.measure import conditions
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.sweep import cells
+from nova_diskplacer.sweep import claims
 from nova_diskplacer.sweep import measured_disk
 from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
@@ -38,6 +39,7 @@ class BareMetal:
 
     header: results.Header
     disk: measured_disk.MeasuredDisk
+    claims: claims.Claims
 
     def measure(
         self, boot: plan.Boot, timing: plan.Timing, record: Record
@@ -47,6 +49,7 @@ class BareMetal:
         :param record: called with each result.
         :raises DiskError: fio cannot be run, or the disk fails.
         """
+        self.claims.hold(workload.size_gb(self.header.data_mib))
         size = self.header.data_mib * workload.MIB
         cgroup = conditions.root_cgroup()
         with fio.temporary_space(

@@ -12,10 +12,10 @@
 
 """What a sweep has to know of this host."""
 
+import contextlib
 import dataclasses
 import datetime
 import os
-import subprocess  # noqa: S404
 import typing
 import uuid
 
@@ -44,17 +44,16 @@ class Host:
     """This host and the measured disk.
 
     ``device`` is the name of the device whose queue serves the disk alone,
-    ``schedulers`` are those that it can have, ``read_ahead_kb`` is its present
-    read-ahead in KiB. ``own_read_ahead`` tells whether the filesystem of the
-    disk has that of another device. ``memory_mib`` is all memory in MiB,
-    ``cache_mode`` that of the disk's vdisks, '' if unknown.
+    ``schedulers`` are those that it can have. ``fixed_read_ahead`` is the
+    read-ahead in KiB of the disk's filesystem, if it is that of a device above
+    (dm-crypt), None if it is that of the queue. ``memory_mib`` is all memory
+    in MiB, ``cache_mode`` that of the disk's vdisks, '' if unknown.
     """
 
     disk: discover.Disk
     device: str
     schedulers: tuple[str, ...]
-    read_ahead_kb: int
-    own_read_ahead: bool
+    fixed_read_ahead: int | None
     cpus: int
     memory_mib: int
     cache_mode: str
@@ -87,8 +86,6 @@ def read(conf: cfg.ConfigOpts, disk_uuid: str) -> Host:
     mode = cache_mode.CacheModes(conf.diskplacer_agent.nova_conf).determine(
         [disk], ()
     )[disk.uuid]
-    name = os.path.basename(disk.device)
-    kind = discover.kind_of(conf.diskplacer.disk_root, disk_uuid)
     return Host(
         disk=disk,
         device=device,
@@ -97,11 +94,7 @@ def read(conf: cfg.ConfigOpts, disk_uuid: str) -> Host:
             for name in _SCHEDULERS
             if name in queue.schedulers or _is_module(name)
         ),
-        read_ahead_kb=int(queue.values.get('read_ahead_kb', '0')),
-        own_read_ahead=(
-            kind == discover.FILESYSTEM
-            and bool(sysfs.read_optional(f'/sys/class/block/{name}/dm/uuid'))
-        ),
+        fixed_read_ahead=_fixed_read_ahead(conf.diskplacer.disk_root, disk),
         cpus=len(cpus.read().online),
         memory_mib=_memory_mib(),
         cache_mode=mode or '',
@@ -156,16 +149,23 @@ def make_header(
     )
 
 
+def _fixed_read_ahead(disk_root: str, disk: discover.Disk) -> int | None:
+    if discover.kind_of(disk_root, disk.uuid) == discover.LVM:
+        return None
+    path = sysfs.device_path(os.path.basename(disk.device))
+    if not os.path.exists(f'{path}/dm'):
+        return None
+    return int(sysfs.read(f'{path}/queue/read_ahead_kb'))
+
+
 def _is_module(scheduler: str) -> bool:
     """Return whether the kernel can load a scheduler."""
-    try:
-        done = subprocess.run(  # noqa: S603
-            ('modprobe', '--dry-run', '--quiet', f'{scheduler}-iosched'),
-            capture_output=True,
+    with contextlib.suppress(exception.DiskError):
+        commands.run(
+            'modprobe', '--dry-run', '--quiet', f'{scheduler}-iosched'
         )
-    except OSError:
-        return False
-    return done.returncode == 0
+        return True
+    return False
 
 
 def _memory_mib() -> int:

@@ -44,6 +44,22 @@ class MeasuredDisk:
     read_ahead_kb: str
     change: plain_queue.Change
 
+    @classmethod
+    def borrow(
+        cls,
+        disk_root: str,
+        uuid: str,
+        device: str,
+        change: plain_queue.Change,
+    ) -> 'MeasuredDisk':
+        """Return a disk whose queue has its own settings now.
+
+        :raises DiskError: the queue cannot be read.
+        """
+        with files.disk_errors(f'the queue of {device}'):
+            now = block_queue.read(device).values
+        return cls(disk_root, uuid, device, now[READ_AHEAD], change)
+
     def prepare(self, cell: cells.Cell, path: str = '') -> None:
         """Make the queue that of a cell, and check it.
 

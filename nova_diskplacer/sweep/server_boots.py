@@ -45,8 +45,6 @@ _SKEW = 3.0
 _LAST_LINES = 30.0
 _LINES_TO_SHOW = 10
 
-GIB_MIB = 1024
-
 
 class Clock(typing.Protocol):
     """The time of the host, in seconds since the epoch."""
@@ -155,7 +153,7 @@ class _Boot:
             self._boot.body,
         )
         mib = body.share_mib(header.data_mib)
-        gb = math.ceil(mib / GIB_MIB)
+        gb = workload.size_gb(mib)
         context.claims.hold(gb * body.servers)
         flavor = context.servers.make_flavor(body, gb)
         lines = [

@@ -89,6 +89,11 @@ class Console:
     done: bool
 
 
+def size_gb(mib: int) -> int:
+    """Return the GiB of a vdisk with room for MiB."""
+    return -(-mib // 1024)
+
+
 def line(id_: str, cell: cells.Cell, start: int) -> str:
     """Return the line that asks for a cell.
 

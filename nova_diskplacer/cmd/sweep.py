@@ -1,0 +1,265 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage sweep: measures the I/O of servers of this host."""
+
+import argparse
+import collections
+import contextlib
+import os
+import typing
+
+from oslo_config import cfg
+
+from nova_diskplacer import exception
+from nova_diskplacer import exit_status
+from nova_diskplacer.cmd import cloud
+from nova_diskplacer.cmd import shell
+from nova_diskplacer.cmd import sweep_options
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.measure import conditions
+from nova_diskplacer.disks.measure import plain_queue
+from nova_diskplacer.placement import client as placement_client
+from nova_diskplacer.sweep import bare
+from nova_diskplacer.sweep import cells
+from nova_diskplacer.sweep import claims
+from nova_diskplacer.sweep import host_facts
+from nova_diskplacer.sweep import measured_disk
+from nova_diskplacer.sweep import plan
+from nova_diskplacer.sweep import results
+from nova_diskplacer.sweep import run
+from nova_diskplacer.sweep import server_boots
+from nova_diskplacer.sweep import servers
+
+_STATUS_INTERRUPTED = 130
+
+# Share of a disk's throughput at which space is filled while nothing is known.
+_CAUTION = 0.5
+
+
+def register(subparsers: typing.Any) -> None:
+    """Add the ``sweep`` command to an argparse parser's subparsers."""
+    sweep = subparsers.add_parser(
+        'sweep', help='measure the I/O of servers of this host'
+    )
+    commands = sweep.add_subparsers(dest='sweep_command', required=True)
+
+    command = shell.add_command(
+        commands,
+        'plan',
+        _plan,
+        'show what a run would measure',
+        'Shows where a run with the same options measures, how often it boots '
+        'servers, and about how long it takes. It changes nothing.',
+    )
+    sweep_options.add_grid(command)
+    shell.add_format(command)
+
+    command = shell.add_command(
+        commands,
+        'run',
+        _run,
+        'measure bare metal and servers on a disk of this host',
+        'Measures a disk without vdisks with fio: on bare metal, in one '
+        'server, and in several servers at once, which it boots on this host '
+        'through Nova and deletes afterwards. It changes the queue of the '
+        'disk meanwhile, and restores it. Nothing else should run on this '
+        'host. Each result is saved at once; the same command continues a run '
+        'that was interrupted, and first removes what that has left.',
+    )
+    sweep_options.add_grid(command)
+    sweep_options.add_servers(command)
+    cloud.add_arguments(command)
+
+
+def _plan(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    sweep_options.resolve(args)
+    host = host_facts.read(conf, args.uuid)
+    grid = sweep_options.cells_of(args, host)
+    limits = plan.Limits(args.mib, args.seconds)
+    timing = _timing(host, args)
+    boots = plan.boots(plan.items_of(grid, args.repetitions), '')
+    seconds = plan.duration(boots, timing, limits)
+    if args.format == 'json':
+        shell.print_json(
+            {
+                'disk': host.disk.uuid,
+                'cells': grid,
+                'repetitions': args.repetitions,
+                'boots': sum(bool(boot.body.servers) for boot in boots),
+                'seconds': round(seconds),
+            }
+        )
+        return exit_status.OK
+    print(_table(grid, boots, timing, limits))
+    print(
+        f'{len(grid)} cells, {args.repetitions} repetitions, '
+        f'{sum(bool(boot.body.servers) for boot in boots)} boots of servers: '
+        f'about {run.describe_seconds(seconds)}'
+    )
+    return exit_status.OK
+
+
+def _table(
+    grid: tuple[cells.Cell, ...],
+    boots: list[plan.Boot],
+    timing: plan.Timing,
+    limits: plan.Limits,
+) -> typing.Any:
+    number = collections.Counter(boot.body for boot in boots)
+    rows = []
+    for body, count in sorted(number.items()):
+        inside = [cell for cell in grid if plan.Body.of(cell) == body]
+        taken = [boot for boot in boots if boot.body == body]
+        rows.append(
+            [
+                run.describe_body(body),
+                len(inside),
+                ' '.join(map(str, sorted({cell.jobs for cell in inside}))),
+                ' '.join(sorted({cell.engine for cell in inside})),
+                ' '.join(sorted({cell.host_scheduler for cell in inside})),
+                count,
+                run.describe_seconds(plan.duration(taken, timing, limits)),
+            ]
+        )
+    columns = (
+        'Where', 'Cells', 'Threads', 'Engines', 'Schedulers', 'Stretches',
+        'Time',
+    )  # fmt: skip
+    return shell.make_table(columns, rows)
+
+
+def _timing(host: host_facts.Host, args: argparse.Namespace) -> plan.Timing:
+    return plan.Timing(args.boot_timeout, max(1, host.disk.mbps) * _CAUTION)
+
+
+def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise exception.DiskError('measuring a disk needs root')
+    shell.exit_on_signals()
+    try:
+        with conditions.locked(args.uuid):
+            problems = _measure(conf, args)
+    except KeyboardInterrupt:
+        shell.say(
+            '\nInterrupted: nothing is left but the results; the same command '
+            'continues.\n'
+        )
+        return _STATUS_INTERRUPTED
+    for result in problems:
+        shell.say(f'{run.describe(result.cell)}: {result.problem}\n')
+    if problems:
+        shell.say(
+            f'{len(problems)} results do not count: the same command repeats '
+            'these cells.\n'
+        )
+    return exit_status.of(problems)
+
+
+def _measure(
+    conf: cfg.ConfigOpts, args: argparse.Namespace
+) -> list[cells.Result]:
+    """Measure what has no result yet; return what cannot be measured.
+
+    :raises DiskPlacerError: the disk or this host cannot be measured, the
+        arguments differ from those of the run that is continued, or an API
+        fails.
+    """
+    sweep_options.resolve(args)
+    disk_root = conf.diskplacer.disk_root
+    host = host_facts.read(conf, args.uuid)
+    grid = sweep_options.cells_of(args, host)
+    in_servers = any(cell.servers for cell in grid)
+    connection = cloud.connection(args) if in_servers else None
+    run_ = results.Run(
+        host_facts.make_header(
+            conf,
+            host,
+            grid,
+            data_mib=args.mib,
+            seconds=args.seconds,
+            block_kib=args.kib,
+            repetitions=args.repetitions,
+            connection=connection,
+        ),
+        (),
+    )
+    resumed = os.path.exists(args.results)
+    if resumed:
+        header, run_ = run_.header, results.read(args.results)
+        sweep_options.require_same(args.results, run_.header, header)
+    placement = placement_client.PlacementClient.from_conf(conf)
+    held = claims.Claims(placement, disk_root, host.disk, run_.header.id)
+    made = _servers(conf, args, connection, run_.header)
+    with contextlib.ExitStack() as stack:
+        if resumed:
+            _remove_leftovers(disk_root, args.uuid, made, held)
+        change = stack.enter_context(
+            plain_queue.borrowed(
+                conf.diskplacer_agent.state_dir, args.uuid, host.device
+            )
+        )
+        disk = discover.inspect(disk_root, args.uuid)
+        measured_disk.require_empty(disk)
+        sweep_options.require_room(args, grid, disk)
+        writer = stack.enter_context(
+            results.Writer(args.results)
+            if resumed
+            else results.Writer.create(args.results, run_.header)
+        )
+        stack.callback(held.release)
+        measured = measured_disk.MeasuredDisk.borrow(
+            disk_root, args.uuid, host.device, change
+        )
+        measurers: dict[bool, run.Measurer] = {
+            False: bare.BareMetal(run_.header, measured, held)
+        }
+        if made:
+            measurers[True] = server_boots.ServerBoots(
+                run_.header, measured, held, made
+            )
+        sweep = run.Sweep(
+            run_, writer, measurers, lambda line: shell.say(line + '\n')
+        )
+        return sweep.measure(_timing(host, args))
+
+
+def _servers(
+    conf: cfg.ConfigOpts,
+    args: argparse.Namespace,
+    connection: typing.Any,
+    header: results.Header,
+) -> servers.Servers | None:
+    """Return what boots servers, None if bare metal alone is measured."""
+    if connection is None:
+        return None
+    wanted = servers.Wanted(
+        conf.host,
+        sweep_options.find_image(connection, args),
+        args.volume_type,
+        args.network,
+        header.disk.medium,
+    )
+    return servers.Servers(connection, header.id, wanted)
+
+
+def _remove_leftovers(
+    disk_root: str,
+    uuid: str,
+    made: servers.Servers | None,
+    held: claims.Claims,
+) -> None:
+    """Remove what a killed run has left, but for the settings of the queue."""
+    if made:
+        made.remove_leftovers()
+    held.release()
+    measured_disk.free_temporary_space(disk_root, uuid)
