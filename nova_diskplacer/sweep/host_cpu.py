@@ -13,7 +13,6 @@
 """How busy the processors of this host were in a stretch of time."""
 
 import bisect
-import collections.abc
 import time
 
 from nova_diskplacer.host import sysfs
@@ -38,20 +37,14 @@ def read(path: str = _STAT) -> dict[str, int]:
 class Sampler:
     """Samples the counters of the processors, by the time of the host."""
 
-    def __init__(
-        self,
-        read: collections.abc.Callable[[], dict[str, int]] = read,
-        clock: collections.abc.Callable[[], float] = time.time,
-    ) -> None:
-        self._read = read
-        self._clock = clock
+    def __init__(self) -> None:
         self._times: list[float] = []
         self._counters: list[dict[str, int]] = []
 
     def sample(self) -> None:
         """Take a sample now."""
-        self._times.append(self._clock())
-        self._counters.append(self._read())
+        self._times.append(time.time())
+        self._counters.append(read())
 
     def shares(self, begin: float, end: float) -> dict[str, float]:
         """Return the shares of processor time between two times.
@@ -67,5 +60,5 @@ class Sampler:
             name: max(0, count - self._counters[first][name])
             for name, count in self._counters[last].items()
         }
-        total = max(1, sum(spent.values()))
-        return {name: count / total for name, count in spent.items()}
+        total = sum(spent.values())
+        return {name: count / total for name, count in spent.items() if total}

@@ -24,8 +24,9 @@ from nova_diskplacer.sweep import workload
 #: not help.
 CPU_BOUND = 'bound by the CPU'
 
-# Share of processor time that has to be idle, or wait for I/O.
-_IDLE = 0.05
+# Share of processor time that leaves nothing to spare. Processors that wait
+# for I/O could compute.
+_BUSY = 0.95
 
 
 def combine(
@@ -102,12 +103,10 @@ def is_final(result: cells.Result) -> bool:
 
 
 def _bound(shares: collections.abc.Iterable[dict[str, float]]) -> bool:
-    """Return whether the processors of a machine had nothing left to give.
-
-    A processor that waits for the disk could compute.
-    """
+    """Return whether the processors of a machine had nothing to spare."""
     return any(
-        one.get('idle', 1.0) + one.get('iowait', 0.0) < _IDLE for one in shares
+        sum(one.get(name, 0.0) for name in ('user', 'system', 'steal')) > _BUSY
+        for one in shares
     )
 
 

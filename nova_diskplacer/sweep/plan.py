@@ -126,18 +126,23 @@ class Timing:
         return 5 + 1.5 * data_mib * 1.048576 / self.fill_mbps
 
     def slot_seconds(self, cell: cells.Cell, limits: Limits) -> int:
-        """Return the length of a slot, without the gap before it.
-
-        A write through the page cache ends when all that the cache holds is
-        on the disk, after the limit of time.
-        """
+        """Return the length of a slot, without the gap before it."""
         seconds = limits.seconds + 1 + 1.5 * self.overhead
-        if cell.engine == 'sync_cached' and cell.operation == 'write':
+        if flushes(cell):
             held = limits.data_mib
             if cell.servers:
                 held = min(held, int(_DIRTY * cell.ram_mib * cell.servers))
             seconds += 1.5 * held * 1.048576 / self.fill_mbps
         return math.ceil(seconds)
+
+
+def flushes(cell: cells.Cell) -> bool:
+    """Return whether a cell ends long after its limit of time.
+
+    A write through the page cache ends when all that the cache holds is on
+    the disk.
+    """
+    return cell.engine == 'sync_cached' and cell.operation == 'write'
 
 
 def boots(items: collections.abc.Iterable[Item], seed: str) -> list[Boot]:

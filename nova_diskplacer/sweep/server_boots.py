@@ -21,7 +21,6 @@ import collections.abc
 import dataclasses
 import math
 import time
-import typing
 
 from nova_diskplacer import exception
 from nova_diskplacer.sweep import bare
@@ -44,16 +43,6 @@ _SKEW = 3.0
 # Seconds that the last lines take to reach the console.
 _LAST_LINES = 30.0
 _LINES_TO_SHOW = 10
-
-
-class Clock(typing.Protocol):
-    """The time of the host, in seconds since the epoch."""
-
-    def time(self) -> float:
-        """Return the time."""
-
-    def sleep(self, seconds: float, /) -> None:
-        """Return after a time."""
 
 
 @dataclasses.dataclass
@@ -85,8 +74,6 @@ class ServerBoots:
     disk: measured_disk.MeasuredDisk
     claims: claims.Claims
     servers: servers.Servers
-    clock: Clock = time
-    sampler: collections.abc.Callable[[], host_cpu.Sampler] = host_cpu.Sampler
 
     def measure(
         self, boot: plan.Boot, timing: plan.Timing, record: bare.Record
@@ -116,7 +103,6 @@ class _Boot:
         record: bare.Record,
     ) -> None:
         self._context = context
-        self._clock = context.clock
         self._boot = boot
         self._timing = timing
         self._record = record
@@ -127,11 +113,11 @@ class _Boot:
             for item in boot.items
         }
         self._servers: list[_Server] = []
-        self._sampler = context.sampler()
+        self._sampler = host_cpu.Sampler()
 
     def run(self) -> plan.Timing:
         """Boot the servers, have them measure, and record the results."""
-        asked = self._clock.time()
+        asked = time.time()
         start = math.ceil(asked) + plan.lead_seconds(
             self._boot, self._timing, self._limits
         )
@@ -172,7 +158,7 @@ class _Boot:
             )
             name = f'{slots[0].start}-{index}'
             id_ = context.servers.boot(name, flavor, gb, script)
-            self._servers.append(_Server(id_, token, self._clock.time()))
+            self._servers.append(_Server(id_, token, time.time()))
 
     def _wait_ready(self, start: int, asked: float) -> str:
         """Return when it is time to measure; with why not, '' if all is well.
@@ -181,7 +167,7 @@ class _Boot:
             or none is ready although it had the longest time to boot.
         """
         checked = False
-        while self._clock.time() < start:
+        while time.time() < start:
             for server in self._servers:
                 if not server.ready:
                     self._look(server)
@@ -190,8 +176,8 @@ class _Boot:
                     [server.id for server in self._servers]
                 )
                 checked = True
-            left = start - self._clock.time()
-            self._clock.sleep(max(0.0, min(_LOOK, left)))
+            left = start - time.time()
+            time.sleep(max(0.0, min(_LOOK, left)))
         slow = [server for server in self._servers if not server.ready]
         if slow and self._boot.body not in self._timing.boot:
             last = '\n'.join(slow[0].text.splitlines()[-_LINES_TO_SHOW:])
@@ -213,7 +199,7 @@ class _Boot:
         server.active = server.active or api.is_active(server.id)
         if not server.active:
             return
-        before, server.looked = server.looked, self._clock.time()
+        before, server.looked = server.looked, time.time()
         server.text = api.console(server.id)
         found = workload.parse(server.text, server.token)
         if found.error:
@@ -225,7 +211,7 @@ class _Boot:
         server.done = server.done or found.done
         if found.ready and not server.ready:
             server.ready = found.ready
-            now = self._clock.time()
+            now = time.time()
             if not before - _SKEW <= found.ready.now <= now + _SKEW:
                 server.problem = (
                     f'the clock of server {server.id} differs from that of '
@@ -248,25 +234,25 @@ class _Boot:
             self._sleep_until(slot.start - plan.GAP)
             disk.drop_caches()
             disk.prepare(slot.item.cell)
-            if self._clock.time() > slot.start:
+            if time.time() > slot.start:
                 late.add(slot.item)
             self._sleep_until(slot.end)
             disk.check(slot.item.cell)
-        deadline = self._clock.time() + _LAST_LINES
+        deadline = time.time() + _LAST_LINES
         while not all(server.done for server in self._servers):
             for server in self._servers:
                 if not server.done:
                     self._look(server)
-            if self._clock.time() > deadline:
+            if time.time() > deadline:
                 break
-            self._clock.sleep(1)
+            time.sleep(1)
         return late
 
     def _sleep_until(self, end: float) -> None:
         """Return at a time; sample the processors meanwhile."""
         self._sampler.sample()
-        while (left := end - self._clock.time()) > 0:
-            self._clock.sleep(min(_SAMPLE, left))
+        while (left := end - time.time()) > 0:
+            time.sleep(min(_SAMPLE, left))
             self._sampler.sample()
 
     def _record_all(
@@ -316,9 +302,11 @@ class _Boot:
         fill = max(max(one.fill_seconds for one in ready), 0.1)
         moved = body.share_mib(header.data_mib) * body.servers
         beside = [
-            one.seconds - max(one.ms) / 1000
+            one.seconds - min(max(one.ms) / 1000, header.seconds)
             for server in self._servers
-            for one in server.measured.values()
+            for item in self._boot.items
+            if not plan.flushes(item.cell)
+            and (one := server.measured.get(self._ids[item]))
         ]
         return dataclasses.replace(
             self._timing,
