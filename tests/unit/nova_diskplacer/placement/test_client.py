@@ -260,3 +260,34 @@ class FromConfTest(base.BaseTestCase):
             auth_type='none', endpoint='http://a.test', timeout=5
         )
         self.assertEqual(5, client._adapter.session.timeout)
+
+
+class ClaimTest(base.BaseTestCase):
+    def test_a_consumer_that_is_no_server(self):
+        client, adapter = answers((204, b''))
+        client.claim(
+            'run',
+            placement_client.Allocations(
+                'project', {DISK: {placement_client.GB: 3}}, 'user', None
+            ),
+            'TYPE',
+        )
+        ((method, url, arguments),) = adapter.asked
+        self.assertEqual(('put', '/allocations/run'), (method, url))
+        self.assertEqual(
+            {
+                'allocations': {DISK: {'resources': {placement_client.GB: 3}}},
+                'project_id': 'project',
+                'user_id': 'user',
+                'consumer_generation': None,
+                'consumer_type': 'TYPE',
+            },
+            arguments['json'],
+        )
+
+    def test_no_allocations_delete_the_consumer(self):
+        # there may be none already
+        for status in (204, 404):
+            client, adapter = answers((status, b''))
+            client.claim('run', placement_client.Allocations(None, {}), 'TYPE')
+            self.assertEqual('delete', adapter.asked[0][0])
