@@ -35,6 +35,8 @@ _PAUSE = 5
 _PAUSE_OF_A_SERVER = 1
 #: Cells of a boot at most: Nova accepts 64 KiB of user data.
 CELLS_OF_A_BOOT = 300
+# Seconds that a server takes to boot, as far as nothing is known.
+_USUAL_BOOT = 30
 # Seconds to delete the servers of a boot and their volumes.
 _DELETE = 15
 # Shares of memory that Linux fills with data to write before it makes writers
@@ -116,9 +118,10 @@ class Timing:
 
     def boot_seconds(self, body: Body) -> float:
         """Return the seconds that servers have to boot."""
-        known = self.boot.get(body)
-        if known is None:
+        if not self.boot:
             return self.boot_timeout
+        # others may be slower
+        known = self.boot.get(body, 2 * max(self.boot.values()))
         return min(self.boot_timeout, 10 + 1.5 * known)
 
     def fill_seconds(self, data_mib: int) -> float:
@@ -216,8 +219,7 @@ def duration(
 ) -> float:
     """Return the seconds that boots take, as far as it is known.
 
-    Where the time to boot is unknown, the first boot takes it to be the
-    longest, and later ones half of it.
+    Where the time to boot is unknown, the first boot has the longest one.
     """
     seconds = 0.0
     for boot in planned:
@@ -226,7 +228,7 @@ def duration(
         if boot.body.servers:
             seconds += made[-1].end + _DELETE
             if boot.body not in timing.boot:
-                known = {**timing.boot, boot.body: timing.boot_timeout / 3}
+                known = {**timing.boot, boot.body: _USUAL_BOOT}
                 timing = dataclasses.replace(timing, boot=known)
         else:
             # cells of bare metal wait for no slots

@@ -11,11 +11,15 @@
 #    under the License.
 
 
-"""The guest: Debian's kernel, and an initramfs of busybox and modules."""
+"""The guests: Debian's kernel, and an initramfs of busybox and modules.
+
+One says which vdisks it sees; the other has fio, and runs its user data.
+"""
 
 import collections.abc
 import lzma
 import pathlib
+import re
 import shutil
 import stat
 import sys
@@ -24,33 +28,84 @@ import tempfile
 from tools.minicloud import process
 
 MODULES = (
-    'virtio/virtio_ring',
-    'virtio/virtio',
-    'virtio/virtio_pci_legacy_dev',
-    'virtio/virtio_pci_modern_dev',
-    'virtio/virtio_pci',
-    'block/virtio_blk',
+    'drivers/virtio/virtio_ring',
+    'drivers/virtio/virtio',
+    'drivers/virtio/virtio_pci_legacy_dev',
+    'drivers/virtio/virtio_pci_modern_dev',
+    'drivers/virtio/virtio_pci',
+    'drivers/block/virtio_blk',
 )
+# of a config drive on a controller of SCSI, besides
+DRIVE_MODULES = (
+    'drivers/scsi/scsi_common',
+    'drivers/scsi/scsi_mod',
+    'drivers/scsi/virtio_scsi',
+    'drivers/cdrom/cdrom',
+    'drivers/scsi/sr_mod',
+    'fs/isofs/isofs',
+)
+#: Properties of the image with fio.
+DRIVE_PROPERTIES = {
+    'hw_cdrom_bus': 'scsi',
+    'hw_disk_bus': 'virtio',
+    'hw_scsi_model': 'virtio-scsi',
+}
 INIT = pathlib.Path(__file__).with_name('guest-init')
+SWEEP_INIT = INIT.with_name('sweep-init')
 
 
 def build(cache: pathlib.Path | None = None) -> tuple[bytes, bytes]:
-    """Return the kernel and the initramfs.
+    """Return the kernel and the initramfs of the guest that sees vdisks.
 
     The kernel is downloaded once and kept in ``cache``, by default in the
     Python environment.
     """
-    cache = cache or pathlib.Path(sys.prefix) / 'guest'
+    return _build(cache, MODULES, {'init': INIT.read_bytes()})
+
+
+def build_with_fio(cache: pathlib.Path | None = None) -> tuple[bytes, bytes]:
+    """Return the kernel and the initramfs of the guest that runs user data.
+
+    It has this machine's fio. Its image needs ``DRIVE_PROPERTIES``.
+    """
+    return _build(
+        cache,
+        (*MODULES, *DRIVE_MODULES),
+        {
+            'init': SWEEP_INIT.read_bytes(),
+            **program_files(pathlib.Path('/usr/bin/fio')),
+        },
+    )
+
+
+def _build(
+    cache: pathlib.Path | None,
+    modules: collections.abc.Iterable[str],
+    files: dict[str, bytes],
+) -> tuple[bytes, bytes]:
+    cache = cache or pathlib.Path(sys.prefix) / 'guest-kernel'
     if not (cache / 'vmlinuz').exists():
         _download(cache)
-    files = {
-        'init': INIT.read_bytes(),
-        'bin/busybox': pathlib.Path('/bin/busybox').read_bytes(),
-        **module_files(
-            cache / f'{module.rsplit("/", 1)[-1]}.ko' for module in MODULES
-        ),
+    initramfs = archive(
+        {
+            **files,
+            'bin/busybox': pathlib.Path('/bin/busybox').read_bytes(),
+            **module_files(
+                cache / f'{module.rsplit("/", 1)[-1]}.ko' for module in modules
+            ),
+        }
+    )
+    return (cache / 'vmlinuz').read_bytes(), initramfs
+
+
+def program_files(program: pathlib.Path) -> dict[str, bytes]:
+    """Return a program and its libraries as files of an initramfs."""
+    # NAME => PATH (ADDRESS), and the dynamic linker's PATH (ADDRESS)
+    found = re.findall(r'(/\S+) \(', process.run('ldd', str(program)))
+    return {
+        path.lstrip('/'): pathlib.Path(path).read_bytes()
+        for path in (str(program), *found)
     }
-    return (cache / 'vmlinuz').read_bytes(), archive(files)
 
 
 def module_files(
@@ -80,10 +135,8 @@ def _download(cache: pathlib.Path) -> None:
         process.run('dpkg-deb', '--extract', str(deb), str(directory / 'x'))
         kept = directory / 'kept'
         kept.mkdir()
-        for module in MODULES:
-            (path,) = directory.glob(
-                f'x/lib/modules/*/kernel/drivers/{module}.ko'
-            )
+        for module in (*MODULES, *DRIVE_MODULES):
+            (path,) = directory.glob(f'x/lib/modules/*/kernel/{module}.ko')
             shutil.copy(path, kept)
         (kernel,) = directory.glob('x/boot/vmlinuz-*')
         shutil.copy(kernel, kept / 'vmlinuz')

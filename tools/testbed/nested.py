@@ -35,7 +35,7 @@ def make_initrd(path: pathlib.Path) -> None:
     (modules,) = pathlib.Path('/usr/lib/modules').iterdir()
     paths = []
     for module in guest.MODULES:
-        (found,) = modules.glob(f'kernel/drivers/{module}.ko*')
+        (found,) = modules.glob(f'kernel/{module}.ko*')
         paths.append(found)
     files = {
         'init': INIT.read_bytes(),

@@ -144,6 +144,8 @@ class TimingTest(testtools.TestCase):
         self.assertGreater(lead, TIMING.boot_timeout)
         known = plan.Timing(300, 50.0, boot={boot.body: 30.0})
         self.assertEqual(55, known.boot_seconds(boot.body))
+        other = plan.Body('servers', 2, 1, 1024)
+        self.assertEqual(100, known.boot_seconds(other))
         slow = plan.Timing(300, 50.0, boot={boot.body: 290.0})
         self.assertEqual(300, slow.boot_seconds(boot.body))
 
