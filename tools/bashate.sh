@@ -23,5 +23,5 @@ while read -r file; do
     *.sh | devstack/settings | devstack/lib/*) scripts+=("$file") ;;
     *) head -n 1 "$file" | grep -q '^#!/bin/.*sh' && scripts+=("$file") ;;
     esac
-done < <(git ls-files -co --exclude-standard .ci devstack tools)
+done < <(git ls-files -co --exclude-standard .ci devstack nova_diskplacer tools)
 exec bashate --ignore E005,E006 "${scripts[@]}"

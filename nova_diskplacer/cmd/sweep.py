@@ -179,6 +179,12 @@ def _measure(
     host = host_facts.read(conf, args.uuid)
     grid = sweep_options.cells_of(args, host)
     in_servers = any(cell.servers for cell in grid)
+    if in_servers and conf.diskplacer_weights.mode == 'on':
+        raise exception.DiskPlacerError(
+            '[diskplacer_weights] mode=on: the agent weighs the I/O of '
+            'servers, and so changes what is measured; set it to off or '
+            'dry_run, and restart the agent'
+        )
     connection = cloud.connection(args) if in_servers else None
     run_ = results.Run(
         host_facts.make_header(

@@ -365,6 +365,14 @@ class ErrorsTest(SweepTestCase):
         with mock.patch.object(os, 'geteuid', return_value=1000):
             self.assertIn('needs root', self.error())
 
+    def test_weighed_servers(self):
+        self.conf.set_override('mode', 'on', 'diskplacer_weights')
+        self.assertIn(
+            'set it to off or dry_run', self.error('--scenario', 'server')
+        )
+        # bare metal is in the cgroup that has no weight
+        self.assertEqual(0, self.measure('--scenario', 'bare')[0])
+
     def test_a_disk_with_vdisks(self):
         vdisk = fake_disks.make_vdisk('1', 'a-server', 1)
         self.world.vdisks[samples.DISK] = [vdisk]
