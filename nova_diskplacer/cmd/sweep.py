@@ -84,7 +84,9 @@ def register(subparsers: typing.Any) -> None:
 def _plan(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     sweep_options.resolve(args)
     host = host_facts.read(conf, args.uuid)
-    grid = sweep_options.cells_of(args, host)
+    placement = placement_client.PlacementClient.from_conf(conf)
+    capacity = host_facts.read_capacity(placement, args.uuid)
+    grid = sweep_options.cells_of(args, host, capacity)
     limits = plan.Limits(args.mib, args.seconds)
     timing = _timing(host, args)
     boots = plan.boots(plan.items_of(grid, args.repetitions), '')
@@ -151,8 +153,8 @@ def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             problems = _measure(conf, args)
     except KeyboardInterrupt:
         shell.say(
-            '\nInterrupted: nothing is left but the results; the same command '
-            'continues.\n'
+            '\nInterrupted: the same command continues, and removes what may '
+            'be left.\n'
         )
         return _STATUS_INTERRUPTED
     for result in problems:
@@ -177,7 +179,9 @@ def _measure(
     sweep_options.resolve(args)
     disk_root = conf.diskplacer.disk_root
     host = host_facts.read(conf, args.uuid)
-    grid = sweep_options.cells_of(args, host)
+    placement = placement_client.PlacementClient.from_conf(conf)
+    capacity = host_facts.read_capacity(placement, args.uuid)
+    grid = sweep_options.cells_of(args, host, capacity)
     in_servers = any(cell.servers for cell in grid)
     if in_servers and conf.diskplacer_weights.mode == 'on':
         raise exception.DiskPlacerError(
@@ -203,7 +207,6 @@ def _measure(
     if resumed:
         header, run_ = run_.header, results.read(args.results)
         sweep_options.require_same(args.results, run_.header, header)
-    placement = placement_client.PlacementClient.from_conf(conf)
     held = claims.Claims(placement, disk_root, host.disk, run_.header.id)
     made = _servers(conf, args, connection, run_.header)
     with contextlib.ExitStack() as stack:

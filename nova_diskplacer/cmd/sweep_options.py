@@ -100,7 +100,7 @@ def add_grid(command: argparse.ArgumentParser) -> None:
         command,
         'jobs',
         'threads at once on bare metal and in one server, and servers at '
-        'once of one thread each, which have the smallest shape',
+        'once of one thread each, of the smallest shape, as far as they fit',
         type=shell.number(int, 1, 1024),
     )
     _add_list(
@@ -252,18 +252,24 @@ def resolve(args: argparse.Namespace) -> None:
 
 
 def cells_of(
-    args: argparse.Namespace, host: host_facts.Host
+    args: argparse.Namespace,
+    host: host_facts.Host,
+    capacity: host_facts.Capacity,
 ) -> tuple[cells.Cell, ...]:
-    """Return the cells that options ask for.
+    """Return the cells that options ask for, one or more.
 
     :param args: with defaults; see :func:`resolve`.
     :raises DiskPlacerError: an option is not possible on this host.
     """
-    shapes = args.shape or [shape for shape in grid.SHAPES if host.fits(shape)]
     _check_threads(args)
-    in_servers = set(args.scenario) - {'bare'}
-    if in_servers:
-        _check_shapes(args, shapes, host)
+    shapes: list[cells.Shape] = []
+    at_once: list[int] = []
+    mode = ''
+    if set(args.scenario) - {'bare'}:
+        shapes = _shapes(args, capacity)
+        mode = _cache_mode(args, host)
+    if 'servers' in args.scenario:
+        at_once = _servers_at_once(args, min(shapes), capacity)
     if 'bare' in args.scenario:
         _check_read_ahead(args, host)
     return grid.build(
@@ -271,12 +277,13 @@ def cells_of(
             scenarios=args.scenario,
             shapes=shapes,
             jobs=args.jobs,
+            at_once=at_once,
             engines=args.engine,
             depths=args.depth,
             host_schedulers=_schedulers(args, host),
             guest_schedulers=args.guest_scheduler,
             read_ahead_kb=args.read_ahead_kb,
-            cache_mode=_cache_mode(args, host) if in_servers else '',
+            cache_mode=mode,
         )
     )
 
@@ -290,30 +297,46 @@ def _check_threads(args: argparse.Namespace) -> None:
         )
 
 
-def _check_shapes(
-    args: argparse.Namespace,
-    shapes: collections.abc.Sequence[cells.Shape],
-    host: host_facts.Host,
-) -> None:
-    if not shapes:
+def _shapes(
+    args: argparse.Namespace, capacity: host_facts.Capacity
+) -> list[cells.Shape]:
+    """Return the shapes of servers; the default ones that fit."""
+    wanted: list[cells.Shape] = args.shape
+    if not wanted:
+        wanted = [shape for shape in grid.SHAPES if capacity.fits(shape)]
+    if not wanted:
         raise exception.DiskPlacerError(
-            'no default of --shape fits on this host: ' + _room_of(host)
+            f'no default of --shape fits on this host: {_describe(capacity)}'
         )
-    wanted = [(shape, 1) for shape in shapes]
-    if 'servers' in args.scenario:
-        wanted.append((min(shapes), max(args.jobs)))
-    for shape, number in wanted:
-        if not host.fits(shape, number):
+    for shape in wanted:
+        if not capacity.fits(shape):
             raise exception.DiskPlacerError(
-                f'{number} servers of --shape {shape.vcpus}:{shape.ram_mib} '
-                f'do not fit on this host: {_room_of(host)}'
+                f'--shape {shape.vcpus}:{shape.ram_mib} does not fit on this '
+                f'host: {_describe(capacity)}'
             )
+    return wanted
 
 
-def _room_of(host: host_facts.Host) -> str:
+def _servers_at_once(
+    args: argparse.Namespace, shape: cells.Shape, capacity: host_facts.Capacity
+) -> list[int]:
+    """Return the numbers of servers that run at once: those that fit."""
+    found = [
+        jobs for jobs in args.jobs if jobs > 1 and capacity.fits(shape, jobs)
+    ]
+    if not found:
+        raise exception.DiskPlacerError(
+            f'--jobs {_shown(args.jobs)} has no number of 2 or more servers '
+            f'of {shape.vcpus}:{shape.ram_mib} that fit on this host: '
+            f'{_describe(capacity)}; --scenario leaves out servers'
+        )
+    return found
+
+
+def _describe(capacity: host_facts.Capacity) -> str:
     return (
-        f'it has {host.cpus} CPUs, and three quarters of {host.memory_mib} '
-        'MiB of memory for servers'
+        f'Placement has {capacity.vcpus} vCPUs of it, '
+        f'{capacity.vcpus_of_one} for one server, and {capacity.ram_mib} MiB'
     )
 
 

@@ -29,14 +29,15 @@ SHAPES = tuple(
 class Grid:
     """The values of each setting; no sequence is empty.
 
-    ``jobs`` are the threads of bare metal and of one server, and the numbers
-    of servers that run at once. ``depths`` are those of asynchronous I/O.
-    ``cache_mode`` is that of this host's vdisks.
+    ``jobs`` are the threads of bare metal and of one server, ``at_once`` the
+    numbers of servers that run at once. ``depths`` are those of asynchronous
+    I/O. ``cache_mode`` is that of this host's vdisks.
     """
 
     scenarios: collections.abc.Sequence[str]
     shapes: collections.abc.Sequence[cells.Shape]
     jobs: collections.abc.Sequence[int]
+    at_once: collections.abc.Sequence[int]
     engines: collections.abc.Sequence[str]
     depths: collections.abc.Sequence[int]
     host_schedulers: collections.abc.Sequence[str]
@@ -85,9 +86,8 @@ def _places(grid: Grid) -> collections.abc.Iterator[_Place]:
             for jobs in grid.jobs:
                 yield _Place('server', 1, shape, jobs)
     if 'servers' in grid.scenarios:
-        for servers in grid.jobs:
-            if servers > 1:
-                yield _Place('servers', servers, min(grid.shapes), 1)
+        for servers in grid.at_once:
+            yield _Place('servers', servers, min(grid.shapes), 1)
 
 
 def _variants(

@@ -32,6 +32,7 @@ from nova_diskplacer.host import files
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.host import nova_conf
 from nova_diskplacer.host import sysfs
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.sweep import cells
 from nova_diskplacer.sweep import results
 
@@ -58,15 +59,56 @@ class Host:
     memory_mib: int
     cache_mode: str
 
-    def fits(self, shape: cells.Shape, servers: int = 1) -> bool:
-        """Return whether servers of a shape fit on this host.
 
-        A quarter of the memory is the host's own.
-        """
+@dataclasses.dataclass(frozen=True)
+class Capacity:
+    """What Placement lets servers of this host have.
+
+    All of them together have ``vcpus`` and ``ram_mib``, one at most
+    ``vcpus_of_one``.
+    """
+
+    vcpus: int
+    vcpus_of_one: int
+    ram_mib: int
+
+    def fits(self, shape: cells.Shape, servers: int = 1) -> bool:
+        """Return whether servers of a shape fit on the host."""
         return (
-            shape.vcpus <= self.cpus
-            and servers * shape.ram_mib <= self.memory_mib * 3 // 4
+            shape.vcpus <= self.vcpus_of_one
+            and servers * shape.vcpus <= self.vcpus
+            and servers * shape.ram_mib <= self.ram_mib
         )
+
+
+def read_capacity(
+    client: placement_client.PlacementClient, disk_uuid: str
+) -> Capacity:
+    """Return the capacity of the host of a disk.
+
+    :raises PlacementError: Placement does not answer, or does not know it.
+    """
+    disk = client.provider(disk_uuid)
+    if disk is None:
+        raise exception.PlacementError(
+            f'Placement has no resource provider of disk {disk_uuid}: does '
+            'the agent run?'
+        )
+    _, inventories = client.inventories(disk.root)
+    vcpus, vcpus_of_one = _capacity(inventories, 'VCPU')
+    ram, _ = _capacity(inventories, 'MEMORY_MB')
+    return Capacity(vcpus, vcpus_of_one, ram)
+
+
+def _capacity(
+    inventories: placement_client.Inventories, name: str
+) -> tuple[int, int]:
+    """Return how much there is, and how much of it one server can have."""
+    found = inventories.get(name)
+    if found is None:
+        return 0, 0
+    capacity = (found['total'] - found['reserved']) * found['allocation_ratio']
+    return int(capacity), found['max_unit']
 
 
 def read(conf: cfg.ConfigOpts, disk_uuid: str) -> Host:

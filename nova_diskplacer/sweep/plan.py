@@ -35,8 +35,10 @@ _PAUSE = 5
 _PAUSE_OF_A_SERVER = 1
 #: Cells of a boot at most: Nova accepts 64 KiB of user data.
 CELLS_OF_A_BOOT = 300
-# Seconds that a server takes to boot, as far as nothing is known.
-_USUAL_BOOT = 30
+# Seconds that a server takes to boot, and that fio takes beside moving data,
+# as far as nothing is known.
+_BOOT = 30
+_OVERHEAD = 2.0
 # Seconds to delete the servers of a boot and their volumes.
 _DELETE = 15
 # Shares of memory that Linux fills with data to write before it makes writers
@@ -100,43 +102,71 @@ class Slot:
 
 
 @dataclasses.dataclass(frozen=True)
-class Timing:
-    """What a run knows of the time that its steps take.
+class Pace:
+    """The time that the steps of a boot took.
 
     ``boot`` are the seconds from the request for servers until the last one
-    runs its script, by where cells run; others may take ``boot_timeout``.
-    ``fill_mbps`` (MB/s) is how fast the measured space is filled.
-    ``overhead`` are the seconds that fio takes beside moving data.
+    ran its script, 0 on bare metal. ``fill_mbps`` (MB/s) is how fast the
+    measured space was filled, all servers together. ``overhead`` are the
+    seconds that fio took beside moving data.
+    """
+
+    boot: float
+    fill_mbps: float
+    overhead: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """What a run knows of the time that its steps take, by where cells run.
+
+    ``fill_mbps`` (MB/s) is assumed while nothing is known. With a ``patience``
+    above 1 everything may take longer.
     """
 
     boot_timeout: float
     fill_mbps: float
-    overhead: float = 2.0
-    boot: collections.abc.Mapping[Body, float] = dataclasses.field(
+    paces: collections.abc.Mapping[Body, Pace] = dataclasses.field(
         default_factory=dict
     )
+    patience: float = 1.0
+
+    def learned(self, body: Body, pace: Pace) -> 'Timing':
+        """Return what is known after a boot."""
+        return dataclasses.replace(self, paces={**self.paces, body: pace})
 
     def boot_seconds(self, body: Body) -> float:
         """Return the seconds that servers have to boot."""
-        if not self.boot:
-            return self.boot_timeout
+        if not body.servers:
+            return 0
         # others may be slower
-        known = self.boot.get(body, 2 * max(self.boot.values()))
+        longest = max((pace.boot for pace in self.paces.values()), default=0)
+        known = self._pace(body).boot or 2 * longest
+        if not known or self.patience > 1:
+            return self.boot_timeout
         return min(self.boot_timeout, 10 + 1.5 * known)
 
-    def fill_seconds(self, data_mib: int) -> float:
+    def fill_seconds(self, body: Body, data_mib: int) -> float:
         """Return the seconds in which the measured space is filled."""
-        return 5 + 1.5 * data_mib * 1.048576 / self.fill_mbps
+        return 5 + 1.5 * _seconds(data_mib, self._pace(body).fill_mbps)
 
     def slot_seconds(self, cell: cells.Cell, limits: Limits) -> int:
         """Return the length of a slot, without the gap before it."""
-        seconds = limits.seconds + 1 + 1.5 * self.overhead
+        pace = self._pace(Body.of(cell))
+        beside = 1 + 1.5 * pace.overhead
         if flushes(cell):
             held = limits.data_mib
             if cell.servers:
                 held = min(held, int(_DIRTY * cell.ram_mib * cell.servers))
-            seconds += 1.5 * held * 1.048576 / self.fill_mbps
-        return math.ceil(seconds)
+            beside += 1.5 * _seconds(held, pace.fill_mbps)
+        return math.ceil(limits.seconds + self.patience * beside)
+
+    def _pace(self, body: Body) -> Pace:
+        return self.paces.get(body, Pace(0, self.fill_mbps, _OVERHEAD))
+
+
+def _seconds(mib: int, mbps: float) -> float:
+    return mib * 1.048576 / mbps
 
 
 def flushes(cell: cells.Cell) -> bool:
@@ -208,10 +238,10 @@ def slots(
 
 def lead_seconds(boot: Boot, timing: Timing, limits: Limits) -> int:
     """Return the seconds from the request for servers until their slots."""
-    seconds = timing.fill_seconds(limits.data_mib)
-    if boot.body.servers:
-        seconds += timing.boot_seconds(boot.body)
-    return math.ceil(seconds)
+    return math.ceil(
+        timing.boot_seconds(boot.body)
+        + timing.fill_seconds(boot.body, limits.data_mib)
+    )
 
 
 def duration(
@@ -227,9 +257,9 @@ def duration(
         made = slots(boot, 0, timing, limits)
         if boot.body.servers:
             seconds += made[-1].end + _DELETE
-            if boot.body not in timing.boot:
-                known = {**timing.boot, boot.body: _USUAL_BOOT}
-                timing = dataclasses.replace(timing, boot=known)
+            if boot.body not in timing.paces:
+                pace = Pace(_BOOT, timing.fill_mbps, _OVERHEAD)
+                timing = timing.learned(boot.body, pace)
         else:
             # cells of bare metal wait for no slots
             seconds += len(made) * (limits.seconds + GAP)

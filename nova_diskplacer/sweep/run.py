@@ -60,10 +60,7 @@ class Sweep:
             pending = [
                 plan.Item(one.cell, one.repetition) for one in unfinished
             ]
-            # a server that booted late may need the longest time
-            timing = dataclasses.replace(
-                timing, overhead=2 * timing.overhead, boot={}
-            )
+            timing = dataclasses.replace(timing, patience=2 * timing.patience)
         return unfinished
 
     def _measure(

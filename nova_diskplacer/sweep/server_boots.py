@@ -310,11 +310,9 @@ class _Boot:
             if not plan.flushes(item.cell)
             and (one := server.measured.get(self._ids[item]))
         ]
-        return dataclasses.replace(
-            self._timing,
-            boot={**self._timing.boot, body: boot},
-            fill_mbps=min(
-                self._timing.fill_mbps, moved * workload.MIB / 1e6 / fill
+        return self._timing.learned(
+            body,
+            plan.Pace(
+                boot, moved * workload.MIB / 1e6 / fill, max(beside, default=0)
             ),
-            overhead=max(beside, default=self._timing.overhead),
         )

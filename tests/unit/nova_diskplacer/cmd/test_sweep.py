@@ -71,12 +71,13 @@ class SweepTestCase(testtools.TestCase):
             patch.start()
             self.addCleanup(patch.stop)
 
-    def sweep(self, command, *arguments):
+    def sweep(self, command, *arguments, quick=True):
         """Run a command; returns its status, output and error output."""
         parser = argparse.ArgumentParser()
         sweep.register(parser.add_subparsers())
         args = parser.parse_args(
-            ['sweep', command, samples.DISK, '--quick', *arguments]
+            ['sweep', command, samples.DISK, *arguments]
+            + (['--quick'] if quick else [])
         )
         with (
             contextlib.redirect_stdout(io.StringIO()) as out,
@@ -482,9 +483,11 @@ class ErrorsTest(SweepTestCase):
     @ddt.data(
         (('--host-scheduler', 'cfq'), '--host-scheduler cfq is not one of'),
         (('--cache-mode', 'writeback'), 'writeback is not available here'),
-        (('--shape', '8:1024'), '1 servers of --shape 8:1024 do not fit'),
+        (('--shape', '8:1024'), '--shape 8:1024 does not fit'),
+        (('--shape', '1:8192'), '--shape 1:8192 does not fit'),
         (('--jobs', '100', '--mib', '64'), '--mib 64 is too little'),
-        (('--jobs', '64'), '64 servers of --shape 1:1024 do not fit'),
+        (('--jobs', '64'), '--jobs 64 has no number of 2 or more servers'),
+        (('--jobs', '1'), '--jobs 1 has no number of 2 or more servers'),
     )
     @ddt.unpack
     def test_options(self, arguments, message):
@@ -498,6 +501,31 @@ class ErrorsTest(SweepTestCase):
 
 
 class PlanTest(SweepTestCase):
+    def test_servers_that_do_not_fit(self):
+        _, out, _ = self.sweep(
+            'plan', '--jobs', '1', '2', '7', '8', '--format', 'json'
+        )
+        found = {
+            (cell['servers'], cell['jobs'])
+            for cell in json.loads(out)['cells']
+        }
+        self.assertEqual(
+            {(0, 1), (0, 2), (0, 7), (0, 8)}
+            | {(1, 1), (1, 2), (1, 7), (1, 8)}
+            | {(2, 1), (7, 1)},
+            found,
+        )
+
+    def test_default_shapes_that_fit(self):
+        _, out, _ = self.sweep(
+            'plan', '--format', 'json', '--mib', '4096', quick=False
+        )
+        found = {
+            (cell['vcpus'], cell['ram_mib'])
+            for cell in json.loads(out)['cells']
+        }
+        self.assertEqual({(0, 0), (1, 1024), (2, 4096)}, found)
+
     def test_a_table(self):
         status, out, _ = self.sweep('plan')
         self.assertEqual(0, status)

@@ -22,12 +22,14 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.host import commands
 from nova_diskplacer.host import libvirt_connection
+from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.sweep import cells
 from nova_diskplacer.sweep import host_facts
 from tests import configured
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.agent import test_queue_tuner
 from tests.unit.nova_diskplacer.sweep import samples
+from tests.unit.nova_diskplacer.sweep import world
 
 
 @ddt.ddt
@@ -119,19 +121,6 @@ class HostFactsTest(testtools.TestCase):
             self.kind = discover.LVM
             self.assertIsNone(self.read().fixed_read_ahead)
 
-    @ddt.data(
-        ((4, 1024), 1, True),
-        ((5, 1024), 1, False),
-        ((1, 6144), 1, True),
-        ((1, 6145), 1, False),
-        ((1, 1536), 4, True),
-        ((1, 1537), 4, False),
-    )
-    @ddt.unpack
-    def test_what_fits(self, shape, servers, fits):
-        host = host_facts.Host(self.disk, 'sdx', (), None, 4, 8192, 'none')
-        self.assertEqual(fits, host.fits(cells.Shape(*shape), servers))
-
     def header(self, connection):
         self.conf.register_opt(cfg.StrOpt('host'))
         self.conf.set_override('host', 'compute1')
@@ -174,3 +163,49 @@ class HostFactsTest(testtools.TestCase):
             ('10.0.2', '11.3.0', '2.96', emulated),
             (found.qemu, found.libvirt, found.nova, found.emulated),
         )
+
+
+@ddt.ddt
+class CapacityTest(testtools.TestCase):
+    def read(self, **inventories):
+        client = mock.Mock()
+        client.provider.return_value = placement_client.Provider(
+            samples.DISK, 'disk', 1, 'host', 'host'
+        )
+        client.inventories.side_effect = {'host': (1, inventories)}.__getitem__
+        return host_facts.read_capacity(client, samples.DISK)
+
+    def test_what_placement_has(self):
+        found = self.read(
+            VCPU=world.make_inventory(4, 1, 4.0),
+            MEMORY_MB=world.make_inventory(8192, 512, 1.5),
+        )
+        self.assertEqual(host_facts.Capacity(12, 4, 11520), found)
+
+    def test_a_host_without_shared_processors(self):
+        found = self.read(MEMORY_MB=world.make_inventory(8192, 512, 1.0))
+        self.assertEqual((0, 0), (found.vcpus, found.vcpus_of_one))
+
+    def test_an_unknown_disk(self):
+        client = mock.Mock()
+        client.provider.return_value = None
+        error = self.assertRaises(
+            exception.PlacementError,
+            host_facts.read_capacity,
+            client,
+            samples.DISK,
+        )
+        self.assertIn('does the agent run?', str(error))
+
+    @ddt.data(
+        ((4, 1024), 1, True),
+        ((5, 1024), 1, False),
+        ((4, 1024), 3, True),
+        ((4, 1024), 4, False),
+        ((1, 2048), 4, True),
+        ((1, 2049), 4, False),
+    )
+    @ddt.unpack
+    def test_what_fits(self, shape, servers, fits):
+        capacity = host_facts.Capacity(12, 4, 8192)
+        self.assertEqual(fits, capacity.fits(cells.Shape(*shape), servers))

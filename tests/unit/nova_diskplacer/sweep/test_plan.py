@@ -11,6 +11,7 @@
 #    under the License.
 
 import collections
+import dataclasses
 import itertools
 
 import testtools
@@ -37,7 +38,7 @@ timings = strategies.builds(
     plan.Timing,
     boot_timeout=strategies.floats(10, 900),
     fill_mbps=strategies.floats(1, 2000),
-    overhead=strategies.floats(0, 30),
+    patience=strategies.sampled_from([1.0, 2.0, 4.0]),
 )
 
 
@@ -107,7 +108,7 @@ class SlotsTest(testtools.TestCase):
             self.assertEqual(start + plan.GAP, slots[0].start)
             for slot in slots:
                 self.assertGreaterEqual(
-                    slot.end - slot.start, LIMITS.seconds + timing.overhead
+                    slot.end - slot.start, LIMITS.seconds + timing.patience
                 )
             for one, other in itertools.pairwise(slots):
                 self.assertLessEqual(one.end + plan.GAP, other.start)
@@ -138,16 +139,50 @@ class SlotsTest(testtools.TestCase):
 
 
 class TimingTest(testtools.TestCase):
-    def test_what_is_known_of_a_boot(self):
-        boot = samples.make_boot(samples.make_cell(1))
-        lead = plan.lead_seconds(boot, TIMING, LIMITS)
-        self.assertGreater(lead, TIMING.boot_timeout)
-        known = plan.Timing(300, 50.0, boot={boot.body: 30.0})
-        self.assertEqual(55, known.boot_seconds(boot.body))
+    body = plan.Body('server', 1, 1, 1024)
+    boot = samples.make_boot(samples.make_cell(1))
+
+    def test_the_first_boot_has_the_longest_time(self):
+        self.assertEqual(300, TIMING.boot_seconds(self.body))
+        self.assertGreater(plan.lead_seconds(self.boot, TIMING, LIMITS), 300)
+
+    def test_later_boots(self):
+        known = TIMING.learned(self.body, plan.Pace(30, 50, 1))
+        self.assertEqual(55, known.boot_seconds(self.body))
+        # of others it is not known how long they take
         other = plan.Body('servers', 2, 1, 1024)
         self.assertEqual(100, known.boot_seconds(other))
-        slow = plan.Timing(300, 50.0, boot={boot.body: 290.0})
-        self.assertEqual(300, slow.boot_seconds(boot.body))
+        slow = TIMING.learned(self.body, plan.Pace(290, 50, 1))
+        self.assertEqual(300, slow.boot_seconds(self.body))
+
+    def test_bare_metal_boots_nothing(self):
+        bare = plan.Body('bare', 0, 0, 0)
+        self.assertEqual(0, TIMING.boot_seconds(bare))
+        # and tells nothing of servers
+        known = TIMING.learned(bare, plan.Pace(0, 1000, 0))
+        self.assertEqual(
+            plan.lead_seconds(self.boot, TIMING, LIMITS),
+            plan.lead_seconds(self.boot, known, LIMITS),
+        )
+
+    def test_slow_servers_have_more_time(self):
+        cell = samples.make_cell(1)
+        slow = TIMING.learned(self.body, plan.Pace(30, 5, 8))
+        self.assertGreater(slow.slot_seconds(cell, LIMITS), LIMITS.seconds + 8)
+        self.assertGreater(
+            slow.fill_seconds(self.body, 1000),
+            TIMING.fill_seconds(self.body, 1000),
+        )
+
+    def test_patience(self):
+        known = TIMING.learned(self.body, plan.Pace(30, 50, 1))
+        patient = dataclasses.replace(known, patience=2.0)
+        self.assertEqual(300, patient.boot_seconds(self.body))
+        cell = samples.make_cell(1)
+        self.assertGreater(
+            patient.slot_seconds(cell, LIMITS),
+            known.slot_seconds(cell, LIMITS),
+        )
 
     def test_duration(self):
         boots = plan.boots(

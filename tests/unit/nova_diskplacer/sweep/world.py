@@ -178,6 +178,16 @@ class Storage:
             self._world.volumes.pop(volume.id)
 
 
+def make_inventory(total, reserved, allocation_ratio):
+    """Return an inventory that Nova has made."""
+    return {
+        'total': total,
+        'reserved': reserved,
+        'max_unit': total,
+        'allocation_ratio': allocation_ratio,
+    }
+
+
 class Placement:
     """Placement, as ``PlacementClient`` shows it."""
 
@@ -188,8 +198,16 @@ class Placement:
             get_project_id=lambda: 'project', get_user_id=lambda: 'user'
         )
 
+    def provider(self, uuid_):
+        return placement_client.Provider(uuid_, uuid_, 1, 'host', 'host')
+
     def inventories(self, uuid_):
         self._world.check()
+        if uuid_ == 'host':
+            return 1, {
+                'VCPU': make_inventory(4, 0, 4.0),
+                'MEMORY_MB': make_inventory(8192, 512, 1.0),
+            }
         figures = inventory.compute_figures(
             self._world.disk(uuid_), self.provider_allocations(uuid_)
         )
@@ -339,7 +357,7 @@ class World(fixtures.Fixture):
             ('none', 'mq-deadline', 'bfq'),
             None,
             4,
-            65536,
+            8192,
             'none',
         )
 
