@@ -269,6 +269,6 @@ def _remove_leftovers(
 ) -> None:
     """Remove what a killed run has left, but for the settings of the queue."""
     if made:
-        made.remove_leftovers()
+        made.remove()
     held.release()
     measured_disk.free_temporary_space(disk_root, uuid)

@@ -89,7 +89,7 @@ class ServerBoots:
         try:
             return _Boot(self, boot, timing, record).run()
         finally:
-            self.servers.remove_leftovers()
+            self.servers.remove()
 
 
 class _Boot:

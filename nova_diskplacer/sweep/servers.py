@@ -67,6 +67,8 @@ class Servers:
         self._connection = connection
         self._wanted = wanted
         self._prefix = f'diskplacer-sweep-{run_id}-'
+        # names of the volumes that Nova has made, or will still make
+        self._volumes: set[str] = set()
 
     def make_flavor(self, body: plan.Body, vdisk_gb: int) -> str:
         """Make a private flavor, and return its ID.
@@ -94,11 +96,6 @@ class Servers:
                 },
             )
         return str(flavor.id)
-
-    def delete_flavor(self, flavor: str) -> None:
-        """Delete a flavor."""
-        with cloud.convert_errors(f'flavor {flavor}'):
-            self._connection.compute.delete_flavor(flavor)
 
     def boot(
         self, name: str, flavor: str, vdisk_gb: int, user_data: str
@@ -167,26 +164,24 @@ class Servers:
             raise
         return str(answer['output'] or '')
 
-    def delete(self, servers: collections.abc.Collection[str]) -> None:
-        """Delete servers, and return when they and their volumes are gone."""
+    def remove(self) -> None:
+        """Remove all servers, volumes and flavors of the run; repeatable.
+
+        They are gone when it returns.
+        """
         compute = self._connection.compute
         with cloud.convert_errors('the servers of the sweep'):
-            for server in servers:
+            for server in self._present():
                 compute.delete_server(server, ignore_missing=True)
             _wait(
-                f'servers {", ".join(servers)} are not deleted',
-                lambda: not set(servers) & self._present(),
+                f'servers {self._prefix}* are not deleted',
+                lambda: not self._present(),
             )
+        with cloud.convert_errors('the volumes of the sweep'):
             _wait(
-                f'volumes of servers {", ".join(servers)} are not deleted',
-                lambda: not any(map(self._delete_volumes, servers)),
+                f'volumes of servers {self._prefix}* are not deleted',
+                lambda: not self._delete_volumes(),
             )
-
-    def remove_leftovers(self) -> None:
-        """Remove all servers, volumes and flavors of the run."""
-        with cloud.convert_errors('the servers of the sweep'):
-            self.delete(self._present())
-        compute = self._connection.compute
         with cloud.convert_errors('the flavors of the sweep'):
             # None: private flavors too, which only administrators can list
             for flavor in list(compute.flavors(is_public='None')):
@@ -197,20 +192,22 @@ class Servers:
         found = self._connection.compute.servers(
             details=False, all_projects=True, name=self._prefix
         )
-        return {
+        servers = {
             server.id
             for server in found
             if server.name.startswith(self._prefix)
         }
+        self._volumes |= {_BLANK.format(server) for server in servers}
+        return servers
 
-    def _delete_volumes(self, server: str) -> bool:
-        """Delete what Nova has left of a server; returns what there was."""
+    def _delete_volumes(self) -> bool:
+        """Delete what Nova leaves of servers; return whether there was any."""
         storage = self._connection.block_storage
-        found = list(
-            storage.volumes(
-                details=True, all_projects=True, name=_BLANK.format(server)
-            )
-        )
+        found = [
+            volume
+            for volume in storage.volumes(details=True)
+            if volume.name in self._volumes
+        ]
         for volume in found:
             if volume.status in ('available', 'error'):
                 storage.delete_volume(volume, ignore_missing=True)

@@ -319,6 +319,23 @@ class KilledTest(SweepTestCase):
             self.assertEqual({}, self.world.leftovers(), step)
             os.unlink(self.results)
 
+    def test_a_volume_that_nova_leaves(self):
+        arguments = ('--scenario', 'server', '--repetitions', '1')
+        unplace = self.world.unplace
+
+        def leave_volume(server):
+            volumes = dict(self.world.volumes)
+            unplace(server)
+            self.world.volumes = volumes
+            for volume in volumes.values():
+                volume.status = 'available'
+
+        self.world.unplace = leave_volume
+        # of somebody else
+        self.world.volumes['1'] = mock.Mock(id='1', status='available')
+        self.measure(*arguments)
+        self.assertEqual(['1'], list(self.world.volumes))
+
     def test_ctrl_c(self):
         with mock.patch.object(
             self.world.compute,

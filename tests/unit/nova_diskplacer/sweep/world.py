@@ -165,13 +165,9 @@ class Storage:
     def __init__(self, world):
         self._world = world
 
-    def volumes(self, details, all_projects, name):
+    def volumes(self, details):
         self._world.check()
-        return [
-            volume
-            for volume in self._world.volumes.values()
-            if volume.name == name
-        ]
+        return list(self._world.volumes.values())
 
     def delete_volume(self, volume, ignore_missing):
         with self._world.step('delete a volume'):
