@@ -10,22 +10,36 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which scheduler, or flavor, was the best of a sweep of tools/io_sweep.py."""
+"""Which of several arms, such as schedulers or flavors, was the best.
 
-import collections
+Arms are measured in turn, repetition by repetition, under the same loads.
+"""
+
 import collections.abc
 import dataclasses
 import statistics
 import typing
 
 from nova_diskplacer.sweep import stats
-from tools.io_sweep import Load
 
 # Behind the best by less than this share is as good as the best.
 MARGIN = 0.01
 
-# {load: {arm: [one value for each repetition]}}
-Values = dict[Load, dict[str, list[float]]]
+
+class Load(typing.Protocol):
+    """What fio does: an engine, and a number of threads."""
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def jobs(self) -> int: ...
+
+
+_Load = typing.TypeVar('_Load', bound=Load)
+
+#: {arm: [one value for each repetition]}
+Values = collections.abc.Mapping[str, list[float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +49,7 @@ class Workload:
     engines: tuple[str, ...]
     jobs: int = 1
 
-    def of(self, loads: collections.abc.Iterable[Load]) -> list[Load]:
+    def of(self, loads: collections.abc.Iterable[_Load]) -> list[_Load]:
         """Return those loads that are like it."""
         return [
             load
@@ -51,71 +65,6 @@ WORKLOADS = {
     'sequential_async': Workload(('async',)),
     'mapreduce': Workload(('sync_cached',), jobs=4),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Measured:
-    """What arms, such as schedulers, gave under each load."""
-
-    arms: tuple[str, ...]
-    mbps: Values
-    jain: Values
-
-    @classmethod
-    def of(
-        cls, sweeps: collections.abc.Mapping[str, dict[str, typing.Any]]
-    ) -> 'Measured':
-        """Return what sweeps, by name, have measured.
-
-        Of one sweep, an arm is a scheduler. Of several, it is a sweep, or the
-        scheduler of a sweep that has more than one.
-
-        :raises ValueError: the sweeps are not of the same loads.
-        """
-        mbps: Values = collections.defaultdict(dict)
-        jain: Values = collections.defaultdict(dict)
-        for name, sweep in sweeps.items():
-            for sample in sweep['samples']:
-                arm = name
-                if len(sweeps) == 1:
-                    arm = sample['scheduler']
-                elif len(sweep['schedulers']) > 1:
-                    arm = f'{name} {sample["scheduler"]}'
-                load = Load(
-                    sample['engine'], sample['operation'], sample['jobs']
-                )
-                mbps[load].setdefault(arm, []).append(sample['mbps'])
-                jain[load].setdefault(arm, []).append(
-                    stats.jain(sample['rates'])
-                )
-        shapes = {
-            tuple((arm, len(values)) for arm, values in sorted(one.items()))
-            for one in mbps.values()
-        }
-        counts = {count for shape in shapes for _, count in shape}
-        if len(shapes) != 1 or len(counts) != 1:
-            raise ValueError(
-                f'{", ".join(sweeps)}: not all have the same loads and '
-                'repetitions'
-            )
-        arms = sorted({arm for one in mbps.values() for arm in one})
-        return cls(tuple(arms), dict(mbps), dict(jain))
-
-    def scores(
-        self, loads: collections.abc.Iterable[Load]
-    ) -> dict[str, list[float]]:
-        """Return each arm's geometric mean over loads, by repetition.
-
-        So that each load counts the same, however fast it is.
-        """
-        rows = [self.mbps[load] for load in loads]
-        return {
-            arm: [
-                statistics.geometric_mean(values)
-                for values in zip(*(row[arm] for row in rows), strict=True)
-            ]
-            for arm in self.arms
-        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,9 +96,23 @@ class Verdict:
         return 'not told apart' if self.was_best else 'NO'
 
 
-def judge(
-    arm: str, values: collections.abc.Mapping[str, list[float]]
-) -> Verdict:
+def scores(rows: collections.abc.Sequence[Values]) -> dict[str, list[float]]:
+    """Return each arm's geometric mean over loads, by repetition.
+
+    So that each load counts the same, however fast it is.
+
+    :param rows: of each load, the values of the same arms.
+    """
+    return {
+        arm: [
+            statistics.geometric_mean(values)
+            for values in zip(*(row[arm] for row in rows), strict=True)
+        ]
+        for arm in rows[0]
+    }
+
+
+def judge(arm: str, values: Values) -> Verdict:
     """Compare an arm with all of them, repetition by repetition."""
     ordered = sorted(
         values, key=lambda one: statistics.geometric_mean(values[one])
