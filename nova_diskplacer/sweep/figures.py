@@ -27,7 +27,7 @@ from nova_diskplacer.sweep import stats
 
 ENGINES = {
     'sync_direct': 'direct',
-    'sync_cached': 'through the page cache',
+    'sync_cached': 'page cache',
     'async': 'asynchronous',
 }
 
@@ -163,6 +163,16 @@ def draw(results: collections.abc.Iterable[cells.Result]) -> list[Figure]:
     ]
 
 
+def _title(
+    metric: Metric, operation: str, engine: str, scheduler_: str
+) -> str:
+    words = [operation, ENGINES[engine], scheduler(scheduler_)]
+    if metric is not THROUGHPUT:
+        words = [metric.name, operation, scheduler(scheduler_)]
+    text = ', '.join(words)
+    return text[0].upper() + text[1:]
+
+
 def scheduler(name: str) -> str:
     """Return a scheduler with the one of the papers that it stands for."""
     stands_for = SCHEDULERS.get(name)
@@ -177,8 +187,7 @@ def _panels(
         chosen = rules.where(by_cell, engine=engine, operation=operation)
         for name in sorted({cell.host_scheduler for cell in chosen}):
             yield Panel(
-                f'{metric.name}, {operation}, {ENGINES[engine]}, '
-                f'{scheduler(name)}',
+                _title(metric, operation, engine, name),
                 operation,
                 metric,
                 _series(
@@ -207,7 +216,7 @@ def _cache_modes(
             )
             if its:
                 yield Panel(
-                    f'Throughput, write, {ENGINES[engine]}, {scheduler(name)}',
+                    _title(THROUGHPUT, 'write', engine, name),
                     'write',
                     THROUGHPUT,
                     _series(by_cell, THROUGHPUT, its),

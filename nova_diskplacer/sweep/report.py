@@ -366,11 +366,14 @@ def _claim(one: judging.Judged) -> str:
         ' ',
         markup.tag('strong', html.escape(claim.sentence)),
         _paragraph(
-            f'{claim.paper} {claim.place}: {claim.theirs}.', class_='theirs'
+            f'Paper ({claim.paper} {claim.place}): {claim.theirs}.',
+            class_='theirs',
         ),
     ]
     parts += [
-        _paragraph(check_text(check), class_='ours')
+        _paragraph(
+            f'{_SIGNS[check.verdict]} {check_text(check)}', class_='ours'
+        )
         for check in one.checks
         if check.cells
     ]
