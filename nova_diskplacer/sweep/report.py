@@ -193,7 +193,8 @@ def _head(report: Report) -> str:
             'Each claim of P0 and P3 that a sweep can judge stands below the '
             'figure that it belongs to. Reproduced: all of the 95 % '
             'confidence interval is in the range that the claim allows. '
-            'Refuted: none of it is. Not told apart: a part of it is.'
+            'Refuted: none of it is. Not told apart: a part of it is. The '
+            'intervals of one claim hold at once with 95 %.'
         )
     )
     if report.missing:

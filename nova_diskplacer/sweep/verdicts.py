@@ -44,18 +44,23 @@ Values = collections.abc.Mapping[str, list[float]]
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """The loads that a profile is for."""
+    """The loads that a profile is for.
+
+    ``jobs`` is the least number of threads. ``jobs_are_chosen`` tells that it
+    is up to the operator, as the number of parallel tasks in a server is.
+    """
 
     engines: tuple[str, ...]
     jobs: int = 1
+    jobs_are_chosen: bool = False
 
     def of(self, loads: collections.abc.Iterable[_Load]) -> list[_Load]:
         """Return those loads that are like it."""
-        return [
-            load
-            for load in loads
-            if load.engine in self.engines and load.jobs >= self.jobs
-        ]
+        return [load for load in loads if self.includes(load)]
+
+    def includes(self, load: Load) -> bool:
+        """Whether a load is like it."""
+        return load.engine in self.engines and load.jobs >= self.jobs
 
 
 # Of the profiles for sequential I/O. MapReduce has several tasks on a node at
@@ -63,7 +68,7 @@ class Workload:
 WORKLOADS = {
     'sequential_sync': Workload(('sync_direct', 'sync_cached')),
     'sequential_async': Workload(('async',)),
-    'mapreduce': Workload(('sync_cached',), jobs=4),
+    'mapreduce': Workload(('sync_cached',), jobs=4, jobs_are_chosen=True),
 }
 
 
