@@ -16,12 +16,12 @@ import collections.abc
 import dataclasses
 
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import claim
-from nova_diskplacer.sweep import claims_p0
-from nova_diskplacer.sweep import claims_p3
+from nova_diskplacer.sweep import paper_claims
+from nova_diskplacer.sweep import paper_p0
+from nova_diskplacer.sweep import paper_p3
 from nova_diskplacer.sweep import rules
 
-CLAIMS = (*claims_p0.CLAIMS, *claims_p3.CLAIMS)
+CLAIMS = (*paper_p0.CLAIMS, *paper_p3.CLAIMS)
 
 #: The requests in flight of asynchronous threads: P0 section IV-B; P3, The
 #: measurement methodology.
@@ -32,14 +32,14 @@ DEPTHS = {'P0': 256, 'P3': 32}
 class Judged:
     """A claim with its checks; ``why`` tells why it was not measured."""
 
-    claim: claim.Claim
+    claim: paper_claims.Claim
     verdict: str
     checks: tuple[rules.Check, ...]
     why: str = ''
 
 
 def judge(
-    one: claim.Claim, results: collections.abc.Iterable[cells.Result]
+    one: paper_claims.Claim, results: collections.abc.Iterable[cells.Result]
 ) -> Judged:
     """Judge a claim by those results that have no problem.
 
@@ -75,7 +75,9 @@ def at_depth(
     ]
 
 
-def _checks(one: claim.Claim, results: rules.Results) -> list[rules.Check]:
+def _checks(
+    one: paper_claims.Claim, results: rules.Results
+) -> list[rules.Check]:
     compared = one.rule(results)
     confidence = 1 - 0.05 / max(len(compared), 1)
     return [comparison.check(confidence) for comparison in compared]

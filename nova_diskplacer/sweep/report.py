@@ -37,7 +37,8 @@ _SIGNS = {
     rules.NOT_MEASURED: '–',
 }
 
-_EMULATED = (
+#: What to keep in mind of servers without KVM.
+EMULATED = (
     'These servers ran without KVM, on emulated processors: only directions '
     'count here, such as which is faster. How much faster means nothing for '
     'servers with KVM.'
@@ -176,7 +177,7 @@ def _head(report: Report) -> str:
     header = report.header
     parts = []
     if header.emulated:
-        parts.append(_paragraph(_EMULATED, class_='banner', role='note'))
+        parts.append(_paragraph(EMULATED, class_='banner', role='note'))
     verdicts = collections.Counter(one.verdict for one in report.claims)
     parts.append(
         markup.tag(

@@ -18,7 +18,7 @@ direction, and the figure only where the rule has it.
 
 import functools
 
-from nova_diskplacer.sweep import claim
+from nova_diskplacer.sweep import paper_claims
 from nova_diskplacer.sweep import rules
 
 # Parts of the section Results.
@@ -28,7 +28,7 @@ _ON_FAIRNESS = (
     f'{_ON_READS}; Fig. "Jain Fairness Index of different scenarios"'
 )
 
-_claim = functools.partial(claim.Claim, 'P3')
+_claim = functools.partial(paper_claims.Claim, 'P3')
 
 
 def _many(threads: int) -> bool:
@@ -38,9 +38,9 @@ def _many(threads: int) -> bool:
 
 def _most_servers_to_two(results: rules.Results) -> list[rules.Comparison]:
     several = {
-        **claim.READ,
+        **paper_claims.READ,
         'scenario': 'servers',
-        'host_scheduler': claim.FRIENDLY,
+        'host_scheduler': paper_claims.FRIENDLY,
     }
     two = rules.where(results, servers=2, **several)
     most = rules.most_threads(results, **several)
@@ -64,7 +64,7 @@ CLAIMS = (
             rules.Range(low=0.8),
             scenario='bare',
             host_scheduler='bfq',
-            **claim.READ,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -79,7 +79,7 @@ CLAIMS = (
             rules.most_threads,
             scenario='server',
             host_scheduler='bfq',
-            **claim.READ,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -92,8 +92,8 @@ CLAIMS = (
             rules.Range(high=0.5),
             lambda threads: threads == 4,
             scenario='bare',
-            host_scheduler=claim.FRIENDLY,
-            **claim.READ,
+            host_scheduler=paper_claims.FRIENDLY,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -107,8 +107,8 @@ CLAIMS = (
             rules.Range(high=0.3),
             lambda threads: threads > 8,
             scenario='bare',
-            host_scheduler=claim.FRIENDLY,
-            **claim.READ,
+            host_scheduler=paper_claims.FRIENDLY,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -122,8 +122,8 @@ CLAIMS = (
             rules.NOT_LESS,
             scenario='server',
             vcpus=(4, 8),
-            host_scheduler=claim.FRIENDLY,
-            **claim.READ,
+            host_scheduler=paper_claims.FRIENDLY,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -141,8 +141,8 @@ CLAIMS = (
                 ('ram_mib',),
                 scenario='server',
                 jobs=_many,
-                host_scheduler=claim.FRIENDLY,
-                **claim.READ,
+                host_scheduler=paper_claims.FRIENDLY,
+                **paper_claims.READ,
             ),
             rules.to_bare_metal(
                 '1 or 2 vCPUs to bare metal, 4 threads and more',
@@ -150,8 +150,8 @@ CLAIMS = (
                 scenario='server',
                 vcpus=(1, 2),
                 jobs=_many,
-                host_scheduler=claim.FRIENDLY,
-                **claim.READ,
+                host_scheduler=paper_claims.FRIENDLY,
+                **paper_claims.READ,
             ),
         ),
     ),
@@ -170,8 +170,8 @@ CLAIMS = (
                     ('ram_mib',),
                     scenario='server',
                     jobs=_many,
-                    host_scheduler=claim.FRIENDLY,
-                    **claim.READ,
+                    host_scheduler=paper_claims.FRIENDLY,
+                    **paper_claims.READ,
                 )
                 for text, allowed, others in (
                     ('4 or 8', rules.LESS, (4, 8)),
@@ -193,10 +193,10 @@ CLAIMS = (
                 'servers',
                 (2, 1),
                 ('scenario', 'threads'),
-                scenario=claim.SERVERS,
+                scenario=paper_claims.SERVERS,
                 jobs=1,
-                host_scheduler=claim.FRIENDLY,
-                **claim.READ,
+                host_scheduler=paper_claims.FRIENDLY,
+                **paper_claims.READ,
             ),
             _most_servers_to_two,
         ),
@@ -212,8 +212,8 @@ CLAIMS = (
             rules.MORE,
             rules.most_threads,
             scenario='server',
-            host_scheduler=claim.FRIENDLY,
-            **claim.READ,
+            host_scheduler=paper_claims.FRIENDLY,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -227,7 +227,7 @@ CLAIMS = (
             scenario='server',
             jobs=1,
             engine='async',
-            host_scheduler=claim.FRIENDLY,
+            host_scheduler=paper_claims.FRIENDLY,
         ),
         'With one thread, as in the studies that the paper repeats.',
     ),
@@ -249,7 +249,7 @@ CLAIMS = (
         'asynchronous',
         'Writes of bare metal do not depend on the scheduler.',
         'no change',
-        claim.WRITES_ARE_ALIKE,
+        paper_claims.WRITES_ARE_ALIKE,
     ),
     _claim(
         _ON_WRITES,
@@ -260,9 +260,9 @@ CLAIMS = (
             'mq-deadline and none to BFQ',
             rules.MORE,
             'host_scheduler',
-            (claim.FRIENDLY, 'bfq'),
-            scenario=claim.SERVERS,
-            **claim.WRITE,
+            (paper_claims.FRIENDLY, 'bfq'),
+            scenario=paper_claims.SERVERS,
+            **paper_claims.WRITE,
         ),
     ),
     _claim(
@@ -276,7 +276,7 @@ CLAIMS = (
             rules.most_threads,
             scenario='bare',
             host_scheduler='bfq',
-            **claim.READ,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -287,9 +287,9 @@ CLAIMS = (
         rules.fair(
             'Jain index, servers, BFQ',
             rules.Range(low=0.95),
-            scenario=claim.SERVERS,
+            scenario=paper_claims.SERVERS,
             host_scheduler='bfq',
-            **claim.READ,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -304,9 +304,9 @@ CLAIMS = (
                     rules.Range(low=0.85),
                     scenario='bare',
                     host_scheduler=scheduler,
-                    **claim.READ,
+                    **paper_claims.READ,
                 )
-                for scheduler in ('bfq', *claim.FRIENDLY)
+                for scheduler in ('bfq', *paper_claims.FRIENDLY)
             )
         ),
     ),
@@ -321,7 +321,7 @@ CLAIMS = (
             rules.LESS,
             'cache_mode',
             (('writethrough', 'directsync'), ('none', 'writeback')),
-            scenario=claim.SERVERS,
+            scenario=paper_claims.SERVERS,
             operation='write',
         ),
         "The paper changes the controller's cache; a sweep compares cache "

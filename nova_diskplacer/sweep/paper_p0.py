@@ -18,12 +18,12 @@ direction, and the figure only where the rule has it.
 
 import functools
 
-from nova_diskplacer.sweep import claim
+from nova_diskplacer.sweep import paper_claims
 from nova_diskplacer.sweep import rules
 
 _BLOCKING = ('sync_direct', 'sync_cached')
 
-_claim = functools.partial(claim.Claim, 'P0')
+_claim = functools.partial(paper_claims.Claim, 'P0')
 
 
 def _largest_memory(results: rules.Results) -> list[rules.Comparison]:
@@ -36,13 +36,13 @@ def _largest_memory(results: rules.Results) -> list[rules.Comparison]:
         ram_mib=memory,
         engine='sync_cached',
         operation='write',
-        host_scheduler=claim.FRIENDLY,
+        host_scheduler=paper_claims.FRIENDLY,
     )
     return rule(results)
 
 
 def _slim_beat_fat(results: rules.Results) -> list[rules.Comparison]:
-    blocking = {'engine': _BLOCKING, 'host_scheduler': claim.FRIENDLY}
+    blocking = {'engine': _BLOCKING, 'host_scheduler': paper_claims.FRIENDLY}
     one = rules.where(results, scenario='server', **blocking)
     most = max((cell.vcpus for cell in one), default=0)
     fat = [cell for cell in one if cell.vcpus == most]
@@ -64,9 +64,9 @@ def _slim_beat_fat(results: rules.Results) -> list[rules.Comparison]:
 
 def _four_are_best(results: rules.Results) -> list[rules.Comparison]:
     reads = {
-        **claim.READ,
+        **paper_claims.READ,
         'scenario': 'server',
-        'host_scheduler': claim.FRIENDLY,
+        'host_scheduler': paper_claims.FRIENDLY,
     }
     others = {cell.vcpus for cell in rules.where(results, **reads)} - {4}
     rule = rules.all_of(
@@ -98,7 +98,7 @@ CLAIMS = (
             scenario='server',
             engine='sync_direct',
             operation='read',
-            host_scheduler=claim.FRIENDLY,
+            host_scheduler=paper_claims.FRIENDLY,
         ),
     ),
     _claim(
@@ -113,7 +113,7 @@ CLAIMS = (
                 scenario='server',
                 engine='sync_cached',
                 operation='read',
-                host_scheduler=claim.FRIENDLY,
+                host_scheduler=paper_claims.FRIENDLY,
             ),
             rules.swapped(
                 'one server, page cache to direct',
@@ -122,7 +122,7 @@ CLAIMS = (
                 ('sync_cached', 'sync_direct'),
                 scenario='server',
                 operation='read',
-                host_scheduler=claim.FRIENDLY,
+                host_scheduler=paper_claims.FRIENDLY,
             ),
         ),
     ),
@@ -151,7 +151,7 @@ CLAIMS = (
             scenario='server',
             engine='sync_direct',
             operation='write',
-            host_scheduler=claim.FRIENDLY,
+            host_scheduler=paper_claims.FRIENDLY,
         ),
     ),
     _claim(
@@ -182,7 +182,7 @@ CLAIMS = (
                 vcpus=1,
                 engine='sync_cached',
                 operation='write',
-                host_scheduler=claim.FRIENDLY,
+                host_scheduler=paper_claims.FRIENDLY,
             ),
         ),
     ),
@@ -204,7 +204,7 @@ CLAIMS = (
             rules.MUCH_MORE,
             scenario=('bare', 'server'),
             engine=_BLOCKING,
-            host_scheduler=claim.FRIENDLY,
+            host_scheduler=paper_claims.FRIENDLY,
         ),
     ),
     _claim(
@@ -216,9 +216,9 @@ CLAIMS = (
             'BFQ to mq-deadline and none',
             rules.MUCH_LESS,
             'host_scheduler',
-            ('bfq', claim.FRIENDLY),
-            scenario=claim.SERVERS,
-            **claim.READ,
+            ('bfq', paper_claims.FRIENDLY),
+            scenario=paper_claims.SERVERS,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -231,7 +231,7 @@ CLAIMS = (
             rules.ALIKE,
             'host_scheduler',
             ('mq-deadline', 'none'),
-            **claim.READ,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -243,8 +243,8 @@ CLAIMS = (
             'one server to bare metal',
             rules.MORE,
             scenario='server',
-            host_scheduler=claim.FRIENDLY,
-            **claim.READ,
+            host_scheduler=paper_claims.FRIENDLY,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -266,8 +266,8 @@ CLAIMS = (
             ('servers', 'server'),
             ('servers', 'threads'),
             jobs=1,
-            host_scheduler=claim.FRIENDLY,
-            **claim.READ,
+            host_scheduler=paper_claims.FRIENDLY,
+            **paper_claims.READ,
         ),
     ),
     _claim(
@@ -275,7 +275,7 @@ CLAIMS = (
         'asynchronous',
         'Asynchronous writes of bare metal do not depend on the scheduler.',
         'consistent',
-        claim.WRITES_ARE_ALIKE,
+        paper_claims.WRITES_ARE_ALIKE,
     ),
     _claim(
         '§V-B, Fig. 4',
@@ -286,9 +286,9 @@ CLAIMS = (
             'mq-deadline and none to BFQ',
             rules.MUCH_MORE,
             'host_scheduler',
-            (claim.FRIENDLY, 'bfq'),
-            scenario=claim.SERVERS,
-            **claim.WRITE,
+            (paper_claims.FRIENDLY, 'bfq'),
+            scenario=paper_claims.SERVERS,
+            **paper_claims.WRITE,
         ),
     ),
     _claim(
@@ -300,8 +300,8 @@ CLAIMS = (
             'one server to bare metal',
             rules.ALIKE,
             scenario='server',
-            host_scheduler=claim.FRIENDLY,
-            **claim.WRITE,
+            host_scheduler=paper_claims.FRIENDLY,
+            **paper_claims.WRITE,
         ),
     ),
     _claim(
@@ -315,7 +315,7 @@ CLAIMS = (
             'operation',
             ('write', 'read'),
             engine='async',
-            host_scheduler=claim.FRIENDLY,
+            host_scheduler=paper_claims.FRIENDLY,
         ),
         'The paper explains it by the write-back cache of its controller.',
     ),
