@@ -85,7 +85,7 @@ def register(commands: typing.Any) -> None:
     )
     command.add_argument(
         '--objective',
-        choices=choose.OBJECTIVES,
+        choices=tuple(choose.OBJECTIVES),
         default='host',
         help='whose throughput profiles are written for: that of a server '
         'alone, or of the host (default: %(default)s)',
@@ -192,7 +192,7 @@ def _check_optimum(
         if choice.objective == args.objective and not choice.claims_optimum:
             raise exception.DiskPlacerError(
                 f'{args.results} tells no optimum of {args.workload} for '
-                f'{choose_view.OBJECTIVES[args.objective]}: diskplacer-manage '
+                f'{choose.OBJECTIVES[args.objective]}: diskplacer-manage '
                 'profile apply gives flavors the profile as it is'
             )
 
@@ -258,7 +258,7 @@ def _print(
         for line in overlay.lines(changes):
             print(f'  {line}')
     if not written:
-        objective = choose_view.OBJECTIVES[args.objective]
+        objective = choose.OBJECTIVES[args.objective]
         print(f'No profile changes by what is best for {objective}.')
 
 

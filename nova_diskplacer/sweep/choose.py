@@ -16,9 +16,10 @@ Candidates are compared under the loads that all of them were measured under:
 their score is the geometric mean of the throughput, so that each load counts
 the same. Repetitions are blocks, as what changes from one to the next changes
 for all. A candidate is excluded if it is shown to be behind the highest by
-more than 1 %. As the highest is picked from the data, all pairs count as
-compared: their intervals hold at once with 95 %, after Bonferroni. So where
-nothing differs, something is excluded in one sweep of twenty at most.
+more than 1 %, where noise is a share of the throughput, the same for all. As
+the highest is picked from the data, all pairs count as compared: their
+intervals hold at once with 95 %, after Bonferroni. So where nothing differs,
+something is excluded in one sweep of twenty at most.
 """
 
 import collections
@@ -36,9 +37,9 @@ from nova_diskplacer.sweep import rules
 from nova_diskplacer.sweep import stats
 from nova_diskplacer.sweep import verdicts
 
-#: What throughput is maximised of: one server alone on the host, or the host
-#: with one or several servers.
-OBJECTIVES = ('server', 'host')
+#: Whose throughput is maximised: that of one server, or of the host, which
+#: has one server or several.
+OBJECTIVES = {'server': 'a server alone', 'host': 'the whole host'}
 
 _CONFIDENCE = 0.95
 

@@ -21,15 +21,12 @@ from nova_diskplacer.sweep import model
 #: Columns and rows.
 Table = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
 
-#: What each objective is for.
-OBJECTIVES = {'server': 'a server alone', 'host': 'the whole host'}
-
 
 def title(choice: choose.Choice) -> str:
     """Return what was compared, and under how many loads."""
     number = len(choice.loads)
     return (
-        f'{choice.workload}, {OBJECTIVES[choice.objective]}: {number} '
+        f'{choice.workload}, {choose.OBJECTIVES[choice.objective]}: {number} '
         f'load{"s" if number != 1 else ""}'
     )
 

@@ -55,6 +55,8 @@ def changed(
     header: results.Header,
 ) -> tuple[catalogue.Profile, list[Change]]:
     """Return the profile as the choice tells it, and what changed."""
+    if not choice.claims_optimum:
+        return profile, []
     before = catalogue.settings(profile)
     sources: dict[str, str] = {}
     for apply in (_shape, _schedulers, _guest, _cache_mode):
@@ -103,10 +105,10 @@ def _told(
     if not excluded:
         return None
     next_best = max(excluded.values(), key=lambda one: one.ratio)
-    where = 'alone' if choice.objective == 'server' else 'several on the host'
     source = (
         f'Measured on {header.host}, {header.started[:10]}, results '
-        f'{header.id}, servers {where}: the next, '
+        f'{header.id}, throughput of {choose.OBJECTIVES[choice.objective]}: '
+        'the next, '
         f'{getattr(next_best.candidate, name)}, gave {next_best.ratio:.3f} '
         f'(95 % interval {next_best.low:.3f} to {next_best.high:.3f}) of the '
         'highest'
