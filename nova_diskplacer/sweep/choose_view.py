@@ -90,13 +90,9 @@ def model_title(fitted: model.Model) -> str:
 def model_table(fitted: model.Model) -> Table:
     """Return the terms of a model."""
     return ('Term', 'Coefficient', 'From', 'To'), [
-        (one.name, *map(_coefficient, (one.value, one.low, one.high)))
+        (one.name, *(f'{end:.3f}' for end in (one.value, one.low, one.high)))
         for one in fitted.terms
     ]
-
-
-def _coefficient(value: float | None) -> str:
-    return '-' if value is None else f'{value:.3f}'
 
 
 def data(

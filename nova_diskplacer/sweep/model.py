@@ -41,14 +41,13 @@ _FOR_SQUARE = 4
 class Term:
     """A coefficient of the logarithm (base e) of throughput.
 
-    The ends of its 95 % confidence interval are None where there are as many
-    terms as shapes.
+    ``low`` and ``high`` are the ends of its 95 % confidence interval.
     """
 
     name: str
     value: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,14 +86,15 @@ def fit(choice: choose.Choice, data_mib: int) -> Model | None:
     shapes = sorted({row.shape for row in rows})
     if len(shapes) < 3:
         return None
-    names = _told(rows)
+    # with as many terms as rows, a model describes anything
+    names = _told(rows, list(rows[0].terms), len(rows) - 2)
     found, left = _least_squares(rows, names)
     values = [row.value for row in rows]
     spread = statistics.pvariance(values) * len(values)
     model, mean = [], []
     for shape in shapes:
         others = [row for row in rows if row.shape != shape]
-        its_names = _told(others)
+        its_names = _told(others, names, len(others) - 1)
         coefficients, _ = _least_squares(others, its_names)
         for row in (one for one in rows if one.shape == shape):
             expected = float(_line(row, its_names) @ coefficients)
@@ -148,17 +148,20 @@ def _values(
     }
 
 
-def _told(rows: list[_Row]) -> list[str]:
-    """Return the terms that vary on their own."""
-    names: list[str] = []
+def _told(rows: list[_Row], names: list[str], most: int) -> list[str]:
+    """Return those terms that vary on their own, the first ``most``."""
+    told: list[str] = []
     numbers = {row.terms['log2 vCPUs'] for row in rows}
-    for name in rows[0].terms:
+    for name in names:
         if name == _SQUARE and len(numbers) < _FOR_SQUARE:
             continue
-        more = [*names, name]
-        if numpy.linalg.matrix_rank(_design(rows, more)) == len(more) + 1:
-            names = more
-    return names
+        more = [*told, name]
+        if (
+            len(more) <= most
+            and numpy.linalg.matrix_rank(_design(rows, more)) == len(more) + 1
+        ):
+            told = more
+    return told
 
 
 def _line(row: _Row, names: list[str]) -> typing.Any:
@@ -185,23 +188,12 @@ def _terms(
 ) -> collections.abc.Iterator[Term]:
     design = _design(rows, names)
     freedom = len(rows) - len(found)
-    halves: list[float | None] = [None] * len(found)
-    if freedom > 0:
-        inverse = numpy.linalg.inv(design.T @ design)
-        t = stats.student_t(0.95, freedom)
-        halves = [
-            t * math.sqrt(left / freedom * inverse[place, place])
-            for place in range(len(found))
-        ]
-    for name, value, half in zip(
-        ('constant', *names), found, halves, strict=True
-    ):
-        low, high = (
-            (None, None)
-            if half is None
-            else (float(value) - half, float(value) + half)
-        )
-        yield Term(name, float(value), low, high)
+    inverse = numpy.linalg.inv(design.T @ design)
+    t = stats.student_t(0.95, freedom)
+    for place, name in enumerate(('constant', *names)):
+        value = float(found[place])
+        half = t * math.sqrt(left / freedom * float(inverse[place, place]))
+        yield Term(name, value, value - half, value + half)
 
 
 def _error(expected: float, measured: float) -> float:

@@ -26,7 +26,7 @@ from nova_diskplacer.client import markup
 from nova_diskplacer.sweep import figures
 
 _WIDTH, _HEIGHT = 380, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 12, 44
 
 # Room between the lowest and the highest number of threads and the axes.
 _INSET = 18
@@ -103,6 +103,10 @@ def number(value: float) -> str:
         text = f'{value:.{min(digits, 4)}f}'
         return text.rstrip('0').rstrip('.') if '.' in text else text
     return f'{value:,.0f}'
+
+
+def _short(value: float) -> str:
+    return f'{number(value / 1000)}k' if value >= 10_000 else number(value)
 
 
 def plot(panel: figures.Panel, looks: Styles, top: float) -> str:
@@ -185,7 +189,7 @@ def _axes(
             y2=y,
             class_='grid' if mark else 'axis',
         )
-        yield _text(number(mark), _LEFT - 6, y + 4, text_anchor='end')
+        yield _text(_short(mark), _LEFT - 6, y + 4, text_anchor='end')
     yield _tag('line', x1=_LEFT, y1=_TOP, x2=_LEFT, y2=bottom, class_='axis')
     for count in threads:
         x = scale.x(count)

@@ -120,11 +120,30 @@ class FitTest(testtools.TestCase):
             found.without,
         )
 
-    def test_as_many_terms_as_shapes(self):
+    def test_a_shape_more_than_terms(self):
+        """Terms that would describe any three shapes are left out."""
         found = fit(planted, shapes=SHAPES[1:4])
-        self.assertEqual(3, len(found.terms))
-        for one in found.terms:
-            self.assertIsNone(one.low)
+        self.assertEqual(
+            ['constant', 'log2 vCPUs'], [one.name for one in found.terms]
+        )
+        self.assertLess(found.r_squared, 1)
+        self.assertIn('log2 memory by data', found.without)
+
+    def test_a_shape_that_is_left_out(self):
+        """The line through two shapes, against what the third has."""
+        shapes = [(1, 1024), (2, 1024), (4, 1024)]
+        rates = dict(zip(shapes, (10, 20, 80), strict=True))
+        found = fit(
+            lambda vcpus, ram, _: math.log(rates[vcpus, ram]), shapes=shapes
+        )
+        # 5, 28.3 and 40 are expected
+        self.assertAlmostEqual(
+            100 * (0.5 + 0.414 + 0.5) / 3, found.error, delta=1
+        )
+        # the means of the others: 40, 28.3 and 14.1
+        self.assertAlmostEqual(
+            100 * (3 + 0.414 + 0.823) / 3, found.mean_error, delta=2
+        )
 
     def test_too_few_shapes(self):
         self.assertIsNone(fit(planted, shapes=SHAPES[:2]))

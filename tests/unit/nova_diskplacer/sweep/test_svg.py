@@ -123,6 +123,10 @@ class PlotTest(testtools.TestCase):
             'one & only: 10', [one.text for one in found.iter('title')]
         )
 
+    def test_large_numbers_are_short(self):
+        found = plot(panel(point(1, 41_000)))
+        self.assertIn('50k', [one.text for one in found.iter('text')])
+
     def test_error_bars(self):
         found = plot(panel(point(1, 50, 40, 60), point(4, 50)))
         (bar,) = found.iter('path')
