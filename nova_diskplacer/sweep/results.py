@@ -22,7 +22,6 @@ import contextlib
 import dataclasses
 import fcntl
 import json
-import math
 import os
 import types
 import typing
@@ -221,12 +220,16 @@ def _parse(line: bytes, kind: str, type_: type) -> typing.Any:
     :raises ValueError: the line is malformed.
     """
     try:
-        fields = json.loads(line)
+        fields = json.loads(line, parse_constant=_refuse)
     except ValueError as error:
         raise ValueError(f'not JSON: {error}') from error
     if not isinstance(fields, dict) or fields.pop('kind', None) != kind:
         raise ValueError(f'kind is not {kind}')
     return _value('', type_, fields)
+
+
+def _refuse(text: str) -> typing.NoReturn:
+    raise ValueError(f'{text} is no number')
 
 
 def _value(name: str, kind: typing.Any, value: typing.Any) -> typing.Any:
@@ -246,7 +249,7 @@ def _value(name: str, kind: typing.Any, value: typing.Any) -> typing.Any:
             key: _value(f'{name}.{key}', item, one)
             for key, one in value.items()
         }
-    if kind is float and type(value) in (int, float) and math.isfinite(value):
+    if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
         wanted = getattr(kind, '__name__', kind)
