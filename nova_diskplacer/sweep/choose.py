@@ -19,7 +19,7 @@ for all. A candidate is excluded if it is shown to be behind the highest by
 more than 1 %, where noise is a share of the throughput, the same for all. As
 the highest is picked from the data, all pairs count as compared: their
 intervals hold at once with 95 %, after Bonferroni. So where nothing differs,
-something is excluded in one sweep of twenty at most.
+something is excluded in one choice of twenty at most.
 """
 
 import collections
