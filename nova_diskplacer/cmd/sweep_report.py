@@ -40,6 +40,7 @@ from nova_diskplacer.sweep import choose_view
 from nova_diskplacer.sweep import model
 from nova_diskplacer.sweep import overlay
 from nova_diskplacer.sweep import report
+from nova_diskplacer.sweep import report_page
 from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import verdicts
 
@@ -115,7 +116,7 @@ def register(commands: typing.Any) -> None:
 def _report(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     made = report.make(results.read(args.results))
     text = (
-        report.page(made)
+        report_page.draw(made)
         if args.format == 'html'
         else json.dumps(report.data(made), indent=2) + '\n'
     )

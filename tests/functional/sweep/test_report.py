@@ -18,6 +18,7 @@ import tempfile
 from oslotest import base
 
 from nova_diskplacer.sweep import report
+from nova_diskplacer.sweep import report_page
 from tests.unit.nova_diskplacer.sweep import example
 from tools import browser
 
@@ -63,7 +64,7 @@ class ReportTest(base.BaseTestCase):
             )
         )
         with open(cls.path, 'w', encoding='utf-8') as stream:
-            stream.write(report.page(cls.report))
+            stream.write(report_page.draw(cls.report))
         opened = browser.open_page(WIDTHS[0], 900)
         cls.page = opened.__enter__()
         cls.addClassCleanup(opened.__exit__, None, None, None)

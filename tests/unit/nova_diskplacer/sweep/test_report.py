@@ -18,6 +18,7 @@ import testtools
 
 from nova_diskplacer.sweep import judging
 from nova_diskplacer.sweep import report
+from nova_diskplacer.sweep import report_page
 from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import rules
 from tests.unit.nova_diskplacer.sweep import example
@@ -32,7 +33,7 @@ class ReportTest(testtools.TestCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.report = report.make(example.run(spoiled=spoiled))
-        cls.page = report.page(cls.report)
+        cls.page = report_page.draw(cls.report)
 
     def test_nothing_is_loaded(self):
         for word in ('<script', '<link', '<img', 'src=', 'href=', '@import'):
@@ -87,7 +88,7 @@ class ReportTest(testtools.TestCase):
         )
         self.assertEqual(2, self.page.count('class="hollow"') - 1)
         self.assertNotIn(
-            'do not count', report.page(report.make(example.run()))
+            'do not count', report_page.draw(report.make(example.run()))
         )
 
     def test_hints(self):
@@ -96,14 +97,14 @@ class ReportTest(testtools.TestCase):
             (example.run(emulated=True), 'without KVM'),
             (example.run(cpus=2), '1 × 4 vCPUs, 8 GiB'),
         ):
-            self.assertIn(text, report.page(report.make(run)))
+            self.assertIn(text, report_page.draw(report.make(run)))
 
     def test_unfinished_run(self):
         run = example.run()
         half = results.Run(run.header, run.results[: len(run.results) // 2])
         self.assertIn(
             f'{len(run.results) - len(half.results)} planned results are not',
-            report.page(report.make(half)),
+            report_page.draw(report.make(half)),
         )
 
     def test_run_that_has_just_begun(self):
@@ -112,10 +113,10 @@ class ReportTest(testtools.TestCase):
         self.assertEqual(
             {rules.NOT_MEASURED}, {one.verdict for one in found.claims}
         )
-        self.assertEqual(5, report.page(found).count('Not measured.</p>'))
+        self.assertEqual(5, report_page.draw(found).count('Not measured.</p>'))
 
     def test_names_of_hosts_are_text(self):
-        text = report.page(report.make(example.run(host='<b>x</b>')))
+        text = report_page.draw(report.make(example.run(host='<b>x</b>')))
         self.assertNotIn('<b>', text)
         self.assertIn('&lt;b&gt;x', text)
 
@@ -158,5 +159,5 @@ class ReportTest(testtools.TestCase):
                 'Here, servers to bare metal: 0.5 (0.4 to 0.6), '
                 f'{text}; n = 5 repetitions of 2 cells; single cells 0.3 to '
                 '0.7.',
-                report.check_text(check),
+                report_page.check_text(check),
             )
