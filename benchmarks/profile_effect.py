@@ -40,10 +40,11 @@ import statistics
 import sys
 import typing
 
+import _measured
 import _report
-import _verdicts
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.sweep import stats
+from nova_diskplacer.sweep import verdicts
 from tools.testbed import Disk
 from tools.testbed import Testbed
 
@@ -59,7 +60,7 @@ TITLES = {
 Sweep = dict[str, typing.Any]
 
 
-def show_loads(measured: _verdicts.Measured) -> _report.Figures:
+def show_loads(measured: _measured.Measured) -> _report.Figures:
     """Print a table for each engine and operation; return all figures."""
     figures: _report.Figures = {}
     rows: dict[tuple[str, str], list[list[str]]] = {}
@@ -82,7 +83,7 @@ def show_loads(measured: _verdicts.Measured) -> _report.Figures:
 
 
 def show_profiles(
-    measured: _verdicts.Measured,
+    measured: _measured.Measured,
     profiles: collections.abc.Mapping[str, catalogue.Profile],
     media: collections.abc.Iterable[str],
 ) -> tuple[_report.Figures, list[_report.Goal]]:
@@ -92,15 +93,17 @@ def show_profiles(
     for (name, profile), medium in (
         (item, medium) for item in profiles.items() for medium in media
     ):
-        workload = _verdicts.WORKLOADS.get(name)
+        workload = verdicts.WORKLOADS.get(name)
         loads = workload.of(measured.mbps) if workload else []
         queue = profile.queue.get(medium, catalogue.Queue())
-        arm = _verdicts.preferred(queue.schedulers, measured.arms)
+        arm = verdicts.preferred(queue.schedulers, measured.arms)
         if not loads or not arm or len(measured.arms) < 2:
             silent.append(f'{name} ({medium})')
             continue
-        whole = _verdicts.judge(arm, measured.scores(loads))
-        each = [_verdicts.judge(arm, measured.mbps[load]) for load in loads]
+        whole = verdicts.judge(
+            arm, verdicts.scores([measured.mbps[load] for load in loads])
+        )
+        each = [verdicts.judge(arm, measured.mbps[load]) for load in loads]
         best_at = sum(one.was_best for one in each)
         weakest, where = min(
             zip((one.ratio for one in each), loads, strict=True),
@@ -138,13 +141,13 @@ def show_profiles(
     return figures, goals
 
 
-def show_flavors(measured: _verdicts.Measured) -> None:
+def show_flavors(measured: _measured.Measured) -> None:
     """Print which sweep is the best for each profile."""
     rows = []
-    for name, workload in _verdicts.WORKLOADS.items():
+    for name, workload in verdicts.WORKLOADS.items():
         if loads := workload.of(measured.mbps):
-            scores = measured.scores(loads)
-            found = [_verdicts.judge(arm, scores) for arm in measured.arms]
+            scores = verdicts.scores([measured.mbps[load] for load in loads])
+            found = [verdicts.judge(arm, scores) for arm in measured.arms]
             best = found[0].best
             others = [
                 one.arm for one in found if one.was_best and one.arm != best
@@ -190,7 +193,7 @@ def run(
     sweeps = {
         path.stem: json.loads(path.read_text()) for path in args.sweep
     } or {'testbed': in_testbed(args)}
-    measured = _verdicts.Measured.of(sweeps)
+    measured = _measured.Measured.of(sweeps)
     figures = show_loads(measured)
     if len(sweeps) > 1:
         show_flavors(measured)

@@ -44,6 +44,44 @@ _ARGUMENTS = (
     '--remote-debugging-pipe',
 )
 
+# Font size and contrast (as WCAG defines it) of each element with text.
+_TEXTS = """
+(() => {
+    const channels = colour => colour.match(/[\\d.]+/g).map(Number);
+    const luminance = colour => {
+        const [r, g, b] = channels(colour).slice(0, 3).map(
+            one => one / 255).map(
+            one => one <= 0.04045 ? one / 12.92
+                : ((one + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const background = one => {
+        for (; one; one = one.parentElement) {
+            const colour = getComputedStyle(one).backgroundColor;
+            if (channels(colour)[3] !== 0) return colour;
+        }
+        return 'rgb(255, 255, 255)';
+    };
+    return [...document.querySelectorAll('body *')].filter(
+        one => one.checkVisibility()
+            && !['SCRIPT', 'title'].includes(one.tagName)
+            && [...one.childNodes].some(
+                node => node.nodeType === 3 && node.data.trim())
+    ).map(one => {
+        const style = getComputedStyle(one);
+        const drawn = one instanceof SVGElement;
+        const scale = drawn ? one.getScreenCTM() : {a: 1, b: 0};
+        const both = [drawn ? style.fill : style.color, background(one)].map(
+            luminance);
+        return [
+            one.getAttribute('class') || one.tagName,
+            parseFloat(style.fontSize) * Math.hypot(scale.a, scale.b),
+            (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05),
+        ];
+    });
+})()
+"""
+
 
 @contextlib.contextmanager
 def open_page(width: int, height: int) -> collections.abc.Iterator['Page']:
@@ -193,6 +231,16 @@ class Page:
         if 'exceptionDetails' in answer:
             raise RuntimeError(f'{expression}: {answer["exceptionDetails"]}')
         return answer['result'].get('value')
+
+    def texts(self) -> list[tuple[str, float, float]]:
+        """Return each element with text that is visible.
+
+        Of each its class or name, the font size in pixels, and the contrast
+        as WCAG defines it.
+        """
+        return [
+            (name, size, contrast) for name, size, contrast in self.run(_TEXTS)
+        ]
 
     def click(self, selector: str) -> None:
         """Click on the middle of the first element of a selector."""

@@ -13,6 +13,7 @@
 """diskplacer-manage profile: the catalogue, and flavors with profiles."""
 
 import argparse
+import collections.abc
 import textwrap
 import typing
 
@@ -147,12 +148,31 @@ def _show(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     profiles = _catalogue(conf)
-    profile = profiles.find(args.profile)
-    volume_type = args.volume_type or conf.diskplacer_api.volume_type
-    chosen = {
-        one.name: one
-        for one in cloud.flavors(cloud.connect(args), args.flavors)
-    }
+    apply(
+        cloud.flavors(cloud.connect(args), args.flavors),
+        profiles.find(args.profile),
+        profiles,
+        args.volume_type or conf.diskplacer_api.volume_type,
+        args.yes,
+    )
+    return 0
+
+
+def apply(
+    found: collections.abc.Iterable[typing.Any],
+    profile: catalogue.Profile,
+    profiles: catalogue.Catalogue,
+    volume_type: str | None,
+    yes: bool,
+) -> None:
+    """Print how a profile changes flavors, and change them.
+
+    :param found: flavors, as novaclient has them.
+    :param volume_type: that of the vdisks of a flavor and profile without one.
+    :param yes: change them; without it, they are shown.
+    :raises DiskPlacerError: Nova does not show or change a flavor.
+    """
+    chosen = {one.name: one for one in found}
 
     def write(change: flavors.Change) -> None:
         one = chosen[change.flavor.name]
@@ -166,10 +186,9 @@ def _apply(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             for one in chosen.values()
         ],
         write,
-        args.yes,
+        yes,
     ):
         print(line)
-    return 0
 
 
 def _check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:

@@ -328,6 +328,48 @@ def _tuples(fields: dict[str, typing.Any]) -> dict[str, typing.Any]:
     }
 
 
+def dump(profile: Profile) -> str:
+    """Return a profile as the text of a file, which ``read`` reads.
+
+    Extra specs whose values are digits become numbers.
+    """
+    data = {
+        field.name: getattr(profile, field.name)
+        for field in dataclasses.fields(profile)
+        if getattr(profile, field.name) not in (None, (), {})
+    }
+    data |= {
+        key: {
+            name: int(value) if value.isdecimal() else value
+            for name, value in getattr(profile, key).items()
+        }
+        for key in ('specs', 'hw')
+        if key in data
+    }
+    data |= {
+        'queue': {
+            medium: _said(queue) for medium, queue in profile.queue.items()
+        },
+        'shape': {
+            name: _said(limits)
+            for name, limits in _said(profile.shape).items()
+        },
+        'guest': _said(profile.guest),
+    }
+    return yaml.safe_dump(
+        _lists(data), sort_keys=False, allow_unicode=True, width=79
+    )
+
+
+def _lists(value: typing.Any) -> typing.Any:
+    """Return what YAML has for tuples and mappings."""
+    if isinstance(value, collections.abc.Mapping):
+        return {key: _lists(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [_lists(one) for one in value]
+    return value
+
+
 def _check_specs(specs: Specs) -> None:
     allowed = [
         flavor.NAMESPACE + name

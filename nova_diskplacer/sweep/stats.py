@@ -125,6 +125,30 @@ def ratio(values: Values, others: Values) -> tuple[float, float, float]:
     return math.exp(found.mean), math.exp(found.low), math.exp(found.high)
 
 
+def pooled(
+    rows: collections.abc.Sequence[collections.abc.Mapping[int, float]],
+    confidence: float = 0.95,
+) -> Interval:
+    """Return the mean over variables that the same repetitions measured.
+
+    Each variable counts the same. What changes for all of them from one
+    repetition to the next makes the interval wider, the differences between
+    the variables do not.
+
+    :param rows: of each variable, its values by repetition; some may lack.
+    :raises ValueError: there are fewer than two repetitions.
+    """
+    means = [statistics.fmean(row.values()) for row in rows]
+    changes: dict[int, list[float]] = {}
+    for row, mean in zip(rows, means, strict=True):
+        for repetition, value in row.items():
+            changes.setdefault(repetition, []).append(value - mean)
+    half = interval(
+        [statistics.fmean(one) for one in changes.values()], confidence
+    ).half
+    return Interval(statistics.fmean(means), half)
+
+
 def jain(rates: Values) -> float:
     """Return Jain's fairness index: 1 if all are the same, at least 1/n.
 

@@ -29,40 +29,6 @@ VISIBLE = """
     one => one.checkVisibility() && one.offsetWidth > 2).length
 """
 
-# Font size and contrast (as WCAG defines it) of each element with text.
-TEXTS = """
-(() => {
-    const channels = colour => colour.match(/[\\d.]+/g).map(Number);
-    const luminance = colour => {
-        const [r, g, b] = channels(colour).slice(0, 3).map(
-            one => one / 255).map(
-            one => one <= 0.04045 ? one / 12.92
-                : ((one + 0.055) / 1.055) ** 2.4);
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    const background = one => {
-        for (; one; one = one.parentElement) {
-            const colour = getComputedStyle(one).backgroundColor;
-            if (channels(colour)[3] !== 0) return colour;
-        }
-        return 'rgb(255, 255, 255)';
-    };
-    return [...document.querySelectorAll('body *')].filter(
-        one => one.checkVisibility() && one.tagName !== 'SCRIPT'
-            && [...one.childNodes].some(
-                node => node.nodeType === 3 && node.data.trim())
-    ).map(one => {
-        const style = getComputedStyle(one);
-        const both = [style.color, background(one)].map(luminance);
-        return [
-            one.className || one.tagName,
-            parseFloat(style.fontSize),
-            (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05),
-        ];
-    });
-})()
-"""
-
 # What tells the state of a disk: the sign before its name, and its border.
 LOOKS = """
 [...document.querySelectorAll('#hosts .disk')].map(disk => {
@@ -143,7 +109,7 @@ class PictureTest(base.BaseTestCase):
                 'document.querySelectorAll("details").forEach('
                 'one => { one.open = true; })'
             )
-            texts = self.page.run(TEXTS)
+            texts = self.page.texts()
             self.assertLess(HOSTS, len(texts))
             for name, size, contrast in texts:
                 self.assertLessEqual(12, size, name)

@@ -15,10 +15,10 @@ import io
 
 import testtools
 
-import _verdicts
+import _measured
 import profile_effect
 from nova_diskplacer.profiles import catalogue
-from tests.unit.benchmarks import test_verdicts
+from tests.unit.benchmarks import test_measured
 
 
 def profile(name, **queues):
@@ -44,7 +44,7 @@ PROFILES = {
 
 class ShowProfilesTest(testtools.TestCase):
     def show(self, rates):
-        measured = _verdicts.Measured.of({'host': test_verdicts.sweep(rates)})
+        measured = _measured.Measured.of({'host': test_measured.sweep(rates)})
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):
             figures, goals = profile_effect.show_profiles(
@@ -55,10 +55,10 @@ class ShowProfilesTest(testtools.TestCase):
     def test_right_and_wrong(self):
         shown, figures, goals = self.show(
             {
-                (test_verdicts.READ, 'none'): [[10], [11]],
-                (test_verdicts.READ, 'bfq'): [[5], [5.5]],
-                (test_verdicts.WRITE, 'none'): [[10], [11]],
-                (test_verdicts.WRITE, 'bfq'): [[10], [11]],
+                (test_measured.READ, 'none'): [[10], [11]],
+                (test_measured.READ, 'bfq'): [[5], [5.5]],
+                (test_measured.WRITE, 'none'): [[10], [11]],
+                (test_measured.WRITE, 'bfq'): [[10], [11]],
             }
         )
         self.assertEqual(
@@ -81,6 +81,6 @@ class ShowProfilesTest(testtools.TestCase):
 
     def test_nothing_to_compare_with(self):
         _, figures, goals = self.show(
-            {(test_verdicts.READ, 'bfq'): [[5], [5.5]]}
+            {(test_measured.READ, 'bfq'): [[5], [5.5]]}
         )
         self.assertEqual(({}, []), (figures, goals))

@@ -168,6 +168,27 @@ class ShippedTest(base.BaseTestCase):
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
+class DumpTest(base.BaseTestCase):
+    """What is written for a profile reads as the same profile."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+
+    def reread(self, profile):
+        path = self.path / 'profile.yaml'
+        path.write_text(catalogue.dump(profile), encoding='utf-8')
+        return catalogue.read(path)
+
+    def test_shipped(self):
+        for profile in catalogue.load().values():
+            self.assertEqual(profile, self.reread(profile))
+
+    def test_least(self):
+        profile = catalogue.Profile('own', 'Our own', 'It is ours.')
+        self.assertEqual(profile, self.reread(profile))
+
+
 class OwnTest(base.BaseTestCase):
     """Profiles of an operator's."""
 

@@ -103,6 +103,46 @@ class RatioTest(testtools.TestCase):
         self.assertRaises(ValueError, stats.ratio, [1, 2], [1, 2, 3])
 
 
+class PooledTest(testtools.TestCase):
+    def test_each_variable_counts_the_same(self):
+        found = stats.pooled([{0: 1, 1: 3}, {0: 10, 1: 10, 2: 10}])
+        self.assertEqual(6, found.mean)
+
+    def test_of_one_variable(self):
+        found = stats.pooled([dict(enumerate((1, 2, 4)))])
+        self.assertEqual(stats.interval((1, 2, 4)), found)
+
+    def test_repetitions_are_what_varies(self):
+        """Variables that change together tell no more than one of them."""
+        one = dict(enumerate((1.0, 2.0, 4.0)))
+        other = {number: value + 50 for number, value in one.items()}
+        self.assertAlmostEqual(
+            stats.pooled([one]).half, stats.pooled([one, other]).half
+        )
+        opposite = {number: -value for number, value in one.items()}
+        self.assertAlmostEqual(0, stats.pooled([one, opposite]).half)
+
+    def test_covers_the_mean(self):
+        draw = random.Random(1)
+        hits = 0
+        for _ in range(400):
+            drift = [draw.gauss(0, 1) for _ in range(5)]
+            rows = [
+                {
+                    number: level + drift[number] + draw.gauss(0, 1)
+                    for number in range(5)
+                }
+                for level in (0, 10, 50)
+            ]
+            found = stats.pooled(rows)
+            hits += found.low <= 20 <= found.high
+        self.assertLessEqual(0.92, hits / 400)
+        self.assertGreaterEqual(0.98, hits / 400)
+
+    def test_a_single_repetition(self):
+        self.assertRaises(ValueError, stats.pooled, [{0: 1.0}])
+
+
 @ddt.ddt
 class JainTest(testtools.TestCase):
     @ddt.data(
