@@ -25,6 +25,7 @@ from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.cmd import sweep_options
+from nova_diskplacer.cmd import sweep_report
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.measure import conditions
 from nova_diskplacer.disks.measure import plain_queue
@@ -79,6 +80,8 @@ def register(subparsers: typing.Any) -> None:
     sweep_options.add_grid(command)
     sweep_options.add_servers(command)
     cloud.add_arguments(command)
+
+    sweep_report.register(commands)
 
 
 def _plan(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:

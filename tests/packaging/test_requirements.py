@@ -43,7 +43,11 @@ PARTS = {
         'nova_diskplacer.cmd.status',
         'nova_diskplacer.cmd.top',
     ],
-    'agent': ['nova_diskplacer.agent', 'nova_diskplacer.cmd.agent'],
+    'agent': [
+        'nova_diskplacer.agent',
+        'nova_diskplacer.cmd.agent',
+        'nova_diskplacer.cmd.sweep',
+    ],
     'vendordata': [
         'nova_diskplacer.vendordata',
         'nova_diskplacer.cmd',
