@@ -24,6 +24,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import shell
+from nova_diskplacer.cmd import sweep_cells
 from nova_diskplacer.cmd import sweep_options
 from nova_diskplacer.cmd import sweep_report
 from nova_diskplacer.disks import discover
@@ -85,11 +86,7 @@ def register(subparsers: typing.Any) -> None:
 
 
 def _plan(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    sweep_options.resolve(args)
-    host = host_facts.read(conf, args.uuid)
-    placement = placement_client.PlacementClient.from_conf(conf)
-    capacity = host_facts.read_capacity(placement, args.uuid)
-    grid = sweep_options.cells_of(args, host, capacity)
+    host, grid = _read(conf, args)
     limits = plan.Limits(args.mib, args.seconds)
     timing = _timing(host, args)
     boots = plan.boots(plan.items_of(grid, args.repetitions), '')
@@ -132,13 +129,12 @@ def _table(
                 ' '.join(map(str, sorted({cell.jobs for cell in inside}))),
                 ' '.join(sorted({cell.engine for cell in inside})),
                 ' '.join(sorted({cell.host_scheduler for cell in inside})),
-                count,
+                count if body.servers else '',
                 run.describe_seconds(plan.duration(taken, timing, limits)),
             ]
         )
     columns = (
-        'Where', 'Cells', 'Threads', 'Engines', 'Schedulers', 'Stretches',
-        'Time',
+        'Where', 'Cells', 'Threads', 'Engines', 'Schedulers', 'Boots', 'Time',
     )  # fmt: skip
     return shell.make_table(columns, rows)
 
@@ -179,39 +175,30 @@ def _measure(
         arguments differ from those of the run that is continued, or an API
         fails.
     """
-    sweep_options.resolve(args)
-    disk_root = conf.diskplacer.disk_root
-    host = host_facts.read(conf, args.uuid)
-    placement = placement_client.PlacementClient.from_conf(conf)
-    capacity = host_facts.read_capacity(placement, args.uuid)
-    grid = sweep_options.cells_of(args, host, capacity)
-    in_servers = any(cell.servers for cell in grid)
-    if in_servers and conf.diskplacer_weights.mode == 'on':
-        raise exception.DiskPlacerError(
-            '[diskplacer_weights] mode=on: the agent weighs the I/O of '
-            'servers, and so changes what is measured; set it to off or '
-            'dry_run, and restart the agent'
-        )
-    connection = cloud.connection(args) if in_servers else None
-    run_ = results.Run(
-        host_facts.make_header(
-            conf,
-            host,
-            grid,
-            data_mib=args.mib,
-            seconds=args.seconds,
-            block_kib=args.kib,
-            repetitions=args.repetitions,
-            connection=connection,
-        ),
-        (),
-    )
+    host, grid = _read(conf, args)
+    connection = None
+    if any(cell.servers for cell in grid):
+        _check_weights(conf)
+        connection = cloud.connection(args)
     resumed = os.path.exists(args.results)
+    header = host_facts.make_header(
+        conf,
+        host,
+        grid,
+        data_mib=args.mib,
+        seconds=args.seconds,
+        block_kib=args.kib,
+        repetitions=args.repetitions,
+        connection=connection,
+    )
+    known = results.Run(header, ())
     if resumed:
-        header, run_ = run_.header, results.read(args.results)
-        sweep_options.require_same(args.results, run_.header, header)
-    held = claims.Claims(placement, disk_root, host.disk, run_.header.id)
-    made = _servers(conf, args, connection, run_.header)
+        known = results.read(args.results)
+        sweep_cells.require_same(args.results, known.header, header)
+        header = known.header
+    disk_root = conf.diskplacer.disk_root
+    held = claims.Claims(_placement(conf), disk_root, host.disk, header.id)
+    made = _servers(conf, args, connection, header)
     with contextlib.ExitStack() as stack:
         if resumed:
             _remove_leftovers(disk_root, args.uuid, made, held)
@@ -222,27 +209,59 @@ def _measure(
         )
         disk = discover.inspect(disk_root, args.uuid)
         measured_disk.require_empty(disk)
-        sweep_options.require_room(args, grid, disk)
+        sweep_cells.require_room(args, grid, disk)
         writer = stack.enter_context(
             results.Writer(args.results)
             if resumed
-            else results.Writer.create(args.results, run_.header)
+            else results.Writer.create(args.results, header)
         )
         stack.callback(held.release)
         measured = measured_disk.MeasuredDisk.borrow(
             disk_root, args.uuid, host.device, change
         )
         measurers: dict[bool, run.Measurer] = {
-            False: bare.BareMetal(run_.header, measured, held)
+            False: bare.BareMetal(header, measured, held)
         }
         if made:
             measurers[True] = server_boots.ServerBoots(
-                run_.header, measured, held, made
+                header, measured, held, made
             )
         sweep = run.Sweep(
-            run_, writer, measurers, lambda line: shell.say(line + '\n')
+            known, writer, measurers, lambda line: shell.say(line + '\n')
         )
         return sweep.measure(_timing(host, args))
+
+
+def _read(
+    conf: cfg.ConfigOpts, args: argparse.Namespace
+) -> tuple[host_facts.Host, tuple[cells.Cell, ...]]:
+    """Return what is known of the host, and the cells to measure on it.
+
+    Options that are not set get their defaults.
+
+    :raises DiskPlacerError: an option is not possible on this host.
+    """
+    sweep_options.resolve(args)
+    host = host_facts.read(conf, args.uuid)
+    capacity = host_facts.read_capacity(_placement(conf), args.uuid)
+    return host, sweep_cells.cells_of(args, host, capacity)
+
+
+def _placement(conf: cfg.ConfigOpts) -> placement_client.PlacementClient:
+    return placement_client.PlacementClient.from_conf(conf)
+
+
+def _check_weights(conf: cfg.ConfigOpts) -> None:
+    """Check that the agent does not weigh the I/O of servers.
+
+    :raises DiskPlacerError: it does.
+    """
+    if conf.diskplacer_weights.mode == 'on':
+        raise exception.DiskPlacerError(
+            '[diskplacer_weights] mode=on: the agent weighs the I/O of '
+            'servers, and so changes what is measured; set it to off or '
+            'dry_run, and restart the agent'
+        )
 
 
 def _servers(
@@ -256,12 +275,26 @@ def _servers(
         return None
     wanted = servers.Wanted(
         conf.host,
-        sweep_options.find_image(connection, args),
+        _find_image(connection, args),
         args.volume_type,
         args.network,
         header.disk.medium,
     )
     return servers.Servers(connection, header.id, wanted)
+
+
+def _find_image(connection: typing.Any, args: argparse.Namespace) -> str:
+    """Return the ID of the image of servers.
+
+    :raises DiskPlacerError: there is none, or Glance does not answer.
+    """
+    if not args.image:
+        raise exception.DiskPlacerError(
+            '--image is missing: servers boot from an image with fio'
+        )
+    with cloud.convert_errors(f'--image {args.image}'):
+        image = connection.image.find_image(args.image, ignore_missing=False)
+    return str(image.id)
 
 
 def _remove_leftovers(

@@ -24,9 +24,11 @@ import time
 
 from nova_diskplacer import exception
 from nova_diskplacer.sweep import bare
+from nova_diskplacer.sweep import cells
 from nova_diskplacer.sweep import claims
 from nova_diskplacer.sweep import host_cpu
 from nova_diskplacer.sweep import measured_disk
+from nova_diskplacer.sweep import measuring_server
 from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
 from nova_diskplacer.sweep import results
@@ -37,33 +39,8 @@ from nova_diskplacer.sweep import workload
 # the processors while servers measure.
 _LOOK = 3.0
 _SAMPLE = 0.5
-# Seconds that the clock of a server may differ: it tells whole ones, and it is
-# read from its console later.
-_SKEW = 3.0
 # Seconds that the last lines take to reach the console.
 _LAST_LINES = 30.0
-_LINES_TO_SHOW = 10
-
-
-@dataclasses.dataclass
-class _Server:
-    """A server of a boot, and what it has printed.
-
-    ``looked`` is when its console was read before the last time.
-    """
-
-    id: str
-    token: str
-    looked: float
-    active: bool = False
-    problem: str = ''
-    text: str = ''
-    measured: dict[str, workload.Measured] = dataclasses.field(
-        default_factory=dict
-    )
-    failed: dict[str, str] = dataclasses.field(default_factory=dict)
-    ready: workload.Ready | None = None
-    done: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,8 +89,10 @@ class _Boot:
             item: f'{header.plan.index(item.cell)}.{item.repetition}'
             for item in boot.items
         }
-        self._servers: list[_Server] = []
+        self._servers: list[measuring_server.MeasuringServer] = []
         self._sampler = host_cpu.Sampler()
+        self._late: set[plan.Item] = set()
+        self._recorded: set[plan.Item] = set()
 
     def run(self) -> plan.Timing:
         """Boot the servers, have them measure, and record the results."""
@@ -128,26 +107,26 @@ class _Boot:
             for item in self._boot.items:
                 self._record(outcome.failed(item, start, problem))
             return self._timing
-        late = self._measure(slots)
-        self._record_all(slots, late)
-        return self._learned(asked)
+        self._measure(slots)
+        self._wait_done()
+        for slot in slots:
+            self._record_once(slot)
+        return self._timing.learned(self._boot.body, self._pace(asked))
 
     def _request(self, slots: collections.abc.Sequence[plan.Slot]) -> None:
-        context, header, body = (
-            self._context,
-            self._context.header,
-            self._boot.body,
-        )
+        header, body = self._context.header, self._boot.body
+        api = self._context.servers
         mib = body.share_mib(header.data_mib)
         gb = workload.size_gb(mib)
-        context.claims.hold(gb * body.servers)
-        flavor = context.servers.make_flavor(body, gb)
+        self._context.claims.hold(gb * body.servers)
+        flavor = api.make_flavor(body, gb)
         lines = [
             workload.line(self._ids[slot.item], slot.item.cell, slot.start)
             for slot in slots
         ]
         for index in range(body.servers):
-            token = f'{header.id}-{slots[0].start}-{index}'
+            name = f'{slots[0].start}-{index}'
+            token = f'{header.id}-{name}'
             script = workload.script(
                 lines,
                 token=token,
@@ -156,21 +135,22 @@ class _Boot:
                 seconds=header.seconds,
                 size_bytes=gb << 30,
             )
-            name = f'{slots[0].start}-{index}'
-            id_ = context.servers.boot(name, flavor, gb, script)
-            self._servers.append(_Server(id_, token, time.time()))
+            id_ = api.boot(name, flavor, gb, script)
+            self._servers.append(
+                measuring_server.MeasuringServer(api, id_, token)
+            )
 
     def _wait_ready(self, start: int, asked: float) -> str:
         """Return when it is time to measure; with why not, '' if all is well.
 
         :raises DiskPlacerError: a server cannot be built, or cannot measure;
-            or none is ready although it had the longest time to boot.
+            or it is not ready although it had the longest time to boot.
         """
         checked = False
         while time.time() < start:
             for server in self._servers:
                 if not server.ready:
-                    self._look(server)
+                    server.look()
             if not checked and all(one.ready for one in self._servers):
                 self._context.disk.require_servers(
                     [server.id for server in self._servers]
@@ -182,73 +162,32 @@ class _Boot:
         timing = self._timing
         longest = timing.boot_seconds(self._boot.body) >= timing.boot_timeout
         if slow and longest:
-            last = '\n'.join(slow[0].text.splitlines()[-_LINES_TO_SHOW:])
             raise exception.DiskPlacerError(
                 f'server {slow[0].id} does not measure {start - asked:.0f} s '
                 'after it was requested: --boot-timeout is more; the last '
-                f'lines of its console: {last or "none"}'
+                f'lines of its console: {slow[0].last_lines()}'
             )
         if slow:
             return f'{len(slow)} of {len(self._servers)} servers booted late'
         return next((one.problem for one in self._servers if one.problem), '')
 
-    def _look(self, server: _Server) -> None:
-        """Read the console of a server.
+    def _measure(self, slots: collections.abc.Sequence[plan.Slot]) -> None:
+        """Change the queue for each slot; record results in pauses.
 
-        :raises DiskPlacerError: it cannot be built, or it cannot measure.
+        :raises DiskPlacerError: the queue cannot be changed, or somebody else
+            changes it.
         """
-        api = self._context.servers
-        server.active = server.active or api.is_active(server.id)
-        if not server.active:
-            return
-        before, server.looked = server.looked, time.time()
-        server.text = api.console(server.id)
-        found = workload.parse(server.text, server.token)
-        if found.error:
-            raise exception.DiskPlacerError(
-                f'server {server.id} cannot measure: {found.error}'
-            )
-        server.measured |= found.measured
-        server.failed |= found.failed
-        server.done = server.done or found.done
-        if found.ready and not server.ready:
-            server.ready = found.ready
-            now = time.time()
-            if not before - _SKEW <= found.ready.now <= now + _SKEW:
-                server.problem = (
-                    f'the clock of server {server.id} differs from that of '
-                    f'the host by about {found.ready.now - now:.0f} s'
-                )
-
-    def _measure(
-        self, slots: collections.abc.Sequence[plan.Slot]
-    ) -> set[plan.Item]:
-        """Change the queue for each slot; return the items it came late for.
-
-        :raises DiskPlacerError: the queue cannot be changed.
-        """
-        late = set()
         disk = self._context.disk
         for index, slot in enumerate(slots):
             if index and not index % plan.READ_EVERY:
-                for server in self._servers:
-                    self._look(server)
+                self._record_answered(slots[:index])
             self._sleep_until(slot.start - plan.GAP)
             disk.drop_caches()
             disk.prepare(slot.item.cell)
             if time.time() > slot.start:
-                late.add(slot.item)
+                self._late.add(slot.item)
             self._sleep_until(slot.end)
             disk.check(slot.item.cell)
-        deadline = time.time() + _LAST_LINES
-        while not all(server.done for server in self._servers):
-            for server in self._servers:
-                if not server.done:
-                    self._look(server)
-            if time.time() > deadline:
-                break
-            time.sleep(1)
-        return late
 
     def _sleep_until(self, end: float) -> None:
         """Return at a time; sample the processors meanwhile."""
@@ -257,52 +196,56 @@ class _Boot:
             time.sleep(min(_SAMPLE, left))
             self._sampler.sample()
 
-    def _record_all(
-        self,
-        slots: collections.abc.Iterable[plan.Slot],
-        late: collections.abc.Container[plan.Item],
+    def _wait_done(self) -> None:
+        """Return when all servers have printed all of their lines."""
+        deadline = time.time() + _LAST_LINES
+        while True:
+            for server in self._servers:
+                if not server.done:
+                    server.look()
+            if all(server.done for server in self._servers):
+                return
+            if time.time() > deadline:
+                return
+            time.sleep(1)
+
+    def _record_answered(
+        self, ended: collections.abc.Iterable[plan.Slot]
     ) -> None:
-        for slot in slots:
-            problem = (
-                'the host changed its queue too late'
-                if slot.item in late
-                else self._problem(slot)
-            )
-            if problem:
-                self._record(outcome.failed(slot.item, slot.start, problem))
-                continue
-            machines = [
-                server.measured[self._ids[slot.item]]
-                for server in self._servers
-            ]
-            began = min(one.began for one in machines)
-            ended = max(one.began + one.seconds for one in machines)
-            self._record(
-                outcome.combine(
-                    slot.item, machines, self._sampler.shares(began, ended)
-                )
-            )
-
-    def _problem(self, slot: plan.Slot) -> str:
-        """Return why the servers have no result of a slot, '' if they have."""
-        id_ = self._ids[slot.item]
         for server in self._servers:
-            if id_ in server.failed:
-                return f'server {server.id}: {server.failed[id_]}'
-            one = server.measured.get(id_)
-            if one is None:
-                return f'server {server.id} reported nothing'
-            # the clock of the server tells whole seconds
-            if one.began + one.seconds > slot.end + 1:
-                return f'server {server.id} overran its time'
-        return ''
+            server.look()
+        for slot in ended:
+            id_ = self._ids[slot.item]
+            if all(server.has_answered(id_) for server in self._servers):
+                self._record_once(slot)
 
-    def _learned(self, asked: float) -> plan.Timing:
+    def _record_once(self, slot: plan.Slot) -> None:
+        if slot.item not in self._recorded:
+            self._recorded.add(slot.item)
+            self._record(self._result(slot))
+
+    def _result(self, slot: plan.Slot) -> cells.Result:
+        id_ = self._ids[slot.item]
+        problems = [
+            server.problem_of(id_, slot.end) for server in self._servers
+        ]
+        if slot.item in self._late:
+            problems.insert(0, 'the host changed its queue too late')
+        for problem in filter(None, problems):
+            return outcome.failed(slot.item, slot.start, problem)
+        machines = [server.measured[id_] for server in self._servers]
+        began = min(one.began for one in machines)
+        ended = max(one.began + one.seconds for one in machines)
+        return outcome.combine(
+            slot.item, machines, self._sampler.shares(began, ended)
+        )
+
+    def _pace(self, asked: float) -> plan.Pace:
+        """Return what the steps of the boot took."""
         ready = [server.ready for server in self._servers if server.ready]
-        body, header = self._boot.body, self._context.header
-        boot = max(max(one.booted for one in ready) - asked, 1)
-        fill = max(max(one.fill_seconds for one in ready), 0.1)
-        moved = body.share_mib(header.data_mib) * body.servers
+        header = self._context.header
+        moved = self._boot.body.share_mib(header.data_mib) * len(ready)
+        filling = max(max(one.fill_seconds for one in ready), 0.1)
         beside = [
             one.seconds - min(max(one.ms) / 1000, header.seconds)
             for server in self._servers
@@ -310,9 +253,8 @@ class _Boot:
             if not plan.flushes(item.cell)
             and (one := server.measured.get(self._ids[item]))
         ]
-        return self._timing.learned(
-            body,
-            plan.Pace(
-                boot, moved * workload.MIB / 1e6 / fill, max(beside, default=0)
-            ),
+        return plan.Pace(
+            max(max(one.booted for one in ready) - asked, 1),
+            moved * workload.MIB / 1e6 / filling,
+            max(beside, default=0),
         )

@@ -309,6 +309,27 @@ class KilledTest(SweepTestCase):
             )
             os.unlink(self.results)
 
+    def test_results_are_saved_in_the_pauses_of_a_long_boot(self):
+        # 60 cells, read after 25, after 50 and in the end
+        arguments = (
+            '--scenario', 'server', '--repetitions', '1',
+            '--depth', *map(str, range(1, 31)),
+        )  # fmt: skip
+        saved = []
+        sleep = self.world.sleep
+
+        def look_and_sleep(seconds):
+            found = len(self.read().results)
+            if found not in saved:
+                saved.append(found)
+            sleep(seconds)
+
+        with fixtures.MonkeyPatch('time.sleep', look_and_sleep):
+            self.assertEqual(0, self.measure(*arguments)[0])
+        self.assertEqual([0, 25, 50], saved)
+        self.assertEqual(60, len(self.read().results))
+        self.assertEqual(1, len(self.world.requests))
+
     def test_while_leftovers_are_removed(self):
         arguments = ('--scenario', 'servers', '--repetitions', '1')
         booted = self.steps(*arguments) // 2
