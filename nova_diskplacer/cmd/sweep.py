@@ -197,7 +197,15 @@ def _measure(
         sweep_cells.require_same(args.results, known.header, header)
         header = known.header
     disk_root = conf.diskplacer.disk_root
-    held = claims.Claims(_placement(conf), disk_root, host.disk, header.id)
+    need_gb = sweep_cells.needed_gb(grid, args.mib)
+    held = claims.Claims(
+        _placement(conf),
+        disk_root,
+        host.disk,
+        header.id,
+        need_gb,
+        _settle_seconds(conf),
+    )
     made = _servers(conf, args, connection, header)
     with contextlib.ExitStack() as stack:
         if resumed:
@@ -209,7 +217,7 @@ def _measure(
         )
         disk = discover.inspect(disk_root, args.uuid)
         measured_disk.require_empty(disk)
-        sweep_cells.require_room(args, grid, disk)
+        sweep_cells.require_room(disk, need_gb)
         writer = stack.enter_context(
             results.Writer(args.results)
             if resumed
@@ -249,6 +257,12 @@ def _read(
 
 def _placement(conf: cfg.ConfigOpts) -> placement_client.PlacementClient:
     return placement_client.PlacementClient.from_conf(conf)
+
+
+def _settle_seconds(conf: cfg.ConfigOpts) -> int:
+    """Return the seconds until the agent has reported a change of a disk."""
+    agent = conf.diskplacer_agent
+    return int(2 * agent.watch_interval + agent.report_interval)
 
 
 def _check_weights(conf: cfg.ConfigOpts) -> None:

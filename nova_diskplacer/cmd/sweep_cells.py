@@ -186,24 +186,29 @@ def _cache_mode(args: argparse.Namespace, host: host_facts.Host) -> str:
     return host.cache_mode
 
 
-def require_room(
-    args: argparse.Namespace,
-    planned: collections.abc.Iterable[cells.Cell],
-    disk: discover.Disk,
-) -> None:
-    """Check that all boots find room on a disk.
+def needed_gb(
+    planned: collections.abc.Iterable[cells.Cell], data_mib: int
+) -> int:
+    """Return the GiB that a boot takes on the disk, at most.
+
+    :param data_mib: MiB that the threads of a cell move together.
+    """
+    return max(
+        workload.size_gb(body.share_mib(data_mib)) * max(body.servers, 1)
+        for body in {plan.Body.of(cell) for cell in planned}
+    )
+
+
+def require_room(disk: discover.Disk, need_gb: int) -> None:
+    """Check that every boot finds room on a disk.
 
     :raises DiskError: one would not.
     """
-    for body in {plan.Body.of(cell) for cell in planned}:
-        wanted = workload.size_gb(body.share_mib(args.mib))
-        wanted *= max(body.servers, 1)
-        if wanted > disk.free_gb:
-            raise exception.DiskError(
-                f'disk {disk.uuid} has {disk.free_gb} GiB free, --mib '
-                f'{args.mib} needs {wanted} GiB'
-                + (f' for {body.servers} servers' if body.servers else '')
-            )
+    if need_gb > disk.free_gb:
+        raise exception.DiskError(
+            f'disk {disk.uuid} has {disk.free_gb} GiB free, {need_gb} GiB are '
+            'measured: --mib or --jobs is less'
+        )
 
 
 def require_same(

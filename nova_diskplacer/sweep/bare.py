@@ -49,7 +49,7 @@ class BareMetal:
         :param record: called with each result.
         :raises DiskError: fio cannot be run, or the disk fails.
         """
-        self.claims.hold(workload.size_gb(self.header.data_mib))
+        self.claims.hold()
         size = self.header.data_mib * workload.MIB
         cgroup = conditions.root_cgroup()
         with fio.temporary_space(

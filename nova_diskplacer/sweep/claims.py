@@ -13,6 +13,7 @@
 """Claims in Placement that keep other servers from the disks of this host."""
 
 import collections.abc
+import time
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -31,7 +32,13 @@ class Claims:
     Nova can then place servers of the measured disk's medium on this host on
     the measured disk alone, and there only in the room that the run needs.
 
+    The schedulers know what a boot has freed only when the agent has reported
+    it. So there is room for two boots, if the disk has as much, and otherwise
+    each boot waits.
+
     :param disk: the measured disk.
+    :param need_gb: GiB that a boot needs on it, at most.
+    :param settle: seconds until schedulers know what was freed.
     """
 
     def __init__(
@@ -40,16 +47,21 @@ class Claims:
         disk_root: str,
         disk: discover.Disk,
         run_id: str,
+        need_gb: int,
+        settle: float,
     ) -> None:
         self._client = client
         self._disk_root = disk_root
         self._disk = disk
         self._consumer = run_id
+        self._need_gb = need_gb
+        self._settle = settle
 
-    def hold(self, room_gb: int) -> None:
-        """Claim all that is free, but for GiB on the measured disk.
+    def hold(self) -> None:
+        """Claim all that is free but for the room that the run needs.
 
-        Repeatable; an earlier claim of the run is replaced.
+        It returns when Nova can place servers there. Repeatable; an earlier
+        claim of the run is replaced.
 
         :raises DiskPlacerError: the measured disk has less free, or Placement
             does not answer.
@@ -63,12 +75,13 @@ class Claims:
         for _ in range(_ATTEMPTS):
             held = self._client.allocations(self._consumer)
             free = {one: self._free_gb(one) for one in self._disks()}
-            if free[uuid] < room_gb:
+            if free[uuid] < self._need_gb:
                 raise exception.DiskPlacerError(
                     f'disk {uuid} has {free[uuid]} GiB free in Placement, '
-                    f'{room_gb} GiB are measured: --mib is less'
+                    f'{self._need_gb} GiB are measured: --mib is less'
                 )
-            free[uuid] -= room_gb
+            room = min(free[uuid], 2 * self._need_gb)
+            free[uuid] -= room
             session = self._client.session
             try:
                 self._client.claim(
@@ -83,8 +96,10 @@ class Claims:
                 )
             except exception.Conflict as error:
                 refusal = error
-            else:
-                return
+                continue
+            if room < 2 * self._need_gb:
+                time.sleep(self._settle)
+            return
         raise refusal
 
     def release(self) -> None:

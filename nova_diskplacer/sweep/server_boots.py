@@ -118,7 +118,7 @@ class _Boot:
         api = self._context.servers
         mib = body.share_mib(header.data_mib)
         gb = workload.size_gb(mib)
-        self._context.claims.hold(gb * body.servers)
+        self._context.claims.hold()
         flavor = api.make_flavor(body, gb)
         lines = [
             workload.line(self._ids[slot.item], slot.item.cell, slot.start)

@@ -26,11 +26,16 @@ class ClaimsTest(testtools.TestCase):
         super().setUp()
         self.world = self.useFixture(world.World())
         self.placement = self.world.placement
-        self.claims = claims.Claims(
+        self.claims = self.make_claims(3)
+
+    def make_claims(self, need_gb):
+        return claims.Claims(
             self.placement,
             '/disks',
             self.world.disk(samples.DISK),
             samples.RUN,
+            need_gb,
+            settle=30,
         )
 
     def held(self):
@@ -41,22 +46,31 @@ class ClaimsTest(testtools.TestCase):
             ).items()
         }
 
-    def test_all_but_the_room(self):
-        self.claims.hold(3)
-        self.assertEqual({samples.DISK: 37, world.OTHER: 40}, self.held())
+    def test_all_but_the_room_of_two_boots(self):
+        before = self.world.time()
+        self.claims.hold()
+        self.assertEqual({samples.DISK: 34, world.OTHER: 40}, self.held())
+        self.assertLess(self.world.time(), before + 1)
 
     def test_again(self):
-        self.claims.hold(3)
-        self.claims.hold(5)
-        self.assertEqual({samples.DISK: 35, world.OTHER: 40}, self.held())
+        self.claims.hold()
+        self.claims.hold()
+        self.assertEqual({samples.DISK: 34, world.OTHER: 40}, self.held())
+
+    def test_a_disk_with_room_for_one_boot_only(self):
+        before = self.world.time()
+        self.make_claims(25).hold()
+        self.assertEqual({world.OTHER: 40}, self.held())
+        # the schedulers do not know yet what the boot before has freed
+        self.assertGreaterEqual(self.world.time(), before + 30)
 
     def test_claims_of_others_stay(self):
         self.placement.claims['a-server'] = {
             samples.DISK: {GB: 8},
             world.OTHER: {GB: 40},
         }
-        self.claims.hold(2)
-        self.assertEqual({samples.DISK: 30}, self.held())
+        self.claims.hold()
+        self.assertEqual({samples.DISK: 26}, self.held())
         self.claims.release()
         self.assertEqual(['a-server'], list(self.placement.claims))
 
@@ -70,8 +84,8 @@ class ClaimsTest(testtools.TestCase):
                 'nova_diskplacer.disks.discover.discover', lambda root: disks
             )
         )
-        self.claims.hold(1)
-        self.assertEqual({samples.DISK: 39}, self.held())
+        self.claims.hold()
+        self.assertEqual({samples.DISK: 34}, self.held())
 
     def test_a_missing_disk_may_return(self):
         disks = [fake_disks.make_disk(world.OTHER, medium='')]
@@ -80,12 +94,12 @@ class ClaimsTest(testtools.TestCase):
                 'nova_diskplacer.disks.discover.discover', lambda root: disks
             )
         )
-        self.claims.hold(1)
-        self.assertEqual({samples.DISK: 39, world.OTHER: 40}, self.held())
+        self.claims.hold()
+        self.assertEqual({samples.DISK: 34, world.OTHER: 40}, self.held())
 
     def test_too_little_room(self):
         error = self.assertRaises(
-            exception.DiskPlacerError, self.claims.hold, 41
+            exception.DiskPlacerError, self.make_claims(41).hold
         )
         self.assertIn('40 GiB free in Placement, 41 GiB', str(error))
         self.assertEqual({}, self.held())
@@ -100,18 +114,18 @@ class ClaimsTest(testtools.TestCase):
             claim(*arguments)
 
         self.placement.claim = refuse
-        self.claims.hold(1)
-        self.assertEqual({samples.DISK: 39, world.OTHER: 40}, self.held())
+        self.claims.hold()
+        self.assertEqual({samples.DISK: 34, world.OTHER: 40}, self.held())
 
     def test_others_do_not_stop(self):
         def refuse(*arguments):
             raise exception.Conflict('changed')
 
         self.placement.claim = refuse
-        self.assertRaises(exception.Conflict, self.claims.hold, 1)
+        self.assertRaises(exception.Conflict, self.claims.hold)
 
     def test_release_is_repeatable(self):
-        self.claims.hold(1)
+        self.claims.hold()
         self.claims.release()
         self.claims.release()
         self.assertEqual({}, self.held())
