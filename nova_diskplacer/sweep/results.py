@@ -113,11 +113,12 @@ def read(path: str) -> Run:
             raise ValueError(
                 f'version={header.version} is not one of: {VERSION}'
             )
+    planned = frozenset(header.plan)
     found: dict[tuple[cells.Cell, int], cells.Result] = {}
     for number, line in enumerate(lines[1:], 2):
         with _line(path, number):
             result: cells.Result = _parse(line, 'result', cells.Result)
-            if result.cell not in header.plan:
+            if result.cell not in planned:
                 raise ValueError('the cell is not in the plan of the run')
             if not 0 <= result.repetition < header.repetitions:
                 raise ValueError(
