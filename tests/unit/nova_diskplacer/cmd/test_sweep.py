@@ -487,6 +487,40 @@ class ErrorsTest(SweepTestCase):
         error = self.error('--scenario', 'server')
         self.assertIn('cannot measure: fio is not installed', error)
 
+    def answer_on_bare_metal(self, text):
+        """Have the script print this, and something on its error output."""
+
+        def answer(command, cgroup, script):
+            token = re.search("^token='?([^'\n]*)", script, re.M)[1]
+            printed = text.format(token=token)
+            return mock.Mock(stdout=printed, stderr='sh: a\nproblem\n')
+
+        patch = mock.patch('nova_diskplacer.disks.measure.fio.run', answer)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_a_host_without_awk(self):
+        self.answer_on_bare_metal('sweep {token} error awk is not installed\n')
+        self.assertEqual(
+            'bare metal: awk is not installed',
+            self.error('--scenario', 'bare'),
+        )
+
+    @ddt.data(
+        ('sweep {token} failed {token} fio: no libaio\n', 'fio: no libaio'),
+        ('', 'nothing is reported: sh: a problem'),
+    )
+    @ddt.unpack
+    def test_bare_metal_fails(self, text, problem):
+        self.answer_on_bare_metal(text)
+        status, _, said = self.measure('--scenario', 'bare')
+        self.assertEqual(3, status)
+        self.assertIn(problem, said)
+        self.assertEqual(
+            {problem}, {one.problem for one in self.read().results}
+        )
+        self.assertEqual({}, self.world.leftovers())
+
     def test_no_image(self):
         error = self.assertRaises(
             exception.DiskPlacerError,
