@@ -237,6 +237,23 @@ class RepeatTest(SweepTestCase):
         self.assertEqual({''}, self.problems())
         self.assertGreater(len(self.world.requests), 1)
 
+    def test_the_host_is_late(self):
+        delays = [5]
+
+        def drop(disk):
+            if delays:
+                self.world.sleep(delays.pop())
+
+        with mock.patch(
+            'nova_diskplacer.sweep.measured_disk.MeasuredDisk.drop_caches',
+            drop,
+        ):
+            status, _, said = self.measure_server()
+        self.assertEqual(0, status)
+        self.assertEqual(1, said.count('the host changed its queue too late'))
+        self.assertEqual({''}, self.problems())
+        self.assertEqual(2, len(self.world.requests))
+
     def test_a_cell_that_never_works(self):
         self.world.failing = ('0.0',)
         status, _, said = self.measure_server()
@@ -309,12 +326,22 @@ class KilledTest(SweepTestCase):
             )
             os.unlink(self.results)
 
+    # 60 cells, read after 25, after 50 and in the end
+    long_boot = (
+        '--scenario', 'server', '--repetitions', '1',
+        '--depth', *map(str, range(1, 31)),
+    )  # fmt: skip
+
+    def test_a_console_keeps_its_last_lines(self):
+        console = world.Server.console
+        with mock.patch.object(
+            world.Server, 'console', lambda server: console(server)[-15000:]
+        ):
+            self.assertEqual(0, self.measure(*self.long_boot)[0])
+        self.assertEqual({''}, {one.problem for one in self.read().results})
+        self.assertEqual(1, len(self.world.requests))
+
     def test_results_are_saved_in_the_pauses_of_a_long_boot(self):
-        # 60 cells, read after 25, after 50 and in the end
-        arguments = (
-            '--scenario', 'server', '--repetitions', '1',
-            '--depth', *map(str, range(1, 31)),
-        )  # fmt: skip
         saved = []
         sleep = self.world.sleep
 
@@ -325,7 +352,7 @@ class KilledTest(SweepTestCase):
             sleep(seconds)
 
         with fixtures.MonkeyPatch('time.sleep', look_and_sleep):
-            self.assertEqual(0, self.measure(*arguments)[0])
+            self.assertEqual(0, self.measure(*self.long_boot)[0])
         self.assertEqual([0, 25, 50], saved)
         self.assertEqual(60, len(self.read().results))
         self.assertEqual(1, len(self.world.requests))
