@@ -29,8 +29,8 @@ _PAGE = 4096
 _SOME_PER_SECOND = 1.0
 
 _P1_SMALL = (
-    'P1 §III: with 2 GB of data and 2 GB of memory an operation took 1 ms on '
-    'average, most of the data being in memory'
+    'P1 §III-B: with 2 GB of data and 2 GB of memory an operation took 1 ms '
+    'on average, and most of the data was in memory (§III)'
 )
 _P1_LARGE = (
     'P1 §III-A, Fig. 4(a): with 8 GB of data and 2 GB of memory half of the '
@@ -114,9 +114,9 @@ def by_major_faults(memory_bytes: int, faults: int, seconds: float) -> Advice:
             True,
             None,
             None,
-            f'{rate:.2f} page faults a second waited for a disk: programs have '
-            'the memory that they map. Files that they read without mapping '
-            'them do not count: see the refaults of the guest.',
+            f'{rate:.2f} page faults a second waited for a disk: programs '
+            'have the memory that they map. Files that they read without '
+            'mapping them do not count: see the refaults of the guest.',
         )
     return Advice(
         False,

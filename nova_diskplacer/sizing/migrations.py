@@ -13,10 +13,10 @@
 """What CPU migrations cost, by runs whose vCPUs are pinned or float.
 
 A regression cannot tell. Migrations that cost nothing come at some rate, and a
-run that takes longer for any reason has more of them: with P1's design (§III-B)
-that alone gives R² of 0.86 to 0.91, and a slope. So each block of runs has one
-with pinned vCPUs and one with floating ones, in random order, and all else is
-the same: what differs is caused by migrations.
+run that takes longer for any reason has more of them: with P1's design
+(§III-B) that alone gives R² of 0.86 to 0.91, and a slope. So each block of
+runs has one with pinned vCPUs and one with floating ones, in random order, and
+all else is the same: pinning caused what differs.
 """
 
 import collections.abc
@@ -85,7 +85,9 @@ def cost(blocks: collections.abc.Sequence[Block]) -> Cost:
             f'{_LEAST_BLOCKS} are needed'
         )
     times = [one.floating_seconds - one.pinned_seconds for one in blocks]
-    events = [one.floating_migrations - one.pinned_migrations for one in blocks]
+    events = [
+        one.floating_migrations - one.pinned_migrations for one in blocks
+    ]
     seconds = stats.interval(times, regression.CONFIDENCE)
     wide = stats.interval(times, _VERDICT_CONFIDENCE)
     migrations = stats.interval(events, regression.CONFIDENCE)

@@ -75,8 +75,8 @@ def check(
     vcpus = int(root.findtext('vcpu') or 0)
     if len(wanted) < vcpus:
         raise exception.SizingError(
-            f'{text}: server {server.uuid} has {vcpus} vCPUs and needs as many '
-            'CPUs, or the pinned vCPUs would wait for each other'
+            f'{text}: server {server.uuid} has {vcpus} vCPUs and needs as '
+            'many CPUs, or the pinned vCPUs would wait for each other'
         )
 
 

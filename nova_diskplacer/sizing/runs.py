@@ -68,7 +68,9 @@ def plan(
 
 def next_block(made: collections.abc.Iterable[samples.Sample]) -> int:
     """Return a number that no block of a file has."""
-    return 1 + max((one.block for one in made if one.block is not None), default=0)
+    return 1 + max(
+        (one.block for one in made if one.block is not None), default=0
+    )
 
 
 def make(

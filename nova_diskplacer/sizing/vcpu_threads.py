@@ -50,7 +50,7 @@ def migrations(server: str, proc: str = '/proc') -> int:
                 found.append(int(match[1]))
     if not found:
         raise exception.SizingError(
-            f'no vCPU threads of server {server} in {proc}, with a file sched: '
+            f'no vCPU threads of server {server} with a file sched in {proc}: '
             'the kernel may be built without CONFIG_SCHED_DEBUG'
         )
     return sum(found)

@@ -45,7 +45,9 @@ def zeta(n: int, theta: float = THETA) -> float:
 
     def tail(x: int) -> float:
         power = 1 - theta
-        return x**power / power + x**-theta / 2 - theta * x ** (-theta - 1) / 12
+        return (
+            x**power / power + x**-theta / 2 - theta * x ** (-theta - 1) / 12
+        )
 
     return total + tail(n) - tail(first)
 
