@@ -42,14 +42,13 @@ def zeta(n: int, theta: float = THETA) -> float:
     total = math.fsum(i**-theta for i in range(1, first + 1))
     if n == first:
         return total
+    return total + _tail(n, theta) - _tail(first, theta)
 
-    def tail(x: int) -> float:
-        power = 1 - theta
-        return (
-            x**power / power + x**-theta / 2 - theta * x ** (-theta - 1) / 12
-        )
 
-    return total + tail(n) - tail(first)
+def _tail(n: int, theta: float) -> float:
+    x, power = float(n), 1 - theta
+    tail: float = x**power / power + x**-theta / 2 - theta / x / x**theta / 12
+    return tail
 
 
 class Ranks:
