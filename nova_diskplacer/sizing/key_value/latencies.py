@@ -58,6 +58,6 @@ def summarize(seconds: collections.abc.Iterable[float]) -> Latencies | None:
     )
 
 
-def recorder() -> array.array[float]:
+def recorder() -> 'array.array[float]':
     """Return a list of latencies that takes 8 bytes for each."""
     return array.array('d')
