@@ -176,6 +176,7 @@ def _measure(
     for client in clients:
         if client.error is not None:
             raise client.error
+    progress(sum(one.done for one in clients))
     found = {
         kind: latencies.summarize(
             value for client in clients for value in client.times[kind]
