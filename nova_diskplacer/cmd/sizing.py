@@ -148,6 +148,9 @@ def _register_collect(commands: Any) -> None:
         'The running time is the number "seconds" if the command prints a '
         'JSON object with it, as sizing load --format json does.',
     )
+    command.epilog = 'Counters: ' + '; '.join(
+        f'{name}: {text}' for name, text in counters.TEXTS.items()
+    )
     command.add_argument(
         '--server',
         dest='servers',
