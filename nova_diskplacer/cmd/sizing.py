@@ -294,7 +294,8 @@ def _collect(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
                     pinning.changed(conf, args.servers[0], wanted)
                 )
             for count, run in enumerate(todo, 1):
-                _say(f'run {count} of {len(todo)} {run.vcpus_are}'.rstrip())
+                name = f'run {count} of {len(todo)} {run.vcpus_are}'.rstrip()
+                _say(f'{name} ...\n')
                 if pins:
                     pins.apply(run.vcpus_are)
                 found = runs.make(
@@ -308,7 +309,7 @@ def _collect(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
                     lambda server: counters.read(uri, server),
                 )
                 samples.append(args.output, found)
-                _say(f': {found[0].seconds:.1f} s\n')
+                _say(f'{name}: {found[0].seconds:.1f} s\n')
     except KeyboardInterrupt:
         _say(f'\nInterrupted: {args.output} has the runs before.\n')
         return _STATUS_INTERRUPTED

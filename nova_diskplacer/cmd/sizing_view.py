@@ -12,6 +12,7 @@
 
 """The results of ``diskplacer-manage sizing`` as text."""
 
+import collections.abc
 import textwrap
 
 from nova_diskplacer.cmd import shell
@@ -28,6 +29,9 @@ _WIDTH = 79
 # From here on the client has hardly time to wait for the store.
 _BUSY_CLIENT = 0.8
 
+# Three digits would hide the unit of what is more.
+_MANY = 1000
+
 _UNITS = (
     (1, 's'),
     (1e-3, 'ms'),
@@ -39,6 +43,8 @@ _UNITS = (
 def seconds(value: float) -> str:
     """Return a time with three digits, and the unit that suits it."""
     size = abs(value)
+    if size >= _MANY:
+        return f'{value:.0f} s'
     for scale, unit in _UNITS:
         if size >= scale:
             return f'{value / scale:.3g} {unit}'
@@ -85,6 +91,7 @@ def print_analysis(found: analysis.Analysis) -> None:
         _print(f'No regression: {found.problem}.')
     else:
         _print_fit(found.together)
+        _print('This tells what goes together, not what causes what.')
     for name, reason in found.left_out.items():
         _print(f'{name} is left out: {reason}.')
     if found.experiments:
@@ -130,44 +137,38 @@ def _print_fit(fit: regression.Fit) -> None:
 
 
 def _print_experiments(found: analysis.Analysis) -> None:
-    columns = (
-        'Server', 'Load', 'Blocks', 'Floating takes longer by',
-        'More migrations', 'One migration', 'Of an operation', 'Verdict',
-    )  # fmt: skip
-    rows = []
     for one in found.experiments:
+        load_ = f', load {one.load}' if one.load else ''
         if one.cost is None:
-            _print(f'{one.server} {one.load}: {one.problem}.')
-        else:
-            rows.append(
-                (
-                    one.server,
-                    one.load or '-',
-                    one.cost.blocks,
-                    *_costs(one.cost),
-                    '-' if one.share is None else _percent(one.share),
-                    one.cost.verdict,
-                )
-            )
-    if rows:
-        print(shell.make_table(columns, rows, long=columns[:1]))
-        _print(
-            'In parentheses are 95 % intervals. A verdict other than "no '
-            'effect" takes a 99 % interval of the difference without 0.'
+            _print(f'Server {one.server}{load_}: {one.problem}.')
+            continue
+        print(
+            f'Server {one.server}{load_}, {one.cost.blocks} blocks: '
+            f'{one.cost.verdict}'
         )
+        for line in _cost_lines(one.cost, one.share):
+            print(f'  {line}')
 
 
-def _costs(cost: migrations.Cost) -> tuple[str, ...]:
-    differences = (
-        f'{seconds(cost.seconds.mean)} '
-        f'({_interval(cost.seconds.low, cost.seconds.high)})',
-        f'{cost.migrations.mean:.0f} '
-        f'({cost.migrations.low:.0f} to {cost.migrations.high:.0f})',
+def _cost_lines(
+    cost: migrations.Cost, share: float | None
+) -> collections.abc.Iterator[str]:
+    time, wide, moves = cost.seconds, cost.verdict_seconds, cost.migrations
+    yield (
+        f'floating takes longer by {seconds(time.mean)} (95 %: '
+        f'{_interval(time.low, time.high)}; 99 %: '
+        f'{_interval(wide.low, wide.high)})'
     )
-    if cost.cost is None or cost.low is None or cost.high is None:
-        return (*differences, '-')
-    of_one = f'{seconds(cost.cost)} ({_interval(cost.low, cost.high)})'
-    return (*differences, of_one)
+    yield (
+        f'and has {moves.mean:.0f} more migrations (95 %: {moves.low:.0f} to '
+        f'{moves.high:.0f})'
+    )
+    if cost.cost is not None and cost.low is not None:
+        part = '' if share is None else f', {_percent(share)} of an operation'
+        yield (
+            f'one migration takes {seconds(cost.cost)} (95 %: '
+            f'{_interval(cost.low, cost.high)}){part}'
+        )
 
 
 def _print_alone(found: analysis.Analysis) -> None:

@@ -118,7 +118,8 @@ def analyse(
     """
     if not found:
         raise exception.SizingError('the file has no runs')
-    rows = [values(sample) for sample in found]
+    sizes = _sizes(found)
+    rows = [values(sample, sizes[_data(sample)]) for sample in found]
     known = {name for row in rows for name in row}
     for name in wanted:
         if name not in known:
@@ -140,15 +141,18 @@ def analyse(
     )
 
 
-def values(sample: samples.Sample) -> dict[str, float]:
-    """Return what the running time of a run may depend on, by name."""
+def values(sample: samples.Sample, data_bytes: int | None) -> dict[str, float]:
+    """Return what the running time of a run may depend on, by name.
+
+    :param data_bytes: of its data, None if the load did not tell it.
+    """
     found = {
         VCPUS: sample.vcpus,
         MEMORY: sample.memory_bytes / advice.GIB,
         **sample.counters,
     }
-    if sample.data_bytes is not None:
-        found[DATA] = sample.data_bytes / advice.GIB
+    if data_bytes is not None:
+        found[DATA] = data_bytes / advice.GIB
     return found
 
 
@@ -200,14 +204,14 @@ def _alone(
 def _alone_on(
     name: str, group: collections.abc.Sequence[samples.Sample]
 ) -> Alone:
-    sizes = [one.data_bytes for one in group if one.data_bytes is not None]
-    size = sum(sizes) / len(sizes) / advice.GIB if sizes else None
+    (size,) = _sizes(group).values()
     fit, problem = _fit([name], [one.counters for one in group], group)
     operation = _operation(group)
     share = (
         fit.coefficients[0].seconds / operation if fit and operation else None
     )
-    return Alone(size, name, fit, share, problem)
+    data = None if size is None else size / advice.GIB
+    return Alone(data, name, fit, share, problem)
 
 
 def _experiments(
@@ -262,21 +266,33 @@ def _blocks(
 
 
 def _memory(
-    found: collections.abc.Iterable[samples.Sample],
+    found: collections.abc.Sequence[samples.Sample],
 ) -> collections.abc.Iterator[advice.Advice]:
-    sizes: dict[tuple[int, int], int] = {}
-    for sample in found:
-        if sample.data_bytes is not None:
-            key = sample.memory_bytes, _data(sample)
-            sizes[key] = max(sizes.get(key, 0), sample.data_bytes)
-    for (memory, _), data in sorted(sizes.items()):
+    sizes = _sizes(found)
+    pairs = {(one.memory_bytes, sizes[_data(one)]) for one in found}
+    known = [(memory, data) for memory, data in pairs if data is not None]
+    for memory, data in sorted(known):
         yield advice.by_data(memory, data)
+
+
+def _sizes(
+    found: collections.abc.Iterable[samples.Sample],
+) -> dict[int, int | None]:
+    """Return the largest size in bytes of each data, by ``_data``."""
+    sizes = collections.defaultdict(list)
+    for sample in found:
+        sizes[_data(sample)].append(sample.data_bytes)
+    return {
+        data: max((one for one in all_ if one is not None), default=None)
+        for data, all_ in sizes.items()
+    }
 
 
 def _data(sample: samples.Sample) -> int:
     """Return what is the same for runs on the same data.
 
-    Updates make the table grow, but not the number of its records.
+    Updates make the table grow, but not the number of its records; 0 if the
+    load did not tell it.
     """
     records = sample.load.get('records')
     return records if isinstance(records, int) else 0

@@ -59,9 +59,9 @@ class Cost:
     ``seconds`` and ``migrations`` are what a floating run has more than a
     pinned one, with 95 % intervals. ``cost`` is their quotient, the seconds
     that a migration takes, with the ends of its 95 % interval by Fieller's
-    theorem; all are None if the migrations of both kinds of runs are not told
-    apart. ``verdict`` is COSTS or SAVES only if the 99 % interval of
-    ``seconds`` excludes 0.
+    theorem; all three are None if the migrations of both kinds of runs are not
+    told apart. ``verdict`` is COSTS or SAVES only if the 99 % interval
+    of the time, ``verdict_seconds``, excludes 0.
     """
 
     blocks: int

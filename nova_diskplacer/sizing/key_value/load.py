@@ -82,7 +82,7 @@ class _Client(threading.Thread):
         self._stop_all = stop
         self._source = random.Random(seed)  # noqa: S311
         self._operations = mixes.operations(mix, records, count, self._source)
-        self.times: dict[str, 'array.array[float]'] = {
+        self.times: dict[str, array.array[float]] = {
             mixes.READ: latencies.recorder(),
             mixes.UPDATE: latencies.recorder(),
         }

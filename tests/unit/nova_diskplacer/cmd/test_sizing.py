@@ -352,10 +352,14 @@ class AnalyseTest(SizingTestCase):
             'All counters together',
             'cache_misses is left out: missing in 260 runs',
             'Cost of CPU migrations, by pinned and floating runs',
-            '| no effect |',
+            'Server a, load a, 10 blocks: no effect',
+            'floating takes longer by',
+            'one migration takes ',
             'One counter alone, as P1 has it',
             'confounded',
-            'Enough. The data is 0.5',
+            'Enough. The data is 0.49 of the memory',
+            'not what causes what',
+            'Too little. The data is 4.00 times the memory',
         ):
             self.assertIn(text, output)
 
@@ -443,6 +447,7 @@ class SecondsTest(testtools.TestCase):
         (8.4849e-4, '848 µs'),
         (3.2885e-3, '3.29 ms'),
         (800, '800 s'),
+        (17234, '17234 s'),
         (-0.5, '-500 ms'),
         (0, '0 s'),
     )

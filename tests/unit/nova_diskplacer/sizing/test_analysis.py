@@ -41,6 +41,7 @@ def designed(seed=1):
     found = []
     for size, data in simulated.PUBLISHED.items():
         counts, times = simulated.steady(source, data)
+        bytes_ = int(size[0]) * GIB
         for number, (count, seconds) in enumerate(
             zip(counts.tolist(), times.tolist(), strict=True)
         ):
@@ -51,7 +52,7 @@ def designed(seed=1):
                     counters={'migrations': count, 'vcpu_seconds': seconds},
                     missing={'cache_misses': 'no perf event'},
                     # updates make the table grow
-                    load=load(1024 * int(size[0]), data_bytes=GIB + number),
+                    load=load(1024 * int(size[0]), data_bytes=bytes_ + number),
                 )
             )
     return found
@@ -111,6 +112,18 @@ class TogetherTest(testtools.TestCase):
             {one.name for one in done.together.coefficients},
         )
 
+    def test_data_that_grows_is_one(self):
+        found = [
+            test_samples.sample(
+                seconds=10 + number,
+                counters={'disk_reads': number**2},
+                load=load(data_bytes=GIB + number),
+            )
+            for number in range(9)
+        ]
+        done = analysis.analyse(found)
+        self.assertEqual('the same in all runs', done.left_out['data_gib'])
+
     def test_wanted_counters(self):
         done = analysis.analyse(designed(), ['vcpu_seconds'])
         (one,) = done.together.coefficients
@@ -139,9 +152,9 @@ class AloneTest(testtools.TestCase):
         """Migrations that cost nothing have what P1 publishes."""
         alone = analysis.analyse(designed()).alone
         self.assertEqual(['migrations'] * 2, [one.counter for one in alone])
-        for one, share in zip(alone, (0.75, 0.52), strict=True):
+        for one, gib, share in zip(alone, (2, 8), (0.75, 0.52), strict=True):
             self.assertEqual(120, one.fit.runs)
-            self.assertAlmostEqual(1, one.data_gib, 3)
+            self.assertAlmostEqual(gib, one.data_gib, 3)
             self.assertAlmostEqual(share, one.share, delta=0.06)
             self.assertAlmostEqual(0.89, one.fit.r2, delta=0.04)
 
@@ -240,8 +253,6 @@ class ValuesTest(testtools.TestCase):
         self.assertEqual(
             {'vcpus': 2, 'memory_gib': 2, 'data_gib': 1, 'disk_reads': 7},
             analysis.values(
-                test_samples.sample(
-                    load=load(data_bytes=GIB), counters={'disk_reads': 7}
-                )
+                test_samples.sample(counters={'disk_reads': 7}), GIB
             ),
         )
