@@ -233,6 +233,14 @@ def _register_advise(commands: Any) -> None:
 
 
 def _load(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    try:
+        return _use_store(args)
+    except KeyboardInterrupt:
+        _say('\nInterrupted.\n')
+        return _STATUS_INTERRUPTED
+
+
+def _use_store(args: argparse.Namespace) -> int:
     with contextlib.closing(postgresql.connect(args.url)) as store:
         if args.remove:
             store.remove()

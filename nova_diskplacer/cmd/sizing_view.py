@@ -153,21 +153,21 @@ def _print_experiments(found: analysis.Analysis) -> None:
 def _cost_lines(
     cost: migrations.Cost, share: float | None
 ) -> collections.abc.Iterator[str]:
-    time, wide, moves = cost.seconds, cost.verdict_seconds, cost.migrations
+    time, wide, moves = cost.seconds, cost.seconds_99, cost.migrations
     yield (
-        f'floating takes longer by {seconds(time.mean)} (95 %: '
+        f'floating takes longer by {seconds(time.value)} (95 %: '
         f'{_interval(time.low, time.high)}; 99 %: '
         f'{_interval(wide.low, wide.high)})'
     )
     yield (
-        f'and has {moves.mean:.0f} more migrations (95 %: {moves.low:.0f} to '
+        f'and has {moves.value:.0f} more migrations (95 %: {moves.low:.0f} to '
         f'{moves.high:.0f})'
     )
-    if cost.cost is not None and cost.low is not None:
+    if cost.each is not None:
         part = '' if share is None else f', {_percent(share)} of an operation'
         yield (
-            f'one migration takes {seconds(cost.cost)} (95 %: '
-            f'{_interval(cost.low, cost.high)}){part}'
+            f'one migration takes {seconds(cost.each.value)} (95 %: '
+            f'{_interval(cost.each.low, cost.each.high)}){part}'
         )
 
 

@@ -229,7 +229,9 @@ def _experiments(
             yield Experiment(server, load, None, None, str(error))
             continue
         operation = _operation(group)
-        share = cost.cost / operation if cost.cost and operation else None
+        share = (
+            cost.each.value / operation if cost.each and operation else None
+        )
         yield Experiment(server, load, cost, share)
 
 

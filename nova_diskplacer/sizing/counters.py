@@ -143,17 +143,23 @@ def parse(
     """Return a reading of libvirt's statistics.
 
     :param migrations: of the vCPUs' threads, or why they are not known.
+    :raises SizingError: libvirt does not tell the size of the server.
     """
     found: dict[str, float] = {}
     missing = {}
-    vcpus = int(stats.get('vcpu.current', 0))
+    guest = guest_counters.parse(stats)
+    vcpus, memory = stats.get('vcpu.current'), guest.resources.memory_bytes
+    if not vcpus or not memory:
+        raise exception.SizingError(
+            f'libvirt does not tell the vCPUs and memory of server {server}'
+        )
     for name, key in _OF_VCPUS.items():
         values = [
             stats[f'vcpu.{number}.{key}']
-            for number in range(int(stats.get('vcpu.maximum', vcpus)))
+            for number in range(stats.get('vcpu.maximum', vcpus))
             if f'vcpu.{number}.{key}' in stats
         ]
-        if len(values) >= vcpus > 0:
+        if len(values) >= vcpus:
             found[name] = sum(values) / 1e9
         else:
             missing[name] = _NO_DELAY
@@ -163,7 +169,6 @@ def parse(
         found[MIGRATIONS] = migrations
     for name in _PERF:
         _put(found, missing, name, stats.get(f'perf.{name}'), _NO_PERF)
-    guest = guest_counters.parse(stats)
     for name, column in _OF_DISKS.items():
         values = [counters[column] for counters in guest.disks.values()]
         _put(found, missing, name, sum(values) if values else None, _NO_DISKS)
@@ -182,7 +187,7 @@ def parse(
         server=server,
         run=run,
         vcpus=vcpus,
-        memory_bytes=guest.resources.memory_bytes or 0,
+        memory_bytes=memory,
         counters=found,
         missing=missing,
         reported=stats.get('balloon.last-update'),

@@ -53,24 +53,31 @@ class Block:
 
 
 @dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A value, and the ends of its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Cost:
     """The cost of migrations.
 
     ``seconds`` and ``migrations`` are what a floating run has more than a
-    pinned one, with 95 % intervals. ``cost`` is their quotient, the seconds
-    that a migration takes, with the ends of its 95 % interval by Fieller's
-    theorem; all three are None if the migrations of both kinds of runs are not
-    told apart. ``verdict`` is COSTS or SAVES only if the 99 % interval
-    of the time, ``verdict_seconds``, excludes 0.
+    pinned one, with 95 % intervals; ``seconds_99`` has the one of 99 %.
+    ``each`` is their quotient, the seconds that a migration takes, with a 95 %
+    interval by Fieller's theorem; None if the migrations of both kinds of runs
+    are not told apart. ``verdict`` is COSTS or SAVES only if the 99 % interval
+    of the time excludes 0.
     """
 
     blocks: int
-    seconds: stats.Interval
-    verdict_seconds: stats.Interval
-    migrations: stats.Interval
-    cost: float | None
-    low: float | None
-    high: float | None
+    seconds: Estimate
+    seconds_99: Estimate
+    migrations: Estimate
+    each: Estimate | None
     verdict: str
 
 
@@ -85,27 +92,30 @@ def cost(blocks: collections.abc.Sequence[Block]) -> Cost:
             f'{_LEAST_BLOCKS} are needed'
         )
     times = [one.floating_seconds - one.pinned_seconds for one in blocks]
-    events = [
-        one.floating_migrations - one.pinned_migrations for one in blocks
-    ]
-    seconds = stats.interval(times, regression.CONFIDENCE)
-    wide = stats.interval(times, _VERDICT_CONFIDENCE)
-    migrations = stats.interval(events, regression.CONFIDENCE)
-    told_apart = migrations.low > 0
-    low, high = fieller(times, events) if told_apart else (None, None)
+    moves = [one.floating_migrations - one.pinned_migrations for one in blocks]
+    seconds = _estimate(times, regression.CONFIDENCE)
+    wide = _estimate(times, _VERDICT_CONFIDENCE)
+    migrations = _estimate(moves, regression.CONFIDENCE)
+    each = None
+    if migrations.low > 0:
+        ends = fieller(times, moves)
+        each = Estimate(seconds.value / migrations.value, *ends)
     return Cost(
         blocks=len(blocks),
         seconds=seconds,
-        verdict_seconds=wide,
+        seconds_99=wide,
         migrations=migrations,
-        cost=seconds.mean / migrations.mean if told_apart else None,
-        low=low,
-        high=high,
-        verdict=_verdict(wide, told_apart),
+        each=each,
+        verdict=_verdict(wide, each is not None),
     )
 
 
-def _verdict(seconds: stats.Interval, told_apart: bool) -> str:
+def _estimate(values: stats.Values, confidence: float) -> Estimate:
+    found = stats.interval(values, confidence)
+    return Estimate(found.mean, found.low, found.high)
+
+
+def _verdict(seconds: Estimate, told_apart: bool) -> str:
     if not told_apart:
         return NOT_TOLD_APART
     if seconds.low > 0:

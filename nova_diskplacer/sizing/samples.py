@@ -20,6 +20,7 @@ import collections.abc
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import typing
 
@@ -163,15 +164,17 @@ def _problem(sample: Sample) -> str:
         value = getattr(sample, name)
         if not isinstance(value, kinds) or isinstance(value, bool):
             return f'{name}={value!r} is not {_names(kinds)}'
-    if not sample.seconds > 0:
-        return f'seconds={sample.seconds!r} is not above 0'
+    for name in ('seconds', 'vcpus', 'memory_bytes'):
+        value = getattr(sample, name)
+        if not 0 < value < math.inf:
+            return f'{name}={value!r} is not above 0'
     if sample.vcpus_are not in ('', PINNED, FLOATING):
         return (
             f'vcpus_are={sample.vcpus_are!r} is none of {PINNED!r}, '
             f"{FLOATING!r} and ''"
         )
     for name, value in sample.counters.items():
-        if not isinstance(value, (int, float)):
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
             return f'counter {name}={value!r} is not a number'
     return ''
 

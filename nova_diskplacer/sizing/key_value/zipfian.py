@@ -57,6 +57,8 @@ class Ranks:
     "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994, §3.2,
     as in YCSB. The first two ranks are exact, the others an approximation by
     an integral.
+
+    :param n: number of ranks, 3 or more.
     """
 
     def __init__(self, n: int, theta: float = THETA) -> None:

@@ -223,8 +223,7 @@ class PostgresqlTest(testtools.TestCase):
                 '--config-file', empty, 'sizing', 'load', self.server.url,
                 *arguments,
             ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
         )  # fmt: skip
         return done.returncode, done.stdout or done.stderr

@@ -146,6 +146,12 @@ class LoadTest(SizingTestCase):
         )
         self.assertEqual(40, found['latencies']['read']['operations'])
 
+    def test_interrupted(self):
+        self.store.fill.side_effect = KeyboardInterrupt
+        status, _ = self.run_command('load', self.url, '--prepare', '70')
+        self.assertEqual(130, status)
+        self.store.close.assert_called_once_with()
+
     def test_the_default_is_that_of_p1(self):
         args = self.parse('load', self.url, '--workload', 'b')
         self.assertEqual((800_000, 1), (args.operations, args.clients))
@@ -376,6 +382,7 @@ class AnalyseTest(SizingTestCase):
         found = json.loads(output)
         (one,) = found['experiments']
         self.assertEqual('migrations cost time', one['cost']['verdict'])
+        self.assertEqual({'value', 'low', 'high'}, set(one['cost']['each']))
         self.assertEqual(0, status)
         self.assertIn('confounded', found['warning'])
         self.assertEqual(

@@ -186,10 +186,10 @@ class ExperimentTest(testtools.TestCase):
         found = experiment(4e-4)
         (one,) = self.analyse(found)
         self.assertEqual(migrations.COSTS, one.cost.verdict)
-        self.assertTrue(one.cost.low < 4e-4 < one.cost.high)
+        self.assertTrue(one.cost.each.low < 4e-4 < one.cost.each.high)
         mean = sum(each.seconds for each in found) / len(found)
         self.assertAlmostEqual(
-            one.cost.cost / (mean / simulated.OPERATIONS), one.share
+            one.cost.each.value / (mean / simulated.OPERATIONS), one.share
         )
 
     def test_servers_and_loads_are_apart(self):

@@ -113,6 +113,13 @@ class ParseTest(testtools.TestCase):
         found = reading('no process')
         self.assertEqual({'migrations': 'no process'}, found.missing)
 
+    @ddt.data('vcpu.current', 'balloon.current')
+    def test_a_size_that_is_not_known(self, key):
+        error = self.assertRaises(
+            exception.SizingError, reading, **{key: None}
+        )
+        self.assertIn('the vCPUs and memory of server a', str(error))
+
     def test_a_vcpu_that_is_offline(self):
         found = reading(
             **{'vcpu.maximum': 3, 'vcpu.2.time': None, 'vcpu.2.delay': None}

@@ -57,12 +57,14 @@ class CostTest(testtools.TestCase):
             [migrations.Block(5, 5 + more, 1, 11) for more in (1, 2, 3)]
         )
         self.assertEqual(3, found.blocks)
-        self.assertAlmostEqual(2, found.seconds.mean)
-        self.assertAlmostEqual(0.2, found.cost)
+        self.assertAlmostEqual(2, found.seconds.value)
+        self.assertAlmostEqual(0.2, found.each.value)
         # t 4.303 of 2 degrees, error 1/sqrt(3)
-        self.assertAlmostEqual(4.303 / 3**0.5, found.seconds.half, 3)
-        self.assertAlmostEqual(0.2 - 0.4303 / 3**0.5, found.low, 4)
-        self.assertAlmostEqual(0.2 + 0.4303 / 3**0.5, found.high, 4)
+        self.assertAlmostEqual(2 + 4.303 / 3**0.5, found.seconds.high, 3)
+        # 9.925 of 99 %
+        self.assertAlmostEqual(2 - 9.925 / 3**0.5, found.seconds_99.low, 3)
+        self.assertAlmostEqual(0.2 - 0.4303 / 3**0.5, found.each.low, 4)
+        self.assertAlmostEqual(0.2 + 0.4303 / 3**0.5, found.each.high, 4)
         self.assertEqual(migrations.NO_EFFECT, found.verdict)
 
     def test_migrations_that_cost_nothing(self):
@@ -84,7 +86,7 @@ class CostTest(testtools.TestCase):
         held = told = 0
         for seed in range(SEEDS):
             found = migrations.cost(experiment(seed, planted))
-            held += found.low <= planted <= found.high
+            held += found.each.low <= planted <= found.each.high
             told += found.verdict == migrations.COSTS
         self.assertTrue(0.91 * SEEDS <= held <= 0.99 * SEEDS, held)
         self.assertGreater(told, 0.9 * SEEDS)
@@ -102,15 +104,13 @@ class CostTest(testtools.TestCase):
         ]
         found = migrations.cost(swapped)
         self.assertEqual(migrations.SAVES, found.verdict)
-        self.assertLess(found.high, 0)
+        self.assertLess(found.each.high, 0)
 
     def test_migrations_that_pinning_does_not_change(self):
         blocks = [migrations.Block(5, 9, 10, 10 + n) for n in (-1, 1, 0, 0)]
         found = migrations.cost(blocks)
         self.assertEqual(migrations.NOT_TOLD_APART, found.verdict)
-        self.assertEqual(
-            (None, None, None), (found.cost, found.low, found.high)
-        )
+        self.assertIsNone(found.each)
 
     def test_too_few(self):
         error = self.assertRaises(

@@ -147,6 +147,9 @@ class ReadTest(Base):
     @ddt.data(
         ('seconds', 0, 'not above 0'),
         ('seconds', '3', "seconds='3' is not int or float"),
+        ('seconds', float('nan'), 'seconds=nan is not above 0'),
+        ('memory_bytes', 0, 'memory_bytes=0 is not above 0'),
+        ('counters', {'disk_reads': float('nan')}, 'is not a number'),
         ('vcpus', True, 'vcpus=True is not int'),
         ('block', 'x', 'is not int or NoneType'),
         ('vcpus_are', 'loose', "none of 'pinned', 'floating'"),
