@@ -16,27 +16,18 @@ import argparse
 import collections.abc
 import contextlib
 import dataclasses
-import random
-import signal
 import sys
-import types
 from typing import Any
-from typing import NoReturn
 
 from oslo_config import cfg
 
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
+from nova_diskplacer.cmd import sizing_collect
 from nova_diskplacer.cmd import sizing_view
-from nova_diskplacer.host import cpus
-from nova_diskplacer.host import files
-from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.sizing import advice
 from nova_diskplacer.sizing import analysis
-from nova_diskplacer.sizing import counters
-from nova_diskplacer.sizing import pinning
-from nova_diskplacer.sizing import runs
 from nova_diskplacer.sizing import samples
 from nova_diskplacer.sizing.key_value import load
 from nova_diskplacer.sizing.key_value import mixes
@@ -45,7 +36,6 @@ from nova_diskplacer.sizing.key_value import postgresql
 # P1 §III, Fig. 3: operations of a run.
 _OPERATIONS = 800_000
 
-_LOCK = 'sizing'
 _STATUS_INTERRUPTED = 130
 
 
@@ -57,7 +47,7 @@ def register(subparsers: Any) -> None:
     )
     commands = sizing.add_subparsers(dest='sizing_command', required=True)
     _register_load(commands)
-    _register_collect(commands)
+    sizing_collect.register(commands)
     command = shell.add_command(
         commands,
         'analyse',
@@ -135,59 +125,6 @@ def _register_load(commands: Any) -> None:
     shell.add_format(command)
 
 
-def _register_collect(commands: Any) -> None:
-    command = shell.add_command(
-        commands,
-        'collect',
-        _collect,
-        'count what servers of this host do while a load runs',
-        'Runs a command, or waits, and adds a line to a file with the running '
-        'time and the counters of each server. With --pin each run is made '
-        'twice in random order, with each vCPU on a CPU of its own and with '
-        'all vCPUs on all of these CPUs; the CPUs are restored in the end. '
-        'The running time is the number "seconds" if the command prints a '
-        'JSON object with it, as sizing load --format json does.',
-    )
-    command.epilog = 'Counters: ' + '; '.join(
-        f'{name}: {text}' for name, text in counters.TEXTS.items()
-    )
-    command.add_argument(
-        '--server',
-        dest='servers',
-        action='append',
-        required=True,
-        metavar='UUID',
-        help='server of this host; may be repeated without --pin',
-    )
-    command.add_argument(
-        '--output', required=True, metavar='FILE', help='file to add lines to'
-    )
-    command.add_argument(
-        '--runs',
-        type=shell.number(int, 1),
-        default=1,
-        help='number of runs, of pairs of runs with --pin (default: '
-        '%(default)s)',
-    )
-    command.add_argument(
-        '--pin',
-        metavar='CPUS',
-        help='CPUs of this host, as 1-3: as many as the server has vCPUs, or '
-        'more',
-    )
-    command.add_argument(
-        '--seconds',
-        type=shell.number(float, 1),
-        help='wait so long instead of running a command',
-    )
-    command.add_argument(
-        'command_line',
-        nargs='*',
-        metavar='COMMAND',
-        help='command and its arguments, after --',
-    )
-
-
 def _register_advise(commands: Any) -> None:
     command = shell.add_command(
         commands,
@@ -236,7 +173,7 @@ def _load(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     try:
         return _use_store(args)
     except KeyboardInterrupt:
-        _say('\nInterrupted.\n')
+        shell.say('\nInterrupted.\n')
         return _STATUS_INTERRUPTED
 
 
@@ -276,104 +213,6 @@ def _use_store(args: argparse.Namespace) -> int:
     return exit_status.OK
 
 
-def _collect(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    if bool(args.command_line) == bool(args.seconds):
-        raise exception.SizingError(
-            'give either --seconds or a COMMAND after --, and not both'
-        )
-    samples.check_writable(args.output)
-    uri = conf.diskplacer_agent.libvirt_uri
-    todo = runs.plan(
-        args.runs,
-        args.pin is not None,
-        runs.next_block(samples.read(args.output)),
-        random.SystemRandom(),
-    )
-    # SystemExit makes cleanups run
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _exit)
-    try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(_locked())
-            pins = None
-            if args.pin is not None:
-                wanted = _pinned_cpus(conf, args)
-                pins = stack.enter_context(
-                    pinning.changed(conf, args.servers[0], wanted)
-                )
-            for count, run in enumerate(todo, 1):
-                name = f'run {count} of {len(todo)} {run.vcpus_are}'.rstrip()
-                _say(f'{name} ...\n')
-                if pins:
-                    pins.apply(run.vcpus_are)
-                found = runs.make(
-                    run,
-                    args.servers,
-                    lambda: (
-                        runs.execute(args.command_line)
-                        if args.command_line
-                        else runs.wait(args.seconds)
-                    ),
-                    lambda server: counters.read(uri, server),
-                )
-                samples.append(args.output, found)
-                _say(f'{name}: {found[0].seconds:.1f} s\n')
-    except KeyboardInterrupt:
-        _say(f'\nInterrupted: {args.output} has the runs before.\n')
-        return _STATUS_INTERRUPTED
-    return exit_status.OK
-
-
-def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
-    """Return the CPUs to pin the one server to.
-
-    :raises DiskPlacerError: they are not as they must be for the server.
-    """
-    if len(args.servers) > 1:
-        raise exception.SizingError(
-            f'--pin {args.pin}: give one --server, not {len(args.servers)}'
-        )
-    try:
-        wanted = cpus.parse(args.pin)
-    except ValueError as error:
-        raise exception.SizingError(f'--pin {error}') from error
-    known = {
-        server.uuid: server
-        for server in libvirt_servers.list_servers(
-            conf.diskplacer_agent.libvirt_uri
-        )
-        if server.running
-    }
-    if args.servers[0] not in known:
-        raise exception.SizingError(
-            f'--server {args.servers[0]}: no server of Nova that runs on this '
-            'host'
-        )
-    pinning.check(
-        known[args.servers[0]],
-        wanted,
-        cpus.read(),
-        cpus.read_nova_sets(conf.diskplacer_agent.nova_conf),
-    )
-    return wanted
-
-
-@contextlib.contextmanager
-def _locked() -> collections.abc.Iterator[None]:
-    """Let one process of this host measure: others would be in its figures.
-
-    :raises SizingError: another one does.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(files.lock(_LOCK, wait=False))
-        except BlockingIOError as error:
-            raise exception.SizingError(
-                'another diskplacer-manage sizing collect runs on this host'
-            ) from error
-        yield
-
-
 def _analyse(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     found = analysis.analyse(samples.read(args.file), args.counters)
     if args.format == 'json':
@@ -411,14 +250,6 @@ def _progress(noun: str, total: int) -> collections.abc.Callable[[int], None]:
     def write(done: int) -> None:
         if sys.stderr.isatty():
             end = '\n' if done == total else ''
-            _say(f'\r{done} of {total} {noun}{end}')
+            shell.say(f'\r{done} of {total} {noun}{end}')
 
     return write
-
-
-def _exit(number: int, frame: types.FrameType | None) -> NoReturn:
-    sys.exit(128 + number)
-
-
-def _say(text: str) -> None:
-    print(text, end='', file=sys.stderr, flush=True)
