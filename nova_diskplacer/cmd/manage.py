@@ -29,6 +29,7 @@ _COMMANDS = (
     'top',
     'weights',
     'profile',
+    'sizing',
     'guest-config',
     'install-units',
 )

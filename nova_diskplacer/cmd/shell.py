@@ -16,7 +16,11 @@ import argparse
 import collections.abc
 import json
 import math
+import signal
+import sys
+import types
 from typing import Any
+from typing import NoReturn
 
 import prettytable
 
@@ -70,6 +74,24 @@ def number(
         return value
 
     return parse
+
+
+def exit_on_signals() -> None:
+    """Have the signals that end this process raise SystemExit.
+
+    So cleanups run, as they do after Ctrl-C.
+    """
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _exit)
+
+
+def _exit(number: int, frame: types.FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def say(text: str) -> None:
+    """Tell the user about progress, at once."""
+    print(text, end='', file=sys.stderr, flush=True)
 
 
 def print_json(fields: Any) -> None:

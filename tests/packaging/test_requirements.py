@@ -43,7 +43,12 @@ PARTS = {
         'nova_diskplacer.cmd.status',
         'nova_diskplacer.cmd.top',
     ],
-    'agent': ['nova_diskplacer.agent', 'nova_diskplacer.cmd.agent'],
+    'agent': [
+        'nova_diskplacer.agent',
+        'nova_diskplacer.cmd.agent',
+        'nova_diskplacer.cmd.sizing',
+        'nova_diskplacer.sizing',
+    ],
     'vendordata': [
         'nova_diskplacer.vendordata',
         'nova_diskplacer.cmd',
@@ -54,7 +59,10 @@ PARTS = {
 PARTS['agent'] += PARTS['manage']
 
 # Extras that another extra contains, or that may be missing.
-INCLUDED = {'agent': ['manage', 'libvirt']}
+INCLUDED = {'agent': ['manage', 'libvirt', 'sizing']}
+
+# What is imported where it is needed, and may be missing.
+OPTIONAL = {'libvirt-python', 'psycopg'}
 
 # They are not imported by the part itself: the command openstack, and what
 # keystonemiddleware imports if memcached_servers is set.
@@ -159,19 +167,17 @@ class DeclaredTest(testscenarios.WithScenarios, testtools.TestCase):
     def test_declared_is_what_is_imported(self):
         imports = Imports()
         imported = imports.distributions_of(imports.of_part(self.part))
-        # it is not installed everywhere
-        imported.discard('libvirt-python')
         declared = names(core()) | names(extra(self.part))
         self.assertEqual(
-            imported,
-            declared - {'libvirt-python'} - OF_OTHERS.get(self.part, set()),
+            imported - OPTIONAL,
+            declared - OPTIONAL - OF_OTHERS.get(self.part, set()),
         )
 
 
 class AgreementTest(testtools.TestCase):
     def test_every_part_has_an_extra(self):
         self.assertEqual(
-            {*PARTS, 'libvirt'},
+            {*PARTS, 'libvirt', 'sizing'},
             set(base.read_project()['optional-dependencies']),
         )
 
@@ -215,7 +221,9 @@ class InstalledTest(testscenarios.WithScenarios, base.BuildTestCase):
                 '-c',
                 IMPORT_PART,
                 json.dumps(PARTS[part]),
-                json.dumps(sorted(imports.of_part(part) - {'libvirt'})),
+                json.dumps(
+                    sorted(imports.of_part(part) - {'libvirt', 'psycopg'})
+                ),
                 cwd=self.dir,
             )
             self.assertEqual([], json.loads(missing.splitlines()[-1]))
