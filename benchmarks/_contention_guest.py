@@ -398,8 +398,9 @@ def steady(settings: Settings) -> dict[str, dict[str, Settings]]:
     """
     uuids = settings['uuids']
     rate = (
-        '--rw=randread', '--bs=128k', '--ioengine=psync',
-        f'--rate={settings["rate"]}', '--rate_process=poisson',
+        '--rw=randread', f'--bs={settings["steady_block"]}',
+        '--ioengine=psync', f'--rate={settings["rate"]}',
+        '--rate_process=poisson',
     )  # fmt: skip
     found: dict[str, dict[str, Settings]] = {device: {} for device in uuids}
     with cgroups(uuids, 2) as homes:

@@ -51,12 +51,14 @@ from tools.testbed import Testbed
 GUEST = '_contention_guest.py'
 SCHEDULERS = {'bfq': 'bfq', 'io_cost': 'mq-deadline'}
 MIB = 1 << 20
+PAGE = 1 << 12
 MB = 10**6
 
 # P4, Table II, and section V-A for what was read and the aggregate in MB/s.
 PAPER_MBPS = 166.0
 SIZES_MB = (10000, 3000, 500, 250)
 SCALE_MB = 128
+BLOCK = 128 << 10
 STEADY_MBPS = 3.0
 LAG_S = 5
 PAPER = ((83.0, 81.9), (44.6, 40.1), (12.4, 7.1), (6.9, 3.7))
@@ -92,6 +94,15 @@ def scaled(sizes_mb: typing.Iterable[float], mbps: float) -> list[int]:
         max(1, round(size * MB * mbps / PAPER_MBPS / MIB)) * MIB
         for size in sizes_mb
     ]
+
+
+def scaled_block(mbps: float) -> int:
+    """Return the bytes of a request, as much smaller as the disk is slower.
+
+    They are whole pages. A request then takes as long as one of 128 KiB does
+    on the paper's disk.
+    """
+    return min(BLOCK, max(1, round(BLOCK * mbps / PAPER_MBPS / PAGE)) * PAGE)
 
 
 def aggregate(sizes: typing.Sequence[int], seconds: Seconds) -> float:
@@ -317,6 +328,7 @@ def measure(
                 'steady',
                 **settings,
                 rate=round(STEADY_MBPS * MB * mbps / PAPER_MBPS),
+                steady_block=scaled_block(mbps),
                 seconds=QUICK_STEADY_S if args.quick else STEADY_S,
             )
             for name in some:
@@ -350,6 +362,7 @@ def run(
         mbps = model.HardDisk(1).bytes_per_s / MB
     else:
         mbps = args.scale_mb * PAPER_MBPS / SCALE_MB
+    args.block = args.block or str(scaled_block(mbps))
     sizes = scaled(QUICK_SIZES_MB if args.quick else SIZES_MB, mbps)
     measured = measure(args, mbps, sizes)
     figures: _report.Figures = {}
@@ -411,8 +424,8 @@ def main() -> int:
     )
     parser.add_argument(
         '--block',
-        default='128k',
-        help="size of each of fio's requests (default: %(default)s)",
+        help="size of each of fio's requests (default: 128 KiB; on a "
+        "throttled disk as much less as it is slower than the paper's)",
     )
     parser.add_argument(
         '--depth',

@@ -47,3 +47,7 @@ class Conflict(PlacementError):
 
 class ContentionError(DiskPlacerError):
     """The I/O of servers cannot be measured or weighed as configured."""
+
+
+class SizingError(DiskPlacerError):
+    """Servers cannot be measured for sizing, or the runs are no use."""

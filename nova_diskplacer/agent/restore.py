@@ -19,8 +19,8 @@ from oslo_config import cfg
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import cgroups
+from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import io_cost
-from nova_diskplacer.io_weights import strict_bfq
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import seek_detector
 
@@ -32,7 +32,7 @@ def restore_kernel_state(conf: cfg.ConfigOpts) -> None:
     """
     restores: list[collections.abc.Callable[[], None]] = [
         lambda: seek_detector.clean(conf),
-        lambda: strict_bfq.StrictBFQ(conf).restore(),
+        lambda: bfq_settings.BFQSettings(conf).restore(),
     ]
     # without a hierarchy nothing was changed
     with contextlib.suppress(exception.ContentionError):

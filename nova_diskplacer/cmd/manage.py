@@ -30,6 +30,7 @@ _COMMANDS = (
     'weights',
     'profile',
     'sweep',
+    'sizing',
     'guest-config',
     'install-units',
 )

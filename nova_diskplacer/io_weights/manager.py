@@ -26,10 +26,10 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import probes
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controllers as controllers_
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import policy
-from nova_diskplacer.io_weights import strict_bfq
 from nova_diskplacer.io_weights import tiers
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
@@ -83,7 +83,7 @@ class WeightManager:
         self._share_policy = policy.SharePolicy(conf)
         self._writer = writer.WeightWriter(conf, hierarchy)
         self._io_cost = io_cost.IOCost(conf, hierarchy)
-        self._strict_bfq = strict_bfq.StrictBFQ(conf)
+        self._bfq_settings = bfq_settings.BFQSettings(conf)
         self._interval = 0
         self._devices: collections.abc.Mapping[str, Device] = {}
         self._models: dict[str, io_model.Model | None] = {}
@@ -145,7 +145,7 @@ class WeightManager:
                 sample.devices,
                 self._controllers,
             )
-            self._strict_bfq.apply(
+            self._bfq_settings.apply(
                 self._contended_by_bfq(sample), sample.seconds
             )
         else:
@@ -176,13 +176,13 @@ class WeightManager:
         self._lowered = (self._lowered | lowered) & self._weights.keys()
         self._dry_run_log.clear_except(self._controllers)
 
-    def _contended_by_bfq(self, sample: types.Sample) -> dict[str, Device]:
-        contended = strict_bfq.find_contended(
+    def _contended_by_bfq(self, sample: types.Sample) -> dict[Device, int]:
+        contended = bfq_settings.find_contended(
             sample.pairs, sample.idle.tolist(), self._weights
         )
         return {
-            uuid: sample.devices[uuid]
-            for uuid in contended
+            sample.devices[uuid]: lowered
+            for uuid, lowered in contended.items()
             if self._controllers.get(uuid) == controllers_.BFQ_CONTROLLER
             and sample.devices[uuid].rotational
         }

@@ -38,7 +38,8 @@ _KIB = 1024
 #: flushes; the time of each of these three in nanoseconds.
 DiskCounters = tuple[int, ...]
 
-_Stats = collections.abc.Mapping[str, Any]
+#: The bulk statistics of a domain by libvirt's names.
+Stats = collections.abc.Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,12 +93,13 @@ def read(uri: str) -> dict[str, GuestCounters]:
     purpose = 'report the I/O of its domains'
     with libvirt_connection.connect(uri, purpose) as connection:
         return {
-            domain.UUIDString(): _counters(stats)
+            domain.UUIDString(): parse(stats)
             for domain, stats in connection.getAllDomainStats(wanted, flags)
         }
 
 
-def _counters(stats: _Stats) -> GuestCounters:
+def parse(stats: Stats) -> GuestCounters:
+    """Return the counters that libvirt's statistics of a domain contain."""
     time, memory = stats.get('cpu.time'), stats.get('balloon.current')
     return GuestCounters(
         _disks(stats),
@@ -111,7 +113,7 @@ def _counters(stats: _Stats) -> GuestCounters:
     )
 
 
-def _disks(stats: _Stats) -> dict[str, DiskCounters]:
+def _disks(stats: Stats) -> dict[str, DiskCounters]:
     found = {}
     for index in range(stats.get('block.count', 0)):
         path = stats.get(f'block.{index}.path')
@@ -124,7 +126,7 @@ def _disks(stats: _Stats) -> dict[str, DiskCounters]:
     return found
 
 
-def _used_memory(stats: _Stats) -> int | None:
+def _used_memory(stats: Stats) -> int | None:
     try:
         used: int = stats['balloon.available'] - stats['balloon.usable']
     except KeyError:
@@ -132,7 +134,7 @@ def _used_memory(stats: _Stats) -> int | None:
     return used * _KIB
 
 
-def _interfaces(stats: _Stats, counter: str) -> dict[str, int]:
+def _interfaces(stats: Stats, counter: str) -> dict[str, int]:
     return {
         stats[f'net.{index}.name']: stats[f'net.{index}.{counter}']
         for index in range(stats.get('net.count', 0))

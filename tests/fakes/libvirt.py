@@ -81,8 +81,10 @@ class DomainStats(fixtures.Fixture):
             VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT=2,
             VIR_DOMAIN_STATS_CPU_TOTAL=2,
             VIR_DOMAIN_STATS_BALLOON=4,
+            VIR_DOMAIN_STATS_VCPU=8,
             VIR_DOMAIN_STATS_INTERFACE=16,
             VIR_DOMAIN_STATS_BLOCK=32,
+            VIR_DOMAIN_STATS_PERF=64,
             registerErrorHandler=mock.Mock(),
             openReadOnly=mock.Mock(return_value=self.connection),
         )

@@ -38,6 +38,8 @@ INCLUDED = {'nova-diskplacer-agent': 'nova-diskplacer-common'}
 
 OPTIONAL = {'nova-diskplacer-agent': 'libvirt'}
 
+SUGGESTED = {'nova-diskplacer-agent': 'sizing'}
+
 # Debian's names are python3- and the name of the project, but for these.
 NAMES = {
     'python-memcached': 'memcache',
@@ -100,6 +102,13 @@ class ControlTest(testscenarios.WithScenarios, testtools.TestCase):
             read_bounds(self.control[self.package]['Recommends']),
         )
 
+    def test_suggests(self):
+        suggested = SUGGESTED.get(self.package)
+        self.assertEqual(
+            bounds_of(self.read_extras([suggested] if suggested else [])),
+            read_bounds(self.control[self.package]['Suggests']),
+        )
+
     def test_contains(self):
         """Packages of one version depend on each other."""
         wanted = INCLUDED.get(self.package, 'python3-nova-diskplacer')
@@ -122,5 +131,9 @@ class ModulesTest(testtools.TestCase):
         )
         self.assertEqual(
             set(base.read_project()['optional-dependencies']),
-            {*itertools.chain(*EXTRAS.values()), *OPTIONAL.values()},
+            {
+                *itertools.chain(*EXTRAS.values()),
+                *OPTIONAL.values(),
+                *SUGGESTED.values(),
+            },
         )

@@ -46,6 +46,8 @@ PARTS = {
     'agent': [
         'nova_diskplacer.agent',
         'nova_diskplacer.cmd.agent',
+        'nova_diskplacer.cmd.sizing',
+        'nova_diskplacer.sizing',
         'nova_diskplacer.cmd.sweep',
     ],
     'vendordata': [
@@ -58,7 +60,10 @@ PARTS = {
 PARTS['agent'] += PARTS['manage']
 
 # Extras that another extra contains, or that may be missing.
-INCLUDED = {'agent': ['manage', 'libvirt']}
+INCLUDED = {'agent': ['manage', 'libvirt', 'sizing']}
+
+# What is imported where it is needed, and may be missing.
+OPTIONAL = {'libvirt-python', 'psycopg'}
 
 # They are not imported by the part itself: the command openstack, and what
 # keystonemiddleware imports if memcached_servers is set.
@@ -163,19 +168,17 @@ class DeclaredTest(testscenarios.WithScenarios, testtools.TestCase):
     def test_declared_is_what_is_imported(self):
         imports = Imports()
         imported = imports.distributions_of(imports.of_part(self.part))
-        # it is not installed everywhere
-        imported.discard('libvirt-python')
         declared = names(core()) | names(extra(self.part))
         self.assertEqual(
-            imported,
-            declared - {'libvirt-python'} - OF_OTHERS.get(self.part, set()),
+            imported - OPTIONAL,
+            declared - OPTIONAL - OF_OTHERS.get(self.part, set()),
         )
 
 
 class AgreementTest(testtools.TestCase):
     def test_every_part_has_an_extra(self):
         self.assertEqual(
-            {*PARTS, 'libvirt'},
+            {*PARTS, 'libvirt', 'sizing'},
             set(base.read_project()['optional-dependencies']),
         )
 
@@ -219,7 +222,9 @@ class InstalledTest(testscenarios.WithScenarios, base.BuildTestCase):
                 '-c',
                 IMPORT_PART,
                 json.dumps(PARTS[part]),
-                json.dumps(sorted(imports.of_part(part) - {'libvirt'})),
+                json.dumps(
+                    sorted(imports.of_part(part) - {'libvirt', 'psycopg'})
+                ),
                 cwd=self.dir,
             )
             self.assertEqual([], json.loads(missing.splitlines()[-1]))

@@ -36,6 +36,12 @@ CASES = (
     ('diskplacer-manage profile show nonsense', exit_status.ERROR),
     ('diskplacer-manage --config-file /missing map', exit_status.ERROR),
     ('diskplacer-manage disk audit', exit_status.ERROR),
+    (
+        'diskplacer-manage sizing advise --memory-gb 2 --data-gb 8',
+        exit_status.FINDINGS,
+    ),
+    ('diskplacer-manage sizing analyse /missing', exit_status.ERROR),
+    ('diskplacer-manage sizing load url', exit_status.USAGE),
     ('diskplacer-manage', exit_status.USAGE),
     ('diskplacer-manage map --timeout 0', exit_status.USAGE),
     ('diskplacer-manage disk audit --bogus', exit_status.USAGE),

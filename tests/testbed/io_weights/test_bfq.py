@@ -25,8 +25,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.host import block_queue
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controllers
-from nova_diskplacer.io_weights import strict_bfq
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
 from tests import cgroups as cgroup_fixtures
@@ -43,7 +43,7 @@ LOOKED_AT = 2
 def device_of(path):
     name = os.path.basename(os.path.realpath(path))
     number = pathlib.Path(f'/sys/block/{name}/dev').read_text().strip()
-    return Device(UUID, name, number, rotational=False)
+    return Device(UUID, name, number, rotational=False, mbps=20)
 
 
 def weight_of(cgroup):
@@ -241,33 +241,46 @@ class WeightsTest(BFQTestCase):
         self.assertEqual([], os.listdir(os.path.join(self.state, 'weights')))
 
 
-class StrictTest(BFQTestCase):
+class SettingsTest(BFQTestCase):
     def setUp(self):
         super().setUp()
-        self.strict = strict_bfq.StrictBFQ(self.conf)
-        self.contended = {UUID: device_of(DISK)}
+        self.settings = bfq_settings.BFQSettings(self.conf)
+        self.contended = {device_of(DISK): 1}
+        self.original = self.values()
 
-    def value(self):
-        path = f'/sys/block/{self.name}/queue/iosched/strict_guarantees'
-        return pathlib.Path(path).read_text().strip()
+    def values(self):
+        directory = pathlib.Path(f'/sys/block/{self.name}/queue/iosched')
+        return {
+            name: (directory / name).read_text().strip()
+            for name in ('strict_guarantees', 'low_latency', 'max_budget')
+        }
+
+    def assert_set(self):
+        device = device_of(DISK)
+        self.assertEqual(
+            {
+                name.removeprefix('iosched/'): value
+                for name, value in bfq_settings.settings(device, 1).items()
+            },
+            self.values(),
+        )
 
     def test_set_and_restored(self):
-        self.assertEqual('0', self.value())
-        self.strict.apply(self.contended, 1.0)
-        self.assertEqual('1', self.value())
+        self.settings.apply(self.contended, 1.0)
+        self.assert_set()
         # another agent does it, after a kill
-        strict_bfq.StrictBFQ(self.conf).restore()
-        self.assertEqual('0', self.value())
+        bfq_settings.BFQSettings(self.conf).restore()
+        self.assertEqual(self.original, self.values())
         self.assertEqual([], os.listdir(os.path.join(self.state, 'bfq')))
 
     def test_scheduler_that_goes_and_comes_back(self):
-        self.strict.apply(self.contended, 1.0)
+        self.settings.apply(self.contended, 1.0)
         self.schedule('none')
         self.schedule('bfq')
-        self.assertEqual('0', self.value())
-        self.strict.apply(self.contended, 1.0)
-        self.assertEqual('1', self.value())
+        self.assertEqual(self.original, self.values())
+        self.settings.apply(self.contended, 1.0)
+        self.assert_set()
         self.schedule('none')
-        self.strict.restore()
+        self.settings.restore()
         self.assertEqual([], os.listdir(os.path.join(self.state, 'bfq')))
         self.assertEqual('', self.log.output)

@@ -22,10 +22,10 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
+from nova_diskplacer.io_weights import bfq_settings
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import io_cost
 from nova_diskplacer.io_weights import manager
-from nova_diskplacer.io_weights import strict_bfq
 from nova_diskplacer.io_weights import writer
 from nova_diskplacer.monitor import types
 from tests import configured
@@ -78,14 +78,14 @@ class FakeIOCost:
         return {uuid: one.rbps for uuid, one in self.enabled.items()}
 
 
-class FakeStrictBFQ:
-    """Records the disks that BFQ serves one request at a time."""
+class FakeBFQSettings:
+    """Records the disks whose settings of BFQ are changed."""
 
     def __init__(self):
         self.contended = []
 
     def apply(self, contended, seconds):
-        self.contended.append(list(contended))
+        self.contended.append(dict(contended))
 
 
 class WeightManagerTest(testtools.TestCase):
@@ -96,8 +96,8 @@ class WeightManagerTest(testtools.TestCase):
         self.writer, self.io_cost = FakeWriter(), FakeIOCost()
         self.patch(writer, 'WeightWriter', lambda *_: self.writer)
         self.patch(io_cost, 'IOCost', lambda *_: self.io_cost)
-        self.strict_bfq = FakeStrictBFQ()
-        self.patch(strict_bfq, 'StrictBFQ', lambda *_: self.strict_bfq)
+        self.bfq_settings = FakeBFQSettings()
+        self.patch(bfq_settings, 'BFQSettings', lambda *_: self.bfq_settings)
         self.patch(controllers, 'active_controller', self.active_controller)
         self.patch(
             controllers, 'configured_controller', lambda *_: self.configured
@@ -169,9 +169,9 @@ class WeightManagerTest(testtools.TestCase):
         self.devices = {A.uuid: A}
         self.active = {A.uuid: controllers.IO_COST_CONTROLLER}
         self.apply(other=1, intervals=5)
-        self.assertEqual([A.uuid], self.strict_bfq.contended[1])
-        self.assertEqual([[], []], self.strict_bfq.contended[::2][:2])
-        self.assertEqual([], self.strict_bfq.contended[-1])
+        found = self.bfq_settings.contended
+        self.assertEqual([{}, {A: 1}, {}, {}], found[:4])
+        self.assertEqual({}, found[-1])
 
     def test_changes(self):
         changes = [

@@ -1,0 +1,192 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""diskplacer-manage sizing collect: makes runs, and counts what servers do."""
+
+import argparse
+import collections.abc
+import contextlib
+import random
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_diskplacer import exception
+from nova_diskplacer import exit_status
+from nova_diskplacer.cmd import shell
+from nova_diskplacer.host import cpus
+from nova_diskplacer.host import files
+from nova_diskplacer.host import libvirt_servers
+from nova_diskplacer.sizing import counters
+from nova_diskplacer.sizing import pinning
+from nova_diskplacer.sizing import runs
+from nova_diskplacer.sizing import samples
+
+_LOCK = 'sizing'
+_STATUS_INTERRUPTED = 130
+
+
+def register(commands: Any) -> None:
+    """Add the command to the subparsers of ``diskplacer-manage sizing``."""
+    command = shell.add_command(
+        commands,
+        'collect',
+        _collect,
+        'count what servers of this host do while a load runs',
+        'Runs a command, or waits, and adds a line to a file with the running '
+        'time and the counters of each server. With --pin each run is made '
+        'twice in random order, with each vCPU on a CPU of its own and with '
+        'all vCPUs on all of these CPUs; the CPUs are restored in the end. '
+        'The running time is the number "seconds" if the command prints a '
+        'JSON object with it, as sizing load --format json does.',
+    )
+    command.epilog = 'Counters: ' + '; '.join(
+        f'{name}: {text}' for name, text in counters.TEXTS.items()
+    )
+    command.add_argument(
+        '--server',
+        dest='servers',
+        action='append',
+        required=True,
+        metavar='UUID',
+        help='server of this host; may be repeated without --pin',
+    )
+    command.add_argument(
+        '--output', required=True, metavar='FILE', help='file to add lines to'
+    )
+    command.add_argument(
+        '--runs',
+        type=shell.number(int, 1),
+        default=1,
+        help='number of runs, of pairs of runs with --pin (default: '
+        '%(default)s)',
+    )
+    command.add_argument(
+        '--pin',
+        metavar='CPUS',
+        help='CPUs of this host, as 1-3: as many as the server has vCPUs, or '
+        'more',
+    )
+    command.add_argument(
+        '--seconds',
+        type=shell.number(float, 1),
+        help='wait so long instead of running a command',
+    )
+    command.add_argument(
+        'command_line',
+        nargs='*',
+        metavar='COMMAND',
+        help='command and its arguments, after --',
+    )
+
+
+def _collect(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    if bool(args.command_line) == bool(args.seconds):
+        raise exception.SizingError(
+            'give either --seconds or a COMMAND after --, and not both'
+        )
+    shell.exit_on_signals()
+    try:
+        with _locked():
+            _make_runs(conf, args)
+    except KeyboardInterrupt:
+        shell.say(f'\nInterrupted: {args.output} has the runs before.\n')
+        return _STATUS_INTERRUPTED
+    return exit_status.OK
+
+
+def _make_runs(conf: cfg.ConfigOpts, args: argparse.Namespace) -> None:
+    uri: str = conf.diskplacer_agent.libvirt_uri
+    samples.check_writable(args.output)
+    todo = runs.plan(
+        args.runs,
+        args.pin is not None,
+        runs.next_block(samples.read(args.output)),
+        random.SystemRandom(),
+    )
+
+    def load() -> runs.Done:
+        if args.command_line:
+            return runs.execute(args.command_line)
+        return runs.wait(args.seconds)
+
+    def read(server: str) -> counters.Reading:
+        return counters.read(uri, server)
+
+    with _changed_pins(conf, args) as pins:
+        for count, run in enumerate(todo, 1):
+            name = f'run {count} of {len(todo)} {run.vcpus_are}'.rstrip()
+            shell.say(f'{name} ...\n')
+            if pins:
+                pins.apply(run.vcpus_are)
+            found = runs.make(run, args.servers, load, read)
+            samples.append(args.output, found)
+            shell.say(f'{name}: {found[0].seconds:.1f} s\n')
+
+
+def _changed_pins(
+    conf: cfg.ConfigOpts, args: argparse.Namespace
+) -> contextlib.AbstractContextManager[pinning.Pins | None]:
+    """Return the pins of the server that last as long as the context."""
+    if args.pin is None:
+        return contextlib.nullcontext()
+    return pinning.changed(conf, args.servers[0], _pinned_cpus(conf, args))
+
+
+def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
+    """Return the CPUs to pin the one server to.
+
+    :raises DiskPlacerError: they are not as they must be for the server.
+    """
+    if len(args.servers) > 1:
+        raise exception.SizingError(
+            f'--pin {args.pin}: give one --server, not {len(args.servers)}'
+        )
+    try:
+        wanted = cpus.parse(args.pin)
+    except ValueError as error:
+        raise exception.SizingError(f'--pin {error}') from error
+    known = {
+        server.uuid: server
+        for server in libvirt_servers.list_servers(
+            conf.diskplacer_agent.libvirt_uri
+        )
+        if server.running
+    }
+    if args.servers[0] not in known:
+        raise exception.SizingError(
+            f'--server {args.servers[0]}: no server of Nova that runs on this '
+            'host'
+        )
+    pinning.check(
+        known[args.servers[0]],
+        wanted,
+        cpus.read(),
+        cpus.read_nova_sets(conf.diskplacer_agent.nova_conf),
+    )
+    return wanted
+
+
+@contextlib.contextmanager
+def _locked() -> collections.abc.Iterator[None]:
+    """Let one process of this host measure: others would be in its figures.
+
+    :raises SizingError: another one does.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.lock(_LOCK, wait=False))
+        except BlockingIOError as error:
+            raise exception.SizingError(
+                'another diskplacer-manage sizing collect runs on this host'
+            ) from error
+        yield

@@ -1,0 +1,194 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Settings of BFQ with which weights hold on a hard disk.
+
+By default a disk reorders the requests in its own queue whatever their
+weights, BFQ prefers queues that it takes for interactive, and a queue keeps
+the disk for a long turn. The other settings have a price: requests at random
+places lose the disk's reordering. So they are set only while weights differ.
+"""
+
+import collections
+import collections.abc
+import contextlib
+import os
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_diskplacer import exception
+from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import log_once
+from nova_diskplacer.host import saved_settings
+from nova_diskplacer.host import sysfs
+from nova_diskplacer.host.devices import Device
+from nova_diskplacer.io_weights import controllers
+from nova_diskplacer.monitor import types
+
+LOG = logging.getLogger(__name__)
+
+_STRICT = 'iosched/strict_guarantees'
+_LOW_LATENCY = 'iosched/low_latency'
+_MAX_BUDGET = 'iosched/max_budget'
+
+# Seconds of a short turn, and bytes of a sector.
+_TURN_S = 0.012
+_SECTOR = 512
+
+# In the order in which they are written. The first shows whether this BFQ has
+# been set, so it is restored last.
+_NAMES = (_STRICT, _LOW_LATENCY, _MAX_BUDGET)
+
+# Seconds for which a disk stays set after the weights differed last.
+_KEPT_S = 10.0
+
+
+def find_contended(
+    pairs: collections.abc.Iterable[types.ConsumerDisk],
+    idle: collections.abc.Iterable[bool],
+    weights: collections.abc.Mapping[types.ConsumerDisk, int],
+) -> dict[str, int]:
+    """Find the disks whose active servers differ in weight.
+
+    :param idle: whether a pair had no requests in the last interval.
+    :returns: the number of active servers with a lowered weight on each such
+        disk, by UUID.
+    """
+    active = collections.defaultdict(list)
+    for pair, is_idle in zip(pairs, idle, strict=True):
+        if not is_idle:
+            active[pair[1]].append(
+                weights.get(pair, controllers.DEFAULT_WEIGHT)
+            )
+    return {
+        uuid: sum(one < controllers.DEFAULT_WEIGHT for one in ones)
+        for uuid, ones in active.items()
+        if len(set(ones)) > 1
+    }
+
+
+def settings(device: Device, lowered: int) -> dict[str, str]:
+    """Return the settings of a disk whose active servers differ in weight.
+
+    A short turn costs a seek, except where one server has nearly all turns.
+
+    :param lowered: number of active servers with a lowered weight.
+    """
+    found = {_STRICT: '1', _LOW_LATENCY: '0'}
+    if lowered == 1 and device.mbps:
+        found[_MAX_BUDGET] = str(round(device.mbps * 1e6 * _TURN_S / _SECTOR))
+    return found
+
+
+class BFQSettings:
+    """Sets BFQ, and restores it.
+
+    The original values are saved first, so that another agent can restore
+    them.
+
+    :raises DiskError: the kernel has no boot ID.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, sys: str = sysfs.SYS) -> None:
+        self._sys = sys
+        self._saved = saved_settings.SavedSettings(
+            os.path.join(conf.diskplacer_agent.state_dir, 'bfq'),
+            self._write_back,
+            sys,
+        )
+        self._kept_s: dict[str, float] = {}
+        self._log = log_once.ChangeLogger(LOG)
+
+    def apply(
+        self,
+        contended: collections.abc.Mapping[Device, int],
+        seconds: float,
+    ) -> None:
+        """Set these disks, and restore others soon; repeatable.
+
+        A disk that cannot be changed affects no other.
+
+        :param contended: hard disks with BFQ whose active servers differ in
+            weight, with the number of those with a lowered weight.
+        :param seconds: the length of the interval.
+        :raises DiskError: the saved settings cannot be listed.
+        """
+        wanted = {
+            device.uuid: (device, settings(device, lowered))
+            for device, lowered in contended.items()
+        }
+        self._kept_s = {
+            uuid: left - seconds
+            for uuid, left in self._kept_s.items()
+            if left > seconds
+        } | dict.fromkeys(wanted, _KEPT_S)
+        failed = {}
+        for uuid in {*wanted, *self._saved.uuids()}:
+            try:
+                if uuid in wanted:
+                    self._set(*wanted[uuid])
+                elif uuid not in self._kept_s:
+                    self._saved.restore(uuid)
+            except (exception.DiskPlacerError, OSError) as error:
+                failed[uuid] = str(error)
+        for uuid, reason in failed.items():
+            self._log.log(
+                uuid,
+                'Settings of BFQ on disk %s are not changed: %s',
+                uuid,
+                reason,
+            )
+        self._log.clear_except(failed)
+
+    def restore(self) -> None:
+        """Restore all disks, also those that an earlier agent changed.
+
+        :raises DiskError: a disk could not be restored.
+        """
+        self._kept_s.clear()
+        self._saved.restore_all(self._saved.uuids())
+
+    def _set(
+        self, device: Device, wanted: collections.abc.Mapping[str, str]
+    ) -> None:
+        queue = f'{sysfs.device_path(device.name, self._sys)}/queue'
+        now = {name: sysfs.read(f'{queue}/{name}') for name in _NAMES}
+        sequence = block_queue.diskseq(device.name, self._sys)
+        originals = self._saved.get_originals(
+            device.uuid, device.name, sequence
+        )
+        # a scheduler that was chosen anew has its own settings again
+        if originals is None or now[_STRICT] != wanted[_STRICT]:
+            originals = {}
+        if originals.keys() != now.keys():
+            originals = now | originals
+            self._saved.save(
+                device.uuid,
+                saved_settings.DeviceSettings(
+                    device.name, sequence, originals
+                ),
+            )
+        for name in _NAMES:
+            value = wanted.get(name, originals[name])
+            if now[name] != value:
+                block_queue.write(device.name, name, value, self._sys)
+
+    def _write_back(self, saved: saved_settings.DeviceSettings) -> bool:
+        # without BFQ the settings are gone
+        with contextlib.suppress(FileNotFoundError):
+            for name in reversed(_NAMES):
+                if name in saved.values:
+                    block_queue.write(
+                        saved.device, name, saved.values[name], self._sys
+                    )
+        return True

@@ -1,0 +1,215 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import json
+import os
+import shutil
+
+import fixtures
+import testtools
+
+from nova_diskplacer.host import block_queue
+from nova_diskplacer.host import saved_settings
+from nova_diskplacer.host.devices import Device
+from nova_diskplacer.io_weights import bfq_settings
+from tests import configured
+
+A = Device('disk-a', 'sda', '8:0', rotational=True, mbps=160)
+B = Device('disk-b', 'sdb', '8:16', rotational=True)
+
+
+class FindContendedTest(testtools.TestCase):
+    def find(self, weights, idle=(False, False)):
+        pairs = [('one', A.uuid), ('two', A.uuid)]
+        return bfq_settings.find_contended(
+            pairs, idle, dict(zip(pairs, weights, strict=False))
+        )
+
+    def test_weights_differ(self):
+        self.assertEqual({A.uuid: 1}, self.find([10, 100]))
+        # without a weight it is the kernel's default
+        self.assertEqual({A.uuid: 1}, self.find([10]))
+        self.assertEqual({A.uuid: 2}, self.find([10, 60]))
+
+    def test_weights_are_equal(self):
+        self.assertEqual({}, self.find([10, 10]))
+        self.assertEqual({}, self.find([]))
+
+    def test_only_one_is_active(self):
+        self.assertEqual({}, self.find([10, 100], idle=(False, True)))
+
+    def test_disks_differ(self):
+        weights = {('one', A.uuid): 10, ('one', B.uuid): 100}
+        self.assertEqual(
+            {}, bfq_settings.find_contended(weights, [False, False], weights)
+        )
+
+
+WRITE = block_queue.write
+
+ORIGINAL = {'strict_guarantees': '0', 'low_latency': '1', 'max_budget': '8192'}
+CONTENDED = ORIGINAL | {'strict_guarantees': '1', 'low_latency': '0'}
+
+
+class BFQSettingsTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.sys = self.useFixture(fixtures.TempDir()).path
+        configuration = self.useFixture(configured.Options())
+        self.conf, self.state_dir = configuration.conf, configuration.state_dir
+        self.useFixture(
+            fixtures.MockPatchObject(saved_settings, 'boot_id', lambda: 'boot')
+        )
+        for device in (A, B):
+            os.makedirs(self.path(device, 'queue/iosched'))
+            self.put(device, 'dev', device.number)
+            self.put(device, 'diskseq', '7')
+            self.set(device)
+        self.new()
+
+    def new(self):
+        """Have a new process."""
+        self.settings = bfq_settings.BFQSettings(self.conf, self.sys)
+
+    def path(self, device, name):
+        return f'{self.sys}/class/block/{device.name}/{name}'
+
+    def put(self, device, name, text):
+        with open(self.path(device, name), 'w') as stream:
+            stream.write(text)
+
+    def set(self, device, **values):
+        for name, value in (ORIGINAL | values).items():
+            self.put(device, f'queue/iosched/{name}', f'{value}\n')
+
+    def get(self, device):
+        found = {}
+        for name in ORIGINAL:
+            with open(self.path(device, f'queue/iosched/{name}')) as stream:
+                found[name] = stream.read().strip()
+        return found
+
+    def saved(self):
+        try:
+            return sorted(os.listdir(os.path.join(self.state_dir, 'bfq')))
+        except FileNotFoundError:
+            return []
+
+    def apply(self, *contended, seconds=1.0, lowered=2):
+        self.settings.apply(dict.fromkeys(contended, lowered), seconds)
+
+    def test_set_while_contended_and_for_ten_seconds_after_it(self):
+        for seconds in (0.5, 1.0, 5.0):
+            self.apply(A, seconds=seconds)
+            self.assertEqual(CONTENDED, self.get(A))
+            self.assertEqual(ORIGINAL, self.get(B))
+            for _ in range(int(10 / seconds) - 1):
+                self.apply(seconds=seconds)
+            self.assertEqual(CONTENDED, self.get(A))
+            self.apply(seconds=seconds)
+            self.assertEqual(ORIGINAL, self.get(A))
+            self.assertEqual([], self.saved())
+
+    def test_turns_are_short_while_one_server_is_lowered(self):
+        self.set(A, max_budget=9000)
+        self.apply(A, B, lowered=1)
+        # 160 MB/s for 12 ms, in sectors of 512 bytes
+        self.assertEqual('3750', self.get(A)['max_budget'])
+        # nobody knows what it does in that time
+        self.assertEqual(CONTENDED, self.get(B))
+        self.apply(A, lowered=2)
+        self.assertEqual('9000', self.get(A)['max_budget'])
+
+    def test_an_operators_own_settings_stay(self):
+        own = {'strict_guarantees': '1', 'max_budget': '9000'}
+        self.set(A, **own)
+        self.apply(A, lowered=1)
+        self.settings.restore()
+        self.assertEqual(ORIGINAL | own, self.get(A))
+
+    def test_restored_by_another_agent_after_each_write(self):
+        steps = 0
+        while True:
+            writes = [0]
+
+            def write(*args, writes=writes, last=steps):
+                if writes[0] == last:
+                    raise SystemExit
+                writes[0] += 1
+                return WRITE(*args)
+
+            with fixtures.MockPatchObject(block_queue, 'write', write):
+                try:
+                    self.apply(A, lowered=1)
+                    self.settings.restore()
+                except SystemExit:
+                    killed = True
+                else:
+                    killed = False
+            self.new()
+            self.apply(A, lowered=1)
+            self.new()
+            self.settings.restore()
+            self.assertEqual(ORIGINAL, self.get(A), steps)
+            self.assertEqual([], self.saved())
+            if not killed:
+                break
+            steps += 1
+        self.assertEqual(6, steps)
+
+    def test_file_of_an_earlier_release(self):
+        self.apply(A)
+        self.set(A, strict_guarantees='1')
+        path = os.path.join(self.state_dir, 'bfq', 'disk-a.json')
+        with open(path) as stream:
+            fields = json.load(stream)
+        fields['values'] = {'iosched/strict_guarantees': '0'}
+        with open(path, 'w') as stream:
+            json.dump(fields, stream)
+        self.new()
+        self.apply(A)
+        self.assertEqual(CONTENDED, self.get(A))
+        self.settings.restore()
+        self.assertEqual(ORIGINAL, self.get(A))
+
+    def test_a_later_agent_goes_on(self):
+        self.apply(A, B)
+        self.new()
+        self.apply(A)
+        self.assertEqual((CONTENDED, ORIGINAL), (self.get(A), self.get(B)))
+        self.assertEqual(['disk-a.json'], self.saved())
+
+    def test_the_scheduler_was_chosen_anew(self):
+        self.apply(A)
+        self.set(A)
+        self.apply(A)
+        self.assertEqual(CONTENDED, self.get(A))
+        self.settings.restore()
+        self.assertEqual(ORIGINAL, self.get(A))
+
+    def test_the_scheduler_is_another_one(self):
+        self.apply(A)
+        shutil.rmtree(self.path(A, 'queue/iosched'))
+        self.apply(A, B)
+        self.apply(A, B)
+        self.assertEqual(CONTENDED, self.get(B))
+        self.assertEqual(1, self.log.output.count('are not changed'))
+        self.settings.restore()
+        self.assertEqual([], self.saved())
+
+    def test_another_device_is_not_changed(self):
+        self.apply(A)
+        self.put(A, 'diskseq', '8')
+        self.settings.restore()
+        self.assertEqual(CONTENDED, self.get(A))
+        self.assertEqual([], self.saved())
