@@ -61,6 +61,7 @@ find_vdisk() {
 run_fio() {
     # shellcheck disable=SC2086 # it may be several words, or none
     $launch fio --name=sweep --thread --filename="$device" "$@" \
+        --allow_file_create=0 \
         --output-format=terse --terse-version=3 < /dev/null 2>&1
 }
 
@@ -69,8 +70,9 @@ fill_space() {
         --ioengine=psync --end_fsync=1) || fail "fio: $(brief "$printed")"
 }
 
+# What fio says, without its figures.
 brief() {
-    echo "$1" | tr -s '\n' ' ' | cut -c 1-300
+    echo "$1" | grep -v '^3;' | tr -s '\n' ' ' | cut -c 1-300
 }
 
 centiseconds() {

@@ -86,8 +86,9 @@ class WorkerTest(base.VDiskTestCase):
             mib=MIB,
             kib=64,
             seconds=30,
-            device=f'{self.disk}/missing/file',
+            device=f'{self.disk}/missing',
         )
         done = fio.run(('sh', '-s'), '', script)
         printed = workload.parse(done.stdout, 'token')
-        self.assertIn('No such file', printed.failed['0.0'])
+        self.assertIn('file creation disallowed', printed.failed['0.0'])
+        self.assertFalse(os.path.exists(f'{self.disk}/missing'))

@@ -138,6 +138,7 @@ class BareMetalTest(ScriptTestCase):
                 '--ioengine=libaio --direct=1 --iodepth=8 --rw=write '
                 '--bs=64k --size=32768k --offset_increment=32768k '
                 '--numjobs=2 --runtime=3 --end_fsync=1 '
+                '--allow_file_create=0 '
                 '--output-format=terse --terse-version=3'
             ],
             self.logged(),
