@@ -70,7 +70,7 @@ class SweepTest(base.TestCase):
             '--shape=1:384',
             '--repetitions=1',
             f'--host-scheduler={self.scheduler}',
-            '--boot-timeout=150',
+            '--boot-timeout=120',
             *options,
         ]
 
