@@ -100,6 +100,7 @@ def data(report: Report) -> dict[str, typing.Any]:
         'claims': [
             {
                 'paper': one.claim.paper,
+                'name': one.claim.name,
                 'place': one.claim.place,
                 'figure': one.claim.figure,
                 'claim': one.claim.sentence,

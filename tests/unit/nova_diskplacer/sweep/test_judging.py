@@ -200,16 +200,24 @@ class ClaimsTest(testtools.TestCase):
             self.assertEqual('cells are missing', one.why)
 
     def test_claims_differ(self):
-        self.assertEqual(
-            len(judging.CLAIMS),
-            len({(one.paper, one.sentence) for one in judging.CLAIMS}),
-        )
+        for field in ('name', 'sentence'):
+            self.assertEqual(
+                len(judging.CLAIMS),
+                len(
+                    {
+                        (one.paper, getattr(one, field))
+                        for one in judging.CLAIMS
+                    }
+                ),
+            )
         self.assertEqual({'P0', 'P3'}, {one.paper for one in judging.CLAIMS})
 
 
 class JudgeTest(testtools.TestCase):
     def claim(self, *rules_, paper='P0'):
-        return paper_claims.Claim(paper, '', '', '', '', rules.all_of(*rules_))
+        return paper_claims.Claim(
+            paper, '', '', '', '', '', rules.all_of(*rules_)
+        )
 
     @staticmethod
     def reads(low, jobs=1, problem='', **fields):
