@@ -153,8 +153,9 @@ def measure(args: argparse.Namespace, uuid: str) -> int:
         (HOSTS[args.disk],),
         prepare_disks=functools.partial(make_disks, args.disk, uuid),
     ) as cloud:
+        kernel, initramfs = guest.build_with_fio()
         image = cloud.create_guest_image(
-            'guest-with-fio', *guest.build_with_fio(), **guest.DRIVE_PROPERTIES
+            'guest-with-fio', kernel, initramfs, **guest.DRIVE_PROPERTIES
         )
         (uuid,) = cloud.disk_providers()
         return subprocess.run(

@@ -18,6 +18,8 @@ import testtools
 
 import _fidelity
 import sweep
+from nova_diskplacer.cmd import manage
+from nova_diskplacer.sweep import cells
 from nova_diskplacer.sweep import judging
 from nova_diskplacer.sweep import report
 from nova_diskplacer.sweep import results
@@ -123,15 +125,29 @@ class FidelityTest(testtools.TestCase):
 
 
 class OptionsTest(testtools.TestCase):
-    def test_of_sweep_run(self):
-        args = argparse.Namespace(quick=False, disk='throttled', option=[])
-        self.assertIn('--mib=64', sweep.options(args))
-        args.option = ['--kib=128']
-        self.assertEqual('--kib=128', sweep.options(args)[-1])
-        args.quick = True
-        self.assertEqual(
-            ['--quick', '--shape=1:384', '--kib=128'], sweep.options(args)
+    def parsed(self, *option, quick=False):
+        """Return what ``sweep run`` understands."""
+        args = argparse.Namespace(
+            quick=quick, disk='throttled', option=list(option)
         )
+        words = ['sweep', 'run', 'UUID', '--results=x', *sweep.options(args)]
+        return manage.make_parser(words).parse_args(words)
+
+    def test_of_sweep_run(self):
+        found = self.parsed()
+        self.assertEqual([1, 4, 16], found.jobs)
+        self.assertEqual((64, 64), (found.mib, found.kib))
+        self.assertEqual(cells.Shape(2, 1024), found.shape[-1])
+
+    def test_of_the_command_line(self):
+        found = self.parsed('--kib=128', '--jobs', '2')
+        self.assertEqual(([1, 4, 16, 2], 128), (found.jobs, found.kib))
+
+    def test_quick(self):
+        found = self.parsed(quick=True)
+        self.assertTrue(found.quick)
+        self.assertEqual([cells.Shape(1, 384)], found.shape)
+        self.assertIsNone(found.jobs)
 
 
 class AttachTest(testtools.TestCase):
