@@ -211,7 +211,7 @@ def main() -> int:
     )
     args = parser.parse_args()
     args.results = args.results.absolute()
-    known = results.read(args.results) if args.results.exists() else None
+    known = results.read(str(args.results)) if args.results.exists() else None
     if known is None or run.remaining(known):
         status = measure(args, known.header.disk.uuid if known else '')
         if status not in (exit_status.OK, exit_status.FINDINGS):

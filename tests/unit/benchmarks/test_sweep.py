@@ -11,6 +11,10 @@
 #    under the License.
 
 import argparse
+import contextlib
+import io
+import json
+import pathlib
 from unittest import mock
 
 import fixtures
@@ -92,8 +96,9 @@ class FiguresTest(testtools.TestCase):
 class FidelityTest(testtools.TestCase):
     """The rows of the papers that name figures of sweeps."""
 
-    def test_figures_exist(self):
-        found = sweep.figures(made(example.run()))
+    def test_figures_exist_whatever_was_measured(self):
+        nothing = results.Run(example.header(example.grid()), ())
+        found = sweep.figures(made(nothing))
         for claim in self.claims():
             for ours in claim.ours:
                 self.assertIn(ours.name, found)
@@ -148,6 +153,70 @@ class OptionsTest(testtools.TestCase):
         self.assertTrue(found.quick)
         self.assertEqual([cells.Shape(1, 384)], found.shape)
         self.assertIsNone(found.jobs)
+
+
+class MainTest(testtools.TestCase):
+    """Nothing starts a cloud here, and nothing calls a command."""
+
+    def setUp(self):
+        super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.path = pathlib.Path(directory, 'results')
+        self.json = pathlib.Path(directory, 'json')
+        self.run = example.run([example.bare(), example.cell()])
+        self.measure = self.patch_function('measure', 0)
+        self.report = self.patch_function('report', made(self.run))
+
+    def patch_function(self, name, returned):
+        return self.useFixture(
+            fixtures.MockPatchObject(sweep, name, return_value=returned)
+        ).mock
+
+    def main(self):
+        argv = ['sweep', f'--results={self.path}', f'--json={self.json}']
+        with (
+            mock.patch('sys.argv', argv),
+            mock.patch('signal.signal'),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
+            return sweep.main()
+
+    def write(self, count):
+        with results.Writer.create(str(self.path), self.run.header) as writer:
+            for one in self.run.results[:count]:
+                writer.append(one)
+
+    def test_new(self):
+        self.assertEqual(0, self.main())
+        (_, uuid), _ = self.measure.call_args
+        self.assertEqual('', uuid)
+        written = json.loads(self.json.read_text())
+        self.assertEqual('sweep', written['benchmark'])
+        self.assertEqual([], written['goals'])
+        self.assertIn('p0_direct_reads', written['figures'])
+
+    def test_continued(self):
+        self.write(3)
+        self.assertEqual(0, self.main())
+        (_, uuid), _ = self.measure.call_args
+        self.assertEqual(self.run.header.disk.uuid, uuid)
+
+    def test_complete(self):
+        self.write(None)
+        self.assertEqual(0, self.main())
+        self.assertFalse(self.measure.called)
+        self.assertTrue(self.report.called)
+
+    def test_cells_with_problems(self):
+        self.measure.return_value = 3
+        self.assertEqual(0, self.main())
+        self.assertTrue(self.json.exists())
+
+    def test_failed(self):
+        self.measure.return_value = 130
+        self.assertEqual(130, self.main())
+        self.assertFalse(self.report.called)
+        self.assertFalse(self.json.exists())
 
 
 class AttachTest(testtools.TestCase):
