@@ -112,8 +112,16 @@ _SWITCHES = Metric(
 
 
 def draw(results: collections.abc.Iterable[cells.Result]) -> list[Figure]:
-    """Return the figures; one of which nothing was measured has no panels."""
-    by_cell = rules.by_cell(results)
+    """Return the figures; one of which nothing was measured has no panels.
+
+    Cells of which each repetition failed, so that none has a throughput, are
+    in no figure.
+    """
+    by_cell = {
+        cell: its
+        for cell, its in rules.by_cell(results).items()
+        if any(one.mbps > 0 for one in its.values())
+    }
     blocking = [
         panel
         for engine in ('sync_direct', 'sync_cached')
@@ -289,7 +297,9 @@ def _point(
     low = high = None
     if len(values) > 1:
         low, high = stats.interval(values).low, stats.interval(values).high
-    mean = statistics.fmean(values or [metric.of(one) for one in results])
+    mean = statistics.fmean(
+        values or [metric.of(one) for one in results if one.mbps > 0]
+    )
     return Point(
         threads, mean, low, high, len(values), tuple(sorted(problems))
     )
