@@ -67,8 +67,6 @@ class Servers:
         self._connection = connection
         self._wanted = wanted
         self._prefix = f'diskplacer-sweep-{run_id}-'
-        # names of the volumes that Nova has made, or will still make
-        self._volumes: set[str] = set()
 
     def make_flavor(self, body: plan.Body, vdisk_gb: int) -> str:
         """Make a private flavor, and return its ID.
@@ -188,25 +186,27 @@ class Servers:
                 if flavor.name.startswith(self._prefix):
                     compute.delete_flavor(flavor, ignore_missing=True)
 
-    def _present(self) -> set[str]:
+    def _present(self, **query: bool) -> set[str]:
         found = self._connection.compute.servers(
-            details=False, all_projects=True, name=self._prefix
+            details=False, all_projects=True, name=self._prefix, **query
         )
-        servers = {
+        return {
             server.id
             for server in found
             if server.name.startswith(self._prefix)
         }
-        self._volumes |= {_BLANK.format(server) for server in servers}
-        return servers
 
     def _delete_volumes(self) -> bool:
-        """Delete what Nova leaves of servers; return whether there was any."""
+        """Delete what Nova leaves of servers; return whether there was any.
+
+        A killed run may have deleted servers whose volumes Nova leaves.
+        """
         storage = self._connection.block_storage
+        names = set(map(_BLANK.format, self._present(deleted_only=True)))
         found = [
             volume
             for volume in storage.volumes(details=True)
-            if volume.name in self._volumes
+            if volume.name in names
         ]
         for volume in found:
             if volume.status in ('available', 'error'):

@@ -383,6 +383,12 @@ class KilledTest(SweepTestCase):
         self.world.volumes['1'] = mock.Mock(id='1', status='available')
         self.measure(*arguments)
         self.assertEqual(['1'], list(self.world.volumes))
+        os.unlink(self.results)
+        # killed after the servers are deleted
+        self.kill(self.world.steps.index('delete a volume'), *arguments)
+        self.assertEqual(2, len(self.world.volumes))
+        self.measure(*arguments)
+        self.assertEqual(['1'], list(self.world.volumes))
 
     def test_ctrl_c(self):
         with mock.patch.object(
