@@ -598,6 +598,15 @@ class ErrorsTest(SweepTestCase):
         self.assertIn(message, self.error(*arguments))
         self.assertFalse(os.path.exists(self.results))
 
+    @ddt.data(
+        ('--guest-scheduler', 'none; reboot'),
+        ('--guest-scheduler', 'a\nb'),
+        ('--jobs', '129'),
+        ('--jobs', '0'),
+    )
+    def test_malformed_options(self, arguments):
+        self.assertRaises(SystemExit, self.measure, *arguments)
+
     def test_half_a_header(self):
         with open(self.results, 'w') as stream:
             stream.write('{"kind": "run", "vers')
