@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage sizing collect: makes runs, and counts what servers do."""
+"""diskplacer-manage sizing collect: counts what a server does under a load."""
 
 import argparse
 import collections.abc
@@ -41,9 +41,9 @@ def register(commands: Any) -> None:
         commands,
         'collect',
         _collect,
-        'count what servers of this host do while a load runs',
+        'count what a server of this host does while a load runs',
         'Runs a command, or waits, and adds a line to a file with the running '
-        'time and the counters of each server. With --pin each run is made '
+        'time and the counters of the server. With --pin each run is made '
         'twice in random order, with each vCPU on a CPU of its own and with '
         'all vCPUs on all of these CPUs; the CPUs are restored in the end. '
         'The running time is the number "seconds" if the command prints a '
@@ -53,12 +53,7 @@ def register(commands: Any) -> None:
         f'{name}: {text}' for name, text in counters.TEXTS.items()
     )
     command.add_argument(
-        '--server',
-        dest='servers',
-        action='append',
-        required=True,
-        metavar='UUID',
-        help='server of this host; may be repeated without --pin',
+        '--server', required=True, metavar='UUID', help='server of this host'
     )
     command.add_argument(
         '--output', required=True, metavar='FILE', help='file to add lines to'
@@ -119,8 +114,8 @@ def _make_runs(conf: cfg.ConfigOpts, args: argparse.Namespace) -> None:
             return runs.execute(args.command_line)
         return runs.wait(args.seconds)
 
-    def read(server: str) -> counters.Reading:
-        return counters.read(uri, server)
+    def read() -> counters.Reading:
+        return counters.read(uri, args.server)
 
     with _changed_pins(conf, args) as pins:
         for count, run in enumerate(todo, 1):
@@ -128,9 +123,9 @@ def _make_runs(conf: cfg.ConfigOpts, args: argparse.Namespace) -> None:
             shell.say(f'{name} ...\n')
             if pins:
                 pins.apply(run.vcpus_are)
-            found = runs.make(run, args.servers, load, read)
+            found = runs.make(run, load, read)
             samples.append(args.output, found)
-            shell.say(f'{name}: {found[0].seconds:.1f} s\n')
+            shell.say(f'{name}: {found.seconds:.1f} s\n')
 
 
 def _changed_pins(
@@ -139,7 +134,7 @@ def _changed_pins(
     """Return the pins of the server that last as long as the context."""
     if args.pin is None:
         return contextlib.nullcontext()
-    return pinning.changed(conf, args.servers[0], _pinned_cpus(conf, args))
+    return pinning.changed(conf, args.server, _pinned_cpus(conf, args))
 
 
 def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
@@ -147,10 +142,6 @@ def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
 
     :raises DiskPlacerError: they are not as they must be for the server.
     """
-    if len(args.servers) > 1:
-        raise exception.SizingError(
-            f'--pin {args.pin}: give one --server, not {len(args.servers)}'
-        )
     try:
         wanted = cpus.parse(args.pin)
     except ValueError as error:
@@ -162,13 +153,12 @@ def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
         )
         if server.running
     }
-    if args.servers[0] not in known:
+    if args.server not in known:
         raise exception.SizingError(
-            f'--server {args.servers[0]}: no server of Nova that runs on this '
-            'host'
+            f'--server {args.server}: no server of Nova that runs on this host'
         )
     pinning.check(
-        known[args.servers[0]],
+        known[args.server],
         wanted,
         cpus.read(),
         cpus.read_nova_sets(conf.diskplacer_agent.nova_conf),
