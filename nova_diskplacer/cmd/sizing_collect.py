@@ -13,7 +13,6 @@
 """diskplacer-manage sizing collect: counts what a server does under a load."""
 
 import argparse
-import collections.abc
 import contextlib
 import random
 from typing import Any
@@ -31,9 +30,6 @@ from nova_diskplacer.sizing import pinning
 from nova_diskplacer.sizing import runs
 from nova_diskplacer.sizing import samples
 
-_LOCK = 'sizing'
-_STATUS_INTERRUPTED = 130
-
 
 def register(commands: Any) -> None:
     """Add the command to the subparsers of ``diskplacer-manage sizing``."""
@@ -42,8 +38,8 @@ def register(commands: Any) -> None:
         'collect',
         _collect,
         'count what a server of this host does while a load runs',
-        'Runs a command, or waits, and adds a line to a file with the running '
-        'time and the counters of the server. With --pin each run is made '
+        'Runs a command, and adds a line to a file with the running time and '
+        'the counters of the server. With --pin each run is made '
         'twice in random order, with each vCPU on a CPU of its own and with '
         'all vCPUs on all of these CPUs; the CPUs are restored in the end. '
         'The running time is the number "seconds" if the command prints a '
@@ -72,30 +68,27 @@ def register(commands: Any) -> None:
         'more',
     )
     command.add_argument(
-        '--seconds',
-        type=shell.number(float, 1),
-        help='wait so long instead of running a command',
-    )
-    command.add_argument(
         'command_line',
-        nargs='*',
+        nargs='+',
         metavar='COMMAND',
         help='command and its arguments, after --',
     )
 
 
 def _collect(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    if bool(args.command_line) == bool(args.seconds):
-        raise exception.SizingError(
-            'give either --seconds or a COMMAND after --, and not both'
-        )
     shell.exit_on_signals()
     try:
-        with _locked():
+        # other runs would be in the figures
+        with files.sole(
+            'sizing',
+            exception.SizingError(
+                'another diskplacer-manage sizing collect runs on this host'
+            ),
+        ):
             _make_runs(conf, args)
     except KeyboardInterrupt:
         shell.say(f'\nInterrupted: {args.output} has the runs before.\n')
-        return _STATUS_INTERRUPTED
+        return exit_status.INTERRUPTED
     return exit_status.OK
 
 
@@ -109,21 +102,17 @@ def _make_runs(conf: cfg.ConfigOpts, args: argparse.Namespace) -> None:
         random.SystemRandom(),
     )
 
-    def load() -> runs.Done:
-        if args.command_line:
-            return runs.execute(args.command_line)
-        return runs.wait(args.seconds)
-
-    def read() -> counters.Reading:
-        return counters.read(uri, args.server)
-
     with _changed_pins(conf, args) as pins:
         for count, run in enumerate(todo, 1):
             name = f'run {count} of {len(todo)} {run.vcpus_are}'.rstrip()
             shell.say(f'{name} ...\n')
             if pins:
                 pins.apply(run.vcpus_are)
-            found = runs.make(run, load, read)
+            found = runs.make(
+                run,
+                lambda: runs.execute(args.command_line),
+                lambda: counters.read(uri, args.server),
+            )
             samples.append(args.output, found)
             shell.say(f'{name}: {found.seconds:.1f} s\n')
 
@@ -164,19 +153,3 @@ def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
         cpus.read_nova_sets(conf.diskplacer_agent.nova_conf),
     )
     return wanted
-
-
-@contextlib.contextmanager
-def _locked() -> collections.abc.Iterator[None]:
-    """Let one process of this host measure: others would be in its figures.
-
-    :raises SizingError: another one does.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(files.lock(_LOCK, wait=False))
-        except BlockingIOError as error:
-            raise exception.SizingError(
-                'another diskplacer-manage sizing collect runs on this host'
-            ) from error
-        yield

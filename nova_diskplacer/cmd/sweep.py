@@ -30,6 +30,7 @@ from nova_diskplacer.cmd import sweep_report
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.measure import conditions
 from nova_diskplacer.disks.measure import plain_queue
+from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.sweep import bare
 from nova_diskplacer.sweep import cells
@@ -41,8 +42,6 @@ from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import run
 from nova_diskplacer.sweep import server_boots
 from nova_diskplacer.sweep import servers
-
-_STATUS_INTERRUPTED = 130
 
 # Share of a disk's throughput at which space is filled while nothing is known.
 _CAUTION = 0.5
@@ -148,14 +147,14 @@ def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         raise exception.DiskError('measuring a disk needs root')
     shell.exit_on_signals()
     try:
-        with conditions.locked(args.uuid):
+        with _alone(), conditions.locked(args.uuid):
             problems = _measure(conf, args)
     except KeyboardInterrupt:
         shell.say(
             '\nInterrupted: the same command continues, and removes what may '
             'be left.\n'
         )
-        return _STATUS_INTERRUPTED
+        return exit_status.INTERRUPTED
     for result in problems:
         shell.say(f'{run.describe(result.cell)}: {result.problem}\n')
     if problems:
@@ -164,6 +163,19 @@ def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             'these cells.\n'
         )
     return exit_status.of(problems)
+
+
+def _alone() -> contextlib.AbstractContextManager[None]:
+    """Keep other sweeps from this host, whose processors they would use.
+
+    :raises DiskPlacerError: there is another one.
+    """
+    return files.sole(
+        'sweep',
+        exception.DiskPlacerError(
+            'another diskplacer-manage sweep run measures on this host'
+        ),
+    )
 
 
 def _measure(

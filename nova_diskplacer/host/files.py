@@ -109,6 +109,22 @@ def overwrite(path: str, text: str) -> None:
 
 
 @contextlib.contextmanager
+def sole(
+    name: str, refusal: exception.DiskPlacerError
+) -> collections.abc.Iterator[None]:
+    """Hold a lock of this host, or raise what says who holds it.
+
+    :raises DiskPlacerError: the refusal.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(lock(name, wait=False))
+        except BlockingIOError as error:
+            raise refusal from error
+        yield
+
+
+@contextlib.contextmanager
 def lock(name: str, *, wait: bool) -> collections.abc.Iterator[None]:
     """Hold a lock of this host; the kernel releases that of a killed process.
 

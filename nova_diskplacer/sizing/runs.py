@@ -100,12 +100,6 @@ def make(run: Run, load: Load, read: Read) -> samples.Sample:
     )
 
 
-def wait(seconds: float) -> Done:
-    """Wait for a period, for servers that are busy by themselves."""
-    time.sleep(seconds)
-    return Done(seconds, {})
-
-
 def execute(command: collections.abc.Sequence[str]) -> Done:
     """Run a command; its errors go to those of this process.
 

@@ -28,6 +28,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import sweep
 from nova_diskplacer.host import commands
+from nova_diskplacer.host import files
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.sweep import outcome
@@ -482,11 +483,14 @@ class ErrorsTest(SweepTestCase):
             f'is on disk {world.OTHER}', self.error('--scenario', 'server')
         )
 
-    def test_a_disk_that_is_measured_already(self):
-        with mock.patch(
-            'nova_diskplacer.host.files.lock', side_effect=BlockingIOError
-        ):
-            self.assertIn('is being measured already', self.error())
+    @ddt.data(
+        (f'measure-{samples.DISK}', 'is being measured already'),
+        ('sweep', 'another diskplacer-manage sweep run'),
+    )
+    @ddt.unpack
+    def test_measured_already(self, lock, message):
+        with files.lock(lock, wait=False):
+            self.assertIn(message, self.error())
 
     def test_too_little_room(self):
         error = self.error('--mib', '81920')
