@@ -303,7 +303,6 @@ def _servers(
         conf.host,
         _find_image(connection, args),
         args.volume_type,
-        args.network,
         header.disk.medium,
     )
     return servers.Servers(connection, header.id, wanted)

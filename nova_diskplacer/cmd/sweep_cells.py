@@ -40,7 +40,7 @@ _OPTIONS = {
     'depth': '--depth',
     'host_scheduler': '--host-scheduler',
     'guest_scheduler': '--guest-scheduler',
-    'cache_mode': '--cache-mode',
+    'cache_mode': '[libvirt] disk_cachemodes',
     'read_ahead_kb': '--read-ahead-kb',
 }
 _HEADER_OPTIONS = {
@@ -67,7 +67,7 @@ def cells_of(
     mode = ''
     if set(args.scenario) - {'bare'}:
         shapes = _shapes(args, capacity)
-        mode = _cache_mode(args, host)
+        mode = _cache_mode(host)
     if 'servers' in args.scenario:
         at_once = _servers_at_once(args, min(shapes), capacity)
     if 'bare' in args.scenario:
@@ -170,19 +170,12 @@ def _schedulers(
     return wanted
 
 
-def _cache_mode(args: argparse.Namespace, host: host_facts.Host) -> str:
+def _cache_mode(host: host_facts.Host) -> str:
     if not host.cache_mode:
         raise exception.DiskPlacerError(
             'the cache mode of vdisks is not known: [diskplacer_agent] '
             'nova_conf names no file of nova-compute'
         )
-    for mode in args.cache_mode or ():
-        if mode != host.cache_mode:
-            raise exception.DiskPlacerError(
-                f'--cache-mode {mode} is not available here: nova-compute '
-                f'attaches all vdisks with {host.cache_mode}, see [libvirt] '
-                'disk_cachemodes'
-            )
     return host.cache_mode
 
 

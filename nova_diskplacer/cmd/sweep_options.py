@@ -111,14 +111,6 @@ def add_grid(command: argparse.ArgumentParser) -> None:
         'the page cache are measured with the first only',
         type=shell.number(int, 0, 1048576),
     )
-    _add_list(
-        command,
-        'cache_mode',
-        "cache mode of vdisks; only this host's own can be measured, because "
-        'nova-compute has one for all',
-        metavar='MODE',
-        default_text="(default: this host's)",
-    )
     _add_number(
         command, 'mib', 'MiB that all threads of a cell move together', 1
     )
@@ -153,12 +145,6 @@ def add_servers(command: argparse.ArgumentParser) -> None:
         default='vdisk',
         metavar='TYPE',
         help='volume type of vdisks (default: %(default)s)',
-    )
-    command.add_argument(
-        '--network',
-        default='',
-        metavar='ID',
-        help='network of servers, which need none (default: none)',
     )
 
 

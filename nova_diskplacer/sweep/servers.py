@@ -41,14 +41,13 @@ _INTERVAL = 2
 class Wanted:
     """How servers are requested.
 
-    ``host`` is the name of the compute service. ``image`` is an ID,
-    ``network`` too, or '' for none. ``volume_type`` is that of vdisks.
+    ``host`` is the name of the compute service. ``image`` is an ID.
+    ``volume_type`` is that of vdisks, ``medium`` that of the measured disk.
     """
 
     host: str
     image: str
     volume_type: str
-    network: str
     medium: str
 
 
@@ -102,14 +101,13 @@ class Servers:
 
         :param name: what follows the prefix of the run.
         """
-        network = self._wanted.network
         with cloud.convert_errors('a server of the sweep'):
             server = self._connection.compute.create_server(
                 name=self._prefix + name,
                 flavor_id=flavor,
                 image_id=self._wanted.image,
                 host=self._wanted.host,
-                networks=[{'uuid': network}] if network else 'none',
+                networks='none',
                 config_drive=True,
                 user_data=base64.b64encode(user_data.encode()).decode(),
                 block_device_mapping=[

@@ -173,7 +173,7 @@ class RunTest(SweepTestCase):
         self.assertEqual({}, self.world.leftovers())
 
     def test_servers_are_requested(self):
-        self.measure('--volume-type', 'local', '--network', 'net')
+        self.measure('--volume-type', 'local')
         self.assertEqual(2 * (1 + 2), len(self.world.requests))
         run_id = self.read().header.id
         for request in self.world.requests:
@@ -181,7 +181,7 @@ class RunTest(SweepTestCase):
             self.assertTrue(
                 request['name'].startswith(f'diskplacer-sweep-{run_id}-')
             )
-            self.assertEqual([{'uuid': 'net'}], request['networks'])
+            self.assertEqual('none', request['networks'])
             root, vdisk = request['block_device_mapping']
             self.assertEqual('image', root['source_type'])
             self.assertEqual(
@@ -590,7 +590,6 @@ class ErrorsTest(SweepTestCase):
 
     @ddt.data(
         (('--host-scheduler', 'cfq'), '--host-scheduler cfq is not one of'),
-        (('--cache-mode', 'writeback'), 'writeback is not available here'),
         (('--shape', '8:1024'), '--shape 8:1024 does not fit'),
         (('--shape', '1:8192'), '--shape 1:8192 does not fit'),
         (('--jobs', '100', '--mib', '64'), '--mib 64 is too little'),
