@@ -42,6 +42,7 @@ from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import run
 from nova_diskplacer.sweep import server_boots
 from nova_diskplacer.sweep import servers
+from nova_diskplacer.sweep import words
 
 # Share of a disk's throughput at which space is filled while nothing is known.
 _CAUTION = 0.5
@@ -105,7 +106,7 @@ def _plan(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     print(
         f'{len(grid)} cells, {args.repetitions} repetitions, '
         f'{sum(bool(boot.body.servers) for boot in boots)} boots of servers: '
-        f'about {run.describe_seconds(seconds)}'
+        f'about {words.duration(seconds)}'
     )
     return exit_status.OK
 
@@ -123,13 +124,13 @@ def _table(
         taken = [boot for boot in boots if boot.body == body]
         rows.append(
             [
-                run.describe_body(body),
+                words.place(body),
                 len(inside),
                 ' '.join(map(str, sorted({cell.jobs for cell in inside}))),
                 ' '.join(sorted({cell.engine for cell in inside})),
                 ' '.join(sorted({cell.host_scheduler for cell in inside})),
                 count if body.servers else '',
-                run.describe_seconds(plan.duration(taken, timing, limits)),
+                words.duration(plan.duration(taken, timing, limits)),
             ]
         )
     columns = (
@@ -156,7 +157,7 @@ def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         )
         return exit_status.INTERRUPTED
     for result in problems:
-        shell.say(f'{run.describe(result.cell)}: {result.problem}\n')
+        shell.say(f'{words.cell(result.cell)}: {result.problem}\n')
     if problems:
         shell.say(
             f'{len(problems)} results do not count: the same command repeats '

@@ -120,7 +120,7 @@ class RunTest(SweepTestCase):
         self.assertEqual({''}, {one.problem for one in found.results})
         self.assertEqual({}, self.world.leftovers())
         self.assertIn(f'{2 * CELLS} of {2 * CELLS}: ', said)
-        self.assertIn('2 servers of 1 vCPUs', said)
+        self.assertIn('2 servers, 1 vCPU, 1 GiB', said)
 
     def test_what_a_server_measured(self):
         self.measure('--scenario', 'servers', '--repetitions', '1')
@@ -645,8 +645,8 @@ class PlanTest(SweepTestCase):
     def test_a_table(self):
         status, out, _ = self.sweep('plan')
         self.assertEqual(0, status)
-        self.assertIn('bare metal', out)
-        self.assertIn('one server of 1 vCPUs and 1024 MiB', out)
+        self.assertIn('Bare metal', out)
+        self.assertIn('One server, 1 vCPU, 1 GiB', out)
         self.assertIn(
             f'{CELLS} cells, 2 repetitions, {BOOTS} boots of servers', out
         )

@@ -147,7 +147,3 @@ class FiguresTest(testtools.TestCase):
     def test_a_cell_that_failed(self):
         found = figures.draw([example.result(example.cell(), 0, 0, 'late')])
         self.assertEqual({()}, {one.panels for one in found})
-
-    def test_memory(self):
-        self.assertEqual('1 vCPU, 512 MiB', figures.shape(1, 512))
-        self.assertEqual('4 vCPUs, 2 GiB', figures.shape(4, 2048))
