@@ -220,6 +220,11 @@ def _measure(
         _settle_seconds(conf),
     )
     made = _servers(conf, args, connection, header)
+    if made and (others := made.count_others()):
+        shell.say(
+            f'Other servers on this host: {others}. What they do is in the '
+            'figures.\n'
+        )
     with contextlib.ExitStack() as stack:
         if resumed:
             _remove_leftovers(disk_root, args.uuid, made, held)

@@ -67,6 +67,18 @@ class Servers:
         self._wanted = wanted
         self._prefix = f'diskplacer-sweep-{run_id}-'
 
+    def count_others(self) -> int:
+        """Return how many servers on the host are not of this run."""
+        with cloud.convert_errors(f'the servers of host {self._wanted.host}'):
+            found = self._connection.compute.servers(
+                details=False,
+                all_projects=True,
+                compute_host=self._wanted.host,
+            )
+            return sum(
+                not server.name.startswith(self._prefix) for server in found
+            )
+
     def make_flavor(self, body: plan.Body, vdisk_gb: int) -> str:
         """Make a private flavor, and return its ID.
 

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import signal
+import types
 from unittest import mock
 
 import ddt
@@ -193,6 +194,13 @@ class RunTest(SweepTestCase):
                     vdisk['delete_on_termination'],
                 ),
             )
+
+    def test_other_servers_on_the_host(self):
+        self.assertNotIn('Other servers', self.measure()[2])
+        other = types.SimpleNamespace(name='etl-1')
+        self.world.compute.others = [other]
+        # a run is continued, and finds nothing to do
+        self.assertIn('Other servers on this host: 1.', self.measure()[2])
 
     def test_other_servers_are_kept_away(self):
         seen = []

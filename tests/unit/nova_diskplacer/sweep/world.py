@@ -107,6 +107,7 @@ class Compute:
         self._world = world
         self.list = {}
         self.deleted = []
+        self.others = []
         self.flavors_ = {}
 
     def get_endpoint_data(self):
@@ -150,8 +151,17 @@ class Compute:
         self._world.check()
         return {'output': self.list[server].console()}
 
-    def servers(self, details, all_projects, name, deleted_only=False):
+    def servers(
+        self,
+        details,
+        all_projects,
+        name='',
+        compute_host='',
+        deleted_only=False,
+    ):
         self._world.check()
+        if compute_host:
+            return [*self.list.values(), *self.others]
         return self.deleted if deleted_only else list(self.list.values())
 
     def delete_server(self, server, ignore_missing):
