@@ -135,8 +135,9 @@ def _servers_at_once(
 
 def _describe(capacity: host_facts.Capacity) -> str:
     return (
-        f'Placement has {capacity.vcpus} vCPUs of it, '
-        f'{capacity.vcpus_of_one} for one server, and {capacity.ram_mib} MiB'
+        f'Placement has {capacity.vcpus} vCPUs of the host, '
+        f'{capacity.vcpus_of_one} at most for one server, and '
+        f'{capacity.ram_mib} MiB of memory'
     )
 
 
@@ -145,7 +146,7 @@ def _check_read_ahead(args: argparse.Namespace, host: host_facts.Host) -> None:
     for kib in args.read_ahead_kb:
         if fixed is not None and kib != fixed:
             raise exception.DiskPlacerError(
-                f'--read-ahead-kb {kib} cannot be had on bare metal: the '
+                f'--read-ahead-kb {kib} is not possible on bare metal: the '
                 f'filesystem is on {host.disk.device}, whose read-ahead is '
                 f'{fixed}'
             )
