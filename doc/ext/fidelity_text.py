@@ -38,7 +38,7 @@ def value_text(value: _results.Value, unit: str) -> str:
 
 
 def measured(results: _results.Results, text: str) -> str:
-    """Return the figure that ``RESULT FIGURE [UNIT]`` names.
+    """Return the figure that ``RESULT FIGURE [/ FIGURE] [UNIT]`` names.
 
     :raises ValueError: the text is not like that, or the result has no such
         figure.
@@ -47,8 +47,9 @@ def measured(results: _results.Results, text: str) -> str:
     figure, unit = _fidelity.parse_ours(rest)
     if name not in results:
         return _fidelity.NOT_MEASURED
-    if figure not in results[name].figures:
-        raise ValueError(f'{name}.json has no figure {figure}')
+    for one in figure.split(' / '):
+        if one not in results[name].figures:
+            raise ValueError(f'{name}.json has no figure {one}')
     value = results[name].value(figure)
     return value_text(value, unit) if value else _fidelity.NOT_MEASURED
 

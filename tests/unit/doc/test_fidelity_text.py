@@ -63,6 +63,7 @@ class TextTest(testtools.TestCase):
     def test_measured(self):
         for text, shown in (
             ('contention change %', '−47.9 % (−50.2 to −46)'),
+            ('contention rate / change', '−444'),
             ('contention none s', 'not measured'),
             ('other change %', 'not measured'),
         ):
@@ -73,6 +74,10 @@ class TextTest(testtools.TestCase):
             ValueError, fidelity_text.measured, RESULTS, 'contention chnge %'
         )
         self.assertEqual('contention.json has no figure chnge', str(error))
+        error = self.assertRaises(
+            ValueError, fidelity_text.measured, RESULTS, 'contention rate / no'
+        )
+        self.assertEqual('contention.json has no figure no', str(error))
         self.assertRaises(
             ValueError, fidelity_text.measured, RESULTS, 'contention'
         )
