@@ -115,7 +115,9 @@ def add_grid(command: argparse.ArgumentParser) -> None:
         command, 'mib', 'MiB that all threads of a cell move together', 1
     )
     _add_number(command, 'kib', 'size of a request in KiB', 1, 4096)
-    _add_number(command, 'seconds', 'seconds that fio runs in a cell, at most', 1)
+    _add_number(
+        command, 'seconds', 'seconds that fio runs in a cell, at most', 1
+    )
     _add_number(command, 'repetitions', 'how often each cell is measured', 1)
     command.add_argument(
         '--boot-timeout',
