@@ -94,7 +94,7 @@ def _register_load(commands: Any) -> None:
     )
     what.add_argument(
         '--workload',
-        choices=tuple(mixes.MIXES),
+        choices=tuple(mixes.READS),
         help='a: half reads, half updates; b: 95 %% reads; c: reads only',
     )
     what.add_argument(
@@ -179,7 +179,7 @@ def _use_store(args: argparse.Namespace) -> int:
             return exit_status.OK
         about = store.describe()
     plan = load.Plan(
-        mix=mixes.MIXES[args.workload],
+        reads=mixes.READS[args.workload],
         records=about.records,
         operations=args.operations,
         clients=args.clients,
