@@ -10,6 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
+
 import fixtures
 import testtools
 
@@ -256,6 +258,15 @@ class JudgeTest(testtools.TestCase):
         found = judging.judge(
             self.claim(self.less), self.reads(0.5, problem='bound by the CPU')
         )
+        self.assertEqual(rules.NOT_MEASURED, found.verdict)
+        self.assertEqual('cells have a problem', found.why)
+
+    def test_cells_that_failed(self):
+        failed = [
+            dataclasses.replace(one, mbps=0.0, rates=(), problem='late')
+            for one in self.reads(0.5)
+        ]
+        found = judging.judge(self.claim(self.less), failed)
         self.assertEqual(rules.NOT_MEASURED, found.verdict)
         self.assertEqual('cells have a problem', found.why)
 
