@@ -34,10 +34,17 @@ TABLES = pathlib.Path(__file__).with_name('fidelity')
 
 REPRODUCED = 'reproduced'
 REFUTED = 'refuted'
+NOT_TOLD_APART = 'not told apart'
 NOT_MEASURED = 'not measured'
 NOT_MEASURABLE = 'not measurable here'
 #: The verdicts on claims.
-VERDICTS = (REPRODUCED, REFUTED, NOT_MEASURED, NOT_MEASURABLE)
+VERDICTS = (
+    REPRODUCED,
+    REFUTED,
+    NOT_TOLD_APART,
+    NOT_MEASURED,
+    NOT_MEASURABLE,
+)
 
 IMPLEMENTED = 'implemented'
 PARTLY = 'partly'
@@ -87,17 +94,22 @@ class Claim:
         return {ours: value for ours, value in found.items() if value}
 
     def verdict(self, results: _results.Results) -> str:
-        """Return one of VERDICTS."""
+        """Return one of VERDICTS.
+
+        If figures are measured but what judges them is null, they tell
+        neither.
+        """
         if self.not_measurable:
             return NOT_MEASURABLE
         values = {
             ours.name: value.value
             for ours, value in self.values(results).items()
         }
-        if not self.reproduced_if or any(
-            goal.figure not in values for goal in self.reproduced_if
-        ):
-            return NOT_MEASURED
+        judged = {goal.figure for goal in self.reproduced_if}
+        if not judged or not judged <= values.keys():
+            others = {ours.name for ours in self.ours} - judged
+            told = others and others <= values.keys()
+            return NOT_TOLD_APART if told else NOT_MEASURED
         met = all(goal.met(values) for goal in self.reproduced_if)
         return REPRODUCED if met else REFUTED
 

@@ -12,11 +12,12 @@
 
 """What a disk gives under each I/O scheduler, and if profiles choose right.
 
-Without SWEEP: on a disk of a testbed guest tools/io_sweep.py reads and writes
-in sequence, as P0, "On the Impact of Virtualization on the I/O Performance of
-Analytic Workloads", did in section V. Shown are the throughput of all jobs
-together, its 95 % confidence interval and Jain's index, and for each profile
-of the catalogue whether the scheduler that it prefers was the best one.
+The script of ``diskplacer-manage sweep run`` reads and writes a disk of a
+testbed guest in sequence, as P0, "On the Impact of Virtualization on the I/O
+Performance of Analytic Workloads", did in section V. Shown are the throughput
+of all jobs together, its 95 % confidence interval and Jain's index, and for
+each profile of the catalogue whether the scheduler that it prefers was the
+best one.
 
 The disk is that of tools/seeking_disk: an hdd of 7200 revolutions per minute,
 or with --disk ssd one without seeks. With --disk throttled it is a file that
@@ -26,84 +27,116 @@ it gains by merging requests, and loses by idling and by its own work. Nothing
 is between fio and the disk, where on a compute host QEMU is.
 
 A profile's scheduler is best unless it is shown to be more than 1 % behind.
-
-With SWEEP: explains what tools/io_sweep.py has printed on a host of yours.
-With more than one, from servers of different flavors: compares them.
 """
 
 import argparse
+import collections
 import collections.abc
-import json
-import pathlib
+import dataclasses
 import signal
 import statistics
 import sys
-import typing
+import time
 
-import _measured
 import _report
 from nova_diskplacer.profiles import catalogue
+from nova_diskplacer.sweep import cells
+from nova_diskplacer.sweep import grid
+from nova_diskplacer.sweep import outcome
+from nova_diskplacer.sweep import plan
 from nova_diskplacer.sweep import stats
 from nova_diskplacer.sweep import verdicts
-from tools.testbed import Disk
-from tools.testbed import Testbed
+from nova_diskplacer.sweep import workload
+from tools.testbed import bed
+from tools.testbed import commands
+from tools.testbed import machine
 
-TOP = pathlib.Path(__file__).resolve().parents[1]
-MOUNTPOINT = '/mnt'
+SCHEDULERS = ('none', 'mq-deadline', 'bfq', 'kyber')
+# Long enough for neither the burst that the throttle lets pass nor that jobs
+# start one after the other to count for much.
+MIB = 256
+SECONDS = 5
 MEDIA = {'throttled': {'hdd', 'ssd'}, 'hdd': {'hdd'}, 'ssd': {'ssd'}}
 TITLES = {
     'sync_direct': 'Blocking, direct',
     'sync_cached': 'Blocking, page cache',
     'async': 'Asynchronous, direct',
 }
+# Marks what it prints.
+TOKEN = 'effect'
+GUEST = cells.Shape(machine.NODES, bed.MEMORY_MIB)
 
-Sweep = dict[str, typing.Any]
+# {load: {scheduler: [one value for each repetition]}}; a load is a cell whose
+# scheduler is ''
+Values = dict[cells.Cell, dict[str, list[float]]]
 
 
-def show_loads(measured: _measured.Measured) -> _report.Figures:
+def by_load(
+    results: collections.abc.Iterable[cells.Result],
+    figure: collections.abc.Callable[[cells.Result], float],
+) -> Values:
+    """Return a figure of results by load and scheduler."""
+    found: Values = collections.defaultdict(
+        lambda: collections.defaultdict(list)
+    )
+    for result in sorted(results, key=lambda one: one.repetition):
+        load = dataclasses.replace(result.cell, guest_scheduler='')
+        found[load][result.cell.guest_scheduler].append(figure(result))
+    return found
+
+
+def show_loads(results: list[cells.Result]) -> _report.Figures:
     """Print a table for each engine and operation; return all figures."""
     figures: _report.Figures = {}
+    mbps = by_load(results, lambda result: result.mbps)
+    jain = by_load(results, lambda result: stats.jain(result.rates))
+    arms = sorted({arm for values in mbps.values() for arm in values})
     rows: dict[tuple[str, str], list[list[str]]] = {}
-    for load in measured.mbps:
+    for load in sorted(
+        mbps, key=lambda load: (cells.ENGINES.index(load.engine), load)
+    ):
         row = [str(load.jobs)]
-        for arm in measured.arms:
-            found = stats.interval(measured.mbps[load][arm])
-            jain = statistics.fmean(measured.jain[load][arm])
+        for arm in arms:
+            found = stats.interval(mbps[load][arm])
+            fairness = statistics.fmean(jain[load][arm])
             name = f'{load.engine}_{load.operation}_{load.jobs}_{arm}'
             figures[f'{name}_mbps'] = found.mean
             figures[f'{name}_mbps_low'] = found.low
             figures[f'{name}_mbps_high'] = found.high
-            figures[f'{name}_jain'] = jain
-            row.append(f'{found.mean:.1f} ±{found.half:.1f}  {jain:.2f}')
+            figures[f'{name}_jain'] = fairness
+            row.append(f'{found.mean:.1f} ±{found.half:.1f}  {fairness:.2f}')
         rows.setdefault((load.engine, load.operation), []).append(row)
     for (engine, operation), found_rows in rows.items():
         print(f'{TITLES[engine]}, {operation}: MB/s ± 95 % CI, Jain index')
-        _report.table(('Jobs', *measured.arms), found_rows)
+        _report.table(('Jobs', *arms), found_rows)
+    bound = sum(result.problem == outcome.CPU_BOUND for result in results)
+    print(f'Bound by the CPU: {bound} of {len(results)} measurements')
     return figures
 
 
 def show_profiles(
-    measured: _measured.Measured,
+    mbps: Values,
     profiles: collections.abc.Mapping[str, catalogue.Profile],
     media: collections.abc.Iterable[str],
 ) -> tuple[_report.Figures, list[_report.Goal]]:
     """Print whether profiles prefer what was best."""
     figures: _report.Figures = {}
     goals, rows, silent = [], [], []
+    arms = {arm for values in mbps.values() for arm in values}
     for (name, profile), medium in (
         (item, medium) for item in profiles.items() for medium in media
     ):
-        workload = verdicts.WORKLOADS.get(name)
-        loads = workload.of(measured.mbps) if workload else []
+        its = verdicts.WORKLOADS.get(name)
+        loads = its.of(mbps) if its else []
         queue = profile.queue.get(medium, catalogue.Queue())
-        arm = verdicts.preferred(queue.schedulers, measured.arms)
-        if not loads or not arm or len(measured.arms) < 2:
+        arm = verdicts.preferred(queue.schedulers, arms)
+        if not loads or not arm or len(arms) < 2:
             silent.append(f'{name} ({medium})')
             continue
         whole = verdicts.judge(
-            arm, verdicts.scores([measured.mbps[load] for load in loads])
+            arm, verdicts.scores([mbps[load] for load in loads])
         )
-        each = [verdicts.judge(arm, measured.mbps[load]) for load in loads]
+        each = [verdicts.judge(arm, mbps[load]) for load in loads]
         best_at = sum(one.was_best for one in each)
         weakest, where = min(
             zip((one.ratio for one in each), loads, strict=True),
@@ -141,78 +174,92 @@ def show_profiles(
     return figures, goals
 
 
-def show_flavors(measured: _measured.Measured) -> None:
-    """Print which sweep is the best for each profile."""
-    rows = []
-    for name, workload in verdicts.WORKLOADS.items():
-        if loads := workload.of(measured.mbps):
-            scores = verdicts.scores([measured.mbps[load] for load in loads])
-            found = [verdicts.judge(arm, scores) for arm in measured.arms]
-            best = found[0].best
-            others = [
-                one.arm for one in found if one.was_best and one.arm != best
-            ]
-            score = statistics.geometric_mean(scores[best])
-            rows.append((name, best, f'{score:.1f}', ', '.join(others) or '-'))
-    _report.table(('For', 'Highest', 'MB/s', 'Not told apart from it'), rows)
-
-
-def in_testbed(args: argparse.Namespace) -> Sweep:
-    """Return what is measured on a disk of a guest."""
-    # Long enough for neither the burst that the throttle lets pass nor that
-    # jobs start one after the other to count for much.
-    options = ['--mib=256', '--seconds=5', f'--kib={args.kib}']
-    options += [f'--repetitions={args.repetitions}']
-    if args.quick:
-        options += ['--jobs', '1', '16']
-        options += ['--engine', 'sync_cached', 'async']
-
-    def say(name: str, text: str) -> None:
-        if name == 'err':
-            sys.stderr.write(text)
-
-    if args.disk == 'throttled':
-        disk = Disk(gib=4, mbps=args.mbps, iops=args.iops)
-    else:
-        disk = Disk(gib=8, kind=args.disk)
-    with Testbed([disk]) as bed:
-        bed.run('mkfs.xfs', '-q', bed.device(0))
-        bed.run('mount', bed.device(0), MOUNTPOINT)
-        printed = bed.run(
-            'python', str(TOP / 'tools' / 'io_sweep.py'), MOUNTPOINT, *options,
-            timeout=4 * 3600,
-            say=say,
-        ).out  # fmt: skip
-    return json.loads(printed)
-
-
-def run(
-    args: argparse.Namespace,
-) -> tuple[_report.Figures, list[_report.Goal]]:
-    """Measure, or read, and show everything."""
-    sweeps = {
-        path.stem: json.loads(path.read_text()) for path in args.sweep
-    } or {'testbed': in_testbed(args)}
-    measured = _measured.Measured.of(sweeps)
-    figures = show_loads(measured)
-    if len(sweeps) > 1:
-        show_flavors(measured)
-        return figures, []
-    media = {sweep['medium'] for sweep in sweeps.values()}
-    if not args.sweep:
-        # a throttled disk stands for either medium
-        media = MEDIA[args.disk]
-    found, goals = show_profiles(
-        measured, catalogue.load(args.profiles), sorted(media)
+def planned(quick: bool) -> tuple[cells.Cell, ...]:
+    """Return the cells; the guest's scheduler is that of the disk."""
+    engines = ('sync_cached', 'async') if quick else cells.ENGINES
+    return grid.build(
+        grid.Grid(
+            scenarios=('server',),
+            shapes=(GUEST,),
+            jobs=(1, 16) if quick else (1, 2, 4, 8, 16),
+            at_once=(),
+            engines=engines,
+            depths=(256,),
+            host_schedulers=('',),
+            guest_schedulers=SCHEDULERS,
+            read_ahead_kb=(128,),
+            cache_mode='',
+        )
     )
-    return figures | found, goals
+
+
+def script(boot: plan.Boot, device: str, kib: int) -> str:
+    """Return what measures the cells of a repetition in the guest."""
+    return workload.script(
+        [
+            workload.line(str(number), item.cell, 0)
+            for number, item in enumerate(boot.items)
+        ],
+        token=TOKEN,
+        mib=MIB,
+        kib=kib,
+        seconds=SECONDS,
+        device=device,
+    )
+
+
+def results_of(boot: plan.Boot, printed: str) -> list[cells.Result]:
+    """Return what the script has measured.
+
+    :raises CommandError: a cell was not; says why.
+    """
+    console = workload.parse(printed, TOKEN)
+    found = []
+    for number, item in enumerate(boot.items):
+        measured = console.measured.get(str(number))
+        if measured is None:
+            why = console.error or console.failed.get(str(number), printed)
+            raise commands.CommandError(f'{item.cell}: {why}')
+        found.append(outcome.combine(item, [measured], {}))
+    return found
+
+
+def measure(args: argparse.Namespace) -> list[cells.Result]:
+    """Return what is measured on a disk of a guest."""
+    boots = plan.boots(
+        plan.items_of(planned(args.quick), args.repetitions), 'effect'
+    )
+    if args.disk == 'throttled':
+        disk = machine.Disk(gib=4, mbps=args.mbps, iops=args.iops)
+    else:
+        disk = machine.Disk(gib=8, kind=args.disk)
+    found = []
+    with bed.Testbed([disk]) as guest:
+        found_at = guest.run('readlink', '--canonicalize', guest.device(0))
+        device = found_at.out.strip()
+        guest.run(
+            'fio', '--name=fill', f'--filename={device}', '--rw=write',
+            '--bs=1M', f'--size={MIB}M', '--direct=1',
+        )  # fmt: skip
+        for number, boot in enumerate(boots, 1):
+            begun = time.monotonic()
+            printed = guest.run(
+                'sh', '-c', script(boot, device, args.kib), timeout=2 * 3600
+            ).out
+            found += results_of(boot, printed)
+            print(
+                f'repetition {number} of {len(boots)}: '
+                f'{time.monotonic() - begun:.0f} s',
+                file=sys.stderr,
+                flush=True,
+            )
+    return found
 
 
 def main() -> int:
     # an exit ends the guest and whatever waits for it
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('sweep', nargs='*', type=pathlib.Path, metavar='SWEEP')
     parser.add_argument('--json', metavar='FILE', help='write the figures')
     parser.add_argument(
         '--quick',
@@ -246,11 +293,18 @@ def main() -> int:
     )
     args = parser.parse_args()
     args.repetitions = args.repetitions or (3 if args.quick else 10)
-    if len({path.stem for path in args.sweep}) < len(args.sweep):
-        parser.error('SWEEP: names must differ, as flavors are told by them')
-    figures, goals = run(args)
-    if goals:
-        _report.show_goals(figures, goals)
+    if args.repetitions < 2:
+        parser.error(f'--repetitions {args.repetitions}: must be at least 2')
+    results = measure(args)
+    figures = show_loads(results)
+    found, goals = show_profiles(
+        by_load(results, lambda result: result.mbps),
+        catalogue.load(args.profiles),
+        # a throttled disk stands for either medium
+        sorted(MEDIA[args.disk]),
+    )
+    figures |= found
+    _report.show_goals(figures, goals)
     if args.json:
         _report.write(args.json, 'profile_effect', figures, goals)
     return 0

@@ -18,6 +18,8 @@ ERROR = 1
 USAGE = 2
 #: the command has found something wrong, and says what
 FINDINGS = 3
+#: Ctrl-C, as shells have it
+INTERRUPTED = 130
 
 
 def of(findings: object) -> int:

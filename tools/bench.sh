@@ -26,7 +26,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tools/lib/env.sh
 
 # benchmarks that run real services
-CLOUD='background_cost mapping_throughput'
+CLOUD='background_cost mapping_throughput sweep'
 # benchmarks that run in the guest of tools/testbed.sh
 TESTBED='agent_cost contention driver_ops io_cost_feedback profile_effect'
 

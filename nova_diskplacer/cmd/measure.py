@@ -22,6 +22,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
@@ -42,8 +43,6 @@ MIB = 1 << 20
 _DEFAULT_SIZE = 8192
 _MIN_SIZE = 64
 _SECONDS = 15
-
-_STATUS_INTERRUPTED = 130
 
 
 def register(commands: Any) -> None:
@@ -126,7 +125,7 @@ def _measure(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             models[disk.uuid] = measure(conf, disk, size * MIB, args.seconds)
     except KeyboardInterrupt:
         shell.say('\nInterrupted: the space of the disk is free again.\n')
-        return _STATUS_INTERRUPTED
+        return exit_status.INTERRUPTED
     _report(disks, models, args.format)
     return 0
 

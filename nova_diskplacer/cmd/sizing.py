@@ -36,8 +36,6 @@ from nova_diskplacer.sizing.key_value import postgresql
 # P1 §III, Fig. 3: operations of a run.
 _OPERATIONS = 800_000
 
-_STATUS_INTERRUPTED = 130
-
 
 def register(subparsers: Any) -> None:
     """Add the ``sizing`` commands to an argparse parser's subparsers."""
@@ -96,7 +94,7 @@ def _register_load(commands: Any) -> None:
     )
     what.add_argument(
         '--workload',
-        choices=tuple(mixes.MIXES),
+        choices=tuple(mixes.READS),
         help='a: half reads, half updates; b: 95 %% reads; c: reads only',
     )
     what.add_argument(
@@ -132,7 +130,7 @@ def _register_advise(commands: Any) -> None:
         _advise,
         'tell whether the memory of a server suffices',
         'Tells whether the memory of a server holds what it reads again and '
-        'again, by the size of that data, or by counters of the guest. The '
+        'again, by the size of that data, or by a counter of the guest. The '
         'size of its disks says nothing. The exit status is 3 if it does not.',
     )
     command.add_argument(
@@ -155,12 +153,6 @@ def _register_advise(commands: Any) -> None:
         metavar='PAGES',
         help='growth of workingset_refault_file in /proc/vmstat of the guest',
     )
-    source.add_argument(
-        '--major-faults',
-        type=shell.number(int, 0),
-        metavar='FAULTS',
-        help='growth of pgmajfault there, or major_faults of sizing collect',
-    )
     command.add_argument(
         '--seconds',
         type=shell.number(float, 1),
@@ -174,7 +166,7 @@ def _load(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         return _use_store(args)
     except KeyboardInterrupt:
         shell.say('\nInterrupted.\n')
-        return _STATUS_INTERRUPTED
+        return exit_status.INTERRUPTED
 
 
 def _use_store(args: argparse.Namespace) -> int:
@@ -187,7 +179,7 @@ def _use_store(args: argparse.Namespace) -> int:
             return exit_status.OK
         about = store.describe()
     plan = load.Plan(
-        mix=mixes.MIXES[args.workload],
+        reads=mixes.READS[args.workload],
         records=about.records,
         operations=args.operations,
         clients=args.clients,
@@ -225,18 +217,13 @@ def _analyse(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _advise(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    counted = args.data_gb is None
-    if counted != (args.seconds is not None):
-        raise exception.SizingError(
-            '--seconds belongs to --refaults and --major-faults, which need it'
-        )
+    if (args.refaults is None) != (args.seconds is None):
+        raise exception.SizingError('--refaults and --seconds need each other')
     memory = round(args.memory_gb * advice.GIB)
     if args.data_gb is not None:
         found = advice.by_data(memory, round(args.data_gb * advice.GIB))
-    elif args.refaults is not None:
-        found = advice.by_refaults(memory, args.refaults, args.seconds)
     else:
-        found = advice.by_major_faults(memory, args.major_faults, args.seconds)
+        found = advice.by_refaults(memory, args.refaults, args.seconds)
     if args.format == 'json':
         shell.print_json(found)
     else:

@@ -10,10 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""diskplacer-manage sizing collect: makes runs, and counts what servers do."""
+"""diskplacer-manage sizing collect: counts what a server does under a load."""
 
 import argparse
-import collections.abc
 import contextlib
 import random
 from typing import Any
@@ -31,9 +30,6 @@ from nova_diskplacer.sizing import pinning
 from nova_diskplacer.sizing import runs
 from nova_diskplacer.sizing import samples
 
-_LOCK = 'sizing'
-_STATUS_INTERRUPTED = 130
-
 
 def register(commands: Any) -> None:
     """Add the command to the subparsers of ``diskplacer-manage sizing``."""
@@ -41,9 +37,9 @@ def register(commands: Any) -> None:
         commands,
         'collect',
         _collect,
-        'count what servers of this host do while a load runs',
-        'Runs a command, or waits, and adds a line to a file with the running '
-        'time and the counters of each server. With --pin each run is made '
+        'count what a server of this host does while a load runs',
+        'Runs a command, and adds a line to a file with the running time and '
+        'the counters of the server. With --pin each run is made '
         'twice in random order, with each vCPU on a CPU of its own and with '
         'all vCPUs on all of these CPUs; the CPUs are restored in the end. '
         'The running time is the number "seconds" if the command prints a '
@@ -53,12 +49,7 @@ def register(commands: Any) -> None:
         f'{name}: {text}' for name, text in counters.TEXTS.items()
     )
     command.add_argument(
-        '--server',
-        dest='servers',
-        action='append',
-        required=True,
-        metavar='UUID',
-        help='server of this host; may be repeated without --pin',
+        '--server', required=True, metavar='UUID', help='server of this host'
     )
     command.add_argument(
         '--output', required=True, metavar='FILE', help='file to add lines to'
@@ -77,30 +68,27 @@ def register(commands: Any) -> None:
         'more',
     )
     command.add_argument(
-        '--seconds',
-        type=shell.number(float, 1),
-        help='wait so long instead of running a command',
-    )
-    command.add_argument(
         'command_line',
-        nargs='*',
+        nargs='+',
         metavar='COMMAND',
         help='command and its arguments, after --',
     )
 
 
 def _collect(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    if bool(args.command_line) == bool(args.seconds):
-        raise exception.SizingError(
-            'give either --seconds or a COMMAND after --, and not both'
-        )
     shell.exit_on_signals()
     try:
-        with _locked():
+        # other runs would be in the figures
+        with files.sole(
+            'sizing',
+            exception.SizingError(
+                'another diskplacer-manage sizing collect runs on this host'
+            ),
+        ):
             _make_runs(conf, args)
     except KeyboardInterrupt:
         shell.say(f'\nInterrupted: {args.output} has the runs before.\n')
-        return _STATUS_INTERRUPTED
+        return exit_status.INTERRUPTED
     return exit_status.OK
 
 
@@ -114,23 +102,19 @@ def _make_runs(conf: cfg.ConfigOpts, args: argparse.Namespace) -> None:
         random.SystemRandom(),
     )
 
-    def load() -> runs.Done:
-        if args.command_line:
-            return runs.execute(args.command_line)
-        return runs.wait(args.seconds)
-
-    def read(server: str) -> counters.Reading:
-        return counters.read(uri, server)
-
     with _changed_pins(conf, args) as pins:
         for count, run in enumerate(todo, 1):
             name = f'run {count} of {len(todo)} {run.vcpus_are}'.rstrip()
             shell.say(f'{name} ...\n')
             if pins:
                 pins.apply(run.vcpus_are)
-            found = runs.make(run, args.servers, load, read)
+            found = runs.make(
+                run,
+                lambda: runs.execute(args.command_line),
+                lambda: counters.read(uri, args.server),
+            )
             samples.append(args.output, found)
-            shell.say(f'{name}: {found[0].seconds:.1f} s\n')
+            shell.say(f'{name}: {found.seconds:.1f} s\n')
 
 
 def _changed_pins(
@@ -139,7 +123,7 @@ def _changed_pins(
     """Return the pins of the server that last as long as the context."""
     if args.pin is None:
         return contextlib.nullcontext()
-    return pinning.changed(conf, args.servers[0], _pinned_cpus(conf, args))
+    return pinning.changed(conf, args.server, _pinned_cpus(conf, args))
 
 
 def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
@@ -147,10 +131,6 @@ def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
 
     :raises DiskPlacerError: they are not as they must be for the server.
     """
-    if len(args.servers) > 1:
-        raise exception.SizingError(
-            f'--pin {args.pin}: give one --server, not {len(args.servers)}'
-        )
     try:
         wanted = cpus.parse(args.pin)
     except ValueError as error:
@@ -162,31 +142,14 @@ def _pinned_cpus(conf: cfg.ConfigOpts, args: argparse.Namespace) -> cpus.Cpus:
         )
         if server.running
     }
-    if args.servers[0] not in known:
+    if args.server not in known:
         raise exception.SizingError(
-            f'--server {args.servers[0]}: no server of Nova that runs on this '
-            'host'
+            f'--server {args.server}: no server of Nova that runs on this host'
         )
     pinning.check(
-        known[args.servers[0]],
+        known[args.server],
         wanted,
         cpus.read(),
         cpus.read_nova_sets(conf.diskplacer_agent.nova_conf),
     )
     return wanted
-
-
-@contextlib.contextmanager
-def _locked() -> collections.abc.Iterator[None]:
-    """Let one process of this host measure: others would be in its figures.
-
-    :raises SizingError: another one does.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(files.lock(_LOCK, wait=False))
-        except BlockingIOError as error:
-            raise exception.SizingError(
-                'another diskplacer-manage sizing collect runs on this host'
-            ) from error
-        yield

@@ -30,6 +30,7 @@ from nova_diskplacer.cmd import sweep_report
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.measure import conditions
 from nova_diskplacer.disks.measure import plain_queue
+from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.sweep import bare
 from nova_diskplacer.sweep import cells
@@ -41,8 +42,7 @@ from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import run
 from nova_diskplacer.sweep import server_boots
 from nova_diskplacer.sweep import servers
-
-_STATUS_INTERRUPTED = 130
+from nova_diskplacer.sweep import words
 
 # Share of a disk's throughput at which space is filled while nothing is known.
 _CAUTION = 0.5
@@ -106,7 +106,7 @@ def _plan(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     print(
         f'{len(grid)} cells, {args.repetitions} repetitions, '
         f'{sum(bool(boot.body.servers) for boot in boots)} boots of servers: '
-        f'about {run.describe_seconds(seconds)}'
+        f'about {words.duration(seconds)}'
     )
     return exit_status.OK
 
@@ -124,13 +124,13 @@ def _table(
         taken = [boot for boot in boots if boot.body == body]
         rows.append(
             [
-                run.describe_body(body),
+                words.place(body),
                 len(inside),
                 ' '.join(map(str, sorted({cell.jobs for cell in inside}))),
                 ' '.join(sorted({cell.engine for cell in inside})),
                 ' '.join(sorted({cell.host_scheduler for cell in inside})),
                 count if body.servers else '',
-                run.describe_seconds(plan.duration(taken, timing, limits)),
+                words.duration(plan.duration(taken, timing, limits)),
             ]
         )
     columns = (
@@ -148,22 +148,35 @@ def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         raise exception.DiskError('measuring a disk needs root')
     shell.exit_on_signals()
     try:
-        with conditions.locked(args.uuid):
+        with _alone(), conditions.locked(args.uuid):
             problems = _measure(conf, args)
     except KeyboardInterrupt:
         shell.say(
             '\nInterrupted: the same command continues, and removes what may '
             'be left.\n'
         )
-        return _STATUS_INTERRUPTED
+        return exit_status.INTERRUPTED
     for result in problems:
-        shell.say(f'{run.describe(result.cell)}: {result.problem}\n')
+        shell.say(f'{words.cell(result.cell)}: {result.problem}\n')
     if problems:
         shell.say(
             f'{len(problems)} results do not count: the same command repeats '
             'these cells.\n'
         )
     return exit_status.of(problems)
+
+
+def _alone() -> contextlib.AbstractContextManager[None]:
+    """Keep other sweeps from this host, whose processors they would use.
+
+    :raises DiskPlacerError: there is another one.
+    """
+    return files.sole(
+        'sweep',
+        exception.DiskPlacerError(
+            'another diskplacer-manage sweep run measures on this host'
+        ),
+    )
 
 
 def _measure(
@@ -207,6 +220,11 @@ def _measure(
         _settle_seconds(conf),
     )
     made = _servers(conf, args, connection, header)
+    if made and (others := made.count_others()):
+        shell.say(
+            f'Other servers on this host: {others}. What they do is in the '
+            'figures.\n'
+        )
     with contextlib.ExitStack() as stack:
         if resumed:
             _remove_leftovers(disk_root, args.uuid, made, held)
@@ -291,7 +309,6 @@ def _servers(
         conf.host,
         _find_image(connection, args),
         args.volume_type,
-        args.network,
         header.disk.medium,
     )
     return servers.Servers(connection, header.id, wanted)

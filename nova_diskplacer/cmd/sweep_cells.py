@@ -40,7 +40,7 @@ _OPTIONS = {
     'depth': '--depth',
     'host_scheduler': '--host-scheduler',
     'guest_scheduler': '--guest-scheduler',
-    'cache_mode': '--cache-mode',
+    'cache_mode': '[libvirt] disk_cachemodes',
     'read_ahead_kb': '--read-ahead-kb',
 }
 _HEADER_OPTIONS = {
@@ -67,7 +67,7 @@ def cells_of(
     mode = ''
     if set(args.scenario) - {'bare'}:
         shapes = _shapes(args, capacity)
-        mode = _cache_mode(args, host)
+        mode = _cache_mode(host)
     if 'servers' in args.scenario:
         at_once = _servers_at_once(args, min(shapes), capacity)
     if 'bare' in args.scenario:
@@ -135,8 +135,9 @@ def _servers_at_once(
 
 def _describe(capacity: host_facts.Capacity) -> str:
     return (
-        f'Placement has {capacity.vcpus} vCPUs of it, '
-        f'{capacity.vcpus_of_one} for one server, and {capacity.ram_mib} MiB'
+        f'Placement has {capacity.vcpus} vCPUs of the host, '
+        f'{capacity.vcpus_of_one} at most for one server, and '
+        f'{capacity.ram_mib} MiB of memory'
     )
 
 
@@ -145,7 +146,7 @@ def _check_read_ahead(args: argparse.Namespace, host: host_facts.Host) -> None:
     for kib in args.read_ahead_kb:
         if fixed is not None and kib != fixed:
             raise exception.DiskPlacerError(
-                f'--read-ahead-kb {kib} cannot be had on bare metal: the '
+                f'--read-ahead-kb {kib} is not possible on bare metal: the '
                 f'filesystem is on {host.disk.device}, whose read-ahead is '
                 f'{fixed}'
             )
@@ -170,19 +171,12 @@ def _schedulers(
     return wanted
 
 
-def _cache_mode(args: argparse.Namespace, host: host_facts.Host) -> str:
+def _cache_mode(host: host_facts.Host) -> str:
     if not host.cache_mode:
         raise exception.DiskPlacerError(
             'the cache mode of vdisks is not known: [diskplacer_agent] '
             'nova_conf names no file of nova-compute'
         )
-    for mode in args.cache_mode or ():
-        if mode != host.cache_mode:
-            raise exception.DiskPlacerError(
-                f'--cache-mode {mode} is not available here: nova-compute '
-                f'attaches all vdisks with {host.cache_mode}, see [libvirt] '
-                'disk_cachemodes'
-            )
     return host.cache_mode
 
 

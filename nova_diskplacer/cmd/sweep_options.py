@@ -13,10 +13,14 @@
 """The options of diskplacer-manage sweep plan and run."""
 
 import argparse
+import re
 import typing
 
 from nova_diskplacer.cmd import shell
 from nova_diskplacer.sweep import cells
+
+# Figures of more threads might not fit into a console: see plan.READ_EVERY.
+_MOST_JOBS = 128
 
 # P0, section IV-B, but for repetitions and seconds.
 _DEFAULTS: dict[str, typing.Any] = {
@@ -69,7 +73,7 @@ def add_grid(command: argparse.ArgumentParser) -> None:
         'jobs',
         'threads at once on bare metal and in one server, and servers at '
         'once of one thread each, of the smallest shape, as far as they fit',
-        type=shell.number(int, 1, 1024),
+        type=shell.number(int, 1, _MOST_JOBS),
     )
     _add_list(
         command,
@@ -97,6 +101,7 @@ def add_grid(command: argparse.ArgumentParser) -> None:
         command,
         'guest_scheduler',
         'I/O schedulers of vdisks in servers',
+        type=_word,
         metavar='NAME',
     )
     _add_list(
@@ -106,19 +111,13 @@ def add_grid(command: argparse.ArgumentParser) -> None:
         'the page cache are measured with the first only',
         type=shell.number(int, 0, 1048576),
     )
-    _add_list(
-        command,
-        'cache_mode',
-        "cache mode of vdisks; only this host's own can be measured, because "
-        'nova-compute has one for all',
-        metavar='MODE',
-        default_text="(default: this host's)",
-    )
     _add_number(
         command, 'mib', 'MiB that all threads of a cell move together', 1
     )
     _add_number(command, 'kib', 'size of a request in KiB', 1, 4096)
-    _add_number(command, 'seconds', 'what a cell may take; it ends there', 1)
+    _add_number(
+        command, 'seconds', 'seconds that fio runs in a cell, at most', 1
+    )
     _add_number(command, 'repetitions', 'how often each cell is measured', 1)
     command.add_argument(
         '--boot-timeout',
@@ -148,12 +147,6 @@ def add_servers(command: argparse.ArgumentParser) -> None:
         default='vdisk',
         metavar='TYPE',
         help='volume type of vdisks (default: %(default)s)',
-    )
-    command.add_argument(
-        '--network',
-        default='',
-        metavar='ID',
-        help='network of servers, which need none (default: none)',
     )
 
 
@@ -201,6 +194,15 @@ def _default_text(name: str) -> str:
 
 def _shown(value: typing.Any) -> str:
     return ' '.join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _word(text: str) -> str:
+    # the script of servers divides its lines at blanks
+    if not re.fullmatch('[a-z0-9_-]+', text):
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no name of lower-case letters, digits, - and _'
+        )
+    return text
 
 
 def _shape(text: str) -> cells.Shape:

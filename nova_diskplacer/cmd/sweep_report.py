@@ -30,6 +30,7 @@ import typing
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import profile as profile_command
 from nova_diskplacer.cmd import shell
@@ -125,7 +126,7 @@ def _report(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             files.replace(args.output, text, durable=False)
     else:
         sys.stdout.write(text)
-    return 0
+    return exit_status.OK
 
 
 def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
@@ -179,7 +180,7 @@ def _choose(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             conf.diskplacer_api.volume_type,
             args.yes,
         )
-    return 0
+    return exit_status.OK
 
 
 def _check_optimum(

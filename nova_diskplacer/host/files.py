@@ -59,6 +59,14 @@ def disk_errors(subject: str) -> collections.abc.Iterator[None]:
         raise exception.DiskError(f'{subject}: {error.strerror}') from error
 
 
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file for ``open()``, unless it is a symbolic link.
+
+    Others could have put one into a directory like /tmp.
+    """
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 def replace(
     path: str, text: str, *, durable: bool, mode: int | None = None
 ) -> None:
@@ -70,7 +78,7 @@ def replace(
     :raises OSError: the file cannot be written.
     """
     new = path + '.diskplacer'
-    with open(new, 'w', encoding='utf-8') as stream:
+    with open(new, 'w', encoding='utf-8', opener=_open_itself) as stream:
         stream.write(text)
         if mode is not None:
             os.fchmod(stream.fileno(), mode)
@@ -106,6 +114,22 @@ def overwrite(path: str, text: str) -> None:
         os.fsync(file)
         os.ftruncate(file, len(content))
         os.fsync(file)
+
+
+@contextlib.contextmanager
+def sole(
+    name: str, refusal: exception.DiskPlacerError
+) -> collections.abc.Iterator[None]:
+    """Hold a lock of this host, or raise what says who holds it.
+
+    :raises DiskPlacerError: the refusal.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(lock(name, wait=False))
+        except BlockingIOError as error:
+            raise refusal from error
+        yield
 
 
 @contextlib.contextmanager

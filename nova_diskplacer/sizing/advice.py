@@ -100,29 +100,3 @@ def by_refaults(memory_bytes: int, pages: int, seconds: float) -> Advice:
         'it; less does if the same pages were dropped several times. '
         f'{_P1_LARGE}.',
     )
-
-
-def by_major_faults(memory_bytes: int, faults: int, seconds: float) -> Advice:
-    """Advise by the page faults that waited for a disk.
-
-    They count only what programs map, and also what they map for the first
-    time: few faults do not tell that the memory suffices for files.
-    """
-    rate = faults / seconds
-    if rate < _SOME_PER_SECOND:
-        return Advice(
-            True,
-            None,
-            None,
-            f'{rate:.2f} page faults a second waited for a disk: programs '
-            'have the memory that they map. Files that they read without '
-            'mapping them do not count: see the refaults of the guest.',
-        )
-    return Advice(
-        False,
-        memory_bytes,
-        None,
-        f'{rate:.1f} page faults a second waited for a disk: the memory does '
-        'not hold what programs map, unless they have only just started. '
-        f'{_P1_LARGE}.',
-    )

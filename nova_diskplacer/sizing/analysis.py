@@ -221,8 +221,13 @@ def _experiments(
     for sample in found:
         if sample.block is not None:
             load = str(sample.load.get('workload', ''))
-            groups[sample.server, load, _data(sample)].append(sample)
-    for (server, load, _), group in groups.items():
+            # blocks of a server that was resized, or of other operations, are
+            # no repetitions of one another
+            size = sample.vcpus, sample.memory_bytes
+            groups[
+                sample.server, load, size, _data(sample), sample.operations
+            ].append(sample)
+    for (server, load, *_), group in groups.items():
         try:
             cost = migrations.cost(_blocks(group))
         except exception.SizingError as error:

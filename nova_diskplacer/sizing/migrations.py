@@ -123,11 +123,7 @@ def _verdict(seconds: Estimate, told_apart: bool) -> str:
     return SAVES if seconds.high < 0 else NO_EFFECT
 
 
-def fieller(
-    values: stats.Values,
-    others: stats.Values,
-    confidence: float = regression.CONFIDENCE,
-) -> tuple[float, float]:
+def fieller(values: stats.Values, others: stats.Values) -> tuple[float, float]:
     """Return the confidence interval of the quotient of two means.
 
     Fieller's theorem (Journal of the Royal Statistical Society B 16, 1954, p.
@@ -139,7 +135,7 @@ def fieller(
     """
     n = len(values)
     mean, other = math.fsum(values) / n, math.fsum(others) / n
-    t2 = stats.student_t(confidence, n - 1) ** 2 / (n * (n - 1))
+    t2 = stats.student_t(regression.CONFIDENCE, n - 1) ** 2 / (n * (n - 1))
     pairs = [
         (value - mean, below - other)
         for value, below in zip(values, others, strict=True)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Makes runs of a load, and counts what servers do meanwhile."""
+"""Makes runs of a load, and counts what a server does meanwhile."""
 
 import collections.abc
 import dataclasses
@@ -28,7 +28,7 @@ from nova_diskplacer.sizing import counters
 from nova_diskplacer.sizing import samples
 
 Load = collections.abc.Callable[[], 'Done']
-Read = collections.abc.Callable[[str], counters.Reading]
+Read = collections.abc.Callable[[], counters.Reading]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,47 +73,31 @@ def next_block(made: collections.abc.Iterable[samples.Sample]) -> int:
     )
 
 
-def make(
-    run: Run,
-    servers: collections.abc.Sequence[str],
-    load: Load,
-    read: Read,
-) -> list[samples.Sample]:
-    """Make a run, and return what was counted of each server.
+def make(run: Run, load: Load, read: Read) -> samples.Sample:
+    """Make a run, and return what was counted of the server.
 
-    :raises DiskPlacerError: the load fails, or a server does not run all the
+    :raises DiskPlacerError: the load fails, or the server does not run all the
         time.
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
-    before = [read(server) for server in servers]
+    before = read()
     done = load()
-    found = []
-    for then in before:
-        now = read(then.server)
-        counted, missing = counters.between(then, now)
-        found.append(
-            samples.Sample(
-                started=started,
-                host=socket.gethostname(),
-                kernel=os.uname().release,
-                server=now.server,
-                vcpus=now.vcpus,
-                memory_bytes=now.memory_bytes,
-                seconds=done.seconds,
-                counters=counted,
-                missing=missing,
-                block=run.block,
-                vcpus_are=run.vcpus_are,
-                load=done.about,
-            )
-        )
-    return found
-
-
-def wait(seconds: float) -> Done:
-    """Wait for a period, for servers that are busy by themselves."""
-    time.sleep(seconds)
-    return Done(seconds, {})
+    now = read()
+    counted, missing = counters.between(before, now)
+    return samples.Sample(
+        started=started,
+        host=socket.gethostname(),
+        kernel=os.uname().release,
+        server=now.server,
+        vcpus=now.vcpus,
+        memory_bytes=now.memory_bytes,
+        seconds=done.seconds,
+        counters=counted,
+        missing=missing,
+        block=run.block,
+        vcpus_are=run.vcpus_are,
+        load=done.about,
+    )
 
 
 def execute(command: collections.abc.Sequence[str]) -> Done:
@@ -147,6 +131,8 @@ def parse(text: str, seconds: float) -> Done:
     """
     try:
         about = json.loads(text)
+        # the file of runs cannot hold what is not finite
+        json.dumps(about, allow_nan=False)
         own = about['seconds']
     except (KeyError, TypeError, ValueError):
         return Done(seconds, {})

@@ -32,10 +32,10 @@ import typing
 import numpy
 
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import figures
 from nova_diskplacer.sweep import rules
 from nova_diskplacer.sweep import stats
 from nova_diskplacer.sweep import verdicts
+from nova_diskplacer.sweep import words
 
 #: Whose throughput is maximised: that of one server, or of the host, which
 #: has one server or several.
@@ -319,10 +319,12 @@ _SETTINGS = {
 
 def text(one: Candidate, others: collections.abc.Iterable[Candidate]) -> str:
     """Return a candidate with those settings that tell it from others."""
-    words = ['several servers' if one.several else 'one server']
-    words[0] += f', {figures.shape(one.vcpus, one.ram_mib)}'
+    parts = [
+        'several servers' if one.several else 'one server',
+        words.shape(one.vcpus, one.ram_mib),
+    ]
     compared = list(others)
     for name, format_ in _SETTINGS.items():
         if len({getattr(other, name) for other in compared}) > 1:
-            words.append(format_.format(getattr(one, name)))
-    return ', '.join(words)
+            parts.append(format_.format(getattr(one, name)))
+    return ', '.join(parts)

@@ -24,15 +24,7 @@ import statistics
 from nova_diskplacer.sweep import cells
 from nova_diskplacer.sweep import rules
 from nova_diskplacer.sweep import stats
-
-ENGINES = {
-    'sync_direct': 'direct',
-    'sync_cached': 'page cache',
-    'async': 'asynchronous',
-}
-
-#: What stands for the schedulers of the papers.
-SCHEDULERS = {'bfq': 'CFQ', 'mq-deadline': 'deadline', 'none': 'noop'}
+from nova_diskplacer.sweep import words
 
 # What tells series apart, with the texts of the settings that are named only
 # where they differ.
@@ -112,8 +104,16 @@ _SWITCHES = Metric(
 
 
 def draw(results: collections.abc.Iterable[cells.Result]) -> list[Figure]:
-    """Return the figures; one of which nothing was measured has no panels."""
-    by_cell = rules.by_cell(results)
+    """Return the figures; one of which nothing was measured has no panels.
+
+    Cells of which each repetition failed, so that none has a throughput, are
+    in no figure.
+    """
+    by_cell = {
+        cell: its
+        for cell, its in rules.by_cell(results).items()
+        if any(one.mbps > 0 for one in its.values())
+    }
     blocking = [
         panel
         for engine in ('sync_direct', 'sync_cached')
@@ -163,20 +163,12 @@ def draw(results: collections.abc.Iterable[cells.Result]) -> list[Figure]:
     ]
 
 
-def _title(
-    metric: Metric, operation: str, engine: str, scheduler_: str
-) -> str:
-    words = [operation, ENGINES[engine], scheduler(scheduler_)]
+def _title(metric: Metric, operation: str, engine: str, scheduler: str) -> str:
+    parts = [operation, words.ENGINES[engine], words.scheduler(scheduler)]
     if metric is not THROUGHPUT:
-        words = [metric.name, operation, scheduler(scheduler_)]
-    text = ', '.join(words)
+        parts = [metric.name, operation, words.scheduler(scheduler)]
+    text = ', '.join(parts)
     return text[0].upper() + text[1:]
-
-
-def scheduler(name: str) -> str:
-    """Return a scheduler with the one of the papers that it stands for."""
-    stands_for = SCHEDULERS.get(name)
-    return f'{name} ({stands_for})' if stands_for else name
 
 
 def _panels(
@@ -249,30 +241,14 @@ def _series(
 
 def _label(one: cells.Cell, others: list[cells.Cell]) -> str:
     """Return what a series is, with the settings that tell it apart."""
-    words = [what(one)]
+    parts = [words.place(one, numbered=False)]
     for name, text in _SETTINGS.items():
         value = getattr(one, name)
         if len({getattr(other, name) for other in others} - {''}) > 1 and (
             value != ''
         ):
-            words.append(text.format(value))
-    return ', '.join(words)
-
-
-def what(cell: cells.Cell) -> str:
-    """Return what runs fio: bare metal, or servers of a shape."""
-    if cell.scenario == 'bare':
-        return 'Bare metal'
-    number = 'One server' if cell.scenario == 'server' else 'Several servers'
-    return f'{number}, {shape(cell.vcpus, cell.ram_mib)}'
-
-
-def shape(vcpus: int, ram_mib: int) -> str:
-    """Return a server's shape as text, with the memory in GiB or MiB."""
-    memory = (
-        f'{ram_mib // 1024} GiB' if ram_mib % 1024 == 0 else f'{ram_mib} MiB'
-    )
-    return f'{vcpus} vCPU{"s" if vcpus != 1 else ""}, {memory}'
+            parts.append(text.format(value))
+    return ', '.join(parts)
 
 
 def _point(
@@ -289,7 +265,9 @@ def _point(
     low = high = None
     if len(values) > 1:
         low, high = stats.interval(values).low, stats.interval(values).high
-    mean = statistics.fmean(values or [metric.of(one) for one in results])
+    mean = statistics.fmean(
+        values or [metric.of(one) for one in results if one.mbps > 0]
+    )
     return Point(
         threads, mean, low, high, len(values), tuple(sorted(problems))
     )

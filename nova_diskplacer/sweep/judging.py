@@ -53,7 +53,13 @@ def judge(
     verdict = _whole([check.verdict for check in checks])
     why = ''
     if verdict == rules.NOT_MEASURED:
-        marked = _checks(one, rules.by_cell(near))
+        # the cells alone matter, and a cell that failed has no throughput
+        marked = _checks(
+            one,
+            rules.by_cell(
+                dataclasses.replace(result, mbps=1.0) for result in near
+            ),
+        )
         why = (
             'cells are missing'
             if _whole([check.verdict for check in marked]) == verdict

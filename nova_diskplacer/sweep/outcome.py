@@ -24,8 +24,8 @@ from nova_diskplacer.sweep import workload
 #: not help.
 CPU_BOUND = 'bound by the CPU'
 
-# Share of processor time that leaves nothing to spare. Processors that wait
-# for I/O could compute.
+# Share of the time of processors, or of threads, that leaves nothing to spare.
+# Processors that wait for I/O could compute.
 _BUSY = 0.95
 
 
@@ -71,7 +71,10 @@ def combine(
         context_switches=sum(one.switches for one in machines) / seconds,
         cpu=cpu,
         host_cpu=host_cpu,
-        problem=CPU_BOUND if _bound((cpu, host_cpu)) else '',
+        problem=CPU_BOUND
+        if executing > _BUSY
+        or any(map(_is_busy, (host_cpu, *(one.cpu for one in machines))))
+        else '',
     )
 
 
@@ -102,12 +105,10 @@ def is_final(result: cells.Result) -> bool:
     return result.problem in ('', CPU_BOUND)
 
 
-def _bound(shares: collections.abc.Iterable[dict[str, float]]) -> bool:
+def _is_busy(shares: dict[str, float]) -> bool:
     """Return whether the processors of a machine had nothing to spare."""
-    return any(
-        sum(one.get(name, 0.0) for name in ('user', 'system', 'steal')) > _BUSY
-        for one in shares
-    )
+    busy = sum(shares.get(name, 0.0) for name in ('user', 'system', 'steal'))
+    return busy > _BUSY
 
 
 def _iso(seconds: float) -> str:

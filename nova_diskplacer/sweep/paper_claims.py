@@ -31,11 +31,13 @@ WRITE: dict[str, typing.Any] = {'engine': 'async', 'operation': 'write'}
 class Claim:
     """A sentence of a paper, the paper's figure, and the rule that judges it.
 
-    ``figure`` names the figure of the report that it stands beside. ``note``
-    says in what the sweep differs from the paper.
+    ``name`` is that among the claims of its paper. ``figure`` names the figure
+    of the report that it stands beside. ``note`` says in what the sweep
+    differs from the paper.
     """
 
     paper: str
+    name: str
     place: str
     figure: str
     sentence: str

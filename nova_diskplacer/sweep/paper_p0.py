@@ -87,6 +87,7 @@ def _four_are_best(results: rules.Results) -> list[rules.Comparison]:
 
 CLAIMS = (
     _claim(
+        'direct_reads',
         '§V-A, Fig. 3(a)',
         'blocking',
         'Without page caches, blocking reads of servers lose against bare '
@@ -102,6 +103,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'cached_reads',
         '§V-A, Fig. 3',
         'blocking',
         "With the server's page cache, read-ahead makes up for that loss.",
@@ -127,6 +129,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'memory_of_reads',
         '§V-A, Fig. 3',
         'blocking',
         'The size of the page cache does not matter for data that is read '
@@ -140,6 +143,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'direct_writes',
         '§V-A, Fig. 3(a)',
         'blocking',
         'Without page caches, the overhead of virtualization is severe for '
@@ -155,6 +159,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'memory_of_writes',
         '§V-A, Fig. 3',
         'blocking',
         'With the page cache, servers with more memory write faster.',
@@ -167,6 +172,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'large_memory',
         '§V-A, Fig. 3(c)',
         'blocking',
         'With a large page cache, one server does not reach bare metal, and '
@@ -187,6 +193,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'slim_servers',
         '§V-A',
         'blocking',
         'Many slim servers do better than few fat ones.',
@@ -195,6 +202,7 @@ CLAIMS = (
         'Fat is the server with the most vCPUs of the sweep.',
     ),
     _claim(
+        'blocking_threads',
         '§V-A',
         'blocking',
         'Blocking I/O gains from many threads.',
@@ -208,6 +216,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'bfq_reads',
         '§V-B, Fig. 4',
         'asynchronous',
         'CFQ on the host damages asynchronous reads of servers.',
@@ -222,6 +231,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'deadline_and_none',
         '§V-B, Fig. 4',
         'asynchronous',
         'Deadline and noop are alike for asynchronous reads.',
@@ -235,6 +245,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'async_reads',
         '§V-B, Fig. 4',
         'asynchronous',
         'With deadline or noop, servers read faster than bare metal.',
@@ -248,6 +259,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'four_vcpus',
         '§V-B, Fig. 4',
         'asynchronous',
         'The server with 4 vCPUs reads fastest.',
@@ -255,6 +267,7 @@ CLAIMS = (
         _four_are_best,
     ),
     _claim(
+        'competing_servers',
         '§V-B, Fig. 4',
         'asynchronous',
         'Servers that share a disk read fastest while they do not compete.',
@@ -271,6 +284,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'bare_writes',
         '§V-B, Fig. 4',
         'asynchronous',
         'Asynchronous writes of bare metal do not depend on the scheduler.',
@@ -278,6 +292,7 @@ CLAIMS = (
         paper_claims.WRITES_ARE_ALIKE,
     ),
     _claim(
+        'bfq_writes',
         '§V-B, Fig. 4',
         'asynchronous',
         'Servers write much faster with deadline or noop than with CFQ.',
@@ -292,6 +307,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'async_writes',
         '§V-B, Fig. 4',
         'asynchronous',
         'With deadline or noop, servers write about as fast as bare metal.',
@@ -305,6 +321,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'writes_and_reads',
         '§V-B, Fig. 4',
         'asynchronous',
         'Writes are faster than reads.',
@@ -320,6 +337,7 @@ CLAIMS = (
         'The paper explains it by the write-back cache of its controller.',
     ),
     _claim(
+        'fairness',
         '§IV-B',
         'fairness',
         'All scenarios are fair.',

@@ -55,6 +55,7 @@ def _most_servers_to_two(results: rules.Results) -> list[rules.Comparison]:
 
 CLAIMS = (
     _claim(
+        'bfq_bare_threads',
         f'{_ON_READS}; Introduction',
         'asynchronous',
         'With CFQ, reads of bare metal change little with more threads.',
@@ -68,6 +69,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'bfq_servers',
         f'{_ON_READS}; Introduction',
         'asynchronous',
         'With CFQ, reads of servers fall to a part of those of bare metal '
@@ -83,6 +85,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'four_threads',
         _ON_READS,
         'asynchronous',
         'With deadline or noop, reads of bare metal fall with 4 threads.',
@@ -97,6 +100,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'many_threads',
         _ON_READS,
         'asynchronous',
         'With deadline or noop, reads of bare metal fall further above 8 '
@@ -112,6 +116,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'four_or_eight_vcpus',
         _ON_READS,
         'asynchronous',
         'With deadline or noop, a server of 4 or 8 vCPUs reads as fast with '
@@ -127,6 +132,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'one_or_two_vcpus',
         _ON_READS,
         'asynchronous',
         'With deadline or noop, a server of 1 or 2 vCPUs is slower, but '
@@ -156,6 +162,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'sixteen_vcpus',
         _ON_READS,
         'asynchronous',
         'A server of 16 vCPUs is between those of 4 or 8 and those of 1 or 2.',
@@ -181,6 +188,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'two_servers',
         _ON_READS,
         'asynchronous',
         'Two servers with a thread each read slowly together, more of them '
@@ -202,6 +210,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'faster_than_bare',
         'Introduction',
         'asynchronous',
         'With deadline or noop and many threads, a server reads faster than '
@@ -217,6 +226,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'most_of_bare',
         'Introduction',
         'asynchronous',
         'A server reaches most of the throughput of bare metal.',
@@ -232,6 +242,7 @@ CLAIMS = (
         'With one thread, as in the studies that the paper repeats.',
     ),
     _claim(
+        'deadline_and_none',
         _ON_READS,
         'asynchronous',
         'Deadline and noop behave almost the same.',
@@ -245,6 +256,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'bare_writes',
         _ON_WRITES,
         'asynchronous',
         'Writes of bare metal do not depend on the scheduler.',
@@ -252,6 +264,7 @@ CLAIMS = (
         paper_claims.WRITES_ARE_ALIKE,
     ),
     _claim(
+        'bfq_writes',
         _ON_WRITES,
         'asynchronous',
         'Servers write faster with deadline or noop than with CFQ.',
@@ -266,6 +279,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'bfq_bare_fairness',
         _ON_FAIRNESS,
         'fairness',
         'With CFQ, bare metal is less fair with more threads.',
@@ -280,6 +294,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'bfq_server_fairness',
         _ON_FAIRNESS,
         'fairness',
         'With CFQ, servers stay fair.',
@@ -293,6 +308,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'bare_fairness',
         'Introduction; Conclusion',
         'fairness',
         'Bare metal is fair with each scheduler.',
@@ -311,6 +327,7 @@ CLAIMS = (
         ),
     ),
     _claim(
+        'cache_mode',
         f'{_ON_WRITES}; Fig. "Write-through cache is using on the host and '
         'the VMs"',
         'cache mode',

@@ -28,7 +28,7 @@ from nova_diskplacer.sweep import cells
 #: Seconds before a slot, in which the host changes its queue.
 GAP = 1
 #: Cells between two pauses, in which the host reads the consoles: Nova keeps
-#: the last 100 KiB of a console, of which a cell takes less than 1.
+#: the last 100 KiB of a console, of which a cell of 128 threads takes 3.7.
 READ_EVERY = 25
 # Seconds of such a pause, and those for each server more.
 _PAUSE = 5

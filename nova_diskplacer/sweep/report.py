@@ -21,6 +21,7 @@ from nova_diskplacer.sweep import figures
 from nova_diskplacer.sweep import judging
 from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import rules
+from nova_diskplacer.sweep import words
 
 #: What to keep in mind of servers without KVM.
 EMULATED = (
@@ -63,8 +64,7 @@ def _overcommitted(run: results.Run) -> list[str]:
     """Return the servers that have more vCPUs than the host processors."""
     return list(
         dict.fromkeys(
-            f'{max(cell.servers, 1)} × '
-            f'{figures.shape(cell.vcpus, cell.ram_mib)}'
+            f'{max(cell.servers, 1)} × {words.shape(cell.vcpus, cell.ram_mib)}'
             for cell in sorted({one.cell for one in run.results})
             if cell.servers * cell.vcpus > run.header.cpus
         )
@@ -100,6 +100,7 @@ def data(report: Report) -> dict[str, typing.Any]:
         'claims': [
             {
                 'paper': one.claim.paper,
+                'name': one.claim.name,
                 'place': one.claim.place,
                 'figure': one.claim.figure,
                 'claim': one.claim.sentence,

@@ -26,6 +26,7 @@ from nova_diskplacer.sweep import judging
 from nova_diskplacer.sweep import report as report_
 from nova_diskplacer.sweep import rules
 from nova_diskplacer.sweep import svg
+from nova_diskplacer.sweep import words
 
 # Verdicts, with a sign for each that needs no colour.
 _SIGNS = {
@@ -297,7 +298,7 @@ def _problems(found: list[cells.Result]) -> str:
     if not found:
         return ''
     counted = collections.Counter(
-        (_cell(one.cell), one.problem or 'no throughput') for one in found
+        (words.cell(one.cell), one.problem or 'no throughput') for one in found
     )
     items = ''.join(
         markup.tag(
@@ -318,15 +319,6 @@ def _problems(found: list[cells.Result]) -> str:
             + markup.tag('ul', items),
         ),
         id='problems',
-    )
-
-
-def _cell(cell: cells.Cell) -> str:
-    return (
-        f'{figures.what(cell)}, {cell.operation} '
-        f'{figures.ENGINES[cell.engine]}, {cell.threads} '
-        f'thread{"s" if cell.threads > 1 else ""}, '
-        f'{figures.scheduler(cell.host_scheduler)}'
     )
 
 

@@ -12,22 +12,15 @@
 
 """The results file of a sweep: JSON lines, a header first.
 
-Each line is durable before the next measurement begins. A process that is
-killed leaves at most half a line at the end, which readers ignore and the
-next writer removes.
+Each line is durable before the next measurement begins.
 """
 
-import collections.abc
-import contextlib
 import dataclasses
-import fcntl
-import json
 import os
-import types
-import typing
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import files
+from nova_diskplacer.host import json_lines
 from nova_diskplacer.sweep import cells
 
 VERSION = 1
@@ -101,23 +94,21 @@ def read(path: str) -> Run:
     :raises DiskPlacerError: the file cannot be read, or a line is malformed;
         the message names the file and the line.
     """
-    with files.disk_errors(path), open(path, 'rb') as stream:
-        lines = stream.read().split(b'\n')[:-1]
+    lines = json_lines.read(path)
     if not lines:
         raise exception.DiskPlacerError(
             f'{path}: line 1: there is no header: no run has begun'
         )
-    with _line(path, 1):
-        header: Header = _parse(lines[0], 'run', Header)
-        if header.version != VERSION:
-            raise ValueError(
-                f'version={header.version} is not one of: {VERSION}'
-            )
+    with json_lines.line(path, 1):
+        header: Header = json_lines.parse(lines[0], Header, kind='run')
+        _check(header)
     planned = frozenset(header.plan)
     found: dict[tuple[cells.Cell, int], cells.Result] = {}
     for number, line in enumerate(lines[1:], 2):
-        with _line(path, number):
-            result: cells.Result = _parse(line, 'result', cells.Result)
+        with json_lines.line(path, number):
+            result: cells.Result = json_lines.parse(
+                line, cells.Result, kind='result'
+            )
             if result.cell not in planned:
                 raise ValueError('the cell is not in the plan of the run')
             if not 0 <= result.repetition < header.repetitions:
@@ -131,25 +122,42 @@ def read(path: str) -> Run:
     return Run(header, tuple(found.values()))
 
 
-class Writer:
-    """Appends results to a file; a context manager that closes it.
+def _check(header: Header) -> None:
+    """Check that a run is one that can be.
 
-    It removes half a line at the end.
-
-    :raises DiskPlacerError: the file cannot be written, or another process
-        writes it.
+    :raises ValueError: a value is not allowed.
     """
+    if header.version != VERSION:
+        raise ValueError(f'version={header.version} is not one of: {VERSION}')
+    for name in ('data_mib', 'seconds', 'block_kib', 'repetitions'):
+        _require(name, getattr(header, name), 1)
+    for cell in header.plan:
+        for name, allowed in _ALLOWED.items():
+            value = getattr(cell, name)
+            if value not in allowed:
+                raise ValueError(
+                    f'plan.{name}={value} is not one of: {", ".join(allowed)}'
+                )
+        if cell.scenario != cells.SCENARIOS[max(0, min(cell.servers, 2))]:
+            raise ValueError(
+                f'plan.servers={cell.servers} is not of the scenario '
+                f'{cell.scenario}'
+            )
+        for name in ('jobs', 'depth'):
+            _require(f'plan.{name}', getattr(cell, name), 1)
+        for name in ('vcpus', 'ram_mib'):
+            _require(
+                f'plan.{name}', getattr(cell, name), int(cell.servers > 0)
+            )
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        with files.disk_errors(path):
-            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-            try:
-                self._lock()
-                self._drop_half_a_line()
-            except BaseException:
-                os.close(self._file)
-                raise
+
+def _require(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ValueError(f'{name}={value} is not at least {least}')
+
+
+class Writer(json_lines.Writer):
+    """Appends results to the file of a run."""
 
     @classmethod
     def create(cls, path: str, header: Header) -> 'Writer':
@@ -160,7 +168,9 @@ class Writer:
         if os.path.lexists(path):
             raise exception.DiskPlacerError(f'{path} exists already')
         with files.disk_errors(path):
-            files.replace(path, _text('run', header), durable=True)
+            files.replace(
+                path, json_lines.dump(header, kind='run'), durable=True
+            )
         return cls(path)
 
     def append(self, result: cells.Result) -> None:
@@ -168,113 +178,4 @@ class Writer:
 
         :raises DiskError: the file cannot be written.
         """
-        line = _text('result', result).encode()
-        with files.disk_errors(self._path):
-            if os.write(self._file, line) < len(line):
-                self._drop_half_a_line()
-                raise exception.DiskError(f'{self._path}: no space is left')
-            os.fsync(self._file)
-
-    def __enter__(self) -> 'Writer':
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
-        os.close(self._file)
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise exception.DiskPlacerError(
-                f'{self._path}: another run writes it'
-            ) from error
-
-    def _drop_half_a_line(self) -> None:
-        size = os.fstat(self._file).st_size
-        content = os.pread(self._file, size, 0)
-        os.ftruncate(self._file, content.rfind(b'\n') + 1)
-
-
-@contextlib.contextmanager
-def _line(path: str, number: int) -> collections.abc.Iterator[None]:
-    """Raise what is wrong with a line as an error that names it."""
-    try:
-        yield
-    except ValueError as error:
-        raise exception.DiskPlacerError(
-            f'{path}: line {number}: {error}'
-        ) from error
-
-
-def _text(kind: str, fields: typing.Any) -> str:
-    return json.dumps({'kind': kind, **dataclasses.asdict(fields)}) + '\n'
-
-
-def _parse(line: bytes, kind: str, type_: type) -> typing.Any:
-    """Return the dataclass of a line.
-
-    :raises ValueError: the line is malformed.
-    """
-    try:
-        fields = json.loads(line, parse_constant=_refuse)
-    except ValueError as error:
-        raise ValueError(f'not JSON: {error}') from error
-    if not isinstance(fields, dict) or fields.pop('kind', None) != kind:
-        raise ValueError(f'kind is not {kind}')
-    return _value('', type_, fields)
-
-
-def _refuse(text: str) -> typing.NoReturn:
-    raise ValueError(f'{text} is no number')
-
-
-def _value(name: str, kind: typing.Any, value: typing.Any) -> typing.Any:
-    """Return a value of JSON as a type of a field.
-
-    :raises ValueError: it is of another type, or not allowed.
-    """
-    origin = typing.get_origin(kind)
-    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        return _fields(name, kind, value)
-    if origin is tuple and isinstance(value, list):
-        item = typing.get_args(kind)[0]
-        return tuple(_value(name, item, one) for one in value)
-    if origin is dict and isinstance(value, dict):
-        item = typing.get_args(kind)[1]
-        return {
-            key: _value(f'{name}.{key}', item, one)
-            for key, one in value.items()
-        }
-    if kind is float and type(value) is int:
-        return float(value)
-    if type(value) is not kind:
-        wanted = getattr(kind, '__name__', kind)
-        raise ValueError(f'{name}={value!r} is no {wanted}')
-    allowed = _ALLOWED.get(name.rpartition('.')[2], (value,))
-    if value not in allowed:
-        raise ValueError(f'{name}={value} is not one of: {", ".join(allowed)}')
-    return value
-
-
-def _fields(
-    name: str, kind: typing.Any, value: collections.abc.Mapping[str, object]
-) -> typing.Any:
-    hints = typing.get_type_hints(kind)
-    if value.keys() != hints.keys():
-        unknown = sorted(value.keys() ^ hints.keys())
-        raise ValueError(
-            f'{name or "the line"} lacks or does not have: '
-            f'{", ".join(unknown)}'
-        )
-    prefix = f'{name}.' if name else ''
-    return kind(
-        **{
-            key: _value(f'{prefix}{key}', hint, value[key])
-            for key, hint in hints.items()
-        }
-    )
+        self.add(result, kind='result')

@@ -21,6 +21,7 @@ from nova_diskplacer.sweep import cells
 from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
 from nova_diskplacer.sweep import results
+from nova_diskplacer.sweep import words
 
 #: How often a cell is measured that cannot be in its time.
 ATTEMPTS = 3
@@ -82,15 +83,15 @@ class Sweep:
             if not outcome.is_final(result):
                 unfinished.append(result)
             self.say(
-                f'{measured} of {len(pending)}: {describe(result.cell)}: '
+                f'{measured} of {len(pending)}: {words.cell(result.cell)}: '
                 + (result.problem or f'{result.mbps:.1f} MB/s')
             )
 
         for index, boot in enumerate(boots):
             left = plan.duration(boots[index:], timing, limits)
             self.say(
-                f'{describe_body(boot.body)}: {len(boot.items)} cells; about '
-                f'{describe_seconds(left)} left'
+                f'{words.place(boot.body)}: {len(boot.items)} cells; about '
+                f'{words.duration(left)} left'
             )
             measurer = self.measurers[bool(boot.body.servers)]
             timing = measurer.measure(boot, timing, record)
@@ -109,28 +110,3 @@ def remaining(run: results.Run) -> list[plan.Item]:
         for item in plan.items_of(run.header.plan, run.header.repetitions)
         if item not in final
     ]
-
-
-def describe_body(body: plan.Body) -> str:
-    """Return where cells run, for people."""
-    if not body.servers:
-        return 'bare metal'
-    number = 'one server' if body.servers == 1 else f'{body.servers} servers'
-    return f'{number} of {body.vcpus} vCPUs and {body.ram_mib} MiB'
-
-
-def describe(cell: cells.Cell) -> str:
-    """Return the settings of a cell, for people."""
-    return (
-        f'{describe_body(plan.Body.of(cell))}, {cell.engine} '
-        f'{cell.operation}, {cell.jobs} threads, depth {cell.depth}, '
-        f'{cell.host_scheduler}'
-    )
-
-
-def describe_seconds(seconds: float) -> str:
-    """Return a duration in hours and minutes."""
-    minutes = max(1, round(seconds / 60))
-    if minutes < 60:
-        return f'{minutes} min'
-    return f'{minutes // 60} h {minutes % 60} min'

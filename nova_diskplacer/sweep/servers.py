@@ -41,14 +41,13 @@ _INTERVAL = 2
 class Wanted:
     """How servers are requested.
 
-    ``host`` is the name of the compute service. ``image`` is an ID,
-    ``network`` too, or '' for none. ``volume_type`` is that of vdisks.
+    ``host`` is the name of the compute service. ``image`` is an ID.
+    ``volume_type`` is that of vdisks, ``medium`` that of the measured disk.
     """
 
     host: str
     image: str
     volume_type: str
-    network: str
     medium: str
 
 
@@ -67,8 +66,18 @@ class Servers:
         self._connection = connection
         self._wanted = wanted
         self._prefix = f'diskplacer-sweep-{run_id}-'
-        # names of the volumes that Nova has made, or will still make
-        self._volumes: set[str] = set()
+
+    def count_others(self) -> int:
+        """Return how many servers on the host are not of this run."""
+        with cloud.convert_errors(f'the servers of host {self._wanted.host}'):
+            found = self._connection.compute.servers(
+                details=False,
+                all_projects=True,
+                compute_host=self._wanted.host,
+            )
+            return sum(
+                not server.name.startswith(self._prefix) for server in found
+            )
 
     def make_flavor(self, body: plan.Body, vdisk_gb: int) -> str:
         """Make a private flavor, and return its ID.
@@ -104,14 +113,13 @@ class Servers:
 
         :param name: what follows the prefix of the run.
         """
-        network = self._wanted.network
         with cloud.convert_errors('a server of the sweep'):
             server = self._connection.compute.create_server(
                 name=self._prefix + name,
                 flavor_id=flavor,
                 image_id=self._wanted.image,
                 host=self._wanted.host,
-                networks=[{'uuid': network}] if network else 'none',
+                networks='none',
                 config_drive=True,
                 user_data=base64.b64encode(user_data.encode()).decode(),
                 block_device_mapping=[
@@ -188,25 +196,27 @@ class Servers:
                 if flavor.name.startswith(self._prefix):
                     compute.delete_flavor(flavor, ignore_missing=True)
 
-    def _present(self) -> set[str]:
+    def _present(self, **query: bool) -> set[str]:
         found = self._connection.compute.servers(
-            details=False, all_projects=True, name=self._prefix
+            details=False, all_projects=True, name=self._prefix, **query
         )
-        servers = {
+        return {
             server.id
             for server in found
             if server.name.startswith(self._prefix)
         }
-        self._volumes |= {_BLANK.format(server) for server in servers}
-        return servers
 
     def _delete_volumes(self) -> bool:
-        """Delete what Nova leaves of servers; return whether there was any."""
+        """Delete what Nova leaves of servers; return whether there was any.
+
+        A killed run may have deleted servers whose volumes Nova leaves.
+        """
         storage = self._connection.block_storage
+        names = set(map(_BLANK.format, self._present(deleted_only=True)))
         found = [
             volume
             for volume in storage.volumes(details=True)
-            if volume.name in self._volumes
+            if volume.name in names
         ]
         for volume in found:
             if volume.status in ('available', 'error'):

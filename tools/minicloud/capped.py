@@ -18,49 +18,38 @@ through a throttle, so that reads and writes of all kinds are held to the cap.
 """
 
 import json
-import os
 import pathlib
 
 from tools.minicloud import disks
+from tools.minicloud import fuse
 from tools.minicloud import process
-from tools.minicloud.process import Process
 from tools.minicloud.state import Host
 from tools.minicloud.state import State
 
+# With more than one request at once QEMU 7.2's export mixes up concurrent
+# writes.
+_REQUESTS = 1
+
 
 def make(state: State, host: Host) -> None:
-    """Make and prepare the disks of a host, each capped to its ``mbps``."""
-    state.disk_root(host.name).mkdir(parents=True, exist_ok=True)
-    directory = state.path / 'devices'
-    directory.mkdir(exist_ok=True)
-    disks.run_dir(state).mkdir(exist_ok=True)
-    control = directory / 'fusectl'
-    control.mkdir()
-    process.run('mount', '-t', 'fusectl', 'none', str(control))
-    for index in range(host.disks):
-        raw = directory / f'{host.name}-{index}.raw'
-        with raw.open('wb') as stream:
-            stream.truncate(host.disk_gb * disks.GIB)
-        exported = _export(state, raw, host.mbps, control)
-        disks.prepare(
-            state, host.name, disks.attach(exported), f'--mbps={host.mbps}'
-        )
+    """Make and prepare the disks of a host, each capped to its figures."""
+    disks.make(state, host, lambda backing: attach(state, host, backing))
 
 
-def _export(
-    state: State, raw: pathlib.Path, mbps: int, control: pathlib.Path
-) -> pathlib.Path:
-    exported = raw.with_suffix('.exported')
+def attach(state: State, host: Host, backing: pathlib.Path) -> str:
+    """Make a device of a file, capped to the host's ``mbps`` and ``iops``."""
+    exported = backing.with_suffix('.exported')
     exported.touch()
-    before = exported.stat().st_dev
-    daemon = Process(
-        raw.stem,
+    fuse.mount(
+        state,
+        exported,
         [
             'qemu-storage-daemon',
             '--object',
-            f'throttle-group,id=cap,limits.bps-total={mbps * 10**6}',
+            f'throttle-group,id=cap,limits.bps-total={host.mbps * 10**6},'
+            f'limits.iops-total={host.iops}',
             '--blockdev',
-            f'driver=file,node-name=file,filename={raw},'
+            f'driver=file,node-name=file,filename={backing},'
             'cache.direct=on,aio=threads',
             '--blockdev',
             'driver=throttle,node-name=capped,throttle-group=cap,file=file',
@@ -68,17 +57,9 @@ def _export(
             'type=fuse,id=export,node-name=capped,writable=on,'
             f'mountpoint={exported}',
         ],
-        disks.run_dir(state),
-        state.logs,
-        ready=lambda: exported.stat().st_dev != before,
+        _REQUESTS,
     )
-    daemon.start()
-    daemon.wait_ready()
-    # With more than one request at once QEMU 7.2's export mixes up
-    # concurrent writes.
-    connection = control / str(os.minor(exported.stat().st_dev))
-    (connection / 'max_background').write_text('1')
-    return exported
+    return disks.attach(exported)
 
 
 def measure(path: pathlib.Path, mib: int) -> tuple[float, float]:

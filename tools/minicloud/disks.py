@@ -13,6 +13,7 @@
 
 """Local disks of the compute hosts: loop devices on sparse files."""
 
+import collections.abc
 import json
 import pathlib
 import subprocess
@@ -33,28 +34,36 @@ def share_mounts(state: State) -> None:
         process.run('mount', '--make-shared', path)
 
 
-def make(state: State, host: Host) -> None:
-    """Make and prepare the disks of a host; done already: nothing."""
+def attach(backing: pathlib.Path) -> str:
+    """Make a loop device of a file and return its path."""
+    return process.run(
+        'losetup', '--find', '--show', '--direct-io=on', str(backing)
+    ).strip()
+
+
+def make(
+    state: State,
+    host: Host,
+    make_device: collections.abc.Callable[[pathlib.Path], str] = attach,
+) -> None:
+    """Make and prepare the disks of a host; done already: nothing.
+
+    :param make_device: makes one of an empty sparse file, returns its path.
+    """
     state.disk_root(host.name).mkdir(parents=True, exist_ok=True)
     # not below hosts/: a bind mount would hide the file's path
     directory = state.path / 'devices'
     directory.mkdir(exist_ok=True)
     for medium in host.media:
-        options = () if medium == 'any' else (f'--medium={medium}',)
+        options = [] if medium == 'any' else [f'--medium={medium}']
+        options += [f'--mbps={host.mbps}'] if host.mbps else []
         for index in range(host.disks):
             backing = directory / f'{host.name}-{medium}-{index}.raw'
             if backing.exists():
                 continue
             with backing.open('wb') as stream:
                 stream.truncate(host.disk_gb * GIB)
-            prepare(state, host.name, attach(backing), *options)
-
-
-def attach(backing: pathlib.Path) -> str:
-    """Make a loop device of a file and return its path."""
-    return process.run(
-        'losetup', '--find', '--show', '--direct-io=on', str(backing)
-    ).strip()
+            prepare(state, host.name, make_device(backing), *options)
 
 
 def prepare(state: State, host: str, device: str, *options: str) -> None:

@@ -46,8 +46,9 @@ class Host:
 
     ``guests`` is libvirt or fake; ``disks`` is how many local disks it has
     of each of ``media`` (hdd, ssd or any), ``disk_gb`` the size of each in
-    GiB, ``mbps`` what each can do in MB/s (0: whatever the machine below
-    does). It runs cinder-backup if it is to take ``backups``.
+    GiB, ``mbps`` what each can do in MB/s and ``iops`` in requests per second
+    (0: whatever the machine below does). It runs cinder-backup if it is to
+    take ``backups``.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Host:
     disks: int = 4
     disk_gb: int = 12
     mbps: int = 0
+    iops: int = 0
     media: tuple[str, ...] = ('any',)
     backups: bool = False
 

@@ -12,7 +12,6 @@
 
 """What a measurement of a disk needs: the disk alone, and no throttle."""
 
-import collections.abc
 import contextlib
 
 from nova_diskplacer import exception
@@ -20,20 +19,15 @@ from nova_diskplacer.host import cgroups
 from nova_diskplacer.host import files
 
 
-@contextlib.contextmanager
-def locked(uuid: str) -> collections.abc.Iterator[None]:
+def locked(uuid: str) -> contextlib.AbstractContextManager[None]:
     """Lock a disk against other measurements.
 
     :raises DiskError: another process measures it.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(files.lock(f'measure-{uuid}', wait=False))
-        except BlockingIOError as error:
-            raise exception.DiskError(
-                f'disk {uuid} is being measured already'
-            ) from error
-        yield
+    return files.sole(
+        f'measure-{uuid}',
+        exception.DiskError(f'disk {uuid} is being measured already'),
+    )
 
 
 def root_cgroup() -> str:

@@ -12,7 +12,6 @@
 
 """How long operations took: the distribution that P1 §III-A, Fig. 4 draws."""
 
-import array
 import collections.abc
 import dataclasses
 import math
@@ -56,8 +55,3 @@ def summarize(seconds: collections.abc.Iterable[float]) -> Latencies | None:
         from_10_to_30_ms=sum(0.01 <= value <= 0.03 for value in values)
         / count,
     )
-
-
-def recorder() -> 'array.array[float]':
-    """Return a list of latencies that takes 8 bytes for each."""
-    return array.array('d')

@@ -43,9 +43,12 @@ class Store(typing.Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What to run: so many operations of a mix, divided over the clients."""
+    """What to run: so many operations, divided over the clients.
 
-    mix: mixes.Mix
+    ``reads`` is the part of reads.
+    """
+
+    reads: float
     records: int
     operations: int
     clients: int
@@ -71,7 +74,7 @@ class _Client(threading.Thread):
     def __init__(
         self,
         store: Store,
-        mix: mixes.Mix,
+        reads: float,
         records: int,
         count: int,
         seed: str,
@@ -81,10 +84,13 @@ class _Client(threading.Thread):
         self._store = store
         self._stop_all = stop
         self._source = random.Random(seed)  # noqa: S311
-        self._operations = mixes.operations(mix, records, count, self._source)
+        self._operations = mixes.operations(
+            reads, records, count, self._source
+        )
         self.times: dict[str, array.array[float]] = {
-            mixes.READ: latencies.recorder(),
-            mixes.UPDATE: latencies.recorder(),
+            # 8 bytes for each operation
+            mixes.READ: array.array('d'),
+            mixes.UPDATE: array.array('d'),
         }
         self.error: BaseException | None = None
 
@@ -137,7 +143,7 @@ def run(
         clients = [
             _Client(
                 store,
-                plan.mix,
+                plan.reads,
                 plan.records,
                 _part(plan.operations, plan.clients, number),
                 f'{plan.seed}-{number}',

@@ -13,7 +13,6 @@
 """The mixes of operations: YCSB's core workloads A, B and C (P1 Table II)."""
 
 import collections.abc
-import dataclasses
 import random
 
 from nova_diskplacer.sizing.key_value import zipfian
@@ -22,33 +21,19 @@ READ = 'read'
 UPDATE = 'update'
 
 
-@dataclasses.dataclass(frozen=True)
-class Mix:
-    """A workload; ``reads`` is the part of reads, the others are updates."""
-
-    name: str
-    title: str
-    reads: float
-
-
-MIXES = {
-    mix.name: mix
-    for mix in (
-        Mix('a', 'heavy update', 0.5),
-        Mix('b', 'read heavy', 0.95),
-        Mix('c', 'read only', 1.0),
-    )
-}
+#: The part of reads in each workload; the others are updates.
+READS = {'a': 0.5, 'b': 0.95, 'c': 1.0}
 
 
 def operations(
-    mix: Mix, records: int, count: int, source: random.Random
+    reads: float, records: int, count: int, source: random.Random
 ) -> collections.abc.Iterator[tuple[str, int]]:
     """Yield so many operations: READ or UPDATE, and the number of a record.
 
+    :param reads: the part of reads.
     :param records: the number of records, 1 or more.
     """
     keys = zipfian.Records(records, source)
     for _ in range(count):
-        kind = READ if source.random() < mix.reads else UPDATE
+        kind = READ if source.random() < reads else UPDATE
         yield kind, keys.draw()

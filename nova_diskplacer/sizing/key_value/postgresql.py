@@ -162,10 +162,17 @@ def connect(url: str) -> Store:
 
     :param url: as libpq takes it, ``postgresql://HOST/DATABASE`` or
         ``host=... dbname=...``.
-    :raises SizingError: psycopg is not installed, or PostgreSQL refuses.
+    :raises SizingError: psycopg is not installed, the URL has a password, or
+        PostgreSQL refuses.
     """
+    psycopg = _psycopg()
     with _errors('be connected to'):
-        return Store(_psycopg().connect(url, autocommit=True))
+        if psycopg.conninfo.conninfo_to_dict(url).get('password'):
+            raise exception.SizingError(
+                'URL has a password, which all users of this machine can see '
+                'among its processes: it belongs in PGPASSWORD or ~/.pgpass'
+            )
+        return Store(psycopg.connect(url, autocommit=True))
 
 
 def _psycopg() -> typing.Any:

@@ -94,7 +94,7 @@ class PostgresqlTest(testtools.TestCase):
 
     def run_mix(self, name, **changes):
         plan = load.Plan(
-            mix=mixes.MIXES[name],
+            reads=mixes.READS[name],
             records=self.connect().describe().records,
             operations=changes.pop('operations', 600),
             clients=changes.pop('clients', 2),

@@ -126,14 +126,14 @@ class LinesTest(testtools.TestCase):
             for line in fidelity_text.summary_lines(papers, RESULTS)
             if line.startswith(('   * -', '     -'))
         ]
-        rows = [cells[at : at + 6] for at in range(0, 24, 6)]
+        rows = [cells[at : at + 7] for at in range(0, 28, 7)]
         self.assertEqual(
             [
-                ['Claims of', 'Reproduced', 'Refuted', 'Not measured']
-                + ['Not measurable here', 'All'],
-                ['P0', '0', '0', '0', '0', '0'],
-                ['P4', '2', '0', '0', '0', '2'],
-                ['All', '2', '0', '0', '0', '2'],
+                ['Claims of', 'Reproduced', 'Refuted', 'Not told apart']
+                + ['Not measured', 'Not measurable here', 'All'],
+                ['P0', '0', '0', '0', '0', '0', '0'],
+                ['P4', '2', '0', '0', '0', '0', '2'],
+                ['All', '2', '0', '0', '0', '0', '2'],
             ],
             [[cell.lstrip('- ') for cell in row] for row in rows],
         )

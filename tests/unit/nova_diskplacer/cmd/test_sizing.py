@@ -77,7 +77,7 @@ class SizingTestCase(testtools.TestCase):
 
     def assert_error(self, text, *arguments):
         error = self.assertRaises(
-            exception.SizingError, self.run_command, *arguments
+            exception.DiskPlacerError, self.run_command, *arguments
         )
         self.assertIn(text, str(error))
 
@@ -253,15 +253,9 @@ class CollectTest(SizingTestCase):
         )
         self.assertEqual([], self.pinned)
 
-    def test_a_period(self):
-        wait = self.patch(runs, 'wait', return_value=runs.Done(60, {}))
-        self.assertEqual((0, ''), self.collect('--seconds', '60'))
-        wait.assert_called_once_with(60)
-        self.assertEqual([60], [one.seconds for one in self.found()])
-
-    def test_several_servers_and_runs(self):
-        self.collect('--server', 'b', '--runs', '3', *self.command('print(1)'))
-        self.assertEqual([UUID, 'b'] * 3, [one.server for one in self.found()])
+    def test_several_runs(self):
+        self.collect('--runs', '3', *self.command('print(1)'))
+        self.assertEqual(3, len(self.found()))
         self.assertIn('run 3 of 3', self.errors.getvalue())
 
     def test_pinned_and_floating(self):
@@ -298,9 +292,9 @@ class CollectTest(SizingTestCase):
 
     def test_interrupted(self):
         self.patch(
-            runs, 'wait', side_effect=[runs.Done(5, {}), KeyboardInterrupt]
+            runs, 'execute', side_effect=[runs.Done(5, {}), KeyboardInterrupt]
         )
-        status, _ = self.collect('--seconds', '5', '--runs', '9')
+        status, _ = self.collect('--runs', '9', *self.command(''))
         self.assertEqual(130, status)
         self.assertEqual(1, len(self.found()))
         self.assertIn('has the runs before', self.errors.getvalue())
@@ -308,7 +302,7 @@ class CollectTest(SizingTestCase):
     def test_only_one_at_a_time(self):
         with files.lock('sizing', wait=False):
             error = self.assertRaises(
-                exception.SizingError, self.collect, '--seconds', '5'
+                exception.SizingError, self.collect, *self.command('')
             )
         self.assertIn('another diskplacer-manage sizing', str(error))
 
@@ -316,9 +310,9 @@ class CollectTest(SizingTestCase):
         with open(self.path, 'w', encoding='utf-8') as stream:
             stream.write('hello\n')
         error = self.assertRaises(
-            exception.SizingError, self.collect, '--seconds', '5'
+            exception.DiskPlacerError, self.collect, *self.command('')
         )
-        self.assertIn(f'{self.path}, line 1', str(error))
+        self.assertIn(f'{self.path}: line 1', str(error))
         self.assertEqual(0, self.counted.total())
 
     def assert_refused(self, text, *arguments, **how):
@@ -330,13 +324,8 @@ class CollectTest(SizingTestCase):
 
     def test_refused(self):
         command = self.command('')
-        self.assert_refused('either --seconds or a COMMAND')
-        self.assert_refused('not both', '--seconds', '5', *command)
         self.assert_refused('--pin 1: server', '--pin', '1', *command)
         self.assert_refused("'x' in 'x' is none of", '--pin', 'x', *command)
-        self.assert_refused(
-            'one --server, not 2', '--server', 'b', '--pin', '1-2', *command
-        )
         self.assert_refused(
             '--server b: no server of Nova', '--pin', '1-2', *command,
             server='b',
@@ -345,7 +334,8 @@ class CollectTest(SizingTestCase):
 
 class AnalyseTest(SizingTestCase):
     def analyse(self, found, *arguments):
-        samples.append(self.path, found)
+        for one in found:
+            samples.append(self.path, one)
         return self.run_command('analyse', self.path, *arguments)
 
     def test_table(self):
@@ -410,8 +400,6 @@ class AdviseTest(SizingTestCase):
         (('--data-gb', '8'), 3, 'Too little.'),
         (('--refaults', '5', '--seconds', '60'), 0, 'Enough.'),
         (('--refaults', '99999', '--seconds', '60'), 3, 'Too little.'),
-        (('--major-faults', '5', '--seconds', '60'), 0, 'Enough.'),
-        (('--major-faults', '999', '--seconds', '60'), 3, 'Too little.'),
     )
     @ddt.unpack
     def test_advice(self, arguments, expected, text):
@@ -428,12 +416,11 @@ class AdviseTest(SizingTestCase):
 
     @ddt.data(
         ('--refaults', '5'),
-        ('--major-faults', '5'),
         ('--data-gb', '5', '--seconds', '3'),
     )
-    def test_seconds_are_those_of_counters(self, arguments):
+    def test_seconds_are_those_of_refaults(self, arguments):
         self.assert_error(
-            '--seconds belongs to --refaults and --major-faults',
+            '--refaults and --seconds need each other',
             'advise', '--memory-gb', '2', *arguments,
         )  # fmt: skip
 

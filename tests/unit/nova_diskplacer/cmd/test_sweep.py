@@ -17,6 +17,7 @@ import json
 import os
 import re
 import signal
+import types
 from unittest import mock
 
 import ddt
@@ -28,6 +29,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import sweep
 from nova_diskplacer.host import commands
+from nova_diskplacer.host import files
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.sweep import outcome
@@ -119,7 +121,7 @@ class RunTest(SweepTestCase):
         self.assertEqual({''}, {one.problem for one in found.results})
         self.assertEqual({}, self.world.leftovers())
         self.assertIn(f'{2 * CELLS} of {2 * CELLS}: ', said)
-        self.assertIn('2 servers of 1 vCPUs', said)
+        self.assertIn('2 servers, 1 vCPU, 1 GiB', said)
 
     def test_what_a_server_measured(self):
         self.measure('--scenario', 'servers', '--repetitions', '1')
@@ -172,7 +174,7 @@ class RunTest(SweepTestCase):
         self.assertEqual({}, self.world.leftovers())
 
     def test_servers_are_requested(self):
-        self.measure('--volume-type', 'local', '--network', 'net')
+        self.measure('--volume-type', 'local')
         self.assertEqual(2 * (1 + 2), len(self.world.requests))
         run_id = self.read().header.id
         for request in self.world.requests:
@@ -180,7 +182,7 @@ class RunTest(SweepTestCase):
             self.assertTrue(
                 request['name'].startswith(f'diskplacer-sweep-{run_id}-')
             )
-            self.assertEqual([{'uuid': 'net'}], request['networks'])
+            self.assertEqual('none', request['networks'])
             root, vdisk = request['block_device_mapping']
             self.assertEqual('image', root['source_type'])
             self.assertEqual(
@@ -192,6 +194,13 @@ class RunTest(SweepTestCase):
                     vdisk['delete_on_termination'],
                 ),
             )
+
+    def test_other_servers_on_the_host(self):
+        self.assertNotIn('Other servers', self.measure()[2])
+        other = types.SimpleNamespace(name='etl-1')
+        self.world.compute.others = [other]
+        # a run is continued, and finds nothing to do
+        self.assertIn('Other servers on this host: 1.', self.measure()[2])
 
     def test_other_servers_are_kept_away(self):
         seen = []
@@ -383,6 +392,12 @@ class KilledTest(SweepTestCase):
         self.world.volumes['1'] = mock.Mock(id='1', status='available')
         self.measure(*arguments)
         self.assertEqual(['1'], list(self.world.volumes))
+        os.unlink(self.results)
+        # killed after the servers are deleted
+        self.kill(self.world.steps.index('delete a volume'), *arguments)
+        self.assertEqual(2, len(self.world.volumes))
+        self.measure(*arguments)
+        self.assertEqual(['1'], list(self.world.volumes))
 
     def test_ctrl_c(self):
         with mock.patch.object(
@@ -476,11 +491,14 @@ class ErrorsTest(SweepTestCase):
             f'is on disk {world.OTHER}', self.error('--scenario', 'server')
         )
 
-    def test_a_disk_that_is_measured_already(self):
-        with mock.patch(
-            'nova_diskplacer.host.files.lock', side_effect=BlockingIOError
-        ):
-            self.assertIn('is being measured already', self.error())
+    @ddt.data(
+        (f'measure-{samples.DISK}', 'is being measured already'),
+        ('sweep', 'another diskplacer-manage sweep run'),
+    )
+    @ddt.unpack
+    def test_measured_already(self, lock, message):
+        with files.lock(lock, wait=False):
+            self.assertIn(message, self.error())
 
     def test_too_little_room(self):
         error = self.error('--mib', '81920')
@@ -580,7 +598,6 @@ class ErrorsTest(SweepTestCase):
 
     @ddt.data(
         (('--host-scheduler', 'cfq'), '--host-scheduler cfq is not one of'),
-        (('--cache-mode', 'writeback'), 'writeback is not available here'),
         (('--shape', '8:1024'), '--shape 8:1024 does not fit'),
         (('--shape', '1:8192'), '--shape 1:8192 does not fit'),
         (('--jobs', '100', '--mib', '64'), '--mib 64 is too little'),
@@ -591,6 +608,15 @@ class ErrorsTest(SweepTestCase):
     def test_options(self, arguments, message):
         self.assertIn(message, self.error(*arguments))
         self.assertFalse(os.path.exists(self.results))
+
+    @ddt.data(
+        ('--guest-scheduler', 'none; reboot'),
+        ('--guest-scheduler', 'a\nb'),
+        ('--jobs', '129'),
+        ('--jobs', '0'),
+    )
+    def test_malformed_options(self, arguments):
+        self.assertRaises(SystemExit, self.measure, *arguments)
 
     def test_half_a_header(self):
         with open(self.results, 'w') as stream:
@@ -627,8 +653,8 @@ class PlanTest(SweepTestCase):
     def test_a_table(self):
         status, out, _ = self.sweep('plan')
         self.assertEqual(0, status)
-        self.assertIn('bare metal', out)
-        self.assertIn('one server of 1 vCPUs and 1024 MiB', out)
+        self.assertIn('Bare metal', out)
+        self.assertIn('One server, 1 vCPU, 1 GiB', out)
         self.assertIn(
             f'{CELLS} cells, 2 repetitions, {BOOTS} boots of servers', out
         )

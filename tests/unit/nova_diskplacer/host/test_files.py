@@ -38,6 +38,14 @@ class ReplaceTest(testtools.TestCase):
                 self.assertEqual(text, self.read())
         self.assertEqual(['file'], os.listdir(os.path.dirname(self.path)))
 
+    def test_a_symbolic_link_of_somebody_else(self):
+        target = self.path + '.target'
+        os.symlink(target, self.path + '.diskplacer')
+        self.assertRaises(
+            OSError, files.replace, self.path, 'one', durable=False
+        )
+        self.assertFalse(os.path.exists(target))
+
     def test_mode(self):
         self.addCleanup(os.umask, os.umask(0o077))
         files.replace(self.path, '', durable=True, mode=0o644)

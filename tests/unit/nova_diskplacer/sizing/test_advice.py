@@ -54,16 +54,3 @@ class RefaultsTest(testtools.TestCase):
         self.assertIn('2621.4 pages a second', found.text)
         self.assertIn('1.00 GiB in 100 s', found.text)
         self.assertIn('P1 §III-A', found.text)
-
-
-class MajorFaultsTest(testtools.TestCase):
-    def test_hardly_any(self):
-        found = advice.by_major_faults(GIB, 0, 10)
-        self.assertTrue(found.enough)
-        self.assertIn('see the refaults', found.text)
-
-    def test_many(self):
-        found = advice.by_major_faults(GIB, 500, 10)
-        self.assertFalse(found.enough)
-        self.assertEqual((GIB, None), (found.least_bytes, found.most_bytes))
-        self.assertIn('50.0 page faults a second', found.text)

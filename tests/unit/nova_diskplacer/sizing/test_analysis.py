@@ -198,13 +198,15 @@ class ExperimentTest(testtools.TestCase):
             + experiment(4e-4, server='b')
             + experiment(0, load=load(workload='b'))
             + experiment(0, load=load(records=9))
+            + experiment(0, load=load(operations=50))
+            + experiment(0, vcpus=4)
         )
         self.assertEqual(
             [
                 ('a', 'a', migrations.NO_EFFECT),
                 ('b', 'a', migrations.COSTS),
                 ('a', 'b', migrations.NO_EFFECT),
-                ('a', 'a', migrations.NO_EFFECT),
+                *(3 * [('a', 'a', migrations.NO_EFFECT)]),
             ],
             [
                 (one.server, one.load, one.cost.verdict)

@@ -141,9 +141,9 @@ class FiguresTest(testtools.TestCase):
             + [example.result(cell, 1, 0)]
         )
         (point,) = found[1].panels[0].series[0].points
-        self.assertEqual((15, None, None, 0), tuple(vars(point).values())[1:5])
+        self.assertEqual((30, None, None, 0), tuple(vars(point).values())[1:5])
         self.assertEqual(('bound by the CPU', 'no throughput'), point.problems)
 
-    def test_memory(self):
-        self.assertEqual('1 vCPU, 512 MiB', figures.shape(1, 512))
-        self.assertEqual('4 vCPUs, 2 GiB', figures.shape(4, 2048))
+    def test_a_cell_that_failed(self):
+        found = figures.draw([example.result(example.cell(), 0, 0, 'late')])
+        self.assertEqual({()}, {one.panels for one in found})

@@ -10,6 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
+
 import fixtures
 import testtools
 
@@ -200,16 +202,24 @@ class ClaimsTest(testtools.TestCase):
             self.assertEqual('cells are missing', one.why)
 
     def test_claims_differ(self):
-        self.assertEqual(
-            len(judging.CLAIMS),
-            len({(one.paper, one.sentence) for one in judging.CLAIMS}),
-        )
+        for field in ('name', 'sentence'):
+            self.assertEqual(
+                len(judging.CLAIMS),
+                len(
+                    {
+                        (one.paper, getattr(one, field))
+                        for one in judging.CLAIMS
+                    }
+                ),
+            )
         self.assertEqual({'P0', 'P3'}, {one.paper for one in judging.CLAIMS})
 
 
 class JudgeTest(testtools.TestCase):
     def claim(self, *rules_, paper='P0'):
-        return paper_claims.Claim(paper, '', '', '', '', rules.all_of(*rules_))
+        return paper_claims.Claim(
+            paper, '', '', '', '', '', rules.all_of(*rules_)
+        )
 
     @staticmethod
     def reads(low, jobs=1, problem='', **fields):
@@ -248,6 +258,15 @@ class JudgeTest(testtools.TestCase):
         found = judging.judge(
             self.claim(self.less), self.reads(0.5, problem='bound by the CPU')
         )
+        self.assertEqual(rules.NOT_MEASURED, found.verdict)
+        self.assertEqual('cells have a problem', found.why)
+
+    def test_cells_that_failed(self):
+        failed = [
+            dataclasses.replace(one, mbps=0.0, rates=(), problem='late')
+            for one in self.reads(0.5)
+        ]
+        found = judging.judge(self.claim(self.less), failed)
         self.assertEqual(rules.NOT_MEASURED, found.verdict)
         self.assertEqual('cells have a problem', found.why)
 

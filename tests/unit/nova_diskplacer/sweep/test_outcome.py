@@ -98,12 +98,21 @@ class CombineTest(testtools.TestCase):
             'iowait': iowait,
             'steal': steal,
         }
+        # one of several servers keeps the others waiting, too
         self.assertEqual(
-            problem, self.combine(make_measured(cpu=busy)).problem
+            problem,
+            self.combine(make_measured(cpu=busy), make_measured()).problem,
         )
         self.assertEqual(
             problem, self.combine(make_measured(), host=busy).problem
         )
+
+    @ddt.data((0.96, outcome.CPU_BOUND), (0.94, ''))
+    @ddt.unpack
+    def test_threads_that_only_execute(self, executing, problem):
+        """They are slow however many processors are idle."""
+        found = self.combine(make_measured(executing=executing))
+        self.assertEqual(problem, found.problem)
 
     def test_an_unknown_host(self):
         found = self.combine(make_measured(), host={})

@@ -13,10 +13,10 @@
 import testtools
 
 from nova_diskplacer.sweep import verdicts
-from tools.io_sweep import Load
+from tests.unit.nova_diskplacer.sweep import example
 
-READ = Load('async', 'read', 1)
-WRITE = Load('async', 'write', 16)
+READ = example.bare(operation='read', jobs=1)
+WRITE = example.bare(operation='write', jobs=16)
 
 
 class ScoresTest(testtools.TestCase):
@@ -82,7 +82,7 @@ class PreferredTest(testtools.TestCase):
 
 class WorkloadTest(testtools.TestCase):
     def test_loads_like_it(self):
-        loads = [READ, WRITE, Load('sync_cached', 'read', 16)]
+        loads = [READ, WRITE, example.bare(engine='sync_cached', jobs=16)]
         self.assertEqual(
             [READ, WRITE], verdicts.Workload(('async',)).of(loads)
         )

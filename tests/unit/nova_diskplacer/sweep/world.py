@@ -106,6 +106,8 @@ class Compute:
     def __init__(self, world):
         self._world = world
         self.list = {}
+        self.deleted = []
+        self.others = []
         self.flavors_ = {}
 
     def get_endpoint_data(self):
@@ -149,13 +151,22 @@ class Compute:
         self._world.check()
         return {'output': self.list[server].console()}
 
-    def servers(self, details, all_projects, name):
+    def servers(
+        self,
+        details,
+        all_projects,
+        name='',
+        compute_host='',
+        deleted_only=False,
+    ):
         self._world.check()
-        return list(self.list.values())
+        if compute_host:
+            return [*self.list.values(), *self.others]
+        return self.deleted if deleted_only else list(self.list.values())
 
     def delete_server(self, server, ignore_missing):
         with self._world.step('delete a server'):
-            self.list.pop(server, None)
+            self.deleted.append(self.list.pop(server))
             self._world.unplace(server)
 
 

@@ -57,7 +57,7 @@ class Stores:
 
 def plan(**changes):
     fields = {
-        'mix': mixes.MIXES['a'],
+        'reads': mixes.READS['a'],
         'records': 100,
         'operations': 1000,
         'clients': 1,
@@ -73,7 +73,7 @@ class MixTest(testtools.TestCase):
     def test_parts(self, name, reads):
         """P1 Table II: 50, 95 and 100 % of reads."""
         made = list(
-            mixes.operations(mixes.MIXES[name], 10, 20_000, random.Random(1))
+            mixes.operations(mixes.READS[name], 10, 20_000, random.Random(1))
         )
         kinds = collections.Counter(kind for kind, _ in made)
         self.assertEqual(20_000, sum(kinds.values()))
@@ -83,7 +83,7 @@ class MixTest(testtools.TestCase):
     def test_keys_of_both_kinds_are_zipfian(self):
         keys = collections.defaultdict(collections.Counter)
         for kind, key in mixes.operations(
-            mixes.MIXES['a'], 1000, 20_000, random.Random(1)
+            mixes.READS['a'], 1000, 20_000, random.Random(1)
         ):
             keys[kind][key] += 1
         for counts in keys.values():
@@ -115,7 +115,7 @@ class RunTest(testtools.TestCase):
         self.assertGreater(result.client_cpu, 0)
 
     def test_kinds_without_operations(self):
-        result, _ = self.run_plan(Stores(), mix=mixes.MIXES['c'])
+        result, _ = self.run_plan(Stores(), reads=mixes.READS['c'])
         self.assertEqual({'read'}, set(result.latencies))
 
     def test_a_seed_repeats(self):
@@ -129,7 +129,7 @@ class RunTest(testtools.TestCase):
 
     def test_clients_differ(self):
         stores = Stores()
-        self.run_plan(stores, clients=2, mix=mixes.MIXES['c'], records=10**9)
+        self.run_plan(stores, clients=2, reads=mixes.READS['c'], records=10**9)
         counts = collections.Counter(key for _, key in stores.done)
         # clients of one seed would each do the same
         self.assertGreater(sum(n % 2 for n in counts.values()), 100)

@@ -1,0 +1,198 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Files of JSON lines that are appended to, each line a dataclass.
+
+A process that is killed leaves at most half a line at the end, which readers
+ignore and the next writer removes.
+"""
+
+import collections.abc
+import contextlib
+import dataclasses
+import fcntl
+import json
+import math
+import os
+import types
+import typing
+
+from nova_diskplacer import exception
+from nova_diskplacer.host import files
+
+
+def read(path: str) -> list[bytes]:
+    """Return the whole lines of a file.
+
+    :raises DiskError: it cannot be read.
+    """
+    with files.disk_errors(path), open(path, 'rb') as stream:
+        return stream.read().split(b'\n')[:-1]
+
+
+@contextlib.contextmanager
+def line(path: str, number: int) -> collections.abc.Iterator[None]:
+    """Raise what is wrong with a line as an error that names it.
+
+    :raises DiskPlacerError: there is a ValueError.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise exception.DiskPlacerError(
+            f'{path}: line {number}: {error}'
+        ) from error
+
+
+def dump(fields: typing.Any, **marks: object) -> str:
+    """Return the line of a dataclass, with the newline.
+
+    :param marks: what comes before its fields, such as a version.
+    """
+    return json.dumps({**marks, **dataclasses.asdict(fields)}) + '\n'
+
+
+def parse(text: bytes, type_: type, **marks: object) -> typing.Any:
+    """Return the dataclass of a line.
+
+    :param marks: as they must be.
+    :raises ValueError: the line is malformed.
+    """
+    try:
+        fields = json.loads(text, parse_constant=_refuse)
+    except ValueError as error:
+        raise ValueError(f'not JSON: {error}') from error
+    if not isinstance(fields, dict):
+        raise ValueError('not an object of JSON')
+    for name, wanted in marks.items():
+        found = fields.pop(name, None)
+        if found != wanted:
+            raise ValueError(f'{name}={found} is not {wanted}')
+    return _fields('', type_, fields)
+
+
+def _refuse(text: str) -> typing.NoReturn:
+    raise ValueError(f'{text} is no number')
+
+
+def _value(name: str, kind: typing.Any, value: typing.Any) -> typing.Any:
+    """Return a value of JSON as a type of a field.
+
+    :raises ValueError: it is of another type.
+    """
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is typing.Any:
+        return value
+    if origin is types.UnionType:
+        # a type or None
+        return None if value is None else _value(name, inner[0], value)
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return _fields(name, kind, value)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_value(name, inner[0], one) for one in value)
+    if origin is dict and isinstance(value, dict):
+        return {
+            key: _value(f'{name}.{key}', inner[1], one)
+            for key, one in value.items()
+        }
+    if kind is float and type(value) in (int, float) and _is_finite(value):
+        return float(value)
+    if type(value) is not kind or kind is float:
+        wanted = getattr(kind, '__name__', kind)
+        raise ValueError(f'{name}={value!r} is no {wanted}')
+    return value
+
+
+def _is_finite(value: float) -> bool:
+    # JSON has integers that no float can hold
+    with contextlib.suppress(OverflowError):
+        return math.isfinite(value)
+    return False
+
+
+def _fields(
+    name: str, kind: typing.Any, value: collections.abc.Mapping[str, object]
+) -> typing.Any:
+    hints = typing.get_type_hints(kind)
+    if value.keys() != hints.keys():
+        unknown = sorted(value.keys() ^ hints.keys())
+        raise ValueError(
+            f'{name or "the line"} lacks or does not have: '
+            f'{", ".join(unknown)}'
+        )
+    prefix = f'{name}.' if name else ''
+    return kind(
+        **{
+            key: _value(f'{prefix}{key}', hint, value[key])
+            for key, hint in hints.items()
+        }
+    )
+
+
+class Writer:
+    """Appends lines to a file; a context manager that closes it.
+
+    It makes the file if it is missing, and removes half a line at the end.
+
+    :raises DiskPlacerError: the file cannot be written, or another process
+        writes it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        with files.disk_errors(path):
+            self._file = os.open(path, flags, 0o644)
+            try:
+                self._lock()
+                self._drop_half_a_line()
+            except BaseException:
+                os.close(self._file)
+                raise
+
+    def add(self, fields: typing.Any, **marks: object) -> None:
+        """Append a dataclass, and return when its line is on the disk.
+
+        :param marks: see :func:`dump`.
+        :raises DiskError: the file cannot be written.
+        """
+        content = dump(fields, **marks).encode()
+        with files.disk_errors(self._path):
+            if os.write(self._file, content) < len(content):
+                self._drop_half_a_line()
+                raise exception.DiskError(f'{self._path}: no space is left')
+            os.fsync(self._file)
+
+    def __enter__(self) -> typing.Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        os.close(self._file)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise exception.DiskPlacerError(
+                f'{self._path}: another process writes it'
+            ) from error
+
+    def _drop_half_a_line(self) -> None:
+        size = os.fstat(self._file).st_size
+        content = os.pread(self._file, size, 0)
+        os.ftruncate(self._file, content.rfind(b'\n') + 1)
