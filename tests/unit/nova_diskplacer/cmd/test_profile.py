@@ -129,7 +129,7 @@ class CatalogueTest(TestCase):
         for word in (
             'sequential_async, spark: ',
             'queue.hdd.schedulers',
-            'mq-deadline, none',
+            'kyber, bfq, mq-deadline',
             'P0 §V-B, Fig. 4: 4 vCPUs are best',
             'P0: Ha, Venzano',
         ):
