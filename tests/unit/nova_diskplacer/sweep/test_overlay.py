@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import pathlib
 
 import fixtures
@@ -30,7 +31,13 @@ SOURCE = (
 class OverlayTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
-        self.profile = catalogue.load()['sequential_async']
+        profile = catalogue.load()['sequential_async']
+        queue = dataclasses.replace(
+            profile.queue['hdd'], schedulers=('mq-deadline', 'none')
+        )
+        self.profile = dataclasses.replace(
+            profile, queue={**profile.queue, 'hdd': queue}
+        )
         self.header = example.header([])
 
     def changed(self, *rows, profile=None, objective='server', **fields):
