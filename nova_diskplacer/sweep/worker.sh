@@ -27,10 +27,8 @@
 
 # A line that another one runs into is not understood, so there are two.
 say() {
-    {
-        echo "sweep $token $*"
-        echo "sweep $token $*"
-    } > "$console"
+    echo "sweep $token $*"
+    echo "sweep $token $*"
 }
 
 fail() {
@@ -181,10 +179,10 @@ run_cell() {
 }
 
 server=false
-console=/dev/stdout
 if [ -z "$device" ]; then
     server=true
     find_console
+    exec > "$console"
     # messages of the kernel would run into the lines
     echo 1 > /proc/sys/kernel/printk
 fi
