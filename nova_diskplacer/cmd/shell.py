@@ -77,7 +77,7 @@ def number(
 
 
 def exit_on_signals() -> None:
-    """Have the signals that end this process raise SystemExit.
+    """Raise SystemExit on the signals that end this process.
 
     So cleanups run, as they do after Ctrl-C.
     """

@@ -40,10 +40,10 @@ _P1_LARGE = (
 
 @dataclasses.dataclass(frozen=True)
 class Advice:
-    """Whether the memory suffices; ``text`` says why, and the source.
+    """Advice on memory; ``text`` gives the reason and its source.
 
-    ``least_bytes`` and ``most_bytes`` are between which the right size is, as
-    far as the figures tell; None if they do not.
+    The right size is between ``least_bytes`` and ``most_bytes``; each is None
+    if the figures do not tell.
     """
 
     enough: bool

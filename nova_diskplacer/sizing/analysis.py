@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What measured runs tell: regressions, and the cost of migrations."""
+"""Analysis of measured runs: regressions, and the cost of migrations."""
 
 import collections
 import collections.abc
@@ -89,7 +89,7 @@ class Experiment:
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-    """What runs tell.
+    """The analysis of runs.
 
     ``together`` is the regression on all counters, None if ``problem`` says
     why; ``left_out`` has the reason for each counter that it lacks. ``alone``

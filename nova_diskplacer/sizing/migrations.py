@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What CPU migrations cost, by runs whose vCPUs are pinned or float.
+"""The cost of CPU migrations, by runs with pinned and with floating vCPUs.
 
 A regression cannot tell. Migrations that cost nothing come at some rate, and a
 run that takes longer for any reason has more of them: with P1's design

@@ -45,7 +45,9 @@ _CHI_SQUARE = 3.841
 
 @dataclasses.dataclass(frozen=True)
 class Coefficient:
-    """What one more event goes with, in seconds, other counters unchanged.
+    """The time in seconds that goes with one more event of a counter.
+
+    The other counters are held constant.
 
     ``low`` and ``high`` are the ends of the 95 % confidence interval.
     ``share`` is the part of the mean running time that the counter explains:

@@ -41,7 +41,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """What a load did; ``about`` is what it printed about itself."""
+    """The result of a load; ``about`` is the JSON object that it printed."""
 
     seconds: float
     about: dict[str, typing.Any]

@@ -64,7 +64,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What one repetition (from 0) of a cell found.
+    """The result of one repetition of a cell; repetitions count from 0.
 
     ``began`` is a time of ISO 8601 in UTC, ``seconds`` the time until the
     last thread ended. ``mbps`` is the throughput of all threads together,

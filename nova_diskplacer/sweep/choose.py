@@ -49,7 +49,7 @@ _REPETITIONS = 2
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Candidate:
-    """What an operator may choose: the shape and settings of servers.
+    """A candidate: the shape and the settings of servers.
 
     ``several`` tells of a thread in each of several servers, otherwise all
     threads are in one. ``jobs`` is 0 if the load says how many they are.

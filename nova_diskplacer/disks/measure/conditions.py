@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a measurement of a disk needs: the disk alone, and no throttle."""
+"""Conditions of a measurement: the disk is unused and not throttled."""
 
 import contextlib
 

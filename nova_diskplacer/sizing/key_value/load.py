@@ -43,7 +43,7 @@ class Store(typing.Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What to run: so many operations, divided over the clients.
+    """A load: a number of operations, divided over the clients.
 
     ``reads`` is the part of reads.
     """

@@ -45,8 +45,8 @@ _UPDATES = tuple(
     for field in _FIELDS
 )
 
-# What decides how much of the data PostgreSQL keeps itself, and whether an
-# update waits for the disk.
+# Settings that affect the load: the size of the cache of PostgreSQL, and
+# whether an update waits for the disk.
 _SETTINGS = ('shared_buffers', 'synchronous_commit')
 
 # Records between two reports of progress.
