@@ -70,14 +70,17 @@ class SweepTest(base.TestCase):
             '--shape=1:384',
             '--repetitions=1',
             f'--host-scheduler={self.scheduler}',
-            '--boot-timeout=120',
             *options,
         ]
 
     def start(self):
         sweep = subprocess.Popen(
             self.arguments(
-                'run', f'--results={self.results}', f'--image={IMAGE}'
+                'run',
+                f'--results={self.results}',
+                f'--image={IMAGE}',
+                # the first servers measure when all of it has passed
+                '--boot-timeout=400',
             ),
             env=process.environment(**config.login(self.cloud.state)),
             stdout=subprocess.PIPE,
@@ -178,9 +181,10 @@ class SweepTest(base.TestCase):
                 f'--results={self.results}',
                 # it runs no user data
                 '--image=guest',
+                '--boot-timeout=120',
             )[2:],
         )
         self.assertEqual(1, done.returncode)
         self.assertIn('--boot-timeout is more', done.stderr)
-        self.assertIn('guest: ready', done.stderr)
+        self.assertIn('the last lines of its console', done.stderr)
         self.assert_nothing_is_left()

@@ -22,6 +22,7 @@ import subprocess
 import time
 
 import fixtures
+import libvirt
 import testtools
 
 from nova_diskplacer import exception
@@ -41,6 +42,8 @@ DEFAULT = 100
 # of the lowest of ten classes
 LOWEST = 10
 PATIENCE = 300
+# Seconds for a guest to boot: many times what it takes on an idle machine.
+BOOT_PATIENCE = 1500
 
 CONFIG = """
 [DEFAULT]
@@ -106,10 +109,25 @@ class ContentionTest(testtools.TestCase):
         )
         self.addCleanup(shell.run_retry, 'umount', self.disk.path)
         nested.make_initrd(self.path / 'initrd')
-        self.victim = self.start_server('victim')
+        # it does no I/O, and takes no processor from the other one
+        self.victim = self.start_server(
+            'victim', flags=libvirt.VIR_DOMAIN_START_PAUSED
+        )
         self.hog = self.start_server('hog', nested.SCAN)
+        self.wait_for_boot()
 
-    def start_server(self, name, *words):
+    def wait_for_boot(self):
+        self.eventually(
+            'the hog has booted',
+            lambda: 'guest: ready' in self.console(),
+            BOOT_PATIENCE,
+        )
+
+    def console(self):
+        path = pathlib.Path(self.disk.path, 'volume-hog.console')
+        return path.read_text() if path.exists() else ''
+
+    def start_server(self, name, *words, flags=0):
         """Start a server with a vdisk on the disk."""
         vdisk = pathlib.Path(self.disk.path, f'volume-{name}')
         # what was never written is not read from the disk
@@ -130,7 +148,7 @@ class ContentionTest(testtools.TestCase):
         xml = xml.replace('>16<', f'>{nested.MEMORY_MIB}<')
         domain = self.libvirt.defineXML(xml)
         self.addCleanup(domain.undefine)
-        domain.create()
+        domain.createWithFlags(flags)
         self.addCleanup(hypervisor.destroy, domain)
         return domain
 
@@ -178,8 +196,8 @@ class ContentionTest(testtools.TestCase):
         weights = dict(line.split() for line in text.splitlines())
         return int(weights.get(self.number, weights['default']))
 
-    def eventually(self, what, true):
-        deadline = time.monotonic() + PATIENCE
+    def eventually(self, what, true, patience=PATIENCE):
+        deadline = time.monotonic() + patience
         while not true():
             if time.monotonic() > deadline:
                 self.fail(self.seen(what))
@@ -187,8 +205,7 @@ class ContentionTest(testtools.TestCase):
 
     def seen(self, what):
         """Return what there is to tell when something does not happen."""
-        console = pathlib.Path(self.disk.path, 'volume-hog.console')
-        return f'{what}: {self.status()}\n{console.read_text()}'
+        return f'{what}: {self.status()}\n{self.console()}'
 
     def assert_falls(self, file):
         self.eventually(
@@ -224,7 +241,9 @@ class ContentionTest(testtools.TestCase):
         self.assertEqual(sorted(seen), seen)
         # a hard reboot has a new QEMU, with a new cgroup
         hypervisor.destroy(self.hog)
+        pathlib.Path(self.disk.path, 'volume-hog.console').unlink()
         self.hog.create()
+        self.wait_for_boot()
         self.assert_falls(bfq)
         self.agent.terminate()
         self.assertEqual(0, self.agent.wait())
