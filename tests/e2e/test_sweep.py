@@ -30,6 +30,7 @@ from tools.minicloud import ini
 from tools.minicloud import process
 
 IMAGE = 'guest-with-fio'
+IMAGE_WITHOUT = 'guest-without-fio'
 PREFIX = 'diskplacer-sweep-'
 # one operation each of bare metal, a server, and two servers
 CELLS = 6
@@ -45,10 +46,13 @@ class SweepTest(base.TestCase):
         self.scheduler = self.choose_scheduler()
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.results = directory / 'results'
-        found = self.api.get('image', f'/v2/images?name={IMAGE}')['images']
-        if not found:
+        self.make_image(IMAGE, guest.build_with_fio)
+
+    def make_image(self, name, build):
+        """Make the image of a guest that runs user data, once."""
+        if not self.api.get('image', f'/v2/images?name={name}')['images']:
             self.cloud.create_guest_image(
-                IMAGE, *guest.build_with_fio(), **guest.DRIVE_PROPERTIES
+                name, *build(), **guest.DRIVE_PROPERTIES
             )
 
     def choose_disk(self):
@@ -59,13 +63,13 @@ class SweepTest(base.TestCase):
             disk for disk in json.loads(text) if disk['medium'] == medium
         )
 
-    def arguments(self, command, *options):
+    def arguments(self, command, *options, disk=None):
         return [
             f'{ini.BIN}/diskplacer-manage',
             f'--config-file={self.conf}',
             'sweep',
             command,
-            self.disk['uuid'],
+            disk or self.disk['uuid'],
             '--quick',
             '--shape=1:384',
             '--repetitions=1',
@@ -172,19 +176,49 @@ class SweepTest(base.TestCase):
         self.assertEqual(found, results.read(self.results))
         self.assert_nothing_is_left()
 
-    def test_a_server_that_does_not_measure(self):
+    def refused(self, *options, disk=None):
+        """Run a sweep that ends with an error, and return that."""
         done = self.cloud.run_manage(
             self.host,
             *self.arguments(
-                'run',
-                '--scenario=server',
-                f'--results={self.results}',
-                # it runs no user data
-                '--image=guest',
-                '--boot-timeout=120',
+                'run', f'--results={self.results}', *options, disk=disk
             )[2:],
         )
-        self.assertEqual(1, done.returncode)
-        self.assertIn('--boot-timeout is more', done.stderr)
-        self.assertIn('the last lines of its console', done.stderr)
+        self.assertEqual(1, done.returncode, done.stderr)
+        return done.stderr
+
+    def test_a_server_that_does_not_measure(self):
+        # it runs no user data
+        said = self.refused(
+            '--scenario=server', '--image=guest', '--boot-timeout=120'
+        )
+        self.assertIn('--boot-timeout is more', said)
+        self.assertIn('the last lines of its console', said)
+        self.assert_nothing_is_left()
+
+    def test_an_image_without_fio(self):
+        self.make_image(IMAGE_WITHOUT, guest.build_with_user_data)
+        said = self.refused('--scenario=server', f'--image={IMAGE_WITHOUT}')
+        self.assertIn('cannot measure: fio is not installed', said)
+        self.assert_nothing_is_left()
+
+    def test_a_disk_in_use(self):
+        server = self.boot(mapping='round_robin', host=self.host)
+        volume, disk = min(self.disks_of(server).items())
+        said = self.refused('--scenario=bare', disk=disk)
+        self.assertIn(f'disk {disk} has vdisks: volume-{volume}', said)
+        self.assertFalse(self.results.exists())
+
+    def test_too_little_room(self):
+        mib = (self.disk['free_gb'] + 1) << 10
+        said = self.refused('--scenario=bare', f'--mib={mib}')
+        self.assertIn('GiB free', said)
+        self.assertFalse(self.results.exists())
+        self.assert_nothing_is_left()
+
+    def test_half_a_header(self):
+        self.results.write_text('{"version"')
+        said = self.refused('--scenario=bare')
+        self.assertIn('line 1: there is no header', said)
+        self.assertEqual('{"version"', self.results.read_text())
         self.assert_nothing_is_left()

@@ -24,6 +24,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import types
 
 from tools.minicloud import process
 
@@ -44,7 +45,7 @@ DRIVE_MODULES = (
     'drivers/scsi/sr_mod',
     'fs/isofs/isofs',
 )
-#: Properties of the image with fio.
+#: Properties of the image of a guest that runs user data.
 DRIVE_PROPERTIES = {
     'hw_cdrom_bus': 'scsi',
     'hw_disk_bus': 'virtio',
@@ -64,17 +65,29 @@ def build(cache: pathlib.Path | None = None) -> tuple[bytes, bytes]:
 
 
 def build_with_fio(cache: pathlib.Path | None = None) -> tuple[bytes, bytes]:
-    """Return the kernel and the initramfs of the guest that runs user data.
+    """Return the kernel and the initramfs of the guest with fio.
 
-    It has this machine's fio. Its image needs ``DRIVE_PROPERTIES``.
+    It is one that runs user data, with this machine's fio.
+    """
+    return build_with_user_data(
+        cache, program_files(pathlib.Path('/usr/bin/fio'))
+    )
+
+
+def build_with_user_data(
+    cache: pathlib.Path | None = None,
+    files: collections.abc.Mapping[str, bytes] = types.MappingProxyType({}),
+) -> tuple[bytes, bytes]:
+    """Return the kernel and the initramfs of a guest that runs user data.
+
+    Its image needs ``DRIVE_PROPERTIES``.
+
+    :param files: what it has besides busybox, by paths without a leading /.
     """
     return _build(
         cache,
         (*MODULES, *DRIVE_MODULES),
-        {
-            'init': SWEEP_INIT.read_bytes(),
-            **program_files(pathlib.Path('/usr/bin/fio')),
-        },
+        {'init': SWEEP_INIT.read_bytes(), **files},
     )
 
 
