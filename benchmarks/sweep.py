@@ -64,7 +64,7 @@ HOSTS = {
 OPTIONS = (
     '--jobs', '1', '4', '16', '--shape', '1:384', '2:384', '2:1024',
     '--depth=32', '--kib=64', '--seconds=3', '--repetitions=4',
-    '--boot-timeout=240',
+    '--boot-timeout=600',
 )  # fmt: skip
 # What a disk moves in the time of a cell.
 MIB = {'seeking': 256, 'throttled': 64}

@@ -39,6 +39,8 @@ CELLS_OF_A_BOOT = 300
 # as far as nothing is known.
 _BOOT = 30
 _OVERHEAD = 2.0
+# Seconds that the first servers have to boot before they measure.
+_FIRST_BOOT = 90
 # Seconds to delete the servers of a boot and their volumes.
 _DELETE = 15
 # Shares of memory that Linux fills with data to write before it makes writers
@@ -120,8 +122,9 @@ class Pace:
 class Timing:
     """What a run knows of the time that its steps take, by where cells run.
 
+    ``boot_timeout`` are the seconds after which servers count as not booting.
     ``fill_mbps`` (MB/s) is assumed while nothing is known. With a ``patience``
-    above 1 everything may take longer.
+    above 1 cells may take longer.
     """
 
     boot_timeout: float
@@ -136,23 +139,25 @@ class Timing:
         return dataclasses.replace(self, paces={**self.paces, body: pace})
 
     def boot_seconds(self, body: Body) -> float:
-        """Return the seconds that servers have to boot."""
+        """Return the seconds after which servers are expected to have booted.
+
+        Those that take longer, up to ``boot_timeout``, have to boot again.
+        """
         if not body.servers:
             return 0
         # others may be slower
         longest = max((pace.boot for pace in self.paces.values()), default=0)
-        known = self._pace(body).boot or 2 * longest
-        if not known or self.patience > 1:
-            return self.boot_timeout
-        return min(self.boot_timeout, 10 + 1.5 * known)
+        known = self.pace(body).boot or 2 * longest
+        expected = 10 + 1.5 * known if known else _FIRST_BOOT
+        return min(self.boot_timeout, expected)
 
     def fill_seconds(self, body: Body, data_mib: int) -> float:
         """Return the seconds in which the measured space is filled."""
-        return 5 + 1.5 * _seconds(data_mib, self._pace(body).fill_mbps)
+        return 5 + 1.5 * _seconds(data_mib, self.pace(body).fill_mbps)
 
     def slot_seconds(self, cell: cells.Cell, limits: Limits) -> int:
         """Return the length of a slot, without the gap before it."""
-        pace = self._pace(Body.of(cell))
+        pace = self.pace(Body.of(cell))
         beside = 1 + 1.5 * pace.overhead
         if flushes(cell):
             held = limits.data_mib
@@ -161,7 +166,8 @@ class Timing:
             beside += 1.5 * _seconds(held, pace.fill_mbps)
         return math.ceil(limits.seconds + self.patience * beside)
 
-    def _pace(self, body: Body) -> Pace:
+    def pace(self, body: Body) -> Pace:
+        """Return what the steps of a boot of these servers take."""
         return self.paces.get(body, Pace(0, self.fill_mbps, _OVERHEAD))
 
 
@@ -247,10 +253,7 @@ def lead_seconds(boot: Boot, timing: Timing, limits: Limits) -> int:
 def duration(
     planned: collections.abc.Iterable[Boot], timing: Timing, limits: Limits
 ) -> float:
-    """Return the seconds that boots take, as far as it is known.
-
-    Where the time to boot is unknown, the first boot has the longest one.
-    """
+    """Return the seconds that boots take, as far as it is known."""
     seconds = 0.0
     for boot in planned:
         seconds += lead_seconds(boot, timing, limits)

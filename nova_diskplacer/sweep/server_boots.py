@@ -91,6 +91,7 @@ class _Boot:
         }
         self._servers: list[measuring_server.MeasuringServer] = []
         self._sampler = host_cpu.Sampler()
+        self._booted_late = False
         self._late: set[plan.Item] = set()
         self._recorded: set[plan.Item] = set()
 
@@ -106,12 +107,12 @@ class _Boot:
         if problem:
             for item in self._boot.items:
                 self._record(outcome.failed(item, start, problem))
-            return self._timing
+            return self._learned(asked) if self._booted_late else self._timing
         self._measure(slots)
         self._wait_done()
         for slot in slots:
             self._record_once(slot)
-        return self._timing.learned(self._boot.body, self._pace(asked))
+        return self._learned(asked)
 
     def _request(self, slots: collections.abc.Sequence[plan.Slot]) -> None:
         header, body = self._context.header, self._boot.body
@@ -143,33 +144,56 @@ class _Boot:
     def _wait_ready(self, start: int, asked: float) -> str:
         """Return when it is time to measure; with why not, '' if all is well.
 
-        :raises DiskPlacerError: a server cannot be built, or cannot measure;
-            or it is not ready although it had the longest time to boot.
+        If servers boot late, it returns when they have booted.
+
+        :raises DiskPlacerError: a server cannot be built, or cannot measure,
+            or does not boot in time.
         """
         checked = False
         while time.time() < start:
-            for server in self._servers:
-                if not server.ready:
-                    server.look()
-            if not checked and all(one.ready for one in self._servers):
+            if self._look() and not checked:
                 self._context.disk.require_servers(
                     [server.id for server in self._servers]
                 )
                 checked = True
             left = start - time.time()
             time.sleep(max(0.0, min(_LOOK, left)))
-        slow = [server for server in self._servers if not server.ready]
-        timing = self._timing
-        longest = timing.boot_seconds(self._boot.body) >= timing.boot_timeout
-        if slow and longest:
-            raise exception.DiskPlacerError(
-                f'server {slow[0].id} does not measure {start - asked:.0f} s '
-                'after it was requested: --boot-timeout is more; the last '
-                f'lines of its console: {slow[0].last_lines()}'
-            )
+        slow = sum(not server.ready for server in self._servers)
         if slow:
-            return f'{len(slow)} of {len(self._servers)} servers booted late'
-        return next((one.problem for one in self._servers if one.problem), '')
+            self._wait_booted(start, asked)
+        for server in self._servers:
+            if server.problem:
+                return server.problem
+        if not slow:
+            return ''
+        self._booted_late = True
+        return f'{slow} of {len(self._servers)} servers booted late'
+
+    def _wait_booted(self, start: float, asked: float) -> None:
+        """Return when all servers have booted, late as they are.
+
+        :raises DiskPlacerError: one takes too long.
+        """
+        timing = self._timing
+        expected = timing.boot_seconds(self._boot.body)
+        end = start + timing.boot_timeout - expected
+        while not self._look():
+            if time.time() > end:
+                slow = next(one for one in self._servers if not one.ready)
+                raise exception.DiskPlacerError(
+                    f'server {slow.id} does not measure '
+                    f'{time.time() - asked:.0f} s after it was requested: '
+                    '--boot-timeout is more; the last lines of its console: '
+                    + slow.last_lines()
+                )
+            time.sleep(_LOOK)
+
+    def _look(self) -> bool:
+        """Look at servers that boot; return whether all have booted."""
+        for server in self._servers:
+            if not server.ready:
+                server.look()
+        return all(server.ready for server in self._servers)
 
     def _measure(self, slots: collections.abc.Sequence[plan.Slot]) -> None:
         """Change the queue for each slot; record results in pauses.
@@ -240,11 +264,12 @@ class _Boot:
             slot.item, machines, self._sampler.shares(began, ended)
         )
 
-    def _pace(self, asked: float) -> plan.Pace:
-        """Return what the steps of the boot took."""
+    def _learned(self, asked: float) -> plan.Timing:
+        """Return the timing with what the steps of this boot took."""
+        body = self._boot.body
         ready = [server.ready for server in self._servers if server.ready]
         header = self._context.header
-        moved = self._boot.body.share_mib(header.data_mib) * len(ready)
+        moved = body.share_mib(header.data_mib) * len(ready)
         filling = max(max(one.fill_seconds for one in ready), 0.1)
         beside = [
             one.seconds - min(max(one.ms) / 1000, header.seconds)
@@ -253,8 +278,9 @@ class _Boot:
             if not plan.flushes(item.cell)
             and (one := server.measured.get(self._ids[item]))
         ]
-        return plan.Pace(
+        pace = plan.Pace(
             max(max(one.booted for one in ready) - asked, 1),
             moved * workload.MIB / 1e6 / filling,
-            max(beside, default=0),
+            max(beside, default=self._timing.pace(body).overhead),
         )
+        return self._timing.learned(body, pace)

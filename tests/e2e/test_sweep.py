@@ -83,8 +83,7 @@ class SweepTest(base.TestCase):
                 'run',
                 f'--results={self.results}',
                 f'--image={IMAGE}',
-                # the first servers measure when all of it has passed
-                '--boot-timeout=400',
+                f'--boot-timeout={base.GUEST_TIMEOUT}',
             ),
             env=process.environment(**config.login(self.cloud.state)),
             stdout=subprocess.PIPE,

@@ -290,6 +290,14 @@ class RepeatTest(SweepTestCase):
         self.assertIn('1 of 1 servers booted late', said)
         self.assertEqual({''}, self.problems())
 
+    def test_the_first_servers_boot_late(self):
+        self.world.boot_seconds = 250
+        status, _, said = self.measure('--scenario', 'server')
+        self.assertEqual(0, status)
+        # both cells of the first boot; later ones have the time that it took
+        self.assertEqual(2, said.count('servers booted late'))
+        self.assertEqual({''}, self.problems())
+
     @ddt.data(-60, 60)
     def test_a_server_s_clock_differs(self, skew):
         self.world.clock_skew = skew
