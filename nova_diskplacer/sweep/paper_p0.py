@@ -55,7 +55,7 @@ def _slim_beat_fat(results: rules.Results) -> list[rules.Comparison]:
     besides = ('scenario', 'servers', 'jobs', 'vcpus', 'ram_mib')
     return [
         rules.Comparison(
-            f'several slimmer servers to one with {most} vCPUs',
+            'several slimmer servers to one with the most vCPUs',
             rules.MORE,
             rules.ratios(results, slim, fat, besides),
         )
