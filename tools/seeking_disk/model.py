@@ -37,6 +37,16 @@ class Request(typing.NamedTuple):
         return self.offset + self.length
 
 
+class Head(typing.NamedTuple):
+    """The head of a disk is at a byte; ``read_from`` is where it read from.
+
+    It has read without a gap since.
+    """
+
+    at: int = 0
+    read_from: int = 0
+
+
 @dataclasses.dataclass(frozen=True)
 class HardDisk:
     """A hard disk: one head, which seeks, and a platter that turns.
@@ -56,7 +66,8 @@ class HardDisk:
     revolutions_per_s: float = 120.0
     depth: int = 32
     patience_s: float = 0.5
-    #: how far it reads on, so that what follows soon needs no turn
+    #: how far it reads on, so that what follows soon needs no turn, and how
+    #: much it keeps of what it has read
     look_ahead: int = 1 << 20
 
     @property
@@ -82,27 +93,37 @@ class HardDisk:
         # a rounding error is no turn
         return ahead / self.revolutions_per_s if ahead < 1 - 1e-6 else 0.0
 
-    def _reads_on(self, head: int, request: Request) -> bool:
-        ahead = request.offset - head
+    def _keeps(self, head: Head, request: Request) -> bool:
+        kept = max(head.read_from, head.at - self.look_ahead)
+        return not request.write and kept <= request.offset <= (
+            head.at - request.length
+        )
+
+    def _reads_on(self, head: Head, request: Request) -> bool:
+        ahead = request.offset - head.at
         return not request.write and 0 <= ahead <= self.look_ahead
 
-    def position(self, head: int, request: Request, now: float) -> float:
+    def position(self, head: Head, request: Request, now: float) -> float:
         """Return the seconds until the transfer of a request begins.
 
         A disk reads on behind the head, so that what follows needs no turn.
         """
-        ahead = request.offset - head
+        if self._keeps(head, request):
+            return 0.0
+        ahead = request.offset - head.at
         if self._reads_on(head, request):
             return self.transfer(ahead)
         seek = self.seek(ahead)
         return seek + self.turn(request.offset, now + seek)
 
-    def end(self, head: int, request: Request, free: float) -> float:
+    def end(self, head: Head, request: Request, free: float) -> float:
         """Return the time when a request ends.
 
         :param free: when the disk ended the request before.
         """
         begin = max(free, request.arrived)
+        if self._keeps(head, request):
+            return begin
         if self._reads_on(head, request):
             # it has read on since, as far as it does
             begin = max(free, begin - self.transfer(self.look_ahead))
@@ -111,9 +132,19 @@ class HardDisk:
         )
         return max(begin + served, request.arrived)
 
+    def move(self, head: Head, request: Request) -> Head:
+        """Return where the head is after a request."""
+        if self._keeps(head, request):
+            return head
+        if self._reads_on(head, request):
+            return Head(request.end, head.read_from)
+        return Head(
+            request.end, request.end if request.write else request.offset
+        )
+
     def choose(
         self,
-        head: int,
+        head: Head,
         waiting: typing.Sequence[Request],
         now: float,
         hurry: bool = True,

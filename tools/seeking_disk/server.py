@@ -53,7 +53,7 @@ class HardDiskServer:
         self._waiting: list[_Waiting] = []
         self._dirty: list[model.Request] = []
         self._dirty_bytes = 0
-        self._head = 0
+        self._head = model.Head()
         threading.Thread(target=self._run, daemon=True).start()
 
     def serve(self, offset: int, length: int, write: bool) -> None:
@@ -92,7 +92,7 @@ class HardDiskServer:
                 request = requests[index]
                 waiting = None if cached else self._waiting.pop(index)
             now = self._disk.end(self._head, request, now)
-            self._head = request.end
+            self._head = self._disk.move(self._head, request)
             _sleep_until(now)
             if waiting is not None:
                 waiting.done.set()

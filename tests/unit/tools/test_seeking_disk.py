@@ -35,7 +35,7 @@ def run(disk, streams, seconds, depth=1):
     :param streams: iterators of (offset, length).
     :returns: the bytes of each stream, and the number of all requests.
     """
-    now, head = 0.0, 0
+    now, head = 0.0, model.Head()
     moved = [0] * len(streams)
     served = 0
     waiting = []
@@ -58,7 +58,7 @@ def run(disk, streams, seconds, depth=1):
             fill(ended)
         ended = number
         now = disk.end(head, request, now)
-        head = request.end
+        head = disk.move(head, request)
         moved[number] += request.length
         served += 1
     return moved, served
@@ -108,8 +108,40 @@ class HardDiskTest(unittest.TestCase):
     def test_nobody_waits_for_ever(self):
         far = model.Request(DISK.size - KIB, KIB, arrived=0.0)
         near = model.Request(0, KIB, arrived=0.4)
-        self.assertEqual(1, DISK.choose(0, [far, near], 0.4))
-        self.assertEqual(0, DISK.choose(0, [far, near], 0.6))
+        self.assertEqual(1, DISK.choose(model.Head(), [far, near], 0.4))
+        self.assertEqual(0, DISK.choose(model.Head(), [far, near], 0.6))
+
+    def test_nearly_in_order(self):
+        """What was passed over on the way is kept; what is written is not."""
+        pairs = [(n ^ 1) * 64 * KIB for n in range(2000)]
+        least = DISK.transfer(2000 * 64 * KIB)
+        for write, turns in ((False, 0), (True, 1000)):
+            now, head = 0.0, model.Head()
+            for offset in pairs:
+                request = model.Request(offset, 64 * KIB, now, write)
+                now = DISK.end(head, request, now)
+                head = DISK.move(head, request)
+            self.assertGreaterEqual(
+                now, least + 0.9 * turns / DISK.revolutions_per_s
+            )
+            if not turns:
+                self.assertLess(now, least + 0.01)
+
+    def test_only_so_much_is_kept(self):
+        first = model.Request(0, 4 * DISK.look_ahead)
+        head = DISK.move(model.Head(DISK.size, DISK.size), first)
+        for offset, kept in (
+            (first.end - DISK.look_ahead, True),
+            (first.end - DISK.look_ahead - KIB, False),
+            (first.end - KIB, True),
+        ):
+            again = model.Request(offset, KIB, 1.0)
+            self.assertEqual(kept, DISK.end(head, again, 0.0) == 1.0)
+        # a seek begins anew
+        head = DISK.move(head, model.Request(DISK.size // 2, KIB))
+        self.assertGreater(
+            DISK.end(head, model.Request(first.end - KIB, KIB), 0.0), 1e-3
+        )
 
     def test_interleaved(self):
         """Two readers, one request of each at a time: a seek for each."""
@@ -129,14 +161,11 @@ class HardDiskTest(unittest.TestCase):
             (False, DISK.transfer(128 * KIB)),
             (True, 1 / DISK.revolutions_per_s),
         ):
-            now, head = 0.0, 0
+            now, head = 0.0, model.Head()
             for _ in range(1000):
-                now = DISK.end(
-                    head,
-                    model.Request(head, 128 * KIB, now + pause, write),
-                    now,
-                )
-                head += 128 * KIB
+                request = model.Request(head.at, 128 * KIB, now + pause, write)
+                now = DISK.end(head, request, now)
+                head = DISK.move(head, request)
             self.assertAlmostEqual(
                 1.0,
                 now / 1000 / (expected + write * DISK.transfer(128 * KIB)),
@@ -159,7 +188,8 @@ class HardDiskTest(unittest.TestCase):
     def test_what_follows_soon_needs_no_turn(self):
         request = model.Request(64 * KIB, KIB)
         self.assertEqual(
-            DISK.transfer(64 * KIB), DISK.position(0, request, 0.001)
+            DISK.transfer(64 * KIB),
+            DISK.position(model.Head(), request, 0.001),
         )
 
 
