@@ -21,14 +21,17 @@ _STAT = '/proc/stat'
 
 
 def read(path: str = _STAT) -> dict[str, int]:
-    """Return what all processors have done since boot, in jiffies."""
+    """Return what all processors have done since boot, in jiffies.
+
+    The time of niced processes counts as idle: they give way to all others.
+    """
     user, nice, system, idle, iowait, irq, softirq, steal, *_ = map(
         int, sysfs.read(path).partition('\n')[0].split()[1:]
     )
     return {
-        'user': user + nice,
+        'user': user,
         'system': system + irq + softirq,
-        'idle': idle,
+        'idle': idle + nice,
         'iowait': iowait,
         'steal': steal,
     }

@@ -124,9 +124,10 @@ figures() {
         /^cpu / {
             split($0, field, " ")
             sign = seen++ ? 1 : -1
-            part["user"] += sign * (field[2] + field[3])
+            part["user"] += sign * field[2]
             part["system"] += sign * (field[4] + field[7] + field[8])
-            part["idle"] += sign * field[5]
+            # niced processes give way to all others
+            part["idle"] += sign * (field[3] + field[5])
             part["iowait"] += sign * field[6]
             part["steal"] += sign * field[9]
         }

@@ -27,9 +27,9 @@ class ReadTest(testtools.TestCase):
             )
         self.assertEqual(
             {
-                'user': 110,
+                'user': 100,
                 'system': 23,
-                'idle': 700,
+                'idle': 710,
                 'iowait': 50,
                 'steal': 30,
             },
