@@ -202,7 +202,7 @@ class SweepTest(base.TestCase):
         self.assert_nothing_is_left()
 
     def test_a_disk_in_use(self):
-        server = self.boot(mapping='round_robin', host=self.host)
+        server = self.boot('round-robin', self.host)
         volume, disk = min(self.disks_of(server).items())
         said = self.refused('--scenario=bare', disk=disk)
         self.assertIn(f'disk {disk} has vdisks: volume-{volume}', said)
