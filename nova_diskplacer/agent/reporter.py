@@ -116,6 +116,7 @@ class Reporter:
         disks: collections.abc.Iterable[inventory.ReportedDisk],
         pressure: Pressure,
         asked: bool = False,
+        idle: collections.abc.Container[str] = (),
     ) -> None:
         """Send a report if it differs from the last one.
 
@@ -126,6 +127,7 @@ class Reporter:
         :param cache_mode: cache mode of all vdisks, None if they differ.
         :param pressure: pressure in per cent by disk UUID.
         :param asked: send the report in any case.
+        :param idle: UUIDs of idle disks.
         """
         self._pressure = smooth(self._pressure, pressure)
         report = reports.with_digest(
@@ -137,7 +139,8 @@ class Reporter:
                 'cache_mode': cache_mode,
                 **self._software,
                 'disks': [
-                    _disk(reported, self._pressure) for reported in disks
+                    _disk(reported, self._pressure, reported.disk.uuid in idle)
+                    for reported in disks
                 ],
             }
         )
@@ -166,7 +169,7 @@ def smooth(before: Pressure, now: Pressure) -> Pressure:
 
 
 def _disk(
-    reported: inventory.ReportedDisk, pressure: Pressure
+    reported: inventory.ReportedDisk, pressure: Pressure, idle: bool
 ) -> dict[str, typing.Any]:
     disk = reported.disk
     known = {'pressure': pressure[disk.uuid]} if disk.uuid in pressure else {}
@@ -178,6 +181,7 @@ def _disk(
         'numa_node': disk.numa_node,
         **{name: getattr(reported.figures, name) for name in _FIGURES},
         'health': disk.health,
+        'idle': idle,
         'vdisks': [
             {
                 'volume_id': vdisk.volume_id,
