@@ -91,10 +91,10 @@ class IOLoop:
         return {uuid: round(100 * disks[uuid].pressure) for uuid in disks}
 
     @property
-    def idle(self) -> set[str]:
-        """The UUIDs of idle disks."""
+    def idle(self) -> dict[str, bool]:
+        """Whether disks are idle, by UUID."""
         disks = self._sample.disks if self._sampler and self._sample else {}
-        return {uuid for uuid, disk in disks.items() if disk.idle}
+        return {uuid: disk.idle for uuid, disk in disks.items()}
 
     def run(self, stopped: threading.Event) -> None:
         """Run until ``stopped`` is set, then restore weights."""

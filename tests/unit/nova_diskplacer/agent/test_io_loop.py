@@ -91,7 +91,7 @@ class IOLoopTest(base.BaseTestCase):
         self.sampler.assert_not_called()
         self.assertIsNone(self.loop.current_status())
         self.assertEqual({}, self.loop.pressure)
-        self.assertEqual(set(), self.loop.idle)
+        self.assertEqual({}, self.loop.idle)
 
     def test_an_interval(self):
         self.loop.run_once()
@@ -107,7 +107,9 @@ class IOLoopTest(base.BaseTestCase):
         self.assertEqual(
             {example.HDD: 50, example.NVME: 50}, self.loop.pressure
         )
-        self.assertEqual({example.HDD}, self.loop.idle)
+        self.assertEqual(
+            {example.HDD: True, example.NVME: False}, self.loop.idle
+        )
 
     def test_mode_off(self):
         self.conf.set_override('mode', 'off', 'diskplacer_weights')
