@@ -124,6 +124,7 @@ def _one_of(*values: str) -> _Rule:
 # without vdisks and 5.0 ms with 48, these rules 0.06 and 0.13 ms. A scheduler
 # worker checks the reports of all hosts when it starts.
 _STRING = _Rule('a string', lambda value: isinstance(value, str))
+_BOOLEAN = _Rule('true or false', lambda value: isinstance(value, bool))
 _LIST = _Rule('a list', lambda value: isinstance(value, list))
 # sums of figures stay far from what an int64 holds
 _FIGURE = _integer((1 << 48) - 1)
@@ -142,6 +143,8 @@ _DISK_RULES = {
     'vdisks': _LIST,
     # mean of some minutes in per cent; earlier releases do not send it
     'pressure': _integer(100)._replace(required=False),
+    # no I/O for a while; earlier releases do not send it
+    'idle': _BOOLEAN._replace(required=False),
 }
 _VDISK_RULES = {
     # the id of the snapshot, if it is one
@@ -149,9 +152,7 @@ _VDISK_RULES = {
     'server_id': _or_null(_STRING),
     'size_gb': _FIGURE,
     # earlier releases do not send it
-    'is_snapshot': _Rule(
-        'true or false', lambda value: isinstance(value, bool), False
-    ),
+    'is_snapshot': _BOOLEAN._replace(required=False),
 }
 
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Runs slow checks (SMART, libvirt, seek detection) outside the I/O loop."""
+"""Runs slow checks of disks, guests and seeks outside the I/O loop."""
 
 import collections.abc
 import functools
@@ -19,6 +19,7 @@ import time
 
 from oslo_config import cfg
 
+from nova_diskplacer.agent import spindown
 from nova_diskplacer.host import log_once
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.monitor import disk_health
@@ -32,12 +33,15 @@ _FIRST_SAMPLE_PAUSE = 0.2
 # Seconds between two polls of libvirt, as in P2's monitor (P2 §2).
 _GUESTS_INTERVAL = 5.0
 
+# Seconds between two questions to disks whether they are in standby.
+_STANDBY_INTERVAL = 10.0
+
 
 class BackgroundChecks:
     """Runs each check in a separate thread, on the last sample.
 
     ``health`` is the health of disks, ``guests`` the last statistics of
-    guests, None before the first.
+    guests, None before the first, ``spindown`` the standby of disks.
 
     :param last_sample: returns the last sample, None before the first.
     """
@@ -51,6 +55,7 @@ class BackgroundChecks:
         self._last_sample = last_sample
         self.health = disk_health.HealthMonitor(conf)
         self.guests: guest_stats.GuestStats | None = None
+        self.spindown = spindown.Spindown(conf)
         self._guest_poller = guest_stats.GuestPoller(
             conf.diskplacer_agent.libvirt_uri
         )
@@ -72,6 +77,7 @@ class BackgroundChecks:
                 self._check_smart,
             ),
             (_GUESTS_INTERVAL, 'The I/O of guests', self._poll_libvirt),
+            (_STANDBY_INTERVAL, 'The standby of disks', self.spindown.run),
         ]
         weights = self._conf.diskplacer_weights
         if weights.mode != manager.OFF and weights.seek_penalty:
@@ -102,7 +108,14 @@ class BackgroundChecks:
             stopped.wait(interval)
 
     def _check_smart(self, sample: types.Sample) -> None:
-        self.health.poll(sample.devices)
+        interval = self._conf.diskplacer_monitor.health_interval
+        resting = {
+            uuid
+            for uuid in self.spindown.disks
+            if uuid in sample.disks
+            and sample.disks[uuid].idle_seconds >= interval
+        }
+        self.health.poll(sample.devices, resting)
 
     def _poll_libvirt(self, sample: types.Sample) -> None:
         self.guests = self._guest_poller.poll(time.monotonic(), sample)

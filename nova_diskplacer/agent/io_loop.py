@@ -90,6 +90,12 @@ class IOLoop:
         disks = self._sample.disks if self._sampler and self._sample else {}
         return {uuid: round(100 * disks[uuid].pressure) for uuid in disks}
 
+    @property
+    def idle(self) -> dict[str, bool]:
+        """Whether disks are idle, by UUID."""
+        disks = self._sample.disks if self._sampler and self._sample else {}
+        return {uuid: disk.idle for uuid, disk in disks.items()}
+
     def run(self, stopped: threading.Event) -> None:
         """Run until ``stopped`` is set, then restore weights."""
         interval: float = self._conf.diskplacer_monitor.interval
@@ -144,6 +150,7 @@ class IOLoop:
             weight_changes=self._weight_changes,
             seekers=self._background.seekers,
             guests=self._background.guests,
+            standby=self._background.spindown.disks,
         )
 
     def current_status(self) -> status.Status | None:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy
 
+from nova_diskplacer.agent import spindown
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.monitor import guest_stats
@@ -43,6 +44,7 @@ def build_status(
     weight_changes: int,
     seekers: collections.abc.Collection[types.ConsumerDisk],
     guests: guest_stats.GuestStats | None,
+    standby: collections.abc.Mapping[str, spindown.Standby],
 ) -> status.Status:
     """Return the status after an interval; see its fields.
 
@@ -53,6 +55,7 @@ def build_status(
     :param weight_changes: number of weights that were changed in them, or in
         a dry run would have been.
     :param guests: None if unknown.
+    :param standby: of disks with a standby timeout, by UUID.
     """
     return status.Status(
         host=host,
@@ -65,7 +68,8 @@ def build_status(
         total_cpu_seconds=total_cpu_seconds,
         weight_changes=weight_changes,
         disks=[
-            _disk(state, decision) for _, state in sorted(sample.disks.items())
+            _disk(state, decision, standby.get(uuid))
+            for uuid, state in sorted(sample.disks.items())
         ],
         unwatched=dict(sample.unwatched),
         hung=sorted(sample.hung),
@@ -91,7 +95,9 @@ def build_status(
 
 
 def _disk(
-    state: types.DiskState, decision: manager.Decision | None
+    state: types.DiskState,
+    decision: manager.Decision | None,
+    standby: spindown.Standby | None,
 ) -> status.Disk:
     figures = {**vars(state), 'warnings': dict(state.warnings)}
     device = figures.pop('device')
@@ -102,6 +108,9 @@ def _disk(
         device=device.name,
         rotational=device.rotational,
         controller=controller.name if controller else '',
+        in_standby=standby.now if standby else None,
+        standby_seconds=standby.seconds if standby else None,
+        saved_joules=standby.joules if standby else None,
         error=decision.refusals.get(device.uuid, '') if decision else '',
         **figures,
     )

@@ -31,6 +31,7 @@ _STEP = 5
 _FIGURES = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
 
 Pressure = collections.abc.Mapping[str, int]
+Idle = collections.abc.Mapping[str, bool]
 
 
 class ReportSender:
@@ -116,6 +117,7 @@ class Reporter:
         disks: collections.abc.Iterable[inventory.ReportedDisk],
         pressure: Pressure,
         asked: bool = False,
+        idle: Idle = types.MappingProxyType({}),
     ) -> None:
         """Send a report if it differs from the last one.
 
@@ -126,6 +128,7 @@ class Reporter:
         :param cache_mode: cache mode of all vdisks, None if they differ.
         :param pressure: pressure in per cent by disk UUID.
         :param asked: send the report in any case.
+        :param idle: whether disks are idle, by UUID.
         """
         self._pressure = smooth(self._pressure, pressure)
         report = reports.with_digest(
@@ -137,7 +140,7 @@ class Reporter:
                 'cache_mode': cache_mode,
                 **self._software,
                 'disks': [
-                    _disk(reported, self._pressure) for reported in disks
+                    _disk(reported, self._pressure, idle) for reported in disks
                 ],
             }
         )
@@ -166,10 +169,15 @@ def smooth(before: Pressure, now: Pressure) -> Pressure:
 
 
 def _disk(
-    reported: inventory.ReportedDisk, pressure: Pressure
+    reported: inventory.ReportedDisk, pressure: Pressure, idle: Idle
 ) -> dict[str, typing.Any]:
     disk = reported.disk
-    known = {'pressure': pressure[disk.uuid]} if disk.uuid in pressure else {}
+    figures = {'pressure': pressure, 'idle': idle}
+    known = {
+        name: by_disk[disk.uuid]
+        for name, by_disk in figures.items()
+        if disk.uuid in by_disk
+    }
     return {
         **known,
         'uuid': disk.uuid,

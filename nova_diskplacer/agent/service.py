@@ -307,6 +307,7 @@ class Agent:
                 with_known_figures(self._reported, self._disks),
                 self._io_loop.pressure,
                 asked,
+                self._io_loop.idle,
             )
 
 

@@ -32,7 +32,8 @@ class Disk:
     """A disk and its figures in Placement, in GiB and MB/s.
 
     ``medium`` and ``cache_mode`` are empty if not known. ``pressure`` is in
-    per cent, None where only REST APIs were asked: none tells it.
+    per cent. It and ``idle`` are None where only REST APIs were asked: none
+    tells them.
     """
 
     uuid: str
@@ -46,6 +47,7 @@ class Disk:
     claimed_mbps: int = 0
     cache_mode: str = ''
     pressure: int | None = None
+    idle: bool | None = None
 
     @property
     def free_gb(self) -> int:

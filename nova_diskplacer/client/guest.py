@@ -52,6 +52,15 @@ def add_options(parser: argparse.ArgumentParser, format_option: str) -> None:
         'mount',
     )
     parser.add_argument(
+        '--layout',
+        choices=config.LAYOUTS,
+        default=config.SEPARATE,
+        help=f'{config.SEPARATE}: a filesystem on each vdisk; '
+        f'{config.STRIPE}: one filesystem on a stripe (RAID 0) of all vdisks, '
+        'for software that uses one directory; the failure of one disk '
+        'destroys it (default: %(default)s)',
+    )
+    parser.add_argument(
         '--filesystem',
         choices=config.FILESYSTEMS,
         help="default: the advice of the flavor's profile, or " + config.XFS,
@@ -60,8 +69,8 @@ def add_options(parser: argparse.ArgumentParser, format_option: str) -> None:
         '--mount-root',
         metavar='DIRECTORY',
         default=config.MOUNT_ROOT,
-        help='each vdisk is mounted below it, by its serial (default: '
-        '%(default)s)',
+        help='each vdisk is mounted below it, by its serial, or the stripe '
+        'as stripe (default: %(default)s)',
     )
     parser.add_argument(
         '--conf-dir',
@@ -140,6 +149,7 @@ def _text(
         args.framework,
         **vdisks,
         **config.advised(advice),
+        layout=args.layout,
         mount_root=args.mount_root,
         conf_dir=args.conf_dir,
         owner=args.owner,

@@ -127,6 +127,8 @@ def _disk(
     else:
         if 'pressed' in states:
             words.append(f'pressure {disk.pressure} %')
+        if 'idle' in states:
+            words.append('idle')
         words.append(f'{disk.free_gb}/{disk.total_gb} GiB free')
     title = disk.uuid
     if disk.pressure is not None:
@@ -152,7 +154,7 @@ def _disk(
 
 
 def disk_states(disk: facts_.Disk) -> list[str]:
-    """Return what a disk is drawn as: unhealthy, or full and pressed."""
+    """Return what a disk is drawn as: unhealthy, or full, pressed, idle."""
     if disk.health != constants.OK:
         return ['unhealthy']
     states = []
@@ -160,6 +162,8 @@ def disk_states(disk: facts_.Disk) -> list[str]:
         states.append('full')
     if (disk.pressure or 0) >= PRESSED:
         states.append('pressed')
+    elif disk.idle:
+        states.append('idle')
     return states
 
 

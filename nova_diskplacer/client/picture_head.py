@@ -43,6 +43,7 @@ _LEGEND = (
 _DISKS = (
     ('disk full', 'full'),
     ('disk pressed', 'under pressure'),
+    ('disk idle', 'idle'),
     ('disk unhealthy', 'not offered'),
 )
 

@@ -246,6 +246,7 @@ def with_reports(
                 medium=disk.get('medium') or before.medium,
                 health=disk['health'],
                 pressure=disk.get('pressure'),
+                idle=disk.get('idle'),
             )
             if disk['health'] in discover.UNAVAILABLE:
                 unseen.add(uuid)
@@ -291,7 +292,7 @@ def by_server(
 def list_disks(
     heard: collections.abc.Iterable[reports.Report],
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the pressure on all disks of reports, and those not ``ok``."""
+    """Return how busy all disks of reports are, and those not ``ok``."""
     found = [
         ({'disk': disk['uuid'], 'host': report['host']}, disk)
         for report in sorted(heard, key=lambda report: str(report['host']))
@@ -304,7 +305,11 @@ def list_disks(
             if disk['health'] != discover.OK
         ],
         'disks': [
-            {**place, 'pressure': disk.get('pressure')}
+            {
+                **place,
+                'pressure': disk.get('pressure'),
+                'idle': disk.get('idle'),
+            }
             for place, disk in found
         ],
     }
@@ -320,6 +325,13 @@ def _table(
     lines += views.finding_lines(
         one for one in findings if one.kind != 'silent'
     )
+    idle = [
+        f'{facts_.short_host(disk.host)} {disk.uuid}'
+        for disk in facts_.ordered(facts.disks.values())
+        if disk.idle
+    ]
+    if idle:
+        lines.append(f'Idle disks: {", ".join(idle)}.')
     if facts.missing_hosts:
         lines.append(
             'No report from the agents of: '

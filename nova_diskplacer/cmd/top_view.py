@@ -39,7 +39,7 @@ _LATE_INTERVALS = 3
 
 _DISK_COLUMNS = (
     'DISK', 'DEVICE', 'R MB/s', 'W MB/s', 'BUSY', 'QUEUE', 'LAT ms',
-    'PRESSURE', 'WEIGHTS',
+    'PRESSURE', 'STATE', 'WEIGHTS',
 )  # fmt: skip
 _SERVER_COLUMNS = (
     'SERVER', 'PROJECT', 'DOMAIN', 'DISK', 'R MB/s', 'W MB/s', 'IOPS',
@@ -48,7 +48,7 @@ _SERVER_COLUMNS = (
 _OPTIONAL_COLUMNS = ('PROJECT', 'DOMAIN', 'IOPS')
 # Columns of text are aligned left, columns of figures right.
 _TEXT_COLUMNS = (
-    'DISK', 'DEVICE', 'WEIGHTS', 'SERVER', 'PROJECT', 'DOMAIN', 'WHY',
+    'DISK', 'DEVICE', 'STATE', 'WEIGHTS', 'SERVER', 'PROJECT', 'DOMAIN', 'WHY',
 )  # fmt: skip
 
 
@@ -160,10 +160,17 @@ def _disk_rows(state: status.Status, long: bool) -> list[Row]:
             f'{disk.queue:.1f}',
             _milliseconds(disk.latency),
             f'{disk.pressure:.0%}',
+            _activity(disk),
             'ERROR' if disk.error else disk.controller or '-',
         )
         for disk in disks
     ]
+
+
+def _activity(disk: status.Disk) -> str:
+    if disk.in_standby:
+        return 'standby'
+    return 'idle' if disk.idle else '-'
 
 
 def _server_rows(state: status.Status, long: bool) -> list[Row]:

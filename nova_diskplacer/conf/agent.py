@@ -100,6 +100,40 @@ so on) to the profiles of the servers that run and have vdisks there, see
 ``diskplacer:profile``. The agent never changes any other queue.
 """,
     ),
+    cfg.BoolOpt(
+        'spindown',
+        default=False,
+        help="""
+Let rotational disks spin down that have no I/O for ``spindown_timeout``. The
+agent sets the standby timeout of each prepared disk with ``hdparm``; if
+``False``, it removes those that it has set before. The first request to a disk
+in standby waits until it has spun up, for ten seconds and more.
+""",
+    ),
+    cfg.IntOpt(
+        'spindown_timeout',
+        default=1800,
+        min=60,
+        max=19800,
+        help="""
+Time in seconds without I/O after which a disk spins down, with ``spindown``.
+It is rounded up to a timeout that ATA disks have: a multiple of 5 seconds up
+to 20 minutes, 21 minutes, 21 minutes and 15 seconds, or a multiple of 30
+minutes.
+""",
+    ),
+    cfg.MultiStrOpt(
+        'disk_power',
+        default=[],
+        help="""
+Power in watts that a model of disks takes when it is idle and in standby:
+``MODEL=IDLE:STANDBY``, such as ``ST8000NM0055-1RM=5.0:1.0``. The model is that
+in ``/sys/block/*/device/model``; the figures are in its data sheet. The agent
+estimates the energy that standby saves for these models only.
+
+Repeat the option for each model.
+""",
+    ),
     cfg.StrOpt(
         'state_dir',
         default='/run/diskplacer',

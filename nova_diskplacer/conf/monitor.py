@@ -62,6 +62,17 @@ Time in seconds over which the agent compares a server's use of a disk with its
 fair share.
 """,
     ),
+    cfg.IntOpt(
+        'idle_after',
+        default=900,
+        min=10,
+        max=2592000,
+        help="""
+Time in seconds without I/O after which a disk counts as idle, in metrics,
+``diskplacer-manage top`` and the map. What checks of the disk read, up to 16
+KiB a second, is no I/O.
+""",
+    ),
     cfg.FloatOpt(
         'inspection_threshold',
         default=0.2,

@@ -31,6 +31,7 @@ from oslo_log import log as logging
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
+from nova_diskplacer.disks import standby
 from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.filesystem import vdisks as vdisks_
 from nova_diskplacer.disks.lvm import groups
@@ -65,6 +66,9 @@ _log = log_once.ChangeLogger(LOG)
 
 # Probes by the path of the disk, kept until the process ends.
 _probes: dict[str, probes.Probe['Disk']] = {}
+
+# Counters of the device before the last read, by the path of the disk.
+_stats: dict[str, tuple[int, ...]] = {}
 
 _Result = TypeVar('_Result')
 
@@ -112,7 +116,9 @@ def discover(disk_root: str, kind: str | None = None) -> list[Disk]:
 
     A disk that cannot be read is missing. A disk that does not answer within
     ``probes.TIMEOUT`` seconds has its last known state. After
-    ``probes.HUNG_AFTER`` seconds, or if it was never read, it is hung.
+    ``probes.HUNG_AFTER`` seconds, or if it was never read, it is hung. A disk
+    with a standby timeout has ``standby.SPIN_UP`` seconds more, and is not
+    read while it is quiet.
 
     :param kind: FILESYSTEM or LVM, for disks of this kind only.
     """
@@ -152,7 +158,7 @@ def inspect(disk_root: str, uuid: str, patience: float = math.inf) -> Disk:
     probe = _probe(disk_root, uuid)
     number = probe.request()
     while not (answered := probe.wait(number, min(probes.TIMEOUT, patience))):
-        if patience <= probes.TIMEOUT or probe.waiting >= probes.HUNG_AFTER:
+        if patience <= probes.TIMEOUT or probe.is_hung:
             break
     return _state(disk_root, uuid, probe, answered)
 
@@ -214,15 +220,29 @@ def missing(uuid: str, path: str) -> Disk:
 def _probe(disk_root: str, uuid: str) -> probes.Probe[Disk]:
     """Return the probe of a disk, the same one for each path."""
     path = disk_path(disk_root, uuid)
-    return _probes.setdefault(path, probes.Probe(lambda: _read(path, uuid)))
+    probe = _probes.setdefault(path, probes.Probe(lambda: _read(path, uuid)))
+    probe.allowance = standby.SPIN_UP if standby.is_marked(path) else 0.0
+    return probe
 
 
 def _read(path: str, uuid: str) -> Disk:
+    known = _probes[path].latest
+    stat: tuple[int, ...] = ()
+    if known is not None and known.health not in UNAVAILABLE:
+        stat = standby.read_stat(known.device)
+    quiet = standby.is_marked(path) and standby.is_quiet(
+        _stats.get(path, ()), stat
+    )
+    _stats[path] = stat
     try:
-        if naming.is_entry(path):
-            disk = _read_group(uuid, path)
+        if not naming.is_entry(path):
+            found = _read_identity(path, uuid, direct=not quiet)
+            disk = _read_filesystem(found, path)
+        elif known is not None and quiet:
+            # LVM writes to the device when it changes the group
+            disk = known
         else:
-            disk = _read_filesystem(_read_identity(path, uuid), path)
+            disk = _read_group(uuid, path)
     except exception.DiskHung:
         return _hung(path, uuid, _probes[path].latest)
     except (exception.DiskError, OSError) as error:
@@ -240,7 +260,7 @@ def _state(
 ) -> Disk:
     """Return a disk; one that has not answered is late or hung."""
     known = probe.latest
-    if known is not None and (answered or probe.waiting < probes.HUNG_AFTER):
+    if known is not None and (answered or not probe.is_hung):
         return dataclasses.replace(known, late=not answered)
     return _hung(disk_path(disk_root, uuid), uuid, known)
 
@@ -250,10 +270,13 @@ def _hung(path: str, uuid: str, known: Disk | None) -> Disk:
     return dataclasses.replace(known or missing(uuid, path), health=HUNG)
 
 
-def _read_identity(path: str, uuid: str) -> identity.Identity:
+def _read_identity(
+    path: str, uuid: str, direct: bool = True
+) -> identity.Identity:
     if not os.path.ismount(os.path.realpath(path)):
         raise exception.DiskError('nothing is mounted there')
-    _read_direct(path)
+    if direct:
+        _read_direct(path)
     known = identity.read(path)
     if known is None or known.uuid != uuid:
         carried = known.uuid if known else 'none'

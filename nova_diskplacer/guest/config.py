@@ -13,7 +13,8 @@
 """Generates cloud-init user data that makes a server use its vdisks.
 
 One script does all the work in the guest. It consists of the modules
-``editing``, ``system`` and ``script``, and a literal with the settings.
+``script``, ``system`` and ``editing``, for the layout STRIPE also ``stripe``,
+and a literal with the settings.
 cloud-init runs it before services start, on every boot (``bootcmd``), and
 again at the end of the first boot (``runcmd``), when the packages and users
 of the user data exist.
@@ -42,6 +43,10 @@ GIB = 1 << 30
 #: Length of the serial of a virtio-blk disk, the start of its volume's ID.
 SERIAL_LENGTH = 20
 
+#: A filesystem on each vdisk, or one on a stripe (RAID 0) over all of them.
+SEPARATE, STRIPE = 'separate', 'stripe'
+LAYOUTS = (SEPARATE, STRIPE)
+
 FILESYSTEMS = ('ext4', 'xfs')
 XFS = 'xfs'
 MOUNT_ROOT = '/data'
@@ -54,7 +59,11 @@ MAX_BYTES = 65535 // 4 * 3
 # write for each read.
 _OPTIONS = ('noatime', 'nofail')
 
-_PARTS = ('script', 'system', 'editing')
+# the modules of a layout's script
+_PARTS = {
+    SEPARATE: ('script', 'system', 'editing'),
+    STRIPE: ('script', 'system', 'editing', 'stripe'),
+}
 
 #: A shell command that runs the guest's Python 3 with the arguments. In some
 #: guests the only python3 is the one that runs cloud-init.
@@ -89,6 +98,7 @@ def settings(
     volumes: tuple[str, ...] | None = None,
     count: int = 0,
     gib: int = 0,
+    layout: str = SEPARATE,
     filesystem: str = XFS,
     mount_options: tuple[str, ...] = (),
     queue: collections.abc.Mapping[str, str | int] | None = None,
@@ -103,6 +113,7 @@ def settings(
         volumes of the size.
     :param count: minimum number of blank volumes.
     :param gib: size of each blank volume in GiB.
+    :param layout: one of LAYOUTS.
     :param mount_options: added to ``noatime`` and ``nofail``.
     :param queue: values of files in ``/sys/block/*/queue``.
     :param conf_dir: directory of the framework's files, None for the default.
@@ -113,6 +124,11 @@ def settings(
     for volume in volumes or ():
         if not identity.is_uuid(volume):
             raise exception.DiskPlacerError(f'volume {volume!r} is not a UUID')
+    disks = count if volumes is None else len(volumes)
+    if layout == STRIPE and disks < 2:
+        raise exception.DiskPlacerError(
+            f'layout {layout} takes two vdisks or more, not {disks}'
+        )
     _check_path('mount root', mount_root)
     for option in mount_options:
         _check('mount option', option, _OPTION, 'letters, digits and _.:=-')
@@ -135,6 +151,7 @@ def settings(
         else sorted(volume[:SERIAL_LENGTH] for volume in volumes),
         'count': count,
         'bytes': gib * GIB,
+        'layout': layout,
         'filesystem': filesystem,
         'options': ','.join(dict.fromkeys(_OPTIONS + mount_options)),
         'queue': dict(queue or {}),
@@ -165,7 +182,7 @@ def script(values: collections.abc.Mapping[str, typing.Any]) -> str:
     """Return the script that applies the settings in the guest."""
     here = importlib.resources.files(__package__)
     text = '#!/usr/bin/python3\n'
-    for name in _PARTS:
+    for name in _PARTS[values['layout']]:
         source = (here / f'{name}.py').read_text(encoding='ascii')
         # in the guest the parts are one module
         text += re.sub(

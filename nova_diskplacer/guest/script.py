@@ -64,17 +64,20 @@ class Guest:
         """Set up all vdisks and directories; ``problems`` lists failures."""
         self._try('udev', system.run, 'udevadm', 'settle')
         self._present = system.vdisks()
-        for serial in sorted(self._present):
-            self._try(serial, self._adopt, serial)
+        self._adopt_all()
         mounted = [
-            serial
-            for serial in self._known()
-            if self._try(serial, self._mount, serial)
+            name
+            for name in self._known()
+            if self._try(name, self._mount, name)
         ]
         self._check(mounted)
         if self._known():
             for one in self._settings['directories']:
                 self._try(one['file'], self._configure, one)
+
+    def _adopt_all(self) -> None:
+        for serial in sorted(self._present):
+            self._try(serial, self._adopt, serial)
 
     def _check(self, mounted: typing.Sequence[str]) -> None:
         wanted = self._settings['volumes']
@@ -87,17 +90,29 @@ class Guest:
                 % (len(mounted), self._settings['count'])
             )
 
-    def _mount_point(self, serial: str) -> str:
-        return os.path.join(self._settings['root'], serial)
+    def _mount_point(self, name: str) -> str:
+        return os.path.join(self._settings['root'], name)
+
+    def _source(self, name: str) -> str:
+        """Return the first field of a line of fstab."""
+        return BY_ID + name
+
+    def _device(self, name: str) -> str:
+        """Return the kernel's name of the device with a filesystem."""
+        if name not in self._present:
+            raise system.Problem('there is no such disk')
+        return self._present[name]
 
     def _known(self) -> typing.List[str]:
         """Return the serials of the vdisks that were adopted."""
         found = []
-        for line in _read_fstab().split('\n'):
-            device, point = (line.split() + ['', ''])[:2]
-            serial = device[len(BY_ID) :]
-            if device == BY_ID + serial and point == self._mount_point(serial):
-                found.append(serial)
+        for line in read_fstab().split('\n'):
+            source, point = (line.split() + ['', ''])[:2]
+            name = os.path.basename(point)
+            if point == self._mount_point(name) and source == self._source(
+                name
+            ):
+                found.append(name)
         return sorted(found)
 
     def _adopt(self, serial: str) -> None:
@@ -106,51 +121,72 @@ class Guest:
         wanted = self._settings['volumes']
         if serial in self._known() or (wanted and serial not in wanted):
             return
-        if system.in_use(device):
-            print('%s (%s): in use, left alone' % (device, serial))
-            return
         found = system.read_signature(device)
-        own = found.get('UUID') == system.filesystem_uuid(serial)
-        if found and not own:
+        own = system.filesystem_uuid(serial)
+        if not self._is_free(serial, found, found.get('UUID') == own):
+            return
+        self._finish(device, serial, own, found)
+
+    def _is_free(
+        self, serial: str, found: typing.Dict[str, str], own: bool
+    ) -> bool:
+        """Tell whether a disk is blank or our own, or print why it is not.
+
+        :param found: its signature.
+        """
+        device = '/dev/' + self._present[serial]
+        if system.in_use(device):
+            reason = 'in use'
+        elif found and not own:
             kind = found.get('TYPE') or found.get('PTTYPE') or 'unknown'
-            print(
-                '%s (%s): left alone, has a signature: %s'
-                % (device, serial, kind)
-            )
-            return
-        if not found and wanted is None and not self._has_size(serial):
-            print('%s (%s): left alone, has another size' % (device, serial))
-            return
+            reason = 'has a signature: ' + kind
+        elif (
+            not found
+            and self._settings['volumes'] is None
+            and not self._has_size(serial)
+        ):
+            reason = 'has another size'
+        else:
+            return True
+        print('%s (%s): left alone, %s' % (device, serial, reason))
+        return False
+
+    def _finish(
+        self,
+        device: str,
+        name: str,
+        own: str,
+        found: typing.Dict[str, str],
+    ) -> None:
+        """Make the filesystem, unless it is complete, and add it to fstab."""
+        kind = self._settings['filesystem']
         if not found or found.get('LABEL') == system.UNFINISHED:
-            kind = self._settings['filesystem']
-            print('%s (%s): making %s' % (device, serial, kind))
-            system.make_filesystem(device, serial, kind, bool(found))
+            print('%s (%s): making %s' % (device, name, kind))
+            system.make_filesystem(device, own, kind, bool(found))
         else:
             kind = found['TYPE']
-        self._add_to_fstab(serial, kind)
+        self._add_to_fstab(name, kind)
 
     def _has_size(self, serial: str) -> bool:
         sectors = system.read('/sys/block/%s/size' % self._present[serial])
         return int(sectors) * 512 == int(self._settings['bytes'])
 
-    def _add_to_fstab(self, serial: str, kind: str) -> None:
-        os.makedirs(self._mount_point(serial), exist_ok=True)
-        text = _read_fstab()
+    def _add_to_fstab(self, name: str, kind: str) -> None:
+        os.makedirs(self._mount_point(name), exist_ok=True)
+        text = read_fstab()
         if text and not text.endswith('\n'):
             text += '\n'
         passes = '0' if kind == 'xfs' else '2'
-        fields = [BY_ID + serial, self._mount_point(serial), kind]
+        fields = [self._source(name), self._mount_point(name), kind]
         fields += [self._settings['options'], '0', passes]
         system.replace(FSTAB, text + ' '.join(fields) + '\n')
         if os.path.isdir('/run/systemd/system'):
             system.run('systemctl', 'daemon-reload')
 
-    def _mount(self, serial: str) -> None:
-        """Mount and grow a vdisk, tune its queue and make its directories."""
-        if serial not in self._present:
-            raise system.Problem('there is no such disk')
-        name = self._present[serial]
-        point = self._mount_point(serial)
+    def _mount(self, name: str) -> None:
+        """Mount and grow a filesystem, tune its queue, make directories."""
+        device = self._device(name)
+        point = self._mount_point(name)
         os.makedirs(point, exist_ok=True)
         if not os.path.ismount(point):
             try:
@@ -159,21 +195,21 @@ class Guest:
                 # systemd may have mounted it in the meantime
                 if not os.path.ismount(point):
                     raise
-        device = os.stat(point).st_dev
-        number = '%d:%d' % (os.major(device), os.minor(device))
-        if number != system.read('/sys/block/%s/dev' % name).strip():
+        mounted = os.stat(point).st_dev
+        number = '%d:%d' % (os.major(mounted), os.minor(mounted))
+        if number != system.read('/sys/block/%s/dev' % device).strip():
             raise system.Problem('another disk is mounted on ' + point)
         if system.run('findmnt', '-n', '-o', 'FSTYPE', point).strip() == 'xfs':
             system.run('xfs_growfs', point)
         else:
-            system.run('resize2fs', '/dev/' + name)
-        self._tune(name)
+            system.run('resize2fs', '/dev/' + device)
+        self._tune(device)
         for one in self._settings['directories']:
             self._make_directory(os.path.join(point, one['name']), one)
 
-    def _tune(self, name: str) -> None:
+    def _tune(self, device: str) -> None:
         for key, value in self._settings['queue'].items():
-            path = '/sys/block/%s/queue/%s' % (name, key)
+            path = '/sys/block/%s/queue/%s' % (device, key)
             try:
                 with open(path, 'w') as stream:
                     stream.write(str(value))
@@ -215,8 +251,8 @@ class Guest:
             one['property'],
             [
                 one['prefix']
-                + os.path.join(self._mount_point(serial), one['name'])
-                for serial in self._known()
+                + os.path.join(self._mount_point(name), one['name'])
+                for name in self._known()
             ],
         )
         if new != old:
@@ -224,13 +260,18 @@ class Guest:
             system.replace(one['file'], new)
 
 
-def _read_fstab() -> str:
+def read_fstab() -> str:
     return system.read(FSTAB) if os.path.exists(FSTAB) else ''
+
+
+#: What sets up the vdisks, by the layout in the settings.
+LAYOUTS = {'separate': Guest}  # type: typing.Dict[str, typing.Type[Guest]]
 
 
 def main(settings: Settings) -> int:
     """Run the script; return the exit status, 1 if there are problems."""
-    guest = Guest(settings, early=sys.argv[1:] == ['early'])
+    layout = LAYOUTS[settings['layout']]
+    guest = layout(settings, early=sys.argv[1:] == ['early'])
     with open(LOCK, 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         guest.run()

@@ -98,8 +98,16 @@ def vdisks() -> typing.Dict[str, str]:
 
 
 def filesystem_uuid(serial: str) -> str:
-    """Return the UUID of the filesystem that the script makes on a disk."""
+    """Return the UUID of the filesystem that the script makes on a disk.
+
+    :param serial: of the disk, or the UUID of the stripe.
+    """
     return str(uuid.uuid5(NAMESPACE, serial))
+
+
+def holders(name: str) -> typing.List[str]:
+    """Return the names of the devices that are made of a device."""
+    return os.listdir('/sys/block/%s/holders' % name)
 
 
 def in_use(device: str) -> bool:
@@ -131,14 +139,12 @@ def read_signature(device: str) -> typing.Dict[str, str]:
     return found
 
 
-def make_filesystem(
-    device: str, serial: str, kind: str, overwrite: bool
-) -> None:
+def make_filesystem(device: str, own: str, kind: str, overwrite: bool) -> None:
     """Make a filesystem; the last step sets its label to FINISHED.
 
+    :param own: its UUID.
     :param overwrite: replace an incomplete filesystem.
     """
-    own = filesystem_uuid(serial)
     if kind == 'xfs':
         options = ['-q', '-L', UNFINISHED, '-m', 'uuid=' + own]
         options += ['-f'] if overwrite else []

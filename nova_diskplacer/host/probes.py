@@ -65,6 +65,8 @@ class Probe(Generic[_Result]):
     """Reads a state on request, in one thread at a time.
 
     ``latest`` is the last state that was read, None before the first.
+    ``allowance`` is the time in seconds beyond ``HUNG_AFTER`` that a read may
+    take before its disk counts as hung.
 
     :param read: returns the state; it may hang.
     """
@@ -75,6 +77,7 @@ class Probe(Generic[_Result]):
         self._begun = self._ended = 0
         self._since = 0.0
         self.latest: _Result | None = None
+        self.allowance = 0.0
         self._error: BaseException | None = None
 
     @property
@@ -87,6 +90,11 @@ class Probe(Generic[_Result]):
             if self._begun == self._ended:
                 return 0.0
             return time.monotonic() - self._since
+
+    @property
+    def is_hung(self) -> bool:
+        """Whether the current read takes so long that its disk is hung."""
+        return self.waiting >= HUNG_AFTER + self.allowance
 
     def report_progress(self) -> None:
         """Restart the time of the current read, which is not hung."""
@@ -156,7 +164,7 @@ def run_unless_hung(
 
 
 def _refuse_hung(probe: Probe[Any], name: str) -> None:
-    if probe.waiting >= HUNG_AFTER:
+    if probe.is_hung:
         raise exception.DiskHung(f'{name} is hung: it does not answer')
 
 

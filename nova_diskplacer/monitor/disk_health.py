@@ -104,10 +104,17 @@ class HealthMonitor:
         """Return the temperature of a disk in degrees Celsius, if known."""
         return self._temperatures.get(uuid)
 
-    def poll(self, devices: collections.abc.Mapping[str, Device]) -> None:
+    def poll(
+        self,
+        devices: collections.abc.Mapping[str, Device],
+        resting: collections.abc.Container[str] = (),
+    ) -> None:
         """Query all disks in parallel and wait for the slowest of them.
 
         A disk that hangs is queried again only after it has answered.
+
+        :param resting: UUIDs of disks that are not queried and stay as known:
+            most disks restart the time until they go into standby.
         """
         polled = {
             device: self._probes.setdefault(
@@ -115,6 +122,7 @@ class HealthMonitor:
                 probes.Probe(functools.partial(smart.read, device.name)),
             )
             for device in devices.values()
+            if device.uuid not in resting
         }
         begun = {device: probe.request() for device, probe in polled.items()}
         ends = time.monotonic() + smart.TIMEOUT

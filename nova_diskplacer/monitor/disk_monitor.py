@@ -48,6 +48,10 @@ _CHARGED = re.compile(r' cost\.usage=(\d+)')
 # Seconds between two writes of a disk's baseline.
 _SAVE_INTERVAL = 300
 
+# Checks of disks read 4 KiB each: the agent's own and those of every
+# cinder-volume. So many bytes read in a second are not taken for use.
+_CHECK_BYTES = 16384
+
 # A warning of a queue ends at this share of its threshold, a warning of
 # performance at the reciprocal.
 _HYSTERESIS = 0.9
@@ -70,6 +74,7 @@ class _Disk:
     iocost_seconds: float | None = None
     pressure: float = 0.0
     queue: float = 0.0
+    idle_seconds: float = 0.0
 
 
 class DiskMonitor:
@@ -169,6 +174,11 @@ class DiskMonitor:
         queue = done.request_seconds / seconds
         disk.pressure = ewma(disk.pressure, used, seconds, window)
         disk.queue = ewma(disk.queue, queue, seconds, window)
+        disk.idle_seconds = (
+            0.0
+            if is_used(done, seconds, consumers)
+            else disk.idle_seconds + seconds
+        )
         disk.usual.update(done, seconds)
         disk.totals = disk.totals.plus(done)
         if disk.updated - disk.saved >= _SAVE_INTERVAL:
@@ -199,6 +209,8 @@ class DiskMonitor:
             and score < threshold
             and score * consumers < _DEGRADED * disk.usual.average,
             pressure=disk.pressure,
+            idle_seconds=disk.idle_seconds,
+            idle=disk.idle_seconds >= self._options.idle_after,
             totals=disk.totals,
             iocost_usage=iocost_usage,
             temperature=health.temperature(uuid) if health else None,
@@ -290,6 +302,18 @@ def utilization(
         queued = done.request_seconds / seconds / depth if depth else 0.0
         used = min(used, max(share, queued))
     return min(1.0, max(used, iocost_usage or 0.0))
+
+
+def is_used(done: diskstats.Counters, seconds: float, consumers: int) -> bool:
+    """Tell whether a disk had I/O besides checks in an interval.
+
+    :param consumers: number of consumers that used the disk.
+    """
+    return bool(
+        consumers
+        or done.writes
+        or done.read_bytes > _CHECK_BYTES * max(1.0, seconds)
+    )
 
 
 def ewma(mean: float, value: float, seconds: float, window: float) -> float:

@@ -191,6 +191,40 @@ METRICS = (
     ),
     metric.of_disks(
         metric.GAUGE,
+        'disk_idle',
+        '1 while the disk is idle: without I/O for [diskplacer_monitor] '
+        'idle_after.',
+        lambda d: d.idle,
+    ),
+    metric.of_disks(
+        metric.GAUGE,
+        'disk_idle_seconds',
+        'Time without I/O, at most since the start of the agent.',
+        lambda d: d.idle_seconds,
+    ),
+    metric.of_disks(
+        metric.GAUGE,
+        'disk_standby',
+        '1 while the disk is in standby. Absent without [diskplacer_agent] '
+        'spindown.',
+        lambda d: d.in_standby,
+    ),
+    metric.of_disks(
+        metric.COUNTER,
+        'disk_standby_seconds',
+        'Time in standby. Absent without [diskplacer_agent] spindown.',
+        lambda d: d.standby_seconds,
+    ),
+    metric.of_disks(
+        metric.COUNTER,
+        'disk_energy_saved_joules',
+        'Estimate of the energy that standby has saved: its time, times the '
+        'difference of the figures in [diskplacer_agent] disk_power. Absent '
+        'for models without figures.',
+        lambda d: d.saved_joules,
+    ),
+    metric.of_disks(
+        metric.GAUGE,
         'disk_temperature_celsius',
         'Temperature of the disk, if smartctl reports it.',
         lambda d: d.temperature,

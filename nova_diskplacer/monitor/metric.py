@@ -25,7 +25,7 @@ DISK = ('host', 'disk')
 SERVER = ('host', 'server', 'project')
 SERVER_ON_DISK = (*SERVER, 'disk')
 
-_UNITS = ('bytes', 'seconds', 'bytes_per_second', 'ratio', 'celsius')
+_UNITS = ('bytes', 'seconds', 'bytes_per_second', 'ratio', 'celsius', 'joules')
 
 Samples = collections.abc.Iterable[tuple[tuple[str, ...], float]]
 

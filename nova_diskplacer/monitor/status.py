@@ -24,14 +24,18 @@ from nova_diskplacer import exception
 from nova_diskplacer.monitor import diskstats
 
 #: Version of the JSON format.
-VERSION = 4
+VERSION = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
     """A monitored disk.
 
-    The figures up to ``temperature`` are those of ``types.DiskState``.
+    The figures up to ``idle`` are those of ``types.DiskState``.
+    ``in_standby`` tells whether the disk is in standby, ``standby_seconds``
+    how long it was and ``saved_joules`` what that saved since the start of the
+    agent: None without a standby timeout, the last also without figures for
+    its model.
     ``controller`` is the name of the controller that applies I/O weights
     (empty: none), ``error`` the reason why there is none.
     """
@@ -50,6 +54,11 @@ class Disk:
     flagged: bool
     pressure: float
     temperature: int | None
+    idle_seconds: float
+    idle: bool
+    in_standby: bool | None
+    standby_seconds: float | None
+    saved_joules: float | None
     controller: str
     error: str
     warnings: collections.abc.Mapping[str, str]

@@ -148,6 +148,8 @@ class DiskState:
     share of io.cost's model that was charged, None without io.cost.
     ``temperature`` is in degrees Celsius. ``warnings`` are the texts of those
     in force, by kind (``WARNINGS``).
+    ``idle_seconds`` is the time without I/O, at most since the first interval;
+    ``idle`` is true from ``[diskplacer_monitor] idle_after`` on.
     ``totals`` are the sums since the first interval.
     """
 
@@ -168,6 +170,8 @@ class DiskState:
     warnings: collections.abc.Mapping[str, str] = dataclasses.field(
         default_factory=dict
     )
+    idle_seconds: float = 0.0
+    idle: bool = False
     totals: diskstats.Counters = diskstats.Counters()
 
 

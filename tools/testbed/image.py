@@ -46,6 +46,7 @@ PACKAGES = (
     'libvirt-daemon',
     'libvirt-daemon-driver-qemu',
     'lvm2',
+    'mdadm',
     'nfs-common',
     'numactl',
     'open-iscsi',

@@ -28,6 +28,7 @@ import testtools.content
 import yaml
 
 from nova_diskplacer.guest import config
+from nova_diskplacer.guest import stripe
 from nova_diskplacer.guest import system
 from nova_diskplacer.guest import vendor_data
 from tests.testbed import guest
@@ -143,6 +144,7 @@ class GuestTestCase(testtools.TestCase):
         shutil.rmtree(CONF)
         for point in mounted():
             run('umount', point)
+        run('mdadm', '--stop', '--scan', check=False)
         shutil.rmtree(MOUNTS, ignore_errors=True)
         SCRIPT.unlink(missing_ok=True)
         for serial in guest.SERIALS[:5]:
@@ -289,21 +291,16 @@ class CloudInitTestCase(GuestTestCase):
 
 
 class ScriptTestCase(GuestTestCase):
-    def test_killed_before_every_command_and_while_making(self):
+    def kill_at(self, wanted, *commands):
+        """Run the script again and again, killed at another command."""
         directory = pathlib.Path('/root/stand-ins')
         (directory / 'real').mkdir(parents=True)
-        self.addCleanup(shutil.rmtree, directory)
-        # in the order in which they are called
-        commands = ('udevadm', 'blkid', 'wipefs', 'mkfs.xfs', 'xfs_admin',
-                    'mount', 'findmnt', 'xfs_growfs')  # fmt: skip
-        for name in commands:
+        for name in set(commands):
             (directory / 'real' / name).symlink_to(shutil.which(name))
             path = directory / name
             path.write_text(STAND_IN.format(directory=directory))
             path.chmod(0o755)
-        wanted = self.settings('plain', (f'{BLANK[0]}a4f-3f0f6f1f7a10',))
-        # making what was begun is killed too
-        for name in (*commands[:5], 'mkfs.xfs', *commands[5:]):
+        for name in commands:
             status, said = self.execute(
                 wanted,
                 check=False,
@@ -311,11 +308,71 @@ class ScriptTestCase(GuestTestCase):
                 KILL_AT=name,
             )
             self.assertEqual(-9, status, f'{name}: {said}')
+        shutil.rmtree(directory)
+
+    def test_killed_before_every_command_and_while_making(self):
+        wanted = self.settings('plain', (f'{BLANK[0]}a4f-3f0f6f1f7a10',))
+        self.kill_at(
+            wanted,
+            # in the order in which they are called; making what was begun is
+            # killed too
+            'udevadm', 'blkid', 'wipefs', 'mkfs.xfs', 'xfs_admin',
+            'mkfs.xfs', 'mount', 'findmnt', 'xfs_growfs',
+        )  # fmt: skip
         self.execute(wanted)
         self.assert_served(serials=BLANK[:1])
         self.assert_left_alone()
         for serial in BLANK[1:]:
             self.assertEqual({}, system.read_signature(device(serial)))
+
+    def members(self):
+        """Return the UUIDs of the arrays that the vdisks belong to."""
+        found = [system.read_signature(device(serial)) for serial in BLANK]
+        for one in found:
+            self.assertEqual(stripe.MEMBER, one.get('TYPE'))
+        return {one['UUID'] for one in found}
+
+    def test_stripe(self):
+        wanted = self.settings('plain', layout='stripe')
+        self.kill_at(wanted, 'udevadm', 'blkid', 'wipefs', 'mdadm')
+        self.begin()
+        self.kill_at(wanted, 'mdadm', 'mkfs.xfs', 'xfs_admin', 'mount')
+        self.execute(wanted)
+        self.assertEqual({stripe.stripe_uuid(BLANK)}, self.members())
+        self.assert_left_alone()
+        point = MOUNTS / 'stripe'
+        self.assertEqual([str(point)], list(mounted()))
+        status = os.statvfs(point)
+        self.assertGreater(status.f_blocks * status.f_frsize, 2900 << 20)
+        (point / 'file').write_text('content')
+        before = FSTAB.read_text()
+        for assembles in (True, False):
+            run('umount', point)
+            run('mdadm', '--stop', '--scan')
+            if assembles:
+                self.assemble()
+            self.execute(wanted)
+            self.assertEqual('content', (point / 'file').read_text())
+            self.assertEqual(before, FSTAB.read_text())
+
+    def begin(self):
+        """Leave superblocks on two disks, as a crash of the server does."""
+        run(
+            'mdadm', '--create', stripe.LINK, '--run', '--level=0',
+            '--metadata=1.2', '--homehost=any', '--name=vdisks',
+            '--uuid=' + stripe.stripe_uuid(BLANK), '--raid-devices=3',
+            *map(device, BLANK),
+        )  # fmt: skip
+        run('mdadm', '--stop', '--scan')
+        run('mdadm', '--zero-superblock', device(BLANK[1]))
+        self.assertEqual({}, system.read_signature(device(BLANK[1])))
+        self.assemble()
+
+    def assemble(self):
+        """Do what udev does at a boot, and may have done already."""
+        for serial in BLANK:
+            run('mdadm', '--incremental', device(serial), check=False)
+        udev.settle()
 
     def test_frameworks_one_after_the_other(self):
         cassandra = CONF / 'cassandra.yaml'

@@ -275,7 +275,7 @@ iniset cinder.conf DEFAULT scheduler_default_filters OtherFilter
     def test_packages_of_the_agent_are_installed(self):
         lines = (PLUGIN / 'files' / 'bindep.txt').read_text().splitlines()
         self.assertEqual(
-            {'fio', 'lvm2', 'smartmontools', 'xfsprogs'},
+            {'fio', 'hdparm', 'lvm2', 'smartmontools', 'xfsprogs'},
             {line for line in lines if line and not line.startswith('#')},
         )
 

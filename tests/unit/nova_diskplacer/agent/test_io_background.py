@@ -21,6 +21,7 @@ from nova_diskplacer.agent import io_background
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import seek_detector
 from tests import configured
+from tests.unit.nova_diskplacer.monitor import example
 from tests.unit.nova_diskplacer.monitor import samples
 
 
@@ -64,7 +65,12 @@ class BackgroundChecksTest(base.BaseTestCase):
 
     def test_threads(self):
         self.assertEqual(
-            ['The health of disks', 'The I/O of guests'], self.threads()
+            [
+                'The health of disks',
+                'The I/O of guests',
+                'The standby of disks',
+            ],
+            self.threads(),
         )
         self.conf.set_override('mode', 'dry_run', 'diskplacer_weights')
         self.assertIn('Excessive seeking', self.threads())
@@ -97,9 +103,25 @@ class BackgroundChecksTest(base.BaseTestCase):
         self.assertEqual(frozenset(), self.checks.seekers)
         self.assertIsNone(self.checks.guests)
         self.checks._check_smart(sample)
-        self.smart.assert_called_once_with(sample.devices)
+        self.smart.assert_called_once_with(sample.devices, set())
         self.checks._poll_libvirt(sample)
         self.assertEqual(self.poll.return_value, self.checks.guests)
         self.checks._detect_seeks(sample)
         self.detector.run.assert_called_once_with(sample)
         self.assertEqual({('a', 'x')}, self.checks.seekers)
+
+    def test_disks_that_may_go_into_standby_are_left_alone(self):
+        """SMART is read once after their last I/O."""
+        self.checks.spindown.disks = {
+            example.HDD: None,
+            example.NVME: None,
+            example.LOST: None,
+        }
+        sample = samples.make_sample(
+            disks={
+                example.HDD: example.disk_state(idle_seconds=300.0),
+                example.NVME: example.disk_state(idle_seconds=299.0),
+            }
+        )
+        self.checks._check_smart(sample)
+        self.smart.assert_called_once_with({}, {example.HDD})

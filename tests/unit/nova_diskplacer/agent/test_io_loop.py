@@ -91,6 +91,7 @@ class IOLoopTest(base.BaseTestCase):
         self.sampler.assert_not_called()
         self.assertIsNone(self.loop.current_status())
         self.assertEqual({}, self.loop.pressure)
+        self.assertEqual({}, self.loop.idle)
 
     def test_an_interval(self):
         self.loop.run_once()
@@ -105,6 +106,9 @@ class IOLoopTest(base.BaseTestCase):
         self.assertEqual([1.0, 9.0, 10.0, 10.0], shown.pairs.classes)
         self.assertEqual(
             {example.HDD: 50, example.NVME: 50}, self.loop.pressure
+        )
+        self.assertEqual(
+            {example.HDD: True, example.NVME: False}, self.loop.idle
         )
 
     def test_mode_off(self):

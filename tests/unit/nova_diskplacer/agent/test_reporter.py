@@ -39,13 +39,15 @@ class ReporterTest(base.BaseTestCase):
     def put(self, message):
         self.sent.append(message)
 
-    def update(self, pressure=0, asked=False, **disk):
+    def update(self, pressure=0, asked=False, idle=None, **disk):
         """Return what the agent sends: a report, a heartbeat or None."""
         self.sent.clear()
         reported = inventory.ReportedDisk(
             fake_disks.make_disk('a', **disk), test_service.FIGURES
         )
-        self.reporter.update('root', None, [reported], {'a': pressure}, asked)
+        self.reporter.update(
+            'root', None, [reported], {'a': pressure}, asked, idle or {}
+        )
         return self.sent[0] if self.sent else None
 
     def assert_report(self, message):
@@ -95,6 +97,13 @@ class ReporterTest(base.BaseTestCase):
         self.update(health='missing')
         self.now += 8
         self.assertIsNone(self.update(health='missing'))
+
+    def test_idle(self):
+        report = self.assert_report(self.update())
+        self.assertNotIn('idle', report['disks'][0])
+        for idle in (False, True):
+            report = self.assert_report(self.update(idle={'a': idle}))
+            self.assertEqual(idle, report['disks'][0]['idle'])
 
     def test_small_changes_of_pressure_are_not_reported(self):
         self.assert_report(self.update(pressure=3))

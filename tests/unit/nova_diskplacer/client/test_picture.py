@@ -128,6 +128,9 @@ class PageTest(base.BaseTestCase):
             ({'pressure': 49}, []),
             ({'pressure': 80, 'reserved_gb': 100}, ['full', 'pressed']),
             ({'health': constants.HUNG, 'pressure': 80}, ['unhealthy']),
+            ({'idle': True, 'claimed_gb': 100}, ['full', 'idle']),
+            ({'idle': True, 'pressure': 80}, ['pressed']),
+            ({'idle': True, 'health': constants.HUNG}, ['unhealthy']),
         ):
             page = draw(one_disk(**fields))
             (disk,) = page.disks()

@@ -147,6 +147,19 @@ class GuestConfigTest(base.BaseTestCase):
         self.assertEqual('/opt/kafka/server.properties', one['file'])
         self.assertEqual('me', one['owner'])
 
+    def test_layout(self):
+        found = self.settings('--flavor=many', '--for=plain')
+        self.assertEqual('separate', found['layout'])
+        found = self.settings(
+            '--server', SERVER, '--for', 'plain', '--layout', 'stripe'
+        )
+        self.assertEqual('stripe', found['layout'])
+        self.attached(VDISKS[0])
+        self.assertIn(
+            'layout stripe takes two vdisks or more, not 1',
+            self.refused('--server', SERVER, '--layout', 'stripe'),
+        )
+
     def test_user_data(self):
         status, out, _ = self.run_('--flavor=many', '--for=hadoop')
         self.assertEqual(0, status)

@@ -211,6 +211,13 @@ class ShowTest(base.BaseTestCase):
         self.assertIn('host-a: a2: the disk is read-only', text)
         self.assertIn('No report from the agents of: host-b', text)
 
+    def test_idle_disks(self):
+        self.assertNotIn('Idle', self.table())
+        self.facts.disks['a1'] = dataclasses.replace(
+            self.facts.disks['a1'], idle=True
+        )
+        self.assertIn('Idle disks: host-a a1.', self.table())
+
     def test_long(self):
         text = self.table(long=True)
         self.assertRegex(
@@ -270,7 +277,7 @@ class UnseenTest(base.BaseTestCase):
 class PressureTest(base.BaseTestCase):
     def test_disks_of_reports(self):
         new, old = report('host-b', b1=[]), report('host-a', a1=[])
-        new['disks'][0]['pressure'] = 0
+        new['disks'][0] |= {'pressure': 0, 'idle': True}
         old['disks'][0]['health'] = 'missing'
         self.assertEqual(
             {
@@ -278,8 +285,18 @@ class PressureTest(base.BaseTestCase):
                     {'disk': 'a1', 'host': 'host-a', 'health': 'missing'}
                 ],
                 'disks': [
-                    {'disk': 'a1', 'host': 'host-a', 'pressure': None},
-                    {'disk': 'b1', 'host': 'host-b', 'pressure': 0},
+                    {
+                        'disk': 'a1',
+                        'host': 'host-a',
+                        'pressure': None,
+                        'idle': None,
+                    },
+                    {
+                        'disk': 'b1',
+                        'host': 'host-b',
+                        'pressure': 0,
+                        'idle': True,
+                    },
                 ],
             },
             map_.list_disks([new, old]),
@@ -343,7 +360,14 @@ class CommandTest(base.BaseTestCase):
                 ],
                 'unhealthy_disks': [],
                 'missing_hosts': ['node-b'],
-                'disks': [{'disk': 'a1', 'host': 'host-a', 'pressure': None}],
+                'disks': [
+                    {
+                        'disk': 'a1',
+                        'host': 'host-a',
+                        'pressure': None,
+                        'idle': None,
+                    }
+                ],
                 'findings': [
                     {
                         'kind': 'silent',

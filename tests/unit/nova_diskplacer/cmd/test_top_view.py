@@ -82,10 +82,23 @@ class TopViewTest(base.BaseTestCase):
         self.assertEqual(
             [
                 example.HDD, 'sda', '101.0', '50.5', '75%', '12.5', '8.0',
-                '50%', 'bfq',
+                '50%', 'standby', 'bfq',
             ],
             row,
         )  # fmt: skip
+
+    def test_idle_disks(self):
+        for idle, shown in ((True, 'idle'), (False, '-')):
+            states = {example.HDD: example.disk_state(idle=idle)}
+            provider = example.status_provider(
+                example.make_sample(disks=states), standby={}
+            )
+            (row,) = [
+                line.split()
+                for line in text(provider()).splitlines()
+                if line.startswith(example.HDD)
+            ]
+            self.assertEqual(shown, row[8])
 
     def test_what_is_told_of_a_server(self):
         row, *_ = [

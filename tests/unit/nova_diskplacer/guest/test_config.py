@@ -77,6 +77,11 @@ class SettingsTest(base.BaseTestCase):
             '/etc/cassandra/cassandra.yaml', found['directories'][0]['file']
         )
 
+    def test_a_stripe_takes_two_vdisks(self):
+        for vdisks in ({'count': 1, 'gib': 1}, {'volumes': (VOLUME,)}):
+            self.refused('layout stripe', 'not 1', layout='stripe', **vdisks)
+            config.settings('hadoop', **vdisks)
+
     def test_plain_has_none(self):
         found = config.settings('plain', **FOUR)
         self.assertEqual([], found['directories'])
@@ -97,9 +102,39 @@ class SettingsTest(base.BaseTestCase):
 class ScriptTest(base.BaseTestCase):
     def test_for_old_python(self):
         for framework in frameworks.FRAMEWORKS:
-            text = config.script(config.settings(framework, **FOUR))
-            ast.parse(text, feature_version=(3, 6))
-            self.assertNotIn('nova_diskplacer', text)
+            for layout in config.LAYOUTS:
+                text = config.script(
+                    config.settings(framework, layout=layout, **FOUR)
+                )
+                ast.parse(text, feature_version=(3, 6))
+                self.assertNotIn('nova_diskplacer', text)
+
+    def test_run_where_there_are_no_vdisks(self):
+        """Each layout's script is complete."""
+        directory = self.useFixture(fixtures.TempDir()).path
+        udevadm = os.path.join(directory, 'udevadm')
+        with open(udevadm, 'w') as stream:
+            stream.write('#!/bin/sh\n')
+        os.chmod(udevadm, 0o755)
+        for layout, said in (
+            ('separate', '0 of 4 vdisks are in use'),
+            ('stripe', 'stripe: 0 of 4 vdisks are blank'),
+        ):
+            text = config.script(
+                config.settings('plain', layout=layout, **FOUR)
+            )
+            for path in ('/etc/fstab', '/run/diskplacer-guest.lock'):
+                self.assertEqual(1, text.count(repr(path)))
+                text = text.replace(path, directory + '/file')
+            text = text.replace('/sys/block', directory)
+            done = subprocess.run(
+                [sys.executable, '-c', text, 'early'],
+                env={'PATH': directory},
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual((1, ''), (done.returncode, done.stdout))
+            self.assertIn(f'vdisks: {said}', done.stderr)
 
     @given(
         st.sampled_from(sorted(frameworks.FRAMEWORKS)),
@@ -144,6 +179,11 @@ class UserDataTest(base.BaseTestCase):
         self.assertTrue(self.text.startswith('#cloud-config\n'))
         self.assertLess(len(self.text), config.MAX_BYTES / 2)
         self.assertEqual(1, self.text.count('def main('))
+        self.assertNotIn('mdadm', self.text)
+        stripe = config.user_data(
+            config.settings('hadoop', layout='stripe', **FOUR)
+        )
+        self.assertLess(len(stripe), config.MAX_BYTES * 2 / 3)
 
     def test_too_large(self):
         many = tuple(str(uuid.uuid4()) for _ in range(2000))

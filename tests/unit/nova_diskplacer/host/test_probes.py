@@ -15,6 +15,7 @@
 
 import threading
 import unittest
+from unittest import mock
 
 from nova_diskplacer import exception
 from nova_diskplacer.host import probes
@@ -37,6 +38,10 @@ class LookTest(unittest.TestCase):
         self.assertFalse(probe.wait(first, 0))
         self.assertFalse(probe.wait(second, 0.01))
         self.assertGreater(probe.waiting, 0)
+        with mock.patch.object(probes, 'HUNG_AFTER', 0):
+            self.assertTrue(probe.is_hung)
+            probe.allowance = 60.0
+            self.assertFalse(probe.is_hung)
         self.assertIsNone(probe.latest)
         self.assertEqual(0, self.looked)
         self.go_on.set()

@@ -17,6 +17,7 @@ import functools
 import numpy
 
 from nova_diskplacer.agent import io_status
+from nova_diskplacer.agent import spindown
 from nova_diskplacer.host.devices import Device
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
@@ -71,7 +72,10 @@ def disk_state(uuid=HDD, name='sda', number='8:0', **fields):
 def disk_states():
     return {
         HDD: disk_state(
-            temperature=61, warnings={'temperature': 'temperature is 61 °C'}
+            idle_seconds=900.0,
+            idle=True,
+            temperature=61,
+            warnings={'temperature': 'temperature is 61 °C'},
         ),
         NVME: disk_state(
             NVME,
@@ -174,6 +178,7 @@ def status_provider(sample=None, **arguments):
             'total_cpu_seconds': 0.004,
             'weight_changes': 2,
             'seekers': frozenset({(LONG, HDD)}),
+            'standby': {HDD: spindown.Standby(True, 9.0, 600.0, 2400.0)},
             'guests': guest_stats.GuestStats(
                 {SMALL: [use]}, {(SMALL, NVME): 1e6}, {SMALL: resources}
             ),

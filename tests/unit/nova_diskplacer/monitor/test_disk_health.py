@@ -206,6 +206,16 @@ class HealthTest(testtools.TestCase):
         self.assertEqual([35, 35], self.temperatures())
         self.assertEqual('', self.log.output)
 
+    def test_resting(self):
+        self.poll(degrees=70)
+        self.smartctl.says(REFUSED, 2)
+        self.health.poll(self.devices, {'one'})
+        self.assertEqual([70, None], self.temperatures())
+        self.assertEqual(1, self.log.output.count('cannot be read'))
+        self.assertEqual(
+            ['temperature'], [*self.health.warnings.for_disk('one')]
+        )
+
     def test_one_that_hangs(self):
         self.useFixture(
             fixtures.MonkeyPatch('nova_diskplacer.monitor.smart.TIMEOUT', 0.5)

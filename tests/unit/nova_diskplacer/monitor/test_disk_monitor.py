@@ -16,6 +16,8 @@ import os
 import fixtures
 import numpy
 import testtools
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nova_diskplacer.host import cgroups
 from nova_diskplacer.host.devices import Device
@@ -110,6 +112,7 @@ class DiskMonitorTest(DiskMonitorTestCase):
                 score=None,
                 flagged=False,
                 pressure=states['hdd'].pressure,
+                idle_seconds=0.0,
                 totals=done,
             ),
             states['hdd'],
@@ -207,6 +210,38 @@ class DiskMonitorTest(DiskMonitorTestCase):
         self.assertAlmostEqual(0.632 / 4, states['ssd'].pressure, 3)
         states = self.update(seconds=100.0)
         self.assertAlmostEqual(0.632 * 0.368, states['hdd'].pressure, 3)
+
+    def test_idle(self):
+        self.configure('diskplacer_monitor', idle_after=10)
+        check = diskstats.Counters(2, 0, 8192, 0, 0.01, 0.01)
+        for second in range(1, 12):
+            state = self.update(hdd=check)['hdd']
+            self.assertEqual(second, state.idle_seconds)
+            self.assertEqual(second >= 10, state.idle)
+        for pair, done in (
+            (('a', 'hdd'), diskstats.Counters(1, 0, 4096)),
+            (('a', 'ssd'), diskstats.Counters(0, 1, 0, 512)),
+            (('a', 'ssd'), diskstats.Counters(1, 0, 65536)),
+        ):
+            self.assertLess(0, self.update()['hdd'].idle_seconds)
+            state = self.update(pair, hdd=done)['hdd']
+            self.assertEqual((0.0, False), (state.idle_seconds, state.idle))
+
+    @given(
+        st.floats(0.2, 60),
+        st.integers(1, 4),
+    )
+    def test_checks_are_no_use(self, seconds, checks):
+        """Checks in each second, of the agent and of services."""
+        reads = int(checks * max(1.0, seconds))
+        done = diskstats.Counters(reads, 0, 4096 * reads, 0, 0.1, 0.1)
+        self.assertFalse(disk_monitor.is_used(done, seconds, 0))
+        self.assertTrue(disk_monitor.is_used(done, seconds, 1))
+        self.assertTrue(
+            disk_monitor.is_used(
+                dataclasses.replace(done, writes=1), seconds, 0
+            )
+        )
 
     def test_unplugged(self):
         self.configure('diskplacer_monitor', warn_queue=1, pressure_window=10)

@@ -40,7 +40,9 @@ from tests.unit.nova_diskplacer.monitor import example
 OPENMETRICS = 'application/openmetrics-text; version=1.0.0'
 
 # What https://prometheus.io/docs/practices/naming/ calls base units.
-UNITS = {'', 'bytes', 'bytes_per_second', 'celsius', 'ratio', 'seconds'}
+UNITS = {
+    '', 'bytes', 'bytes_per_second', 'celsius', 'joules', 'ratio', 'seconds',
+}  # fmt: skip
 
 
 def free_port():
@@ -141,6 +143,11 @@ class MetricsTest(ServedTest):
             'disk_pressure_ratio': 0.5,
             'disk_temperature_celsius': 61,
             'disk_weights_error': 0,
+            'disk_idle': 1,
+            'disk_idle_seconds': 900,
+            'disk_standby': 1,
+            'disk_standby_seconds_total': 600,
+            'disk_energy_saved_joules_total': 2400,
         }.items():
             self.assertEqual(value, samples[f'diskplacer_{name}', *on_disk])
         for kind in types.WARNINGS:
@@ -194,6 +201,9 @@ class MetricsTest(ServedTest):
             self.assertEqual([], families[f'diskplacer_server_{name}'].samples)
         (score,) = families['diskplacer_disk_score_bytes_per_second'].samples
         self.assertEqual(example.HDD, score.labels['disk'])
+        for name in ('standby', 'standby_seconds', 'energy_saved_joules'):
+            (sample,) = families[f'diskplacer_disk_{name}'].samples
+            self.assertEqual(example.HDD, sample.labels['disk'])
 
     def test_before_the_first_round_there_is_no_io(self):
         self.serve(lambda: None)
