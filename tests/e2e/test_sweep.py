@@ -205,7 +205,7 @@ class SweepTest(base.TestCase):
         server = self.boot('round-robin', self.host)
         volume, disk = min(self.disks_of(server).items())
         said = self.refused('--scenario=bare', disk=disk)
-        self.assertIn(f'disk {disk} has vdisks: volume-{volume}', said)
+        self.assertIn(f'disk {disk} has vdisks, volume-{volume}', said)
         self.assertFalse(self.results.exists())
 
     def test_too_little_room(self):
