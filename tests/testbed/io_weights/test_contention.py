@@ -22,6 +22,7 @@ import subprocess
 import time
 
 import fixtures
+import libvirt
 import testtools
 
 from nova_diskplacer import exception
@@ -110,12 +111,15 @@ class ContentionTest(testtools.TestCase):
             str(self.path / 'disks'), device, fstab=str(self.path / 'fstab')
         )
         self.addCleanup(shell.run_retry, 'umount', self.disk.path)
-        self.victim = self.start_server('victim', bytes(512))
+        # it does no I/O, and its firmware would use up a processor
+        self.victim = self.start_server(
+            'victim', bytes(512), libvirt.VIR_DOMAIN_START_PAUSED
+        )
         self.hog = self.start_server(
             'hog', SCAN.ljust(510, b'\0') + b'\x55\xaa'
         )
 
-    def start_server(self, name, boot_sector):
+    def start_server(self, name, boot_sector, flags=0):
         """Start a server that boots from its vdisk on the disk."""
         vdisk = pathlib.Path(self.disk.path, f'volume-{name}')
         # what was never written is not read from the disk
@@ -126,7 +130,7 @@ class ContentionTest(testtools.TestCase):
             hypervisor.server(name, '', hypervisor.disk(vdisk, 'file'))
         )
         self.addCleanup(domain.undefine)
-        domain.create()
+        domain.createWithFlags(flags)
         self.addCleanup(hypervisor.destroy, domain)
         return domain
 
