@@ -92,7 +92,7 @@ class IOLoop:
 
     @property
     def idle(self) -> dict[str, bool]:
-        """Whether disks are idle, by UUID."""
+        """By UUID, true for disks that are idle."""
         disks = self._sample.disks if self._sampler and self._sample else {}
         return {uuid: disk.idle for uuid, disk in disks.items()}
 

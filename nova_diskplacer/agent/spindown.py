@@ -41,7 +41,7 @@ _POWER = re.compile(r'\s*(\S.*?)\s*=\s*([\d.]+)\s*:\s*([\d.]+)\s*')
 
 
 class Power(typing.NamedTuple):
-    """What a model of disks takes in watts when idle and in standby."""
+    """The power that a model of disks takes, idle and in standby, in watts."""
 
     idle: float
     standby: float

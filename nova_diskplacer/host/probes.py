@@ -93,7 +93,7 @@ class Probe(Generic[_Result]):
 
     @property
     def is_hung(self) -> bool:
-        """Whether the current read takes so long that its disk is hung."""
+        """True if the current read takes so long that its disk is hung."""
         return self.waiting >= HUNG_AFTER + self.allowance
 
     def report_progress(self) -> None:

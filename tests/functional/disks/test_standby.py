@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What checks read of a disk that may go into standby, on a real device."""
+"""Reads of a disk that may go into standby by checks, on a real device."""
 
 import os
 import time
