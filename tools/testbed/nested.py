@@ -26,6 +26,9 @@ INIT = pathlib.Path(__file__).with_name('nested-init')
 BLOCK = 128 << 10
 MEMORY_MIB = 96
 
+#: Has a guest read its vdisk without end.
+SCAN = 'vdisk.scan'
+
 
 def make_initrd(path: pathlib.Path) -> None:
     """Write the initramfs; only in the testbed's guest."""

@@ -34,12 +34,16 @@ from nova_diskplacer.monitor import consumers
 from nova_diskplacer.monitor import status_socket
 from tests import shell
 from tests.testbed import hypervisor
+from tools.testbed import machine
+from tools.testbed import nested
 
 DEVICE = '/dev/disk/by-id/virtio-disk0'
 DEFAULT = 100
 # of the lowest of ten classes
 LOWEST = 10
 PATIENCE = 300
+# Seconds for a guest to boot: many times what it takes on an idle machine.
+BOOT_PATIENCE = 1500
 
 CONFIG = """
 [DEFAULT]
@@ -53,7 +57,7 @@ state_dir = {path}/state
 metrics_port = 0
 [diskplacer_weights]
 mode = on
-scale_mb = 5
+scale_mb = 2
 [placement]
 auth_type = none
 endpoint_override = http://127.0.0.1:1
@@ -65,26 +69,19 @@ rbps=19000000 rseqiops=4600 rrandiops=4600
 wbps=19000000 wseqiops=4600 wrandiops=4600
 """
 
-MIB = 1 << 20
-VDISK_MIB = 64
-
-# Machine code of the 8086 that reads its disk by the firmware without end, 32
-# KiB at a time: a kernel would take minutes to boot.
-SCAN = bytes.fromhex(
-    # xor ax, ax; mov ds, ax; mov ss, ax; mov sp, 0x7c00
-    '31c0 8ed8 8ed0 bc007c'
-    # next: mov si, packet; mov ah, 0x42; int 0x13
-    'be407c b442 cd13'
-    # add word [packet.block], 64; adc word [packet.block + 2], 0
-    '8306487c40 83164a7c00'
-    # cmp word [packet.block + 2], 2; jb next
-    '833e4a7c02 72e8'
-    # mov word [packet.block + 2], 0; jmp next
-    'c7064a7c0000 ebe0'
-).ljust(64, b'\0') + bytes.fromhex(
-    # packet: its size, 64 sectors, to 1000:0000, from block 0
-    '1000 4000 0000 0010 0000000000000000'
-)
+BOOT = """
+<os>
+  <type machine='q35'>hvm</type>
+  <kernel>{kernel}</kernel>
+  <initrd>{initrd}</initrd>
+  <cmdline>{cmdline}</cmdline>
+</os>
+"""
+CONSOLE = "<serial type='file'><source path='{path}.console'/></serial>"
+MACHINE = """
+<features><acpi/><apic/></features>
+<cpu mode='custom' match='exact'><model>{cpu}</model></cpu>
+"""
 
 
 class ContentionTest(testtools.TestCase):
@@ -111,24 +108,45 @@ class ContentionTest(testtools.TestCase):
             str(self.path / 'disks'), device, fstab=str(self.path / 'fstab')
         )
         self.addCleanup(shell.run_retry, 'umount', self.disk.path)
-        # it does no I/O, and its firmware would use up a processor
+        nested.make_initrd(self.path / 'initrd')
+        # it does no I/O, and takes no processor from the other one
         self.victim = self.start_server(
-            'victim', bytes(512), libvirt.VIR_DOMAIN_START_PAUSED
+            'victim', flags=libvirt.VIR_DOMAIN_START_PAUSED
         )
-        self.hog = self.start_server(
-            'hog', SCAN.ljust(510, b'\0') + b'\x55\xaa'
+        self.hog = self.start_server('hog', nested.SCAN)
+        self.wait_for_boot()
+
+    def wait_for_boot(self):
+        self.eventually(
+            'the hog has booted',
+            lambda: 'guest: ready' in self.console(),
+            BOOT_PATIENCE,
         )
 
-    def start_server(self, name, boot_sector, flags=0):
-        """Start a server that boots from its vdisk on the disk."""
+    def console(self):
+        path = pathlib.Path(self.disk.path, 'volume-hog.console')
+        return path.read_text() if path.exists() else ''
+
+    def start_server(self, name, *words, flags=0):
+        """Start a server with a vdisk on the disk."""
         vdisk = pathlib.Path(self.disk.path, f'volume-{name}')
         # what was never written is not read from the disk
         with vdisk.open('wb') as stream:
-            stream.write(boot_sector.ljust(VDISK_MIB * MIB, b'\0'))
+            stream.write(bytes(64 << 20))
             os.fsync(stream.fileno())
-        domain = self.libvirt.defineXML(
-            hypervisor.server(name, '', hypervisor.disk(vdisk, 'file'))
+        xml = hypervisor.server(
+            name,
+            MACHINE.format(cpu=machine.CPUS['tcg']),
+            hypervisor.disk(vdisk, 'file') + CONSOLE.format(path=vdisk),
         )
+        boot = BOOT.format(
+            kernel=nested.KERNEL,
+            initrd=self.path / 'initrd',
+            cmdline=' '.join([machine.KERNEL, *words]),
+        )
+        xml = xml.replace("<os><type machine='q35'>hvm</type></os>", boot)
+        xml = xml.replace('>16<', f'>{nested.MEMORY_MIB}<')
+        domain = self.libvirt.defineXML(xml)
         self.addCleanup(domain.undefine)
         domain.createWithFlags(flags)
         self.addCleanup(hypervisor.destroy, domain)
@@ -178,12 +196,16 @@ class ContentionTest(testtools.TestCase):
         weights = dict(line.split() for line in text.splitlines())
         return int(weights.get(self.number, weights['default']))
 
-    def eventually(self, what, true):
-        deadline = time.monotonic() + PATIENCE
+    def eventually(self, what, true, patience=PATIENCE):
+        deadline = time.monotonic() + patience
         while not true():
             if time.monotonic() > deadline:
-                self.fail(f'{what}: {self.status()}')
+                self.fail(self.seen(what))
             time.sleep(0.5)
+
+    def seen(self, what):
+        """Return what there is to tell when something does not happen."""
+        return f'{what}: {self.status()}\n{self.console()}'
 
     def assert_falls(self, file):
         self.eventually(
@@ -219,7 +241,9 @@ class ContentionTest(testtools.TestCase):
         self.assertEqual(sorted(seen), seen)
         # a hard reboot has a new QEMU, with a new cgroup
         hypervisor.destroy(self.hog)
+        pathlib.Path(self.disk.path, 'volume-hog.console').unlink()
         self.hog.create()
+        self.wait_for_boot()
         self.assert_falls(bfq)
         self.agent.terminate()
         self.assertEqual(0, self.agent.wait())
