@@ -87,14 +87,19 @@ class IOLoop:
     @property
     def pressure(self) -> dict[str, int]:
         """The sustained utilization of disks in per cent, by UUID."""
-        disks = self._sample.disks if self._sampler and self._sample else {}
-        return {uuid: round(100 * disks[uuid].pressure) for uuid in disks}
+        return {
+            uuid: round(100 * disk.pressure)
+            for uuid, disk in self._disk_states.items()
+        }
 
     @property
     def idle(self) -> dict[str, bool]:
         """By UUID, true for disks that are idle."""
-        disks = self._sample.disks if self._sampler and self._sample else {}
-        return {uuid: disk.idle for uuid, disk in disks.items()}
+        return {uuid: disk.idle for uuid, disk in self._disk_states.items()}
+
+    @property
+    def _disk_states(self) -> collections.abc.Mapping[str, types.DiskState]:
+        return self._sample.disks if self._sampler and self._sample else {}
 
     def run(self, stopped: threading.Event) -> None:
         """Run until ``stopped`` is set, then restore weights."""

@@ -91,7 +91,6 @@ class _Boot:
         }
         self._servers: list[measuring_server.MeasuringServer] = []
         self._sampler = host_cpu.Sampler()
-        self._booted_late = False
         self._late: set[plan.Item] = set()
         self._recorded: set[plan.Item] = set()
 
@@ -107,7 +106,10 @@ class _Boot:
         if problem:
             for item in self._boot.items:
                 self._record(outcome.failed(item, start, problem))
-            return self._learned(asked) if self._booted_late else self._timing
+            if any(server.problem for server in self._servers):
+                return self._timing
+            # they booted late
+            return self._learned(asked)
         self._measure(slots)
         self._wait_done()
         for slot in slots:
@@ -164,10 +166,9 @@ class _Boot:
         for server in self._servers:
             if server.problem:
                 return server.problem
-        if not slow:
-            return ''
-        self._booted_late = True
-        return f'{slow} of {len(self._servers)} servers booted late'
+        if slow:
+            return f'{slow} of {len(self._servers)} servers booted late'
+        return ''
 
     def _wait_booted(self, start: float, asked: float) -> None:
         """Return when all servers have booted, late as they are.
