@@ -42,11 +42,11 @@ import _report
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.sweep import cells
 from nova_diskplacer.sweep import grid
-from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
 from nova_diskplacer.sweep import stats
 from nova_diskplacer.sweep import verdicts
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import outcome
+from nova_diskplacer.sweep.measure import workload
 from tools.testbed import bed
 from tools.testbed import commands
 from tools.testbed import machine

@@ -39,10 +39,10 @@ import typing
 import _report
 from nova_diskplacer import exit_status
 from nova_diskplacer.disks import block
-from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import rules
-from nova_diskplacer.sweep import run
+from nova_diskplacer.sweep.measure import outcome
+from nova_diskplacer.sweep.measure import run
 from tools.minicloud import capped
 from tools.minicloud import config
 from tools.minicloud import disks

@@ -32,17 +32,17 @@ from nova_diskplacer.disks.measure import conditions
 from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
-from nova_diskplacer.sweep import bare
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import claims
-from nova_diskplacer.sweep import host_facts
-from nova_diskplacer.sweep import measured_disk
 from nova_diskplacer.sweep import plan
 from nova_diskplacer.sweep import results
-from nova_diskplacer.sweep import run
-from nova_diskplacer.sweep import server_boots
-from nova_diskplacer.sweep import servers
 from nova_diskplacer.sweep import words
+from nova_diskplacer.sweep.measure import bare
+from nova_diskplacer.sweep.measure import claims
+from nova_diskplacer.sweep.measure import host_facts
+from nova_diskplacer.sweep.measure import measured_disk
+from nova_diskplacer.sweep.measure import run
+from nova_diskplacer.sweep.measure import server_boots
+from nova_diskplacer.sweep.measure import servers
 
 # Share of a disk's throughput at which space is filled while nothing is known.
 _CAUTION = 0.5

@@ -22,10 +22,10 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.sweep import cells
 from nova_diskplacer.sweep import grid
-from nova_diskplacer.sweep import host_facts
 from nova_diskplacer.sweep import plan
 from nova_diskplacer.sweep import results
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import host_facts
+from nova_diskplacer.sweep.measure import workload
 
 _SCHEDULERS = ('mq-deadline', 'none', 'bfq')
 

@@ -40,10 +40,10 @@ from nova_diskplacer.sweep import choose
 from nova_diskplacer.sweep import choose_view
 from nova_diskplacer.sweep import model
 from nova_diskplacer.sweep import overlay
-from nova_diskplacer.sweep import report
-from nova_diskplacer.sweep import report_page
 from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import verdicts
+from nova_diskplacer.sweep.report import contents
+from nova_diskplacer.sweep.report import page
 
 # Characters of a line.
 _WIDTH = 79
@@ -115,11 +115,11 @@ def register(commands: typing.Any) -> None:
 
 
 def _report(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    made = report.make(results.read(args.results))
+    made = contents.make(results.read(args.results))
     text = (
-        report_page.draw(made)
+        page.draw(made)
         if args.format == 'html'
-        else json.dumps(report.data(made), indent=2) + '\n'
+        else json.dumps(contents.data(made), indent=2) + '\n'
     )
     if args.output:
         with files.disk_errors(args.output):
@@ -242,7 +242,7 @@ def _print(
     args: argparse.Namespace,
 ) -> None:
     if run.header.emulated:
-        _say(report.EMULATED + '\n')
+        _say(contents.EMULATED + '\n')
     for choice in choices:
         _say(choose_view.title(choice))
         if choice.compared:

@@ -19,9 +19,9 @@ import ddt
 
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import outcome
+from nova_diskplacer.sweep.measure import workload
 from tests.functional.disks import base
 from tests.unit.nova_diskplacer.sweep import samples
 

@@ -17,8 +17,8 @@ import tempfile
 
 from oslotest import base
 
-from nova_diskplacer.sweep import report
-from nova_diskplacer.sweep import report_page
+from nova_diskplacer.sweep.report import contents
+from nova_diskplacer.sweep.report import page
 from tests.unit.nova_diskplacer.sweep import example
 from tools import browser
 
@@ -56,7 +56,7 @@ class ReportTest(base.BaseTestCase):
         directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(directory.cleanup)
         cls.path = os.path.join(directory.name, 'report.html')
-        cls.report = report.make(
+        cls.report = contents.make(
             example.run(
                 spoiled=lambda cell: cell.vcpus == 1 and cell.jobs == 16,
                 emulated=True,
@@ -64,7 +64,7 @@ class ReportTest(base.BaseTestCase):
             )
         )
         with open(cls.path, 'w', encoding='utf-8') as stream:
-            stream.write(report_page.draw(cls.report))
+            stream.write(page.draw(cls.report))
         opened = browser.open_page(WIDTHS[0], 900)
         cls.page = opened.__enter__()
         cls.addClassCleanup(opened.__exit__, None, None, None)

@@ -17,8 +17,8 @@ import testtools
 
 import profile_effect
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
+from nova_diskplacer.sweep.measure import outcome
 from tests.unit.nova_diskplacer.sweep import example
 from tools.testbed import commands
 

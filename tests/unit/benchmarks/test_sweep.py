@@ -24,14 +24,14 @@ import _fidelity
 import sweep
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import judging
-from nova_diskplacer.sweep import report
 from nova_diskplacer.sweep import results
+from nova_diskplacer.sweep.report import contents
+from nova_diskplacer.sweep.report import judging
 from tests.unit.nova_diskplacer.sweep import example
 
 
 def made(run):
-    return report.data(report.make(run))
+    return contents.data(contents.make(run))
 
 
 def spoiled(cell):

@@ -32,9 +32,9 @@ from nova_diskplacer.host import commands
 from nova_diskplacer.host import files
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.placement import client as placement_client
-from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import results
-from nova_diskplacer.sweep import run
+from nova_diskplacer.sweep.measure import outcome
+from nova_diskplacer.sweep.measure import run
 from tests import configured
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.sweep import samples
@@ -254,7 +254,7 @@ class RepeatTest(SweepTestCase):
                 self.world.sleep(delays.pop())
 
         with mock.patch(
-            'nova_diskplacer.sweep.measured_disk.MeasuredDisk.drop_caches',
+            'nova_diskplacer.sweep.measure.measured_disk.MeasuredDisk.drop_caches',
             drop,
         ):
             status, _, said = self.measure_server()

@@ -25,8 +25,8 @@ from nova_diskplacer import exception
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import sweep_report
 from nova_diskplacer.profiles import catalogue
-from nova_diskplacer.sweep import judging
 from nova_diskplacer.sweep import results
+from nova_diskplacer.sweep.report import judging
 from tests.unit.nova_diskplacer.cmd import test_profile
 from tests.unit.nova_diskplacer.sweep import example
 

@@ -28,7 +28,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
-from nova_diskplacer.sweep import host_facts
+from nova_diskplacer.sweep.measure import host_facts
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.agent import test_queue_tuner
 from tests.unit.nova_diskplacer.sweep import samples
@@ -297,8 +297,8 @@ class World(fixtures.Fixture):
             ('nova_diskplacer.disks.measure.fio.temporary_space', self.room),
             ('nova_diskplacer.disks.measure.fio.Fio', self.fio),
             ('nova_diskplacer.disks.measure.fio.run', self.run_bare),
-            ('nova_diskplacer.sweep.host_facts.read', self.read_host),
-            ('nova_diskplacer.sweep.host_cpu.read', self.read_cpu),
+            ('nova_diskplacer.sweep.measure.host_facts.read', self.read_host),
+            ('nova_diskplacer.sweep.measure.host_cpu.read', self.read_cpu),
             ('nova_diskplacer.disks.discover.kind_of', self.kind_of),
             (
                 'nova_diskplacer.disks.lvm.volumes.remove_temporary',

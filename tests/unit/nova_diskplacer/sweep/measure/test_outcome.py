@@ -13,9 +13,9 @@
 import ddt
 import testtools
 
-from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import outcome
+from nova_diskplacer.sweep.measure import workload
 from tests.unit.nova_diskplacer.sweep import samples
 
 IDLE = {

@@ -15,7 +15,7 @@ import os
 import fixtures
 import testtools
 
-from nova_diskplacer.sweep import host_cpu
+from nova_diskplacer.sweep.measure import host_cpu
 
 
 class ReadTest(testtools.TestCase):
@@ -47,7 +47,7 @@ class SamplerTest(testtools.TestCase):
         )
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_diskplacer.sweep.host_cpu.read',
+                'nova_diskplacer.sweep.measure.host_cpu.read',
                 lambda: {'user': self.busy, 'idle': self.idle},
             )
         )

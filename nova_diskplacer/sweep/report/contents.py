@@ -17,11 +17,11 @@ import math
 import typing
 
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import figures
-from nova_diskplacer.sweep import judging
 from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import rules
 from nova_diskplacer.sweep import words
+from nova_diskplacer.sweep.report import figures
+from nova_diskplacer.sweep.report import judging
 
 #: What to keep in mind of servers without KVM.
 EMULATED = (

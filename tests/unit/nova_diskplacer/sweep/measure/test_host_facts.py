@@ -24,7 +24,7 @@ from nova_diskplacer.host import commands
 from nova_diskplacer.host import libvirt_connection
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import host_facts
+from nova_diskplacer.sweep.measure import host_facts
 from tests import configured
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.agent import test_queue_tuner

@@ -158,7 +158,7 @@ def script(
 
 @functools.cache
 def _worker() -> str:
-    files = importlib.resources.files('nova_diskplacer.sweep')
+    files = importlib.resources.files(__package__)
     return files.joinpath('worker.sh').read_text(encoding='utf-8')
 
 

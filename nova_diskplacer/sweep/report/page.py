@@ -21,12 +21,12 @@ import math
 from nova_diskplacer.client import markup
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import figures
-from nova_diskplacer.sweep import judging
-from nova_diskplacer.sweep import report as report_
 from nova_diskplacer.sweep import rules
-from nova_diskplacer.sweep import svg
 from nova_diskplacer.sweep import words
+from nova_diskplacer.sweep.report import contents
+from nova_diskplacer.sweep.report import figures
+from nova_diskplacer.sweep.report import judging
+from nova_diskplacer.sweep.report import svg
 
 # Verdicts, with a sign for each that needs no colour.
 _SIGNS = {
@@ -37,7 +37,7 @@ _SIGNS = {
 }
 
 
-def draw(report: report_.Report) -> str:
+def draw(report: contents.Report) -> str:
     """Return the report as a page of HTML."""
     looks = svg.styles(report.figures)
     style = importlib.resources.files(__package__).joinpath('report.css')
@@ -60,12 +60,12 @@ def draw(report: report_.Report) -> str:
     )
 
 
-def _head(report: report_.Report) -> str:
+def _head(report: contents.Report) -> str:
     header = report.header
     parts = []
     if header.emulated:
         parts.append(
-            _paragraph(report_.EMULATED, class_='banner', role='note')
+            _paragraph(contents.EMULATED, class_='banner', role='note')
         )
     verdicts = collections.Counter(one.verdict for one in report.claims)
     parts.append(

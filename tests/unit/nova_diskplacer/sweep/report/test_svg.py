@@ -19,8 +19,8 @@ import hypothesis
 import testtools
 from hypothesis import strategies
 
-from nova_diskplacer.sweep import figures
-from nova_diskplacer.sweep import svg
+from nova_diskplacer.sweep.report import figures
+from nova_diskplacer.sweep.report import svg
 from tests.unit.nova_diskplacer.sweep import example
 
 

@@ -15,8 +15,8 @@
 import time
 
 from nova_diskplacer import exception
-from nova_diskplacer.sweep import servers
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import servers
+from nova_diskplacer.sweep.measure import workload
 
 # Seconds that the clock of a server may differ: it tells whole ones, and it is
 # read from its console later.

@@ -15,7 +15,7 @@ import testtools
 
 from nova_diskplacer import exception
 from nova_diskplacer.placement.client import GB
-from nova_diskplacer.sweep import claims
+from nova_diskplacer.sweep.measure import claims
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.sweep import samples
 from tests.unit.nova_diskplacer.sweep import world

@@ -16,12 +16,12 @@ import collections.abc
 import dataclasses
 import typing
 
-from nova_diskplacer.sweep import bare
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
 from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import words
+from nova_diskplacer.sweep.measure import bare
+from nova_diskplacer.sweep.measure import outcome
 
 #: How often a cell is measured that cannot be in its time.
 ATTEMPTS = 3

@@ -16,11 +16,11 @@ from xml.etree import ElementTree
 
 import testtools
 
-from nova_diskplacer.sweep import judging
-from nova_diskplacer.sweep import report
-from nova_diskplacer.sweep import report_page
 from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import rules
+from nova_diskplacer.sweep.report import contents
+from nova_diskplacer.sweep.report import judging
+from nova_diskplacer.sweep.report import page
 from tests.unit.nova_diskplacer.sweep import example
 
 
@@ -32,8 +32,8 @@ class ReportTest(testtools.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.report = report.make(example.run(spoiled=spoiled))
-        cls.page = report_page.draw(cls.report)
+        cls.report = contents.make(example.run(spoiled=spoiled))
+        cls.page = page.draw(cls.report)
 
     def test_nothing_is_loaded(self):
         for word in ('<script', '<link', '<img', 'src=', 'href=', '@import'):
@@ -88,7 +88,7 @@ class ReportTest(testtools.TestCase):
         )
         self.assertEqual(2, self.page.count('class="hollow"') - 1)
         self.assertNotIn(
-            'do not count', report_page.draw(report.make(example.run()))
+            'do not count', page.draw(contents.make(example.run()))
         )
 
     def test_hints(self):
@@ -97,32 +97,32 @@ class ReportTest(testtools.TestCase):
             (example.run(emulated=True), 'without KVM'),
             (example.run(cpus=2), '1 × 4 vCPUs, 8 GiB'),
         ):
-            self.assertIn(text, report_page.draw(report.make(run)))
+            self.assertIn(text, page.draw(contents.make(run)))
 
     def test_unfinished_run(self):
         run = example.run()
         half = results.Run(run.header, run.results[: len(run.results) // 2])
         self.assertIn(
             f'{len(run.results) - len(half.results)} planned results are not',
-            report_page.draw(report.make(half)),
+            page.draw(contents.make(half)),
         )
 
     def test_run_that_has_just_begun(self):
         run = results.Run(example.header(example.grid()), ())
-        found = report.make(run)
+        found = contents.make(run)
         self.assertEqual(
             {rules.NOT_MEASURED}, {one.verdict for one in found.claims}
         )
-        self.assertEqual(5, report_page.draw(found).count('Not measured.</p>'))
+        self.assertEqual(5, page.draw(found).count('Not measured.</p>'))
 
     def test_names_of_hosts_are_text(self):
-        text = report_page.draw(report.make(example.run(host='<b>x</b>')))
+        text = page.draw(contents.make(example.run(host='<b>x</b>')))
         self.assertNotIn('<b>', text)
         self.assertIn('&lt;b&gt;x', text)
 
     def test_data(self):
         found = json.loads(
-            json.dumps(report.data(self.report), allow_nan=False)
+            json.dumps(contents.data(self.report), allow_nan=False)
         )
         self.assertEqual('compute-1', found['header']['host'])
         self.assertNotIn('plan', found['header'])
@@ -159,5 +159,5 @@ class ReportTest(testtools.TestCase):
                 'Here, servers to bare metal: 0.5 (0.4 to 0.6), '
                 f'{text}; n = 5 repetitions of 2 cells; single cells 0.3 to '
                 '0.7.',
-                report_page.check_text(check),
+                page.check_text(check),
             )

@@ -23,7 +23,7 @@ import math
 import typing
 
 from nova_diskplacer.client import markup
-from nova_diskplacer.sweep import figures
+from nova_diskplacer.sweep.report import figures
 
 _WIDTH, _HEIGHT = 380, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 12, 44

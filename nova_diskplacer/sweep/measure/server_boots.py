@@ -23,17 +23,17 @@ import math
 import time
 
 from nova_diskplacer import exception
-from nova_diskplacer.sweep import bare
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import claims
-from nova_diskplacer.sweep import host_cpu
-from nova_diskplacer.sweep import measured_disk
-from nova_diskplacer.sweep import measuring_server
-from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
 from nova_diskplacer.sweep import results
-from nova_diskplacer.sweep import servers
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import bare
+from nova_diskplacer.sweep.measure import claims
+from nova_diskplacer.sweep.measure import host_cpu
+from nova_diskplacer.sweep.measure import measured_disk
+from nova_diskplacer.sweep.measure import measuring_server
+from nova_diskplacer.sweep.measure import outcome
+from nova_diskplacer.sweep.measure import servers
+from nova_diskplacer.sweep.measure import workload
 
 # Seconds between two looks at servers that boot, and between two samples of
 # the processors while servers measure.

@@ -16,10 +16,10 @@ import fixtures
 import testtools
 
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import judging
-from nova_diskplacer.sweep import paper_claims
 from nova_diskplacer.sweep import results
 from nova_diskplacer.sweep import rules
+from nova_diskplacer.sweep.report import judging
+from nova_diskplacer.sweep.report import paper_claims
 from tests.unit.nova_diskplacer.sweep import example
 
 SHAPES = (

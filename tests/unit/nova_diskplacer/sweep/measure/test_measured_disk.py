@@ -19,7 +19,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import plain_queue
 from nova_diskplacer.disks.vdisk import VDisk
-from nova_diskplacer.sweep import measured_disk
+from nova_diskplacer.sweep.measure import measured_disk
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.agent import test_queue_tuner
 from tests.unit.nova_diskplacer.sweep import samples

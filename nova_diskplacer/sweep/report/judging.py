@@ -16,10 +16,10 @@ import collections.abc
 import dataclasses
 
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import paper_claims
-from nova_diskplacer.sweep import paper_p0
-from nova_diskplacer.sweep import paper_p3
 from nova_diskplacer.sweep import rules
+from nova_diskplacer.sweep.report import paper_claims
+from nova_diskplacer.sweep.report import paper_p0
+from nova_diskplacer.sweep.report import paper_p3
 
 CLAIMS = (*paper_p0.CLAIMS, *paper_p3.CLAIMS)
 

@@ -18,7 +18,7 @@ import statistics
 
 from nova_diskplacer.sweep import cells
 from nova_diskplacer.sweep import plan
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import workload
 
 #: The problem of a cell whose speed the processors bound; to repeat it would
 #: not help.

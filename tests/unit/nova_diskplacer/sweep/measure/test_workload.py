@@ -15,7 +15,7 @@ import testtools
 from hypothesis import given
 from hypothesis import strategies
 
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import workload
 from tests.unit.nova_diskplacer.sweep import samples
 
 TOKEN = 'run-1-0'

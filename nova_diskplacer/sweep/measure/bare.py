@@ -21,12 +21,12 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks.measure import conditions
 from nova_diskplacer.disks.measure import fio
 from nova_diskplacer.sweep import cells
-from nova_diskplacer.sweep import claims
-from nova_diskplacer.sweep import measured_disk
-from nova_diskplacer.sweep import outcome
 from nova_diskplacer.sweep import plan
 from nova_diskplacer.sweep import results
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import claims
+from nova_diskplacer.sweep.measure import measured_disk
+from nova_diskplacer.sweep.measure import outcome
+from nova_diskplacer.sweep.measure import workload
 
 Record = collections.abc.Callable[[cells.Result], None]
 

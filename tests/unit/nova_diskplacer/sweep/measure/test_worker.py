@@ -22,7 +22,7 @@ import ddt
 import fixtures
 import testtools
 
-from nova_diskplacer.sweep import workload
+from nova_diskplacer.sweep.measure import workload
 from tests.unit.nova_diskplacer.sweep import samples
 
 TOKEN = 'token'

@@ -12,8 +12,8 @@
 
 import testtools
 
-from nova_diskplacer.sweep import figures
 from nova_diskplacer.sweep import stats
+from nova_diskplacer.sweep.report import figures
 from tests.unit.nova_diskplacer.sweep import example
 
 

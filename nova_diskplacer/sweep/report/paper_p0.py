@@ -18,8 +18,8 @@ direction, and the figure only where the rule has it.
 
 import functools
 
-from nova_diskplacer.sweep import paper_claims
 from nova_diskplacer.sweep import rules
+from nova_diskplacer.sweep.report import paper_claims
 
 _BLOCKING = ('sync_direct', 'sync_cached')
 
