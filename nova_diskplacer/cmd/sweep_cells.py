@@ -49,6 +49,7 @@ _HEADER_OPTIONS = {
     'block_kib': '--kib',
     'repetitions': '--repetitions',
 }
+_VERSIONS = ('kernel', 'fio', 'qemu', 'libvirt', 'nova')
 
 
 def cells_of(
@@ -208,9 +209,10 @@ def require_room(disk: discover.Disk, need_gb: int) -> None:
 def require_same(
     path: str, before: results.Header, now: results.Header
 ) -> None:
-    """Check that a run is continued with the options that it began with.
+    """Check that a run is continued as it began.
 
-    :raises DiskPlacerError: they differ; names each, and both values.
+    :raises DiskPlacerError: options or versions differ; names each, and both
+        values.
     """
     changes = [
         f'{option} was {getattr(before, name)}, is {getattr(now, name)}'
@@ -231,6 +233,16 @@ def require_same(
         raise exception.DiskPlacerError(
             f'{path} has results of a run with other options: '
             f'{"; ".join(changes)}. Use these, or another file.'
+        )
+    upgrades = [
+        f'{name} was {getattr(before, name)}, is {getattr(now, name)}'
+        for name in _VERSIONS
+        if getattr(before, name) != getattr(now, name)
+    ]
+    if upgrades:
+        raise exception.DiskPlacerError(
+            f'{path} has results of other versions, which would not compare: '
+            f'{"; ".join(upgrades)}. Use another file.'
         )
 
 

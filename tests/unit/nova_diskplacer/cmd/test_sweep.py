@@ -447,6 +447,15 @@ class KilledTest(SweepTestCase):
         self.assertIn(self.results, str(error))
         self.assertEqual(0, self.measure()[0])
 
+    def test_another_version(self):
+        self.kill(20)
+        kernel = os.uname()
+        upgraded = mock.Mock(wraps=kernel, release='7.0.1')
+        with mock.patch.object(os, 'uname', return_value=upgraded):
+            error = self.assertRaises(exception.DiskPlacerError, self.measure)
+        self.assertIn(f'kernel was {kernel.release}, is 7.0.1', str(error))
+        self.assertEqual(0, self.measure()[0])
+
 
 @ddt.ddt
 class ErrorsTest(SweepTestCase):
