@@ -131,18 +131,18 @@ class Host:
         self._size = min(self._bytes(disk) for disk in self._disks)
         self._members = []
         for number, disk in enumerate(self._disks):
-            bed.run(
-                'sh', '-c',
-                'echo "$0" > /sys/block/$(basename $(realpath $1))/queue'
-                '/scheduler',
-                SCHEDULER, disk,
-            )  # fmt: skip
+            self._sysfs(f'echo {SCHEDULER} >', disk, 'queue/scheduler')
             self._members.append(
                 self._create(f'disk{number}', self._linear(number))
             )
 
     def _bytes(self, device: str) -> int:
         return int(self._bed.run('blockdev', '--getsize64', device).out)
+
+    def _sysfs(self, command: str, device: str, attribute: str) -> str:
+        """Return what a command of the shell does to a file of a device."""
+        path = f'/sys/block/$(basename $(realpath {device}))/{attribute}'
+        return self._bed.run('sh', '-c', f'{command} "{path}"').out
 
     def _linear(self, number: int) -> str:
         return f'0 {self._size // SECTOR} linear {self._disks[number]} 0'
@@ -182,6 +182,9 @@ class Host:
     def _array(self, members: list[str]) -> collections.abc.Iterator[str]:
         self._bed.run(*stripe.create_command(ARRAY, members))
         self._bed.run('udevadm', 'settle')
+        chunk = int(self._sysfs('cat', stripe.LINK, 'md/chunk_size'))
+        if chunk != CHUNK:
+            raise RuntimeError(f'mdadm made chunks of {chunk}, not {CHUNK}')
         try:
             yield stripe.LINK
         finally:
