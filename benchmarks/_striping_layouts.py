@@ -35,6 +35,8 @@ DEPTH = ROW // BLOCK
 SECTOR = 512
 # Seconds until a throttle's burst has passed and all streams have begun.
 RAMP_S = 3
+# What is ended by a signal does not end before, even on a busy machine.
+ENDLESS_S = 600
 # Linux' own for a disk of SATA.
 SCHEDULER = 'mq-deadline'
 PROCESSORS = (
@@ -209,13 +211,17 @@ class Host:
     ) -> str:
         """Return what fio prints of streams while a disk dies.
 
-        The disk lives again afterwards.
+        They read for so many seconds before, and for as many after it, but
+        for those that fail. The disk lives again afterwards.
         """
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            printed = pool.submit(self.read, devices, count, seconds, False)
-            time.sleep(RAMP_S + seconds / 2)
-            self._replace(disk, f'0 {self._size // SECTOR} error')
+            printed = pool.submit(self.read, devices, count, ENDLESS_S, False)
             try:
-                return printed.result()
+                time.sleep(seconds)
+                self._replace(disk, f'0 {self._size // SECTOR} error')
+                concurrent.futures.wait([printed], seconds)
             finally:
+                self._bed.run('pkill', '--exact', 'fio', check=False)
+                found = printed.result()
                 self._replace(disk, self._linear(disk))
+        return found
