@@ -29,6 +29,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 CLOUD='background_cost mapping_throughput sweep'
 # benchmarks that run in the guest of tools/testbed.sh
 TESTBED='agent_cost contention driver_ops io_cost_feedback profile_effect'
+TESTBED+=' striping'
 
 names=$(cd benchmarks && echo [!_]*.py)
 names=${names//.py/}

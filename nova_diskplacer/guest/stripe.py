@@ -109,13 +109,7 @@ class Striped(script.Guest):
     def _create(self) -> None:
         self._stop()
         print('making a stripe of %s' % ' '.join(self._members))
-        # a name for any host, as the hostname may change
-        system.run(
-            'mdadm', '--create', LINK, '--run', '--level=0',
-            '--metadata=1.2', '--homehost=any', '--name=vdisks',
-            '--uuid=' + self._number,
-            '--raid-devices=%d' % len(self._members), *self._paths()
-        )  # fmt: skip
+        system.run(*create_command(self._number, self._paths()))
         system.run('udevadm', 'settle')
 
     def _assemble(self) -> str:
@@ -175,6 +169,18 @@ class Striped(script.Guest):
 
     def _check(self, mounted: typing.Sequence[str]) -> None:
         super()._check(self._members if mounted else ())
+
+
+def create_command(
+    number: str, paths: typing.Sequence[str]
+) -> typing.List[str]:
+    """Return the command that makes the array with a UUID of devices."""
+    # a name for any host, as the hostname may change
+    return [
+        'mdadm', '--create', LINK, '--run', '--level=0', '--metadata=1.2',
+        '--homehost=any', '--name=vdisks', '--uuid=' + number,
+        '--raid-devices=%d' % len(paths)
+    ] + list(paths)  # fmt: skip
 
 
 def stripe_uuid(serials: typing.Iterable[str]) -> str:

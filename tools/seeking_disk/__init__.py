@@ -23,7 +23,7 @@ PLUGIN = pathlib.Path(__file__).with_name('plugin.py')
 
 @contextlib.contextmanager
 def serve(
-    size: int, kind: str, cache: int = 0
+    size: int, kind: str, cache: int = 0, slower: float = 1
 ) -> collections.abc.Iterator[socket.socket]:
     """Serve a disk to the one client that gets the socket.
 
@@ -33,6 +33,7 @@ def serve(
     :param size: bytes.
     :param kind: hdd or ssd.
     :param cache: bytes of the write-back cache of an hdd.
+    :param slower: how many times as long an hdd takes for everything.
     """
     ours, theirs = socket.socketpair()
     with theirs:
@@ -40,7 +41,7 @@ def serve(
             process = subprocess.Popen(
                 ['setpriv', '--pdeathsig', 'KILL', 'nbdkit', '--single',
                  '--threads=64', 'python', str(PLUGIN), f'size={size}',
-                 f'kind={kind}', f'cache={cache}'],
+                 f'kind={kind}', f'cache={cache}', f'slower={slower}'],
                 stdin=ours,
                 stdout=ours,
             )  # fmt: skip

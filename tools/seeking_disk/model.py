@@ -70,6 +70,17 @@ class HardDisk:
     #: much it keeps of what it has read
     look_ahead: int = 1 << 20
 
+    def slowed(self, times: float) -> 'HardDisk':
+        """Return a disk that takes so many times as long for everything."""
+        return dataclasses.replace(
+            self,
+            bytes_per_s=self.bytes_per_s / times,
+            settle_s=self.settle_s * times,
+            average_seek_s=self.average_seek_s * times,
+            revolutions_per_s=self.revolutions_per_s / times,
+            patience_s=self.patience_s * times,
+        )
+
     @property
     def stroke_s(self) -> float:
         """The time that a seek over the whole disk takes, without settling."""

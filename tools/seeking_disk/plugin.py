@@ -15,8 +15,9 @@
     nbdkit python tools/seeking_disk/plugin.py size=8G kind=hdd cache=64M
 
 ``kind`` is ``hdd`` or ``ssd``; ``cache`` is the write-back cache of an hdd,
-0 by default. What is on the disk is in a file without a name; zeros are holes
-in it, so that this machine's own disk does not slow large ones down.
+0 by default; with ``slower=4`` an hdd takes four times as long. What is on the
+disk is in a file without a name; zeros are holes in it, so that this machine's
+own disk does not slow large ones down.
 """
 
 import ctypes
@@ -39,7 +40,7 @@ API_VERSION = 2
 _PUNCH_HOLE = 0x01 | 0x02
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_settings = {'size': '8G', 'kind': 'hdd', 'cache': '0'}
+_settings = {'size': '8G', 'kind': 'hdd', 'cache': '0', 'slower': '1'}
 
 
 def config(key: str, value: str) -> None:
@@ -62,7 +63,7 @@ class _Device:
         self.server: server.Server
         if _settings['kind'] == 'hdd':
             self.server = server.HardDiskServer(
-                model.HardDisk(self.size),
+                model.HardDisk(self.size).slowed(float(_settings['slower'])),
                 nbdkit.parse_size(_settings['cache']),
             )
         elif _settings['kind'] == 'ssd':

@@ -221,7 +221,10 @@ def _backing(
     if disk.kind is not None:
         return stack.enter_context(
             seeking_disk.serve(
-                disk.gib * machine.GIB, disk.kind, disk.cache_mib << 20
+                disk.gib * machine.GIB,
+                disk.kind,
+                disk.cache_mib << 20,
+                disk.slower,
             )
         )
     opened = stack.enter_context(tempfile.TemporaryFile(dir='/var/tmp'))

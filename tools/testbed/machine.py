@@ -63,6 +63,7 @@ class Disk:
     :param kind: hdd or ssd: it takes as long as the disk of
         ``tools/seeking_disk``; None: it is a file.
     :param cache_mib: the write-back cache of an hdd in MiB.
+    :param slower: how many times as long an hdd takes for everything.
     """
 
     node: int = 0
@@ -73,11 +74,12 @@ class Disk:
     bus: str = 'virtio'
     kind: str | None = None
     cache_mib: int = 0
+    slower: float = 1
 
     def __post_init__(self) -> None:
         if self.node not in range(NODES):
             raise ValueError(f'node {self.node}: not one of 0 to {NODES - 1}')
-        for name in ('gib', 'mbps', 'iops'):
+        for name in ('gib', 'mbps', 'iops', 'slower'):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f'{name} {value}: must be more than 0')
@@ -88,6 +90,10 @@ class Disk:
         if self.cache_mib < 0 or (self.cache_mib and self.kind != 'hdd'):
             raise ValueError(
                 f'cache_mib {self.cache_mib}: must be 0, or more with kind hdd'
+            )
+        if self.slower != 1 and self.kind != 'hdd':
+            raise ValueError(
+                f'slower {self.slower}: must be 1, or another with kind hdd'
             )
         if self.bus == 'sata' and self.node:
             raise ValueError(f'node {self.node}: that of bus sata is 0')
@@ -106,6 +112,7 @@ class Disk:
             'bus': str,
             'kind': str,
             'cache_mib': int,
+            'slower': float,
         }
         found: dict[str, typing.Any] = {}
         for setting in filter(None, text.split(',')):

@@ -13,6 +13,7 @@
 """How busy the processors of this host were in a stretch of time."""
 
 import bisect
+import collections.abc
 import time
 
 from nova_diskplacer.host import sysfs
@@ -21,12 +22,17 @@ _STAT = '/proc/stat'
 
 
 def read(path: str = _STAT) -> dict[str, int]:
-    """Return what all processors have done since boot, in jiffies.
+    """Return what all processors have done since boot, in jiffies."""
+    return parse(sysfs.read(path))
+
+
+def parse(stat: str) -> dict[str, int]:
+    """Return the jiffies of all processors that ``/proc/stat`` has.
 
     The time of niced processes counts as idle: they give way to all others.
     """
     user, nice, system, idle, iowait, irq, softirq, steal, *_ = map(
-        int, sysfs.read(path).partition('\n')[0].split()[1:]
+        int, stat.partition('\n')[0].split()[1:]
     )
     return {
         'user': user,
@@ -35,6 +41,18 @@ def read(path: str = _STAT) -> dict[str, int]:
         'iowait': iowait,
         'steal': steal,
     }
+
+
+def spent(
+    before: collections.abc.Mapping[str, int],
+    after: collections.abc.Mapping[str, int],
+) -> dict[str, float]:
+    """Return the shares of processor time between two readings."""
+    jiffies = {
+        name: max(0, count - before[name]) for name, count in after.items()
+    }
+    total = sum(jiffies.values())
+    return {name: count / total for name, count in jiffies.items() if total}
 
 
 class Sampler:
@@ -59,9 +77,4 @@ class Sampler:
         last = bisect.bisect_left(self._times, end)
         if first < 0 or last == len(self._times):
             return {}
-        spent = {
-            name: max(0, count - self._counters[first][name])
-            for name, count in self._counters[last].items()
-        }
-        total = sum(spent.values())
-        return {name: count / total for name, count in spent.items() if total}
+        return spent(self._counters[first], self._counters[last])

@@ -73,7 +73,7 @@ def combine(
         host_cpu=host_cpu,
         problem=CPU_BOUND
         if executing > _BUSY
-        or any(map(_is_busy, (host_cpu, *(one.cpu for one in machines))))
+        or any(map(is_busy, (host_cpu, *(one.cpu for one in machines))))
         else '',
     )
 
@@ -105,7 +105,7 @@ def is_final(result: cells.Result) -> bool:
     return result.problem in ('', CPU_BOUND)
 
 
-def _is_busy(shares: dict[str, float]) -> bool:
+def is_busy(shares: dict[str, float]) -> bool:
     """Return whether the processors of a machine had nothing to spare."""
     busy = sum(shares.get(name, 0.0) for name in ('user', 'system', 'steal'))
     return busy > _BUSY

@@ -105,6 +105,17 @@ class HardDiskTest(unittest.TestCase):
         _, many = run(DISK, [anywhere(random.Random(3))], 60, depth=32)
         self.assertGreater(many, 2 * alone)
 
+    def test_slow_motion(self):
+        """Everything takes four times as long, so nothing else changes."""
+        streams = [
+            [sequential(0), sequential(DISK.size // 2), anywhere(dice)]
+            for dice in (random.Random(4), random.Random(4))
+        ]
+        expected = run(DISK, streams[0], 5, depth=4)
+        self.assertEqual(
+            expected, run(DISK.slowed(4), streams[1], 20, depth=4)
+        )
+
     def test_nobody_waits_for_ever(self):
         far = model.Request(DISK.size - KIB, KIB, arrived=0.0)
         near = model.Request(0, KIB, arrived=0.4)
