@@ -180,6 +180,8 @@ def _override(conf: cfg.ConfigOpts, settings_: list[str]) -> None:
             raise exception.ElasticError(
                 f'--set {text}: {name} is not one of: {", ".join(known)}'
             )
+        if not value:
+            raise exception.ElasticError(f'--set {text} is not OPTION=VALUE')
         try:
             conf.set_override(name, value, options.GROUP.name)
         except ValueError as error:

@@ -23,9 +23,10 @@ A load that comes and goes does not make a vdisk oscillate:
   begins L or more after the one before: in a time T there are at most
   max(K, 1) * (1 + T / L), under any load. A turn may take several moves, as
   each doubles or halves the width.
-- Under a periodic load with pauses shorter than L a vdisk is narrowed in K
-  pauses at most, ever: then no pause is long enough, and it stays wide. With
-  longer pauses it is narrowed once in each.
+- A periodic load with pauses shorter than L, which widens the vdisk each time
+  that it comes back, has it narrowed in K pauses at most, ever: then no pause
+  is long enough, and the vdisk stays wide. With longer pauses it is narrowed
+  in each.
 
 Moves that an operator forces count for none of this.
 """

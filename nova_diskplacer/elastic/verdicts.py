@@ -115,6 +115,8 @@ def observe(
         width: state.quiet.get(width, now)
         for width in widths.narrower(vdisk.width, vdisk.minimum)
         if figures.use * vdisk.width < settings.narrow_pressure * width
+        # else the vdisk may use little because it gets little
+        and figures.pressure < settings.widen_pressure
     }
     return dataclasses.replace(state, quiet=quiet), figures
 
