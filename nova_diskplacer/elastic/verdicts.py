@@ -222,13 +222,9 @@ def _narrow(
             return Verdict(figures, f'{why}, at its least width')
         return Verdict(figures, f'{why}, too much use for fewer disks')
     needed = settings.quiet_time(state.level)
-    longest = now - min(state.quiet.values())
-    fitting = tuple(
-        width
-        for width, since in sorted(state.quiet.items())
-        if now - since >= needed
-    )
-    why = f'quiet for {longest:.0f} s'
-    if not fitting:
+    # it fits more disks for at least as long; one move is better than two
+    quiet = now - max(state.quiet.values())
+    why = f'quiet for {quiet:.0f} s'
+    if quiet < needed:
         return Verdict(figures, f'{why} of {needed:.0f} s')
-    return Verdict(figures, why, fitting, NARROW, longest)
+    return Verdict(figures, why, tuple(sorted(state.quiet)), NARROW, quiet)

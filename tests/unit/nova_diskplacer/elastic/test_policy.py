@@ -153,6 +153,21 @@ class NarrowTest(PolicyTestCase):
             self.cloud.disks[uuid] = hosts.disk(room_gb=4)
         self.assertEqual(2, len(self.cloud.wait(300, v=QUIET).new))
 
+    def test_in_one_move(self):
+        self.cloud.wait(60, v=0.3)
+        # it fits two disks before it fits one
+        self.assertEqual({2}, self.quiet_widths(20))
+        self.assertEqual({1, 2}, self.quiet_widths(10))
+        self.assertEqual(1, len(self.cloud.wait(300).new))
+
+    def test_when_it_no_longer_fits_one(self):
+        self.assertIsNone(self.cloud.wait(80, v=QUIET))
+        self.assertEqual(2, len(self.cloud.observe(v=0.4).move.new))
+
+    def quiet_widths(self, seconds):
+        self.cloud.wait(seconds, v=QUIET)
+        return self.cloud.state.vdisks['v'].quiet.keys()
+
     def test_at_the_least_width(self):
         self.narrowed()
         self.assertIsNone(self.cloud.wait(300))
