@@ -51,3 +51,7 @@ class ContentionError(DiskPlacerError):
 
 class SizingError(DiskPlacerError):
     """Servers cannot be measured for sizing, or the runs are no use."""
+
+
+class ElasticError(DiskPlacerError):
+    """The width of vdisks cannot be decided or simulated as asked."""

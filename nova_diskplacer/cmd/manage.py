@@ -28,6 +28,7 @@ _COMMANDS = (
     'map',
     'top',
     'weights',
+    'elastic',
     'profile',
     'sweep',
     'sizing',

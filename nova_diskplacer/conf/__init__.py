@@ -19,12 +19,22 @@ from oslo_config import cfg
 from nova_diskplacer.conf import agent
 from nova_diskplacer.conf import api
 from nova_diskplacer.conf import diskplacer
+from nova_diskplacer.conf import elastic
 from nova_diskplacer.conf import monitor
 from nova_diskplacer.conf import scheduler
 from nova_diskplacer.conf import vendordata
 from nova_diskplacer.conf import weights
 
-GROUPS = (diskplacer, agent, monitor, weights, scheduler, api, vendordata)
+GROUPS = (
+    diskplacer,
+    agent,
+    monitor,
+    weights,
+    elastic,
+    scheduler,
+    api,
+    vendordata,
+)
 
 CONF = cfg.CONF
 

@@ -1,0 +1,165 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Options of elastic vdisks."""
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup(
+    'diskplacer_elastic',
+    title='Elastic vdisks',
+    help="""
+Number of disks over which an elastic vdisk is striped, its width: it is
+widened under sustained pressure and narrowed when it is quiet. Each change is
+a move: a copy on other disks.
+
+Only ``diskplacer-manage elastic plan`` reads this group: it simulates what
+these options decide. The agent moves no vdisk yet.
+""",
+)
+
+OPTS = [
+    cfg.BoolOpt(
+        'enabled',
+        default=False,
+        help="""
+Change the width of elastic vdisks. If false, they keep the width that they
+have. The simulation ignores it.
+""",
+    ),
+    cfg.FloatOpt(
+        'interval',
+        default=10.0,
+        min=1.0,
+        max=300.0,
+        help="""
+Time in seconds between two decisions. Each takes the mean utilization of the
+disks since the one before.
+""",
+    ),
+    cfg.FloatOpt(
+        'widen_pressure',
+        default=0.8,
+        min=0.05,
+        max=1.0,
+        help="""
+Utilization of a disk, 0 to 1, from which a vdisk on it is widened: its mean
+over ``widen_after``.
+""",
+    ),
+    cfg.FloatOpt(
+        'widen_share',
+        default=0.5,
+        min=0.05,
+        max=1.0,
+        help="""
+Least share of that utilization, 0 to 1, that the vdisk itself must cause to be
+widened. A vdisk that causes less keeps its width: its neighbours are the
+reason of the pressure. ``narrow_pressure`` must be below ``widen_share`` times
+``widen_pressure``, or a steady load would widen and narrow in turn.
+""",
+    ),
+    cfg.FloatOpt(
+        'widen_after',
+        default=120.0,
+        min=1.0,
+        max=86400.0,
+        help="""
+Time in seconds over which utilization is averaged. A vdisk is not moved before
+it was measured for so long on its present disks.
+""",
+    ),
+    cfg.IntOpt(
+        'widen_factor',
+        default=2,
+        min=2,
+        max=64,
+        help="""
+Factor by which one move widens a vdisk, up to its maximum. With 2 a vdisk gets
+no more disks than it needs, but each step copies the whole of it. With 64 it
+has its maximum after one copy.
+""",
+    ),
+    cfg.FloatOpt(
+        'narrow_pressure',
+        default=0.3,
+        min=0.01,
+        max=0.95,
+        help="""
+Utilization that a vdisk would cause on each of fewer disks, 0 to 1, below
+which it is narrowed to them.
+""",
+    ),
+    cfg.FloatOpt(
+        'narrow_after',
+        default=900.0,
+        min=1.0,
+        max=604800.0,
+        help="""
+Time in seconds for which the use of a vdisk must stay so low before it is
+narrowed. Each time that a vdisk must be widened again after it was narrowed
+doubles this time for it, up to ``narrow_after_max``.
+""",
+    ),
+    cfg.FloatOpt(
+        'narrow_after_max',
+        default=28800.0,
+        min=1.0,
+        max=2592000.0,
+        help="""
+Longest time in seconds to which ``narrow_after`` is doubled, at least that. A
+load with shorter pauses ends up with a constant width. A vdisk that stayed
+narrow for so long begins with ``narrow_after`` again.
+""",
+    ),
+    cfg.FloatOpt(
+        'min_interval',
+        default=300.0,
+        min=0.0,
+        max=604800.0,
+        help="""
+Least time in seconds between the end of a move of a vdisk and its next move. A
+move that failed counts too.
+""",
+    ),
+    cfg.FloatOpt(
+        'target_pressure',
+        default=0.5,
+        min=0.0,
+        max=1.0,
+        help="""
+Utilization of a disk by others than the vdisk, 0 to 1, above which the vdisk
+is not moved there: its mean over ``widen_after``.
+""",
+    ),
+    cfg.FloatOpt(
+        'copy_share',
+        default=0.1,
+        min=0.01,
+        max=0.5,
+        help="""
+Largest share of the throughput of a disk, 0 to 1, that reading and writing for
+a move take. It bounds the rate of the copy, and so the loss of the servers on
+the disk. A disk's throughput is the one that ``diskplacer-manage disk list``
+shows.
+""",
+    ),
+    cfg.FloatOpt(
+        'max_move_time',
+        default=7200.0,
+        min=1.0,
+        max=604800.0,
+        help="""
+Longest time in seconds that a move may take at its bounded rate. A move that
+would take longer is not begun.
+""",
+    ),
+]

@@ -1,0 +1,83 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""The elastic vdisks and the disks of a host, and the operator's orders."""
+
+import collections.abc
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class ElasticVDisk:
+    """A vdisk with a piece on each of ``disks``, which are UUIDs.
+
+    Its width stays from ``minimum`` to ``maximum``.
+    """
+
+    size_gb: int
+    minimum: int
+    maximum: int
+    disks: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """The number of its disks."""
+        return len(self.disks)
+
+    def piece_gb(self, width: int) -> int:
+        """Return the size of a piece in GiB, rounded up, at another width."""
+        return -(-self.size_gb // width)
+
+
+@dataclasses.dataclass(frozen=True)
+class Disk:
+    """A disk whose health is ok.
+
+    ``mbps`` is its throughput in MB/s, measured or stated (0: unknown).
+    ``room_gb`` are the GiB that no claim and no vdisk takes.
+    """
+
+    medium: str
+    mbps: float
+    room_gb: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """The elastic vdisks and all disks of a host, by UUID."""
+
+    vdisks: collections.abc.Mapping[str, ElasticVDisk]
+    disks: collections.abc.Mapping[str, Disk]
+
+
+@dataclasses.dataclass(frozen=True)
+class Orders:
+    """The orders of the operator.
+
+    ``forbid_all`` forbids every move on the host, forced ones too.
+    ``forbidden`` vdisks keep their width; ``forced`` ones are moved to the
+    given width, whatever their load, and keep it.
+
+    :raises ValueError: a vdisk is forbidden and forced.
+    """
+
+    forbid_all: bool = False
+    forbidden: frozenset[str] = frozenset()
+    forced: collections.abc.Mapping[str, int] = dataclasses.field(
+        default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        both = sorted(self.forbidden & self.forced.keys())
+        if both:
+            raise ValueError(
+                f'moves are both forbidden and forced of: {", ".join(both)}'
+            )

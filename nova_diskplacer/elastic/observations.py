@@ -1,0 +1,122 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Measurements of the disks of a host, and their means over a time.
+
+A vdisk's *part* of a disk is the utilization that it causes there.
+"""
+
+import collections.abc
+import dataclasses
+
+#: The UUIDs of a vdisk and of a disk.
+VDiskDisk = tuple[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Observation:
+    """The utilization of disks in an interval of ``seconds`` up to ``end``.
+
+    ``end`` is in seconds of a clock that is never set back. ``utilization``
+    is the share of each disk's capacity that was used, 0 to 1, by the disk's
+    UUID; disks that did not answer are not in it. ``parts`` are what vdisks
+    caused of it, 0 if left out.
+    """
+
+    end: float
+    seconds: float
+    utilization: collections.abc.Mapping[str, float]
+    parts: collections.abc.Mapping[VDiskDisk, float]
+
+    @property
+    def start(self) -> float:
+        """The start of the interval."""
+        return self.end - self.seconds
+
+
+#: Observations without gaps, the oldest first.
+Window = tuple[Observation, ...]
+
+
+def part(utilization: float, own: float, total: float) -> float:
+    """Return a vdisk's part of the utilization of a disk.
+
+    :param own: what the vdisk used of the disk: bytes, or with io.cost the
+        device time that was charged.
+    :param total: what all consumers of the disk used of it.
+    """
+    return utilization * min(1.0, own / total) if total > 0 else 0.0
+
+
+def follows(window: Window, observation: Observation) -> bool:
+    """Tell whether an observation comes next after others.
+
+    It does not after a gap as long as its interval, in which nobody knows
+    what happened.
+    """
+    gap = observation.start - window[-1].end if window else 0.0
+    return gap <= observation.seconds
+
+
+def add(window: Window, observation: Observation, seconds: float) -> Window:
+    """Return the observations that cover the last ``seconds``, and the new.
+
+    Those before a gap are dropped.
+    """
+    kept = window if follows(window, observation) else ()
+    kept += (observation,)
+    while covers(kept[1:], seconds):
+        kept = kept[1:]
+    return kept
+
+
+def covers(window: Window, seconds: float) -> bool:
+    """Tell whether the observations are of so long a time."""
+    return bool(window) and window[-1].end - window[0].start >= seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Means:
+    """The means of observations; ``utilization`` and ``parts`` as there.
+
+    A disk that is missing in one of the observations is missing here.
+    """
+
+    utilization: collections.abc.Mapping[str, float]
+    parts: collections.abc.Mapping[VDiskDisk, float]
+
+    def others(self, vdisk: str) -> dict[str, float]:
+        """Return the utilization of each disk by others than a vdisk."""
+        return {
+            disk: max(0.0, used - self.parts.get((vdisk, disk), 0.0))
+            for disk, used in self.utilization.items()
+        }
+
+
+def means(window: Window) -> Means:
+    """Return the means of observations, weighted by their lengths."""
+    if not window:
+        return Means({}, {})
+    disks = set.intersection(*(set(one.utilization) for one in window))
+    pairs = {pair for one in window for pair in one.parts}
+    total = sum(one.seconds for one in window)
+    return Means(
+        utilization={
+            disk: sum(one.seconds * one.utilization[disk] for one in window)
+            / total
+            for disk in sorted(disks)
+        },
+        parts={
+            pair: sum(one.seconds * one.parts.get(pair, 0.0) for one in window)
+            / total
+            for pair in sorted(pairs)
+        },
+    )

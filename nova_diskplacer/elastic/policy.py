@@ -1,0 +1,188 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Decides which elastic vdisk of a host is moved, and when.
+
+A load that comes and goes does not make a vdisk oscillate:
+
+- A steady load does not, because a vdisk that its load has widened uses more
+  of each of its former disks than ``narrow_pressure``
+  (``settings.Settings`` demands it).
+- Any other load does so less and less. Let L be ``narrow_after_max`` and K the
+  number of doublings from ``narrow_after`` to L. A vdisk that is widened again
+  within L after it was narrowed needs twice the quiet before it is narrowed
+  the next time. So of any K such turns from wide to narrow in succession, one
+  begins L or more after the one before: in a time T there are at most
+  max(K, 1) * (1 + T / L), under any load. A turn may take several moves, as
+  each doubles or halves the width.
+- A periodic load with pauses shorter than L, which widens the vdisk each time
+  that it comes back, has it narrowed in K pauses at most, ever: then no pause
+  is long enough, and the vdisk stays wide. With longer pauses it is narrowed
+  in each.
+
+Moves that an operator forces count for none of this.
+"""
+
+import collections.abc
+import dataclasses
+
+from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import moves
+from nova_diskplacer.elastic import observations
+from nova_diskplacer.elastic import settings as settings_
+from nova_diskplacer.elastic import verdicts
+
+_NO_ORDERS = host_.Orders()
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """The state of a host: its vdisks, and the move under way.
+
+    ``begun`` is the time when the move began.
+    """
+
+    vdisks: collections.abc.Mapping[str, verdicts.VDiskState] = (
+        dataclasses.field(default_factory=dict)
+    )
+    window: observations.Window = ()
+    move: moves.Move | None = None
+    begun: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """The new state, the move to begin (None: none), and all verdicts.
+
+    The verdict on the vdisk of a move has the reason of the move. A caller
+    that has begun the move reports its end with :func:`finish`.
+    """
+
+    state: State
+    move: moves.Move | None
+    verdicts: collections.abc.Mapping[str, verdicts.Verdict]
+
+
+def decide(
+    state: State,
+    observation: observations.Observation,
+    host: host_.Host,
+    settings: settings_.Settings,
+    orders: host_.Orders = _NO_ORDERS,
+) -> Decision:
+    """Return what to do after one more observation.
+
+    One vdisk at a time moves on a host. A forced move goes first, then the
+    vdisk under the highest pressure, then the one that was quiet for longest;
+    of equals, the one whose UUID is least.
+    """
+    known = state.vdisks
+    if not observations.follows(state.window, observation):
+        known = {
+            uuid: dataclasses.replace(past, since=observation.start, quiet={})
+            for uuid, past in known.items()
+        }
+    window = observations.add(state.window, observation, settings.widen_after)
+    means = observations.means(window)
+    vdisks, found = {}, {}
+    for uuid, vdisk in sorted(host.vdisks.items()):
+        vdisks[uuid], figures = verdicts.observe(
+            known.get(uuid), uuid, vdisk, window, means, settings
+        )
+        missing = sorted(set(vdisk.disks) - host.disks.keys())
+        found[uuid] = (
+            verdicts.Verdict(figures, f'disk {missing[0]} is not ok')
+            if missing
+            else verdicts.judge(
+                vdisks[uuid],
+                figures,
+                uuid,
+                vdisk,
+                observation.end,
+                settings,
+                orders,
+            )
+        )
+    move = None if state.move else _first(found, means, host, settings)
+    state = dataclasses.replace(state, vdisks=vdisks, window=window)
+    if move:
+        state = dataclasses.replace(state, move=move, begun=observation.end)
+    moving = state.move.vdisk if state.move else None
+    for uuid, verdict in found.items():
+        if uuid == moving and state.move:
+            found[uuid] = dataclasses.replace(verdict, why=state.move.why)
+        elif verdict.widths:
+            found[uuid] = verdict.stays('another vdisk is moved')
+    return Decision(state, move, found)
+
+
+def _first(
+    found: dict[str, verdicts.Verdict],
+    means: observations.Means,
+    host: host_.Host,
+    settings: settings_.Settings,
+) -> moves.Move | None:
+    """Return the first possible move.
+
+    The verdicts on vdisks that cannot be moved are replaced in ``found``.
+    """
+    wanting = [uuid for uuid, verdict in found.items() if verdict.widths]
+    for uuid in sorted(
+        wanting, key=lambda uuid: (found[uuid].kind, -found[uuid].need, uuid)
+    ):
+        verdict = found[uuid]
+        plan = moves.plan(
+            uuid,
+            host.vdisks[uuid],
+            verdict.widths,
+            host.disks,
+            means.others(uuid),
+            settings,
+            forced=verdict.kind == verdicts.FORCED,
+            why=verdict.why,
+        )
+        if plan.move:
+            return plan.move
+        found[uuid] = verdict.stays(plan.reason)
+    return None
+
+
+def finish(
+    state: State, succeeded: bool, now: float, settings: settings_.Settings
+) -> State:
+    """Return the state at the end of the move under way.
+
+    :param succeeded: the vdisk is on its new disks; otherwise it is on its
+        old ones.
+    """
+    move, begun = state.move, state.begun
+    state = dataclasses.replace(state, move=None)
+    if move is None or move.vdisk not in state.vdisks:
+        return state
+    past = state.vdisks[move.vdisk]
+    narrowed, level = past.narrowed, past.level
+    if succeeded and not move.forced:
+        if not move.widens:
+            narrowed = now
+        elif narrowed is not None:
+            again = begun - narrowed < settings.narrow_after_max
+            level = min(level + 1, settings.levels) if again else 0
+            narrowed = None
+    after = verdicts.VDiskState(
+        disks=move.new if succeeded else move.old,
+        since=now,
+        moved=now,
+        narrowed=narrowed,
+        level=level,
+    )
+    return dataclasses.replace(
+        state, vdisks={**state.vdisks, move.vdisk: after}
+    )

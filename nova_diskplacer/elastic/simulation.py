@@ -1,0 +1,291 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Replays a load through the policy, on disks that exist on paper only.
+
+The host has one vdisk and as many disks as its largest width, all equal and
+without any other load. The vdisk gets the throughput that it demands, as far
+as its disks have it; what it does not get is lost, not postponed. Moves take
+as long as their bounded rate says and succeed.
+"""
+
+import collections.abc
+import dataclasses
+
+from nova_diskplacer import constants
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import moves
+from nova_diskplacer.elastic import observations
+from nova_diskplacer.elastic import policy
+from nova_diskplacer.elastic import settings as settings_
+from nova_diskplacer.host import json_lines
+
+_VDISK = 'vdisk'
+
+#: Returns the mean demand in MB/s from a time to another, in seconds, of a
+#: vdisk of the given width.
+Load = collections.abc.Callable[[float, float, int], float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Period:
+    """A periodic load: ``mbps`` for ``on`` seconds, none for ``off``."""
+
+    on: float
+    off: float
+    mbps: float
+
+    def __call__(self, start: float, end: float, width: int) -> float:
+        """Return the mean demand."""
+        moved = self._seconds_on(end) - self._seconds_on(start)
+        return self.mbps * moved / (end - start)
+
+    def _seconds_on(self, until: float) -> float:
+        whole, rest = divmod(until, self.on + self.off)
+        return whole * self.on + min(rest, self.on)
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """A demand of ``mbps`` MB/s for some seconds: a line of a file."""
+
+    seconds: float
+    mbps: float
+
+    def __post_init__(self) -> None:
+        if self.seconds <= 0:
+            raise ValueError(f'seconds={self.seconds:g} is not above 0')
+        if self.mbps < 0:
+            raise ValueError(f'mbps={self.mbps:g} is below 0')
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """A load of spans, one after the other, and no demand after them."""
+
+    spans: tuple[Span, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The length of all spans."""
+        return sum(span.seconds for span in self.spans)
+
+    def __call__(self, start: float, end: float, width: int) -> float:
+        """Return the mean demand."""
+        moved = begin = 0.0
+        for span in self.spans:
+            shared = min(end, begin + span.seconds) - max(start, begin)
+            moved += max(0.0, shared) * span.mbps
+            begin += span.seconds
+        return moved / (end - start)
+
+
+def read(path: str) -> Series:
+    """Return the load of a file of JSON lines, a ``Span`` each.
+
+    :raises DiskPlacerError: the file or a line cannot be read.
+    """
+    spans = []
+    for number, text in enumerate(json_lines.read(path), 1):
+        with json_lines.line(path, number):
+            spans.append(json_lines.parse(text, Span))
+    return Series(tuple(spans))
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """The vdisk, and the throughput of each disk in MB/s."""
+
+    size_gb: int
+    minimum: int
+    maximum: int
+    mbps: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """An interval that begins at ``at``; times in seconds, rates in MB/s.
+
+    ``served`` is what the vdisk got of its demand at ``width``. ``target`` is
+    the width to which it is being moved, None without a move. ``why`` is the
+    reason that the decision at the end of the interval gives, and ``began``
+    the move that it begins.
+    """
+
+    at: float
+    seconds: float
+    width: int
+    target: int | None
+    demand: float
+    served: float
+    why: str
+    began: moves.Move | None
+
+
+def run(
+    load: Load, setup: Setup, seconds: float, settings: settings_.Settings
+) -> list[Step]:
+    """Return the steps of a simulation of so many seconds."""
+    uuids = [f'disk{number:02}' for number in range(setup.maximum)]
+    disk = host_.Disk(constants.SSD, setup.mbps, room_gb=2 * setup.size_gb)
+    disks = dict.fromkeys(uuids, disk)
+    vdisk = host_.ElasticVDisk(
+        setup.size_gb,
+        setup.minimum,
+        setup.maximum,
+        tuple(uuids[: setup.minimum]),
+    )
+    state, steps = policy.State(), []
+    for number in range(round(seconds / settings.interval)):
+        start = number * settings.interval
+        end = start + settings.interval
+        move = state.move
+        demand = load(start, end, vdisk.width)
+        copied = _copied(move, setup.mbps)
+        # the pieces of a stripe are read together: the slowest counts
+        busiest = max(copied.get(uuid, 0.0) for uuid in vdisk.disks)
+        most = vdisk.width * setup.mbps * (1 - busiest)
+        served = min(demand, most)
+        own = served / (vdisk.width * setup.mbps)
+        parts = {(_VDISK, uuid): own for uuid in vdisk.disks}
+        used = {
+            uuid: min(
+                1.0, copied.get(uuid, 0.0) + parts.get((_VDISK, uuid), 0.0)
+            )
+            for uuid in uuids
+        }
+        decision = policy.decide(
+            state,
+            observations.Observation(end, settings.interval, used, parts),
+            host_.Host({_VDISK: vdisk}, disks),
+            settings,
+        )
+        steps.append(
+            Step(
+                at=start,
+                seconds=settings.interval,
+                width=vdisk.width,
+                target=len(move.new) if move else None,
+                demand=demand,
+                served=served,
+                why=decision.verdicts[_VDISK].why,
+                began=decision.move,
+            )
+        )
+        state = decision.state
+        if state.move and end >= state.begun + state.move.seconds:
+            vdisk = dataclasses.replace(vdisk, disks=state.move.new)
+            state = policy.finish(state, True, end, settings)
+    return steps
+
+
+def _copied(move: moves.Move | None, mbps: float) -> dict[str, float]:
+    """Return the utilization of disks by a move, 0 to 1."""
+    if move is None:
+        return {}
+    return {
+        uuid: load * move.mbps / mbps
+        for uuid, load in moves.loads(move.old, move.new).items()
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """Steps in succession with one width, with a move or without.
+
+    ``demand`` and ``served`` are means. ``why`` is the reason of the move, or
+    without one the last reason.
+    """
+
+    begin: float
+    end: float
+    width: int
+    target: int | None
+    demand: float
+    served: float
+    why: str
+
+
+def phases(steps: collections.abc.Iterable[Step]) -> list[Phase]:
+    """Return the steps, joined until the width, a move or the load changes.
+
+    Demand of any amount is one load.
+    """
+    groups: list[list[Step]] = []
+    for step in steps:
+        if groups and _alike(groups[-1][-1], step):
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return [
+        Phase(
+            begin=group[0].at,
+            end=group[-1].at + group[-1].seconds,
+            width=group[0].width,
+            target=group[0].target,
+            demand=_mean(step.demand for step in group),
+            served=_mean(step.served for step in group),
+            why=group[-1].why,
+        )
+        for group in groups
+    ]
+
+
+def _alike(one: Step, other: Step) -> bool:
+    return (one.width, one.target, bool(one.demand)) == (
+        other.width,
+        other.target,
+        bool(other.demand),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """The sums of a simulation.
+
+    ``served`` is the share of the demand that the vdisk got, ``narrow`` and
+    ``wide`` what it would have got with its least and its largest width
+    throughout; 1 without demand. ``mean_width`` is over the time.
+    """
+
+    moves: int
+    copied_gb: float
+    mean_width: float
+    served: float
+    narrow: float
+    wide: float
+
+
+def summary(steps: collections.abc.Sequence[Step], setup: Setup) -> Summary:
+    """Return the sums of steps."""
+    demand = sum(step.demand for step in steps)
+
+    def share(served: collections.abc.Iterable[float]) -> float:
+        return sum(served) / demand if demand else 1.0
+
+    def fixed(width: int) -> float:
+        return share(min(step.demand, width * setup.mbps) for step in steps)
+
+    begun = [step.began for step in steps if step.began]
+    return Summary(
+        moves=len(begun),
+        copied_gb=sum(move.size_bytes for move in begun) / GIB,
+        mean_width=_mean(step.width for step in steps),
+        served=share(step.served for step in steps),
+        narrow=fixed(setup.minimum),
+        wide=fixed(setup.maximum),
+    )
+
+
+def _mean(values: collections.abc.Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)

@@ -1,0 +1,230 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Judges one elastic vdisk: should it have another width, and why."""
+
+import collections.abc
+import dataclasses
+
+from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import observations
+from nova_diskplacer.elastic import settings as settings_
+from nova_diskplacer.elastic import widths
+
+# The order of vdisks that should be moved.
+FORCED, WIDEN, NARROW = range(3)
+
+
+@dataclasses.dataclass(frozen=True)
+class VDiskState:
+    """The past of a vdisk; times are on the clock of observations.
+
+    It was measured on ``disks`` since ``since``. ``quiet`` is, by width, since
+    when the vdisk would have fitted so many disks. ``moved`` is the end of the
+    last move, ``narrowed`` that of the last narrowing by load, None once the
+    vdisk was widened. ``level`` is the number of doublings of
+    ``narrow_after``.
+    """
+
+    disks: tuple[str, ...]
+    since: float
+    quiet: collections.abc.Mapping[int, float] = dataclasses.field(
+        default_factory=dict
+    )
+    moved: float | None = None
+    narrowed: float | None = None
+    level: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """The means of a vdisk's disks, 0 to 1.
+
+    ``pressure`` is the utilization of the busiest disk, ``use`` the largest
+    part that the vdisk causes of one. ``own_pressure`` is the utilization of
+    the busiest disk among those of which it causes ``widen_share``.
+    """
+
+    pressure: float
+    use: float
+    own_pressure: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The judgement of a vdisk.
+
+    ``figures`` are None while they are not known. ``widths`` are those to
+    which it should be moved, the best first, ``why`` is the reason for them,
+    or for none. ``kind`` is FORCED, WIDEN or NARROW; of one kind, the vdisk
+    with the largest ``need`` is moved first.
+    """
+
+    figures: Figures | None
+    why: str
+    widths: tuple[int, ...] = ()
+    kind: int = NARROW
+    need: float = 0.0
+
+    def stays(self, hindrance: str) -> 'Verdict':
+        """Return the verdict if it cannot be followed now."""
+        why = f'{self.why}, but {hindrance}'
+        return Verdict(self.figures, why)
+
+
+def observe(
+    past: VDiskState | None,
+    uuid: str,
+    vdisk: host_.ElasticVDisk,
+    window: observations.Window,
+    means: observations.Means,
+    settings: settings_.Settings,
+) -> tuple[VDiskState, Figures | None]:
+    """Return the state and the figures of a vdisk after an observation.
+
+    There are no figures before the vdisk was measured for ``widen_after`` on
+    its present disks.
+
+    :param past: None if the vdisk is new.
+    :param window: the observations up to the last one.
+    :param means: those of the window.
+    """
+    start, now = window[-1].start, window[-1].end
+    state = past or VDiskState(vdisk.disks, since=start)
+    measured = all(disk in means.utilization for disk in vdisk.disks)
+    if state.disks != vdisk.disks or not measured:
+        state = dataclasses.replace(
+            state, disks=vdisk.disks, since=start, quiet={}
+        )
+    if (
+        not measured
+        or not observations.covers(window, settings.widen_after)
+        or window[0].start < state.since
+    ):
+        return state, None
+    figures = _figures(uuid, vdisk, means, settings.widen_share)
+    quiet = {
+        width: state.quiet.get(width, now)
+        for width in widths.narrower(vdisk.width, vdisk.minimum)
+        if figures.use * vdisk.width < settings.narrow_pressure * width
+        # else the vdisk may use little because it gets little
+        and figures.pressure < settings.widen_pressure
+    }
+    return dataclasses.replace(state, quiet=quiet), figures
+
+
+def _figures(
+    uuid: str,
+    vdisk: host_.ElasticVDisk,
+    means: observations.Means,
+    widen_share: float,
+) -> Figures:
+    used = [
+        (means.utilization[disk], means.parts.get((uuid, disk), 0.0))
+        for disk in vdisk.disks
+    ]
+    return Figures(
+        pressure=max(whole for whole, _ in used),
+        use=max(own for _, own in used),
+        own_pressure=max(
+            (whole for whole, own in used if own >= widen_share * whole),
+            default=0.0,
+        ),
+    )
+
+
+def judge(
+    state: VDiskState,
+    figures: Figures | None,
+    uuid: str,
+    vdisk: host_.ElasticVDisk,
+    now: float,
+    settings: settings_.Settings,
+    orders: host_.Orders,
+) -> Verdict:
+    """Return the verdict on a vdisk, all of whose disks are there.
+
+    :param state: the state and figures that ``observe`` has returned.
+    """
+    if orders.forbid_all or uuid in orders.forbidden:
+        return Verdict(figures, 'the operator forbids moves')
+    if uuid in orders.forced:
+        return _forced(figures, vdisk, orders.forced[uuid])
+    if figures is None:
+        return Verdict(
+            None,
+            f'measured for {now - state.since:.0f} of '
+            f'{settings.widen_after:.0f} s on its disks',
+        )
+    if figures.own_pressure >= settings.widen_pressure:
+        verdict = _widen(figures, vdisk, settings)
+    elif figures.pressure >= settings.widen_pressure:
+        return Verdict(
+            figures,
+            f'others cause most of the pressure of {figures.pressure:.0%}',
+        )
+    else:
+        verdict = _narrow(state, figures, vdisk, now, settings)
+    ago = None if state.moved is None else now - state.moved
+    if verdict.widths and ago is not None and ago < settings.min_interval:
+        return verdict.stays(
+            f'its last move ended {ago:.0f} s ago, not '
+            f'{settings.min_interval:.0f} s'
+        )
+    return verdict
+
+
+def _forced(
+    figures: Figures | None, vdisk: host_.ElasticVDisk, width: int
+) -> Verdict:
+    why = f'the operator forces a width of {width}'
+    if width == vdisk.width:
+        return Verdict(figures, why)
+    if not vdisk.minimum <= width <= vdisk.maximum:
+        return Verdict(
+            figures,
+            f'{why}, which is not from {vdisk.minimum} to {vdisk.maximum}',
+        )
+    return Verdict(figures, why, (width,), FORCED)
+
+
+def _widen(
+    figures: Figures,
+    vdisk: host_.ElasticVDisk,
+    settings: settings_.Settings,
+) -> Verdict:
+    pressure = figures.own_pressure
+    why = f'pressure of {pressure:.0%} for {settings.widen_after:.0f} s'
+    wider = widths.wider(vdisk.width, vdisk.maximum, settings.widen_factor)
+    if not wider:
+        return Verdict(figures, f'{why}, at its largest width')
+    return Verdict(figures, why, wider, WIDEN, pressure)
+
+
+def _narrow(
+    state: VDiskState,
+    figures: Figures,
+    vdisk: host_.ElasticVDisk,
+    now: float,
+    settings: settings_.Settings,
+) -> Verdict:
+    if not state.quiet:
+        why = f'pressure of {figures.pressure:.0%}'
+        if vdisk.width <= vdisk.minimum:
+            return Verdict(figures, f'{why}, at its least width')
+        return Verdict(figures, f'{why}, too much use for fewer disks')
+    needed = settings.quiet_time(state.level)
+    # it fits more disks for at least as long; one move is better than two
+    quiet = now - max(state.quiet.values())
+    why = f'quiet for {quiet:.0f} s'
+    if quiet < needed:
+        return Verdict(figures, f'{why} of {needed:.0f} s')
+    return Verdict(figures, why, tuple(sorted(state.quiet)), NARROW, quiet)
