@@ -120,8 +120,8 @@ class ParseTest(Refusals):
         self._refused(r'vdisks=0 is not an integer from 1 to 64', vdisks='0')
         self._refused(r'vdisks=four is not an integer', vdisks='four')
         self._refused(
-            r'mapping=striped is not one of: ' + ', '.join(mapping.names()),
-            mapping='striped',
+            r'mapping=scattered is not one of: ' + ', '.join(mapping.names()),
+            mapping='scattered',
         )
         self._refused(r'media=tape is not one of: hdd, ssd, any', media='tape')
         with self.assertRaisesRegex(
@@ -219,7 +219,7 @@ class ValidatorsTest(unittest.TestCase):
 
     def test_nova_refuses(self):
         for key, value in (
-            ('diskplacer:mapping', 'striped'),
+            ('diskplacer:mapping', 'scattered'),
             ('diskplacer:vdisks', '65'),
             ('diskplacer:vdisks', 'x'),
             ('diskplacer:color', 'red'),

@@ -133,4 +133,4 @@ class ConsolidatedTest(unittest.TestCase):
 class LoadTest(unittest.TestCase):
     def test_unknown_names_the_installed(self):
         with self.assertRaisesRegex(ValueError, ', '.join(mapping.names())):
-            mapping.load('striped')
+            mapping.load('scattered')
