@@ -66,8 +66,9 @@ def create_piece(
         not striped.
     :raises DiskError: as :func:`create`, or the disk is not in the stripe.
     """
-    disks = location.split(',') if location else []
-    if disks and uuid not in map(identity.check_uuid, disks):
+    named = location.split(',') if location else []
+    disks = [identity.check_uuid(disk) for disk in named]
+    if disks and uuid not in disks:
         raise exception.DiskError(f'disk {uuid} is not in stripe {location}')
     vdisks.check_size(name, size_bytes)
     volume = groups.require(uuid).find(name)

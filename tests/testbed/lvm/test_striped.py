@@ -35,8 +35,8 @@ MIB = base.MIB
 CHUNK = naming.CHUNK_BYTES
 DISKS = 3
 # not a whole number of rows
-SIZE = 40 * MIB
-PIECE = 16 * MIB
+SIZE = 10 * MIB
+PIECE = 4 * MIB
 
 
 class Killed(BaseException):
@@ -133,7 +133,7 @@ class StripedTestCase(base.LVMTestCase):
         stripes.deactivate('volume-1')
         for uuid in self.uuids:
             volumes.extend(uuid, 'volume-1', 2 * PIECE)
-        larger = SIZE + 30 * MIB
+        larger = SIZE + 8 * MIB
         stripes.activate_stripe(self.location, 'volume-1', larger)
         self.assertFilled(path)
         self.assertTrue(base.is_zero(path, [(SIZE, larger - SIZE)]))
