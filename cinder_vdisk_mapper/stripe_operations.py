@@ -149,21 +149,27 @@ class StripeOperations(vdisk_operations.VDiskOperations):
 
     def delete_everywhere(self, disk: str | None, name: str) -> None:
         """Delete a vdisk, or the pieces of one, and leftovers elsewhere."""
-        if not disk or not stripes.is_striped(disk):
-            super().delete_everywhere(disk, name)
-            return
+        if disk and stripes.is_striped(disk):
+            self._delete_stripe(disk, name)
+            disk = None
+        super().delete_everywhere(disk, name)
+        # of a killed clone
+        kind, _, id_ = name.partition('-')
+        if kind == 'volume':
+            super().delete_everywhere(None, _CLONING + id_)
+
+    def _delete_stripe(self, location: str, name: str) -> None:
         kept = [
             uuid
-            for uuid in stripes.disks_of(disk)
+            for uuid in stripes.disks_of(location)
             if not self.backend.forgotten(uuid)
         ]
         for uuid in kept:
             # before any is deleted
             self.backend.check_disk(uuid)
-        self.striping.deactivate_stripe(disk, name)
+        self.striping.deactivate_stripe(location, name)
         for uuid in kept:
             self.delete(uuid, name)
-        super().delete_everywhere(None, name)
 
     def _clone_pieces(
         self,

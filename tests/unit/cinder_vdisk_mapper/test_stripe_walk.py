@@ -128,7 +128,8 @@ class StripeWalkTestCase(testtools.TestCase):
         """Kill an operation at each step; returns how many it has."""
         before, expected = OPERATIONS[name]
         for count in range(test_lvm_walk.MOST):
-            for way in (AGAIN, DELETE):
+            # that takes most of the time
+            for way in (AGAIN,) if count % 3 else (AGAIN, DELETE):
                 content = ZERO if count % 2 else 'old'
                 with World(content) as world:
                     for step in before:

@@ -12,13 +12,13 @@
 
 """Several volume groups and the device mapper, with LVM's commands on them."""
 
-import json
 import os
 
 import fixtures
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import report
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
 
 UUIDS = tuple(f'0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d{n}' for n in (21, 22, 23))
@@ -53,6 +53,9 @@ class FakeStripes(fake_lvm.FakeLVM):
         self.mapper = self.useFixture(fixtures.TempDir()).path
         name = 'nova_diskplacer.disks.lvm.'
         for target, value in (
+            # threads that look for hung disks would take most of the time
+            ('groups.find', self.find),
+            ('groups.run_unless_hung', lambda uuid, work: work()),
             ('stripes._DIRECTORY', self.mapper),
             ('naming.striped_device', self.path),
         ):
@@ -62,6 +65,11 @@ class FakeStripes(fake_lvm.FakeLVM):
         """Replace ``naming.striped_device``."""
         return f'{self.mapper}/diskplacer-striped-{naming.volume_name(vdisk)}'
 
+    def find(self, uuid):
+        """Replace ``groups.find``."""
+        name = f'diskplacer-{uuid}'
+        return report.parse(self.groups[name].report()).get(name)
+
     def of(self, uuid):
         """Return the group of a disk."""
         return self.groups[f'diskplacer-{uuid}']
@@ -69,11 +77,6 @@ class FakeStripes(fake_lvm.FakeLVM):
     def run(self, *command):
         if command[0] == 'dmsetup':
             return self._dmsetup(*command[1:])
-        if command[0] == 'lvm':
-            found = []
-            for group in self.groups.values():
-                found += json.loads(group.report())['report']
-            return json.dumps({'report': found})
         if command[0] == 'udevadm':
             return ''
         (name,) = {
