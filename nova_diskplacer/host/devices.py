@@ -73,5 +73,6 @@ def _submission_devices(path: str, sys: str) -> dict[str, bool]:
 
 
 def _is_striped_vdisk(name: str, sys: str) -> bool:
-    path = f'{sysfs.device_path(name, sys)}/dm/name'
-    return sysfs.read_optional(path).startswith(constants.STRIPED_DEVICE)
+    path = f'{sysfs.device_path(name, sys)}/dm/uuid'
+    prefix = f'LVM-{constants.STRIPED_DEVICE}'
+    return sysfs.read_optional(path).startswith(prefix)

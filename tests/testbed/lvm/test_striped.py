@@ -268,7 +268,7 @@ class StripedTestCase(base.LVMTestCase):
     def test_nobody_looks_into_it(self):
         path = self.create()
         base.write(path, b'x' * MIB)
-        shell.run('mkfs.xfs', '-f', '-q', path)
+        shell.run('mkfs.ext4', '-q', '-F', path)
         udev.settle()
         known = shell.run('udevadm', 'info', '--query=property', path)
         self.assertIn('DM_UDEV_DISABLE_OTHER_RULES_FLAG=1', known)

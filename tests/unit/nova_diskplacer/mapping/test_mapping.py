@@ -13,6 +13,7 @@
 """Property-based and table tests of the mapping policies."""
 
 import itertools
+import operator
 import unittest
 
 import hypothesis
@@ -92,6 +93,42 @@ class RoundRobinTest(unittest.TestCase):
         self.assertEqual(
             [0.5, 0.9, 1.0], self.policy.score(counts, load).tolist()
         )
+
+
+class StripedTest(unittest.TestCase):
+    @hypothesis.given(
+        hosts(), st.integers(1, 4), st.integers(2, 4), st.integers(1, 4)
+    )
+    def test_distinct_disks_for_each_vdisk(
+        self, host, vdisks, number, per_disk
+    ):
+        slots, load = host
+        per_disk = min(per_disk, vdisks)
+        counts = mapping.load('striped').place(
+            slots, load, vdisks * number, per_disk
+        )
+        for row, room in zip(counts.tolist(), slots.tolist(), strict=True):
+            room = [min(one, per_disk) for one in room]
+            self.assertTrue(all(map(operator.le, row, room)))
+            if sum(room) < vdisks * number:
+                self.assertFalse(any(row))
+                continue
+            # dealt out disk by disk, no vdisk has two pieces on one disk
+            pieces = [disk for disk, one in enumerate(row) for _ in range(one)]
+            for first in range(vdisks):
+                stripe = pieces[first::vdisks]
+                self.assertEqual(number, len(stripe))
+                self.assertEqual(number, len(set(stripe)))
+
+    def test_least_committed_first_and_ties_by_column(self):
+        for load, expected in (
+            ([0.5, 0.0, 0.9, 0.1], [0, 1, 0, 1]),
+            ([0.5, 0.5, 0.5, 0.5], [1, 1, 0, 0]),
+        ):
+            counts = mapping.load('striped').place(
+                np.array([[3, 3, 3, 3]]), np.array([load]), 2, 1
+            )
+            self.assertEqual([expected], counts.tolist())
 
 
 class ConsolidatedTest(unittest.TestCase):
