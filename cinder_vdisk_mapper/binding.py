@@ -28,6 +28,7 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import stripe_binding
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import VolumeType
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
@@ -80,13 +81,16 @@ class Binder:
     media: str
 
     def bind(self, request: BindRequest) -> str:
-        """Allocate the vdisk and return the UUID of its disk.
+        """Allocate the vdisk and return its location.
 
         :raises BindingError: no disk may hold it.
         :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: the operation on the claimed disk fails.
         """
         with _locked(request):
+            striped = stripe_binding.StripeBinder(self.operations, request)
+            if location := striped.resume():
+                return location
             for found in self.operations.backend.disks_holding(request.name):
                 # a run was killed before it saved the disk, or before the
                 # whole vdisk read as zeros
@@ -102,6 +106,8 @@ class Binder:
             claims = self._claims(request)
             disks = self._responsive_disks(claims)
             counts = _vdisks_per_disk(disks, request)
+            if location := striped.bind(disks, claims, counts):
+                return location
             chosen = self._claimed_disk(request, disks, claims, counts)
             if chosen:
                 # the lock waits until a change that oversells it is undone
@@ -278,7 +284,7 @@ class Binder:
         if server and server.request:
             # each unfilled claim is a vdisk that is yet to be bound
             for uuid, gb in claims.items():
-                vdisks = -(-gb // server.request.vdisk_gb)
+                vdisks = -(-gb // server.request.piece_gb)
                 counts[uuid] = max(counts.get(uuid, 0), vdisks)
         limit = _max_per_disk(server)
         free = {disk.uuid: self.operations.free_gb(disk) for disk in disks}
@@ -341,14 +347,15 @@ class Binder:
 def mapping_of(volume_type: VolumeType | None, default: str) -> str:
     """Return the mapping of a type's volumes that fill no claim.
 
-    :raises InvalidVolumeType: the mapping is not installed.
+    :raises InvalidVolumeType: the mapping is not installed, or is striped: a
+        flavor tells the number of disks.
     """
     extra_specs = (volume_type and volume_type.extra_specs) or {}
     policy = extra_specs.get(_MAPPING, default)
-    if policy not in mapping.names():
+    if policy not in mapping.names_on_one_disk():
         raise cinder_exc.InvalidVolumeType(
             reason=f'{_MAPPING}={policy} is not one of: '
-            + ', '.join(mapping.names())
+            + ', '.join(mapping.names_on_one_disk())
         )
     return policy
 

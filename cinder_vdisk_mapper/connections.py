@@ -31,13 +31,14 @@ from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.binding import Binder
 from cinder_vdisk_mapper.binding import BindRequest
 from cinder_vdisk_mapper.cinder_types import Connector
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.cinder_types import attachments
-from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from cinder_vdisk_mapper.stripe_operations import StripeOperations
 from nova_diskplacer import exception
 
 CONF = cfg.CONF
@@ -60,7 +61,7 @@ class Connections:
 
     host: str
     configuration: Any
-    operations: VDiskOperations
+    operations: StripeOperations
     target_drivers: dict[str, str]
 
     @property
@@ -93,11 +94,13 @@ class Connections:
         update: ModelUpdate = {}
         if disk:
             self.operations.backend.check_disk(disk, naming.volume(volume))
-            binder.check_max_per_disk(request, disk)
+            for place in stripes.disks_of(disk):
+                binder.check_max_per_disk(request, place)
         else:
             disk = binder.bind(request)
             update = naming.bound_to(disk)
             LOG.info('Volume %s is bound to disk %s', volume.id, disk)
+        self._activate(disk, volume)
         if not here:
             path = self.operations.backend.device_path(
                 disk, naming.volume(volume)
@@ -119,6 +122,8 @@ class Connections:
     def ensure_export(self, context: Any, volume: Volume) -> None:
         """Log at start that the disk of an attached volume is missing.
 
+        The device of a striped volume is gone after a reboot of the host.
+
         An error would set the volume to error, and the disk may come back.
         The copy that an export was made for has ended with the old process.
         """
@@ -126,6 +131,8 @@ class Connections:
         if volume.provider_location:
             try:
                 self.operations.backend.check_disk(volume.provider_location)
+                if attachments(volume):
+                    self._activate(volume.provider_location, volume)
             except exception.DiskPlacerError as error:
                 LOG.error('%s', error)
 
@@ -141,6 +148,8 @@ class Connections:
         ):
             # allocate the blocks again that were truncated or left out
             self.operations.extend(disk, naming.volume(volume), volume.size)
+        if stripes.is_striped(disk):
+            self._deactivate(volume)
 
     def initialize_connection(
         self, volume: Volume, connector: Connector, initiator_data: Any = None
@@ -156,6 +165,7 @@ class Connections:
         disk = self.operations.backend.check_disk(
             volume.provider_location, naming.volume(volume)
         )
+        self._activate(disk, volume)
         if not self._is_here(connector):
             return self.exporter.connection(volume, connector)
         return {
@@ -178,6 +188,22 @@ class Connections:
         return self.operations.backend.device_path(
             volume.provider_location or '', naming.volume(volume)
         )
+
+    def _activate(self, location: str, volume: Volume) -> None:
+        """Make the device of a volume, if it is striped."""
+        if stripes.is_striped(location):
+            self.operations.striping.activate_stripe(
+                location, naming.volume(volume), volume.size
+            )
+
+    def _deactivate(self, volume: Volume) -> None:
+        try:
+            self.operations.striping.deactivate_stripe(
+                volume.provider_location or '', naming.volume(volume)
+            )
+        except exception.DiskError as error:
+            # a server that has it open still: the next detachment removes it
+            LOG.info('Volume %s keeps its device: %s', volume.id, error)
 
     def _is_here(self, connector: Connector) -> bool:
         """Return whether a connector has one of the names of this host."""
@@ -254,6 +280,7 @@ def _attached(
         context, server.uuid
     ):
         volume = attachment.volume
-        if volume.provider_location and volume.project_id == server.project_id:
-            by_disk[volume.provider_location].add(naming.volume(volume))
+        if volume.project_id == server.project_id:
+            for disk in stripes.disks_of(volume.provider_location):
+                by_disk[disk].add(naming.volume(volume))
     return {disk: frozenset(names) for disk, names in by_disk.items()}

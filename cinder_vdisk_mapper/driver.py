@@ -14,7 +14,8 @@
 
 Runs in the cinder-volume of each compute node. A volume takes no space until
 it is attached for the first time or filled; then it is bound to a disk, which
-it never leaves by itself. ``provider_location`` is the UUID of that disk.
+it never leaves by itself. ``provider_location`` is the UUID of that disk; a
+striped volume is bound to several, see ``stripes``.
 """
 
 import contextlib
@@ -48,7 +49,9 @@ from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import qemu_img
 from cinder_vdisk_mapper import stats
+from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
@@ -56,7 +59,7 @@ from cinder_vdisk_mapper.cinder_types import attachments
 from cinder_vdisk_mapper.connections import Connections
 from cinder_vdisk_mapper.managed import ManagedVDisks
 from cinder_vdisk_mapper.migration import Migration
-from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from cinder_vdisk_mapper.stripe_operations import StripeOperations
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer.disks import discover
@@ -130,6 +133,11 @@ class VDiskMapperDriver(driver.VolumeDriver):
             except exception.DiskError as error:
                 # the next change of the disk tries again
                 LOG.warning('Disk %s is not swept: %s', disk.uuid, error)
+        if isinstance(self.backend, striping.StripingBackend):
+            try:
+                self.backend.resume_stripes()
+            except exception.DiskError as error:
+                LOG.error('Striped volumes may be suspended: %s', error)
         if not disks:
             LOG.warning(
                 'No healthy disk (%s) under vdisk_disk_root=%s',
@@ -148,9 +156,9 @@ class VDiskMapperDriver(driver.VolumeDriver):
         return placement_client.PlacementClient.from_conf(CONF)
 
     @functools.cached_property
-    def operations(self) -> VDiskOperations:
+    def operations(self) -> StripeOperations:
         """Changes vdisks and reserves them."""
-        return VDiskOperations(self.backend, self.placement)
+        return StripeOperations(self.backend, self.placement)
 
     @functools.cached_property
     def _connections(self) -> Connections:
@@ -352,9 +360,13 @@ class VDiskMapperDriver(driver.VolumeDriver):
             sparse = ('-S', '0') if disable_sparse else ()
             qemu_img.convert(image, device, device, *sparse, '-O', 'raw')
         # zeros were written by deallocating their blocks
-        self.backend.extend(
-            volume.provider_location or '', naming.volume(volume), volume.size
-        )
+        disks = stripes.disks_of(volume.provider_location)
+        for disk in disks:
+            self.backend.extend(
+                disk,
+                naming.volume(volume),
+                stripes.piece_gb(volume.size, len(disks)),
+            )
 
     def copy_image_to_encrypted_volume(
         self,

@@ -33,6 +33,7 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
@@ -51,7 +52,7 @@ _Item = TypeVar('_Item', Volume, Snapshot)
 
 
 class _Copy(NamedTuple):
-    """A snapshot to make of the vdisk ``name``."""
+    """A snapshot to make of the vdisk ``name``, or of a piece of it."""
 
     disk: str
     name: str
@@ -84,7 +85,9 @@ def create_snapshots(
                 snapshot.id,
             )
             for snapshot in snapshots
-            if (disk := volumes[snapshot.id].provider_location)
+            for disk in stripes.disks_of(
+                volumes[snapshot.id].provider_location
+            )
         ]
         for copy in copies:
             backend.check_disk(copy.disk, copy.name)

@@ -30,6 +30,7 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
+from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.binding import BindRequest
 from cinder_vdisk_mapper.cinder_types import Connector
@@ -71,7 +72,7 @@ def hand_over(
         disk = volume.provider_location
         # a killed attempt may have left a vdisk of an unbound volume
         holding = operations.backend.disks_holding(request.name)
-        for place in [disk] if disk else holding:
+        for place in stripes.disks_of(disk) or holding:
             _check_blank(operations.backend, volume, request, place)
         if disk:
             volume.provider_location = volume.provider_id = None

@@ -31,8 +31,10 @@ from cinder.privsep import format_inspector
 from cinder.volume import volume_types
 from cinder.volume import volume_utils
 
+from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
+from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
@@ -186,8 +188,12 @@ class ManagedVDisks:
         return self.operations.backend.disks_holding(name)
 
     def _vdisks(self) -> list[tuple[discover.Disk, VDisk]]:
+        """Return all vdisks but the pieces of striped ones."""
         return [
-            (disk, vdisk) for disk in self._disks() for vdisk in disk.vdisks
+            (disk, vdisk)
+            for disk in self._disks()
+            for vdisk in disk.vdisks
+            if not vdisk.stripe
         ]
 
     def _checked(
@@ -261,6 +267,11 @@ class ManagedVDisks:
 
     def _unmanage(self, disk: str | None, name: str, id_: str) -> None:
         # a killed run may not have saved the disk
+        if stripes.is_striped(disk):
+            raise errors.BindingError(
+                f'{name} is striped over disks {disk} and cannot be unmanaged',
+                'a striped volume and its snapshots cannot be unmanaged',
+            )
         for place in [disk] if disk else self._disks_holding(name):
             self.operations.backend.check_disk(place)
             self.operations.unmanage(place, name, naming.unmanaged(id_))

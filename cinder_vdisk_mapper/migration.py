@@ -27,7 +27,9 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.binding import Binder
 from cinder_vdisk_mapper.binding import BindRequest
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
@@ -100,6 +102,14 @@ class Migration:
             drivers.
         :raises DiskPlacerError: it cannot be moved.
         """
+        if stripes.is_striped(volume.provider_location):
+            raise errors.BindingError(
+                f'volume {volume.id} is striped over disks '
+                f'{volume.provider_location} and cannot be migrated: a copy '
+                'would be on one disk. Copy its content to a volume of '
+                'another server, or restore a backup of it there',
+                'a striped volume cannot be migrated',
+            )
         target = parse_location(
             (host.get('capabilities') or {}).get('location_info')
         )
@@ -150,6 +160,7 @@ class Migration:
             naming.volume(volume): (volume.id, volume.provider_location)
             for volume in volumes
             if volume.provider_location
+            and not stripes.is_striped(volume.provider_location)
         }
         copies = {
             (vdisk.name, disk.uuid)

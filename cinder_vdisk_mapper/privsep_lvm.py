@@ -39,6 +39,8 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import stripe_snapshots
+from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.host import files
 
@@ -79,6 +81,31 @@ def _copy(uuid: str, name: str, target: str) -> None:
     groups.run_unless_hung(target, lambda: copies.copy(uuid, name, target))
 
 
+def _on_disks(
+    function: collections.abc.Callable[..., Any],
+) -> privsep.Operation:
+    """Return an operation that is refused if a disk of a stripe hangs.
+
+    It takes the UUIDs of the disks, with commas between them.
+    """
+
+    @functools.wraps(function)
+    def operation(location: str, *arguments: Any, root: str) -> Any:
+        def work() -> Any:
+            return function(location, *arguments)
+
+        for uuid in location.split(','):
+            work = functools.partial(groups.run_unless_hung, uuid, work)
+        return work()
+
+    return operation
+
+
+def resume_stripes(*, root: str) -> None:
+    """Resume devices, as :func:`stripes.resume_stripes`."""
+    stripes.resume_stripes()
+
+
 OPERATIONS: dict[str, privsep.Operation] = {
     'disks': privsep.list_disks(discover.LVM),
     'disk': privsep.inspect_disk,
@@ -96,6 +123,12 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'revert': _on_disk(copies.revert),
     'clear': _on_disk(copies.clear),
     'copy': _on_disk(_copy),
+    'create_piece': _on_disk(volumes.create_piece),
+    'activate_stripe': _on_disks(stripes.activate_stripe),
+    'deactivate_stripe': _on_disks(stripes.deactivate_stripe),
+    'resume_stripes': resume_stripes,
+    'snapshot_stripe': _on_disks(stripe_snapshots.snapshot_stripe),
+    'stripe_writes': _on_disks(stripe_snapshots.stripe_writes),
 }
 
 

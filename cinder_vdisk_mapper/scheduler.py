@@ -13,6 +13,7 @@
 """VDiskLocalityFilter: puts a server's vdisks on the host of the server.
 
 A vdisk must fit on one disk: the free space of several disks does not add up.
+Of a striped vdisk, each piece must fit on one.
 A ``filter_function`` cannot check that: Cinder's DriverFilter does not support
 it for requests without a volume, such as those for groups.
 
@@ -28,6 +29,7 @@ VDiskLocalityFilter
 
 import functools
 from typing import Any
+from typing import NamedTuple
 
 from cinder.scheduler.filters import capacity_filter
 from cinder.volume import volume_utils
@@ -37,6 +39,7 @@ from oslo_utils import uuidutils
 
 from cinder_vdisk_mapper import cinder_internals
 from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import stripes
 from nova_diskplacer import internals
 
 CONF = cfg.CONF
@@ -51,6 +54,13 @@ UNCLAIMED = 'vdisk_largest_unclaimed_gb'
 
 # In place of the host for volumes of no server.
 ANYWHERE = '*'
+
+
+class _Placed(NamedTuple):
+    """Host of a server, and over how many disks its flavor stripes vdisks."""
+
+    host: str | None
+    stripe_disks: int = 1
 
 
 class VDiskLocalityFilter(capacity_filter.CapacityFilter):
@@ -72,7 +82,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         internals.check(cinder_internals.SCHEDULER, cinder_internals.RELEASE)
         _check_filters()
         # Cinder makes a filter for each request: it asks Nova once
-        self._hosts: dict[str, str | None] = {}
+        self._placed: dict[str, _Placed] = {}
 
     def backend_passes(
         self, backend_state: Any, filter_properties: dict[str, Any]
@@ -83,7 +93,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         # a request may have no properties of a volume
         spec = filter_properties.get('request_spec') or {}
         properties = spec.get('volume_properties') or {}
-        host = self._host_of(properties, filter_properties)
+        host, stripe_disks = self._placed_by(properties, filter_properties)
         backend = volume_utils.extract_host(backend_state.backend_id, 'host')
         if host not in (ANYWHERE, backend):
             return False
@@ -95,55 +105,58 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             host == ANYWHERE and _fits(backend_state, properties, UNCLAIMED)
         ):
             return self._has_capacity(backend_state, filter_properties)
-        return host != ANYWHERE and _fits(backend_state, properties, FREE)
+        return host != ANYWHERE and _fits(
+            backend_state, properties, FREE, stripe_disks
+        )
 
     def _has_capacity(
         self, backend_state: Any, filter_properties: dict[str, Any]
     ) -> bool:
         return bool(super().backend_passes(backend_state, filter_properties))
 
-    def _host_of(
+    def _placed_by(
         self, properties: dict[str, Any], filter_properties: dict[str, Any]
-    ) -> str | None:
-        """Return the host of the server of a volume, or ANYWHERE."""
+    ) -> '_Placed':
+        """Return where the server of a volume is; ANYWHERE without one."""
         hint = (filter_properties.get('scheduler_hints') or {}).get(HINT)
         server_id = hint or nova_api.of_blank_volume(
             properties.get('display_name')
         )
         if not server_id:
-            return ANYWHERE
+            return _Placed(ANYWHERE)
         if not uuidutils.is_uuid_like(server_id):
             LOG.warning('%s=%s is not the UUID of a server', HINT, server_id)
-            return ANYWHERE if hint is None else None
-        if server_id not in self._hosts:
-            self._hosts[server_id] = self._host(
+            return _Placed(ANYWHERE if hint is None else None)
+        if server_id not in self._placed:
+            self._placed[server_id] = self._find(
                 filter_properties['context'], server_id, hint is not None
             )
-        return self._hosts[server_id]
+        return self._placed[server_id]
 
     @staticmethod
-    def _host(context: Any, server_id: str, hinted: bool) -> str | None:
+    def _find(context: Any, server_id: str, hinted: bool) -> '_Placed':
         try:
             server = nova_api.get(context, server_id)
         except nova_api.NovaError as error:
             LOG.error('No vdisk backend passes: %s', error)
-            return None
+            return _Placed(None)
         if server is None:
             # users may give a volume the name of a blank one
             LOG.warning('There is no server %s', server_id)
-            return None if hinted else ANYWHERE
+            return _Placed(None if hinted else ANYWHERE)
         if server.project_id != context.project_id:
             LOG.warning(
                 'No vdisk backend passes: server %s is not in project %s',
                 server_id,
                 context.project_id,
             )
-            return None
+            return _Placed(None)
         if server.host is None:
             LOG.warning(
                 'No vdisk backend passes: server %s has no host', server_id
             )
-        return server.host
+        request = server.request
+        return _Placed(server.host, request.stripe_disks if request else 1)
 
 
 @functools.cache
@@ -159,9 +172,17 @@ def _check_filters() -> None:
 
 
 def _fits(
-    backend_state: Any, properties: dict[str, Any], capability: str
+    backend_state: Any,
+    properties: dict[str, Any],
+    capability: str,
+    stripe_disks: int = 1,
 ) -> bool:
-    """Return whether one disk of a backend has the space for a volume."""
+    """Return whether a disk of a backend has the space for a volume.
+
+    :param stripe_disks: over how many disks it is striped.
+    """
     size_gb = properties.get('size')
     largest_gb = backend_state.capabilities.get(capability)
-    return size_gb is None or largest_gb is None or size_gb <= largest_gb
+    if size_gb is None or largest_gb is None:
+        return True
+    return stripes.piece_gb(size_gb, stripe_disks) <= int(largest_gb)

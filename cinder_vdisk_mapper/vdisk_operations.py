@@ -96,7 +96,7 @@ class VDiskOperations:
             if size_gb <= vdisk.size_gb:
                 # Placement may not know of an extension that was killed
                 if not self.reserve(disk):
-                    raise _refusal(disk, operation, 0)
+                    raise refusal(disk, operation, 0)
                 return
             self._replace(
                 current,
@@ -266,7 +266,7 @@ class VDiskOperations:
                     after = VDisk(new_name, '', None, vdisk.size_bytes)
                     free = self.free_gb_with(current, vdisk, after)
                     if free < 0:
-                        raise _refusal(
+                        raise refusal(
                             disk,
                             f'keep {name} of {vdisk.size_gb} GiB beside the '
                             f'claims of server {vdisk.server_id}',
@@ -285,16 +285,16 @@ class VDiskOperations:
         disk = current.uuid
         present = any(vdisk.name == new.name for vdisk in current.vdisks)
         free = self.free_gb(current)
-        refusal = _refusal(disk, f'keep {new.name} of {new.size_gb} GiB', free)
+        refused = refusal(disk, f'keep {new.name} of {new.size_gb} GiB', free)
         if not present and free < new.size_gb:
-            raise refusal
+            raise refused
 
         def undo() -> None:
             # a vdisk that a killed run has made may be in use by now
             if not present:
                 self.backend.delete(disk, new.name)
 
-        self._change_and_reserve(disk, make, undo, refusal)
+        self._change_and_reserve(disk, make, undo, refused)
 
     def _replace(
         self,
@@ -307,30 +307,30 @@ class VDiskOperations:
     ) -> None:
         """Change a vdisk if its disk has the space, and reserve it."""
         free = self.free_gb_with(current, before, after)
-        refusal = _refusal(
+        refused = refusal(
             current.uuid, operation, free + after.size_gb - before.size_gb
         )
         if free < 0:
-            raise refusal
-        self._change_and_reserve(current.uuid, change, undo, refusal)
+            raise refused
+        self._change_and_reserve(current.uuid, change, undo, refused)
 
     def _change_and_reserve(
         self,
         disk: str,
         change: collections.abc.Callable[[], None],
         undo: collections.abc.Callable[[], None],
-        refusal: errors.BindingError,
+        refused: errors.BindingError,
     ) -> None:
         """Change a disk and reserve the result; undo it if that fails.
 
         The caller holds the disk's lock.
 
-        :param refusal: raised where the disk lacks the space after all.
+        :param refused: raised where the disk lacks the space after all.
         """
         try:
             change()
             if not self.reserve(disk):
-                raise refusal
+                raise refused
         except exception.DiskPlacerError:
             try:
                 undo()
@@ -340,7 +340,8 @@ class VDiskOperations:
             raise
 
 
-def _refusal(disk: str, operation: str, free_gb: int) -> errors.BindingError:
+def refusal(disk: str, operation: str, free_gb: int) -> errors.BindingError:
+    """Return the error that a disk lacks the room for an operation."""
     return errors.BindingError(
         f'disk {disk} has no room to {operation}: {max(free_gb, 0)} GiB of it '
         'are neither claimed nor taken',

@@ -10,7 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Media and health of disks, as extra specs, reports and traits name them."""
+"""Names that extra specs, reports, traits and the kernel have for disks."""
+
+#: Most disks of a striped vdisk: Cinder keeps their UUIDs in a column of 255
+#: characters.
+MAX_STRIPE_DISKS = 6
+
+#: Prefix of the device mapper's name of a striped vdisk, before the vdisk's.
+STRIPED_DEVICE = 'diskplacer-striped-'
 
 HDD = 'hdd'
 SSD = 'ssd'

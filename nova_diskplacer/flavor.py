@@ -28,6 +28,7 @@ if typing.TYPE_CHECKING:
 NAMESPACE = 'diskplacer:'
 
 ROUND_ROBIN = 'round_robin'
+STRIPED = mapping.STRIPED
 
 HDD = constants.HDD
 SSD = constants.SSD
@@ -42,6 +43,7 @@ NUMA = (NONE, PREFERRED, REQUIRED)
 VOLUME_TYPE = 'volume_type'
 PROFILE = 'profile'
 IO_TIER = 'io_tier'
+STRIPE_DISKS = 'stripe_disks'
 GUEST = 'guest'
 
 GUESTS = ('hadoop', 'spark', 'kafka', 'cassandra', 'plain', NONE)
@@ -105,8 +107,9 @@ SPECS = {
     'mapping': Spec(
         'Mapping of the vdisks of a server to the disks of its host: '
         '``round_robin`` (the default) spreads them over distinct disks, '
-        '``consolidated`` puts them on as few disks as hold them. Others may '
-        'be installed.',
+        '``consolidated`` puts them on as few disks as hold them, ``striped`` '
+        'stripes each over ``diskplacer:stripe_disks`` disks. Others may be '
+        'installed.',
         choices=mapping.names(),
     ),
     'media': Spec(
@@ -116,12 +119,22 @@ SPECS = {
     ),
     'vdisk_mbps': Spec(
         'Throughput in MB/s (10^6 bytes per second) to claim on the disk '
-        'for each vdisk. Unset: none is claimed.'
+        'for each vdisk. A striped vdisk claims an equal part on each of its '
+        'disks. Unset: none is claimed.'
+    ),
+    STRIPE_DISKS: Spec(
+        'Number of disks over which each vdisk is striped. Required with '
+        '``diskplacer:mapping=striped``, refused with any other mapping. Each '
+        'disk, an LVM disk, holds an equal part of the vdisk, rounded up to '
+        'a GiB. The vdisk is lost with any one of them.',
+        minimum=2,
+        maximum=constants.MAX_STRIPE_DISKS,
     ),
     'vdisks_per_disk': Spec(
         'Maximum number of vdisks of a server that ``round_robin`` puts on '
         'one disk (default 1). Above 1 it spreads as evenly as possible. '
-        'Ignored by ``consolidated``.',
+        'The same applies to ``striped``, which counts a vdisk on each of its '
+        'disks. Ignored by ``consolidated``.',
         maximum=64,
     ),
     'numa': Spec(
@@ -166,7 +179,9 @@ class VDiskRequest:
     claimed for each in MB/s (0: none). ``cache_mode`` is the cache mode that
     the host must have, None if any will do. ``profile`` is a profile's name,
     never an alias. ``volume_type`` is a name, None if the flavor has none.
-    ``guest`` is one of ``GUESTS``.
+    ``guest`` is one of ``GUESTS``. A vdisk is striped over ``stripe_disks``
+    disks: it has a *piece* on each of them. A vdisk that is not striped is one
+    piece.
     """
 
     vdisks: int
@@ -180,6 +195,22 @@ class VDiskRequest:
     profile: str | None = None
     volume_type: str | None = None
     guest: str = NONE
+    stripe_disks: int = 1
+
+    @property
+    def pieces(self) -> int:
+        """Number of the pieces of all vdisks."""
+        return self.vdisks * self.stripe_disks
+
+    @property
+    def piece_gb(self) -> int:
+        """GiB of each piece, rounded up."""
+        return -(-self.vdisk_gb // self.stripe_disks)
+
+    @property
+    def piece_mbps(self) -> int:
+        """MB/s that are claimed for each piece, rounded up."""
+        return -(-self.vdisk_mbps // self.stripe_disks)
 
 
 def parse(
@@ -194,8 +225,9 @@ def parse(
 
     :param profiles: the catalogue in which ``diskplacer:profile`` is found.
     :raises ValueError: a key or the profile is unknown, a value is not
-        allowed, or one of ``vdisks`` and ``vdisk_gb`` is missing. Nova's API
-        refuses bad keys and values already, but flavors may be older than
+        allowed, one of ``vdisks`` and ``vdisk_gb`` is missing, or one of
+        ``mapping=striped`` and ``stripe_disks`` is without the other. Nova's
+        API refuses bad keys and values already, but flavors may be older than
         the validators.
     """
     own = _without_namespace(extra_specs)
@@ -227,11 +259,33 @@ def parse(
             f'{NAMESPACE}{name} is required with {given}; Nova accepts the '
             'flavor without, because it checks each extra spec by itself'
         )
+    _check_stripe(values)
     values.pop(IO_TIER, None)
     if profile:
         values[PROFILE] = profile.name
         values['cache_mode'] = profile.cache_mode
     return VDiskRequest(**values)
+
+
+def _check_stripe(values: collections.abc.Mapping[str, typing.Any]) -> None:
+    """Check that a flavor has both extra specs of striped vdisks, or none.
+
+    :raises ValueError: it has one of them.
+    """
+    policy = values.get('mapping', ROUND_ROBIN)
+    if policy == STRIPED and STRIPE_DISKS not in values:
+        spec = SPECS[STRIPE_DISKS]
+        raise ValueError(
+            f'{NAMESPACE}mapping={STRIPED} requires '
+            f'{NAMESPACE}{STRIPE_DISKS}, an integer from {spec.minimum} to '
+            f'{spec.maximum}'
+        )
+    if policy != STRIPED and STRIPE_DISKS in values:
+        raise ValueError(
+            f'{NAMESPACE}{STRIPE_DISKS}={values[STRIPE_DISKS]} is allowed '
+            f'only with {NAMESPACE}mapping={STRIPED}, not with '
+            f'{NAMESPACE}mapping={policy}'
+        )
 
 
 def _without_namespace(

@@ -145,6 +145,8 @@ _DISK_RULES = {
     'pressure': _integer(100)._replace(required=False),
     # no I/O for a while; earlier releases do not send it
     'idle': _BOOLEAN._replace(required=False),
+    # may hold pieces of striped vdisks; earlier releases do not send it
+    'can_stripe': _BOOLEAN._replace(required=False),
 }
 _VDISK_RULES = {
     # the id of the snapshot, if it is one

@@ -32,6 +32,7 @@ from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
+from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
@@ -96,7 +97,9 @@ class Auditor:
             for vdisk in disk.vdisks
             if vdisk.name not in known and state.is_vdisk_name(vdisk.name)
         )
-        absent = {one.disk for one in records if one.disk} - set(disks)
+        absent = {
+            disk for one in records for disk in stripes.disks_of(one.disk)
+        } - set(disks)
         providers, orphans = self._providers(disks)
         if nova is None:
             nova = self.ask_nova(
@@ -167,7 +170,10 @@ class Auditor:
                 case findings.RECORD:
                     return self.records.record(_find(host, finding), disk)
                 case findings.EXTEND:
-                    self._extend(disk, vdisk, _find(host, finding).size_gb)
+                    record = _find(host, finding)
+                    number = len(stripes.disks_of(record.disk))
+                    size_gb = stripes.piece_gb(record.size_gb, number)
+                    self._extend(disk, vdisk, size_gb)
                 case findings.CLAIM:
                     inventory.ensure_claim(
                         self.placement,

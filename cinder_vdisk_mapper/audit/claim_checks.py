@@ -195,7 +195,7 @@ def lacks(
     Vdisks beyond those of its flavor, which were attached while it ran, need
     no claim.
 
-    :param held: its vdisks, each with its disk.
+    :param held: its vdisks, or the pieces of striped ones, each with its disk.
     :param claims: its claims by disk.
     :returns: the missing part of each claim, and the number of the flavor's
         vdisks that neither exist nor are claimed.
@@ -204,15 +204,15 @@ def lacks(
     number: collections.Counter[str] = collections.Counter()
     unclaimed = []
     for disk, vdisk in sorted(
-        held, key=lambda one: (one[1].size_gb != request.vdisk_gb, one[1].name)
+        held, key=lambda one: (one[1].size_gb != request.piece_gb, one[1].name)
     ):
         if left.get(disk, 0) >= vdisk.size_gb:
             left[disk] -= vdisk.size_gb
             number[disk] += 1
         else:
             unclaimed.append((disk, vdisk))
-    to_come = sum(gb // request.vdisk_gb for gb in left.values())
-    missing = max(0, request.vdisks - number.total() - to_come)
+    to_come = sum(gb // request.piece_gb for gb in left.values())
+    missing = max(0, request.pieces - number.total() - to_come)
     gb: collections.Counter[str] = collections.Counter()
     without: collections.Counter[str] = collections.Counter()
     for disk, vdisk in unclaimed[:missing]:
@@ -220,7 +220,7 @@ def lacks(
         gb[disk] += vdisk.size_gb
     found = []
     for disk in sorted(number | without):
-        mbps = (number + without)[disk] * request.vdisk_mbps
+        mbps = (number + without)[disk] * request.piece_mbps
         lack = Lack(
             disk,
             without[disk],
@@ -229,7 +229,8 @@ def lacks(
         )
         if lack.gb or lack.mbps:
             found.append(lack)
-    return found, missing - without.total()
+    nowhere = missing - without.total()
+    return found, -(-nowhere // request.stripe_disks)
 
 
 def extended_claim(host: state.HostState, server: str, disk: str) -> Resources:

@@ -16,6 +16,7 @@ import collections
 
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
+from cinder_vdisk_mapper.audit import stripe_checks
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -96,12 +97,11 @@ def check_records(host: state.HostState) -> findings.Findings:
         if not record.here or record.deleted:
             continue
         if record.settled:
-            yield from _check_settled(
-                host,
-                record,
-                dict(copies.get(record.vdisk, {})),
-                living[record.vdisk] == 1,
-            )
+            present = copies.get(record.vdisk, {})
+            alone = living[record.vdisk] == 1
+            for part, own in stripe_checks.split(record, present):
+                yield from _check_settled(host, part, dict(own), alone)
+            yield from stripe_checks.check(record, present)
         elif record.stuck:
             kind = 'snapshot ' if record.kind == 'snapshot' else ''
             yield _finding(

@@ -21,6 +21,7 @@ from typing import Any
 
 from stevedore import driver as stevedore_driver
 
+from cinder_vdisk_mapper import stripes
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
@@ -97,20 +98,24 @@ class Backend(abc.ABC):
         ]
 
     def check_disk(self, disk: str | None, vdisk: str | None = None) -> str:
-        """Check that a disk is healthy and a vdisk on it is complete.
+        """Check that disks are healthy and a vdisk on them is complete.
 
-        :param disk: UUID of the disk of a volume, None if it is not bound.
-        :param vdisk: None to check only the disk.
-        :returns: the UUID.
+        :param disk: ``provider_location`` of a volume, None if it is not
+            bound.
+        :param vdisk: None to check only the disks.
+        :returns: ``disk``.
         :raises DiskError: it is not so.
         """
         if not disk:
             raise exception.DiskError('the volume is not bound to a disk')
-        health = self.disk(disk).health
-        if health != discover.OK:
-            raise exception.DiskError(f'disk {disk} of this host is {health}')
-        if vdisk:
-            self.usable_vdisk(disk, vdisk)
+        for uuid in stripes.disks_of(disk):
+            health = self.disk(uuid).health
+            if health != discover.OK:
+                raise exception.DiskError(
+                    f'disk {uuid} of this host is {health}'
+                )
+            if vdisk:
+                self.usable_vdisk(uuid, vdisk)
         return disk
 
     def find_vdisk(self, disk: str, name: str) -> tuple[discover.Disk, VDisk]:
@@ -295,7 +300,11 @@ def _as_disk(fields: tuple[Any, ...]) -> discover.Disk:
     """Return the disk with these fields, which a helper process returned."""
     disk = discover.Disk(*fields)
     rows: collections.abc.Iterable[Any] = disk.vdisks
-    vdisks = tuple(VDisk(*row) for row in rows)
+    found = (VDisk(*row) for row in rows)
+    vdisks = tuple(
+        dataclasses.replace(vdisk, stripe=tuple(vdisk.stripe))
+        for vdisk in found
+    )
     return dataclasses.replace(disk, vdisks=vdisks)
 
 

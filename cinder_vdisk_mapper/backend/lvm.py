@@ -21,7 +21,8 @@ from oslo_concurrency import processutils
 from oslo_config import cfg
 
 from cinder_vdisk_mapper import privsep_lvm
-from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper import stripes
+from cinder_vdisk_mapper.backend import striping
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import sysfs
@@ -31,8 +32,12 @@ CONF = cfg.CONF
 MIB = 1 << 20
 
 
-class LVMBackend(base.Backend):
-    """A vdisk is ``/dev/diskplacer-<disk>/<name>``."""
+class LVMBackend(striping.StripingBackend):
+    """A vdisk is ``/dev/diskplacer-<disk>/<name>``.
+
+    A striped one is ``/dev/mapper/diskplacer-striped-<name>``, over its pieces
+    of that name on each of its disks.
+    """
 
     connection_type = 'local'
 
@@ -50,6 +55,8 @@ class LVMBackend(base.Backend):
         return True
 
     def device_path(self, disk: str, name: str) -> str:
+        if stripes.is_striped(disk):
+            return naming.striped_device(name)
         return naming.device_path(disk, name)
 
     def _wipe(self, disk: str, name: str, path: str, size_bytes: int) -> bool:

@@ -26,6 +26,7 @@ from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.agent import forgotten
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import probes
 from nova_diskplacer.placement import client as placement_client
@@ -38,6 +39,7 @@ LOG = logging.getLogger(__name__)
 _DISK_TRAITS = {
     placement_client.DISK_TRAIT,
     traits.FORGOTTEN,
+    traits.LVM,
     *traits.MEDIA.values(),
     *traits.CACHE_MODES.values(),
     *traits.HEALTH.values(),
@@ -222,6 +224,8 @@ class Reconciler:
             mode = self._cache_modes.get(disk.uuid)
             if mode is not None:
                 wanted.add(traits.CACHE_MODES[mode])
+            if naming.is_entry(disk.path):
+                wanted.add(traits.LVM)
             self._set_traits(disk.uuid, _DISK_TRAITS, wanted)
         else:
             self._set_traits(disk.uuid, _HEALTH_TRAITS, health)

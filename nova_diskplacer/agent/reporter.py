@@ -23,6 +23,7 @@ import oslo_messaging
 
 from nova_diskplacer import reports
 from nova_diskplacer.agent import inventory
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import log_once
 
 # Smallest change of a disk's pressure that is reported, in per cent.
@@ -184,6 +185,7 @@ def _disk(
         'medium': disk.medium,
         'model': disk.model,
         'numa_node': disk.numa_node,
+        'can_stripe': naming.is_entry(disk.path),
         **{name: getattr(reported.figures, name) for name in _FIGURES},
         'health': disk.health,
         'vdisks': [

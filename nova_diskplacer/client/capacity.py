@@ -28,13 +28,16 @@ ROOM = 'GiB'
 THROUGHPUT = 'MB/s'
 DISKS = 'disks'
 
+_SPREADING = (flavor.ROUND_ROBIN, flavor.STRIPED)
+
 
 @dataclasses.dataclass(frozen=True)
 class Capacity:
     """How many servers fit a host's disks.
 
     ``disks`` is the number of disks that may hold vdisks of the flavor,
-    ``slots`` the number of vdisks that they have room for. ``limit`` is what
+    ``slots`` the number of vdisks, or pieces of striped ones, that they have
+    room for. ``limit`` is what
     keeps another server out.
     """
 
@@ -50,8 +53,9 @@ def capacities(
 ) -> list[Capacity]:
     """Return how many servers fit each host, by host.
 
-    A mapping that is not ``round_robin`` may put all vdisks on one disk; of
-    one that is installed besides, the figure is the most that may fit.
+    Any mapping but ``round_robin`` and ``striped`` may put all vdisks on one
+    disk; of one that is installed besides, the figure is the most that may
+    fit.
     """
     by_host = collections.defaultdict(list)
     for disk in disks:
@@ -77,21 +81,28 @@ def count_servers(
 ) -> int:
     """Return for how many servers the slots of a host's disks are enough.
 
-    ``round_robin`` puts at most ``vdisks_per_disk`` vdisks of a server on a
-    disk, so a disk serves N servers with at most N times as many.
+    ``round_robin`` and ``striped`` put at most ``vdisks_per_disk`` vdisks of a
+    server on a disk, so a disk serves N servers with at most N times as many.
     """
-    most = sum(slots) // request.vdisks
-    if request.mapping != flavor.ROUND_ROBIN:
+    most = sum(slots) // request.pieces
+    if request.mapping not in _SPREADING:
         return most
+    per_disk = _per_disk(request)
     while most and (
-        sum(min(one, most * request.vdisks_per_disk) for one in slots)
-        < most * request.vdisks
+        sum(min(one, most * per_disk) for one in slots) < most * request.pieces
     ):
         most -= 1
     return most
 
 
+def _per_disk(request: flavor.VDiskRequest) -> int:
+    """Return how many vdisks of a server may share a disk."""
+    return min(request.vdisks_per_disk, request.vdisks)
+
+
 def _suits(disk: facts.Disk, request: flavor.VDiskRequest) -> bool:
+    if request.mapping == flavor.STRIPED and not disk.can_stripe:
+        return False
     return request.media in (flavor.ANY, disk.medium) and (
         request.cache_mode is None
         or disk.cache_mode in ('', request.cache_mode)
@@ -99,9 +110,9 @@ def _suits(disk: facts.Disk, request: flavor.VDiskRequest) -> bool:
 
 
 def _slots(disk: facts.Disk, request: flavor.VDiskRequest) -> int:
-    slots = disk.free_gb // request.vdisk_gb
+    slots = disk.free_gb // request.piece_gb
     if request.vdisk_mbps:
-        slots = min(slots, disk.free_mbps // request.vdisk_mbps)
+        slots = min(slots, disk.free_mbps // request.piece_mbps)
     return slots
 
 
@@ -109,8 +120,8 @@ def _limit(
     disks: list[facts.Disk], servers: int, request: flavor.VDiskRequest
 ) -> str:
     """Return what one more server lacks."""
-    if request.mapping == flavor.ROUND_ROBIN and (
-        len(disks) * request.vdisks_per_disk < request.vdisks
+    if request.mapping in _SPREADING and (
+        len(disks) * _per_disk(request) < request.pieces
     ):
         return DISKS
     unclaimed = dataclasses.replace(request, vdisk_mbps=0)

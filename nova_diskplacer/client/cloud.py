@@ -89,6 +89,8 @@ def vdisks_of(
 ) -> list[facts.VDisk]:
     """Return the volumes that are on disks.
 
+    A striped volume has an equal part on each of its disks.
+
     A volume counts for the server that it is attached to, or else for that
     which Nova created it for, if it is of the same project.
 
@@ -96,8 +98,8 @@ def vdisks_of(
     """
     found = []
     for volume in volumes:
-        disk = volume['provider_id']
-        if not disk or disk not in disks:
+        on = [disk for disk in disks_of(volume) if disk in disks]
+        if not on:
             continue
         attached: Item = next(iter(volume['attachments'] or ()), {})
         server = attached.get('server_id')
@@ -110,16 +112,23 @@ def vdisks_of(
             and created_for['project_id'] == volume['project_id']
         ):
             server = created_for['id']
-        found.append(
+        found += [
             facts.VDisk(
                 volume['id'],
                 disk,
-                volume['size'],
+                -(-volume['size'] // len(disks_of(volume))),
                 server,
                 device=short_device(attached.get('device')),
             )
-        )
+            for disk in on
+        ]
     return found
+
+
+def disks_of(volume: Item) -> list[str]:
+    """Return the UUIDs of the disks of a volume, several if it is striped."""
+    found: str = volume['provider_id'] or ''
+    return found.split(',')
 
 
 def devices_of(volumes: collections.abc.Iterable[Item]) -> dict[str, str]:
@@ -259,7 +268,9 @@ def read_server(
             for attached in server['attached_volumes'] or ()
         ]
     found = tuple(
-        volume['id'] for volume in volumes if volume['provider_id'] in disks
+        volume['id']
+        for volume in volumes
+        if not disks.isdisjoint(disks_of(volume))
     )
     if not found:
         raise exception.DiskPlacerError(

@@ -31,7 +31,8 @@ Claims = collections.abc.Mapping[str, collections.abc.Mapping[str, int]]
 class Disk:
     """A disk and its figures in Placement, in GiB and MB/s.
 
-    ``medium`` and ``cache_mode`` are empty if not known. ``pressure`` is in
+    ``medium`` and ``cache_mode`` are empty if not known. ``can_stripe`` is
+    true for disks that may hold pieces of striped vdisks. ``pressure`` is in
     per cent. It and ``idle`` are None where only REST APIs were asked: none
     tells them.
     """
@@ -46,6 +47,7 @@ class Disk:
     total_mbps: int = 0
     claimed_mbps: int = 0
     cache_mode: str = ''
+    can_stripe: bool = False
     pressure: int | None = None
     idle: bool | None = None
 

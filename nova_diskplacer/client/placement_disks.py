@@ -160,10 +160,12 @@ def _traits(
     media = client.disks_with_traits(traits.MEDIA)
     health = client.disks_with_traits(traits.HEALTH)
     modes = client.disks_with_traits(traits.CACHE_MODES)
+    striping = client.disks_with_traits({'lvm': traits.LVM})
     return lambda uuid: {
         'medium': media.get(uuid, ''),
         'health': health.get(uuid, constants.OK),
         'cache_mode': modes.get(uuid, ''),
+        'can_stripe': uuid in striping,
     }
 
 

@@ -12,6 +12,7 @@
 
 """Finds the vdisks that servers of this host use."""
 
+import collections
 import collections.abc
 import os
 
@@ -25,15 +26,26 @@ def vdisks_in_use(
     servers: collections.abc.Iterable[Server],
     disks: collections.abc.Iterable[discover.Disk],
 ) -> collections.abc.Iterator[tuple[Server, str, str]]:
-    """Yield each vdisk in use as (server, path, UUID of its disk)."""
+    """Yield each vdisk in use as (server, path, UUID of its disk).
+
+    A striped vdisk is yielded once for each of its disks.
+    """
     by_directory = {}
+    striped: dict[str, list[str]] = collections.defaultdict(list)
     for disk in disks:
+        for vdisk in disk.vdisks:
+            if vdisk.stripe:
+                striped[naming.striped_device(vdisk.name)].append(disk.uuid)
         # the entry of an LVM disk is a link to the directory of its volumes
         inside = '' if naming.is_entry(disk.path) else vdisks.DIRECTORY
         directory = os.path.join(os.path.realpath(disk.path), inside)
         by_directory[os.path.normpath(directory)] = disk.uuid
     for server in servers:
         for path in server.vdisks:
+            if path in striped:
+                for uuid in striped[path]:
+                    yield server, path, uuid
+                continue
             # the directory itself is not read, because its disk may hang; its
             # parent is not on that disk
             parent, name = os.path.split(os.path.dirname(path))

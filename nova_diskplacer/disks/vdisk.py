@@ -23,6 +23,9 @@ class VDisk:
 
     A vdisk is not ``usable`` while it may hold data of a deleted one, is an
     incomplete clone, or is being deleted.
+
+    ``stripe`` has the UUIDs of all disks of a striped vdisk, in the order of
+    the stripe. What is on one disk is a piece of it.
     """
 
     name: str
@@ -30,6 +33,7 @@ class VDisk:
     server_id: str | None
     size_bytes: int
     usable: bool = True
+    stripe: tuple[str, ...] = ()
 
     @property
     def size_gb(self) -> int:

@@ -15,6 +15,7 @@
 import dataclasses
 import os
 
+from nova_diskplacer import constants
 from nova_diskplacer.host import sysfs
 
 
@@ -41,7 +42,8 @@ def submission_devices(
 
     They are the tops of the stack of devices on the disk: its device, its
     partitions and the devices on them, unless they have holders. A request is
-    submitted to only one of them.
+    submitted to only one of them. The device of a striped vdisk is on several
+    disks, so the volumes below it are the tops.
 
     :returns: whether each device is a logical volume, by ``major:minor``.
     :raises OSError: the device does not exist.
@@ -60,8 +62,17 @@ def _submission_devices(path: str, sys: str) -> dict[str, bool]:
                 # Linux before 5.12 traces a partition's requests there
                 found[sysfs.read(f'{path}/dev')] = False
     for name in os.listdir(f'{path}/holders'):
+        if _is_striped_vdisk(name, sys):
+            # its requests go to a volume on each of several disks
+            continue
         found.update(_submission_devices(sysfs.device_path(name, sys), sys))
     if found:
         return found
     volume = sysfs.read_optional(f'{path}/dm/uuid').startswith('LVM-')
     return {sysfs.read(f'{path}/dev'): volume}
+
+
+def _is_striped_vdisk(name: str, sys: str) -> bool:
+    path = f'{sysfs.device_path(name, sys)}/dm/uuid'
+    prefix = f'LVM-{constants.STRIPED_DEVICE}'
+    return sysfs.read_optional(path).startswith(prefix)

@@ -29,12 +29,20 @@ if typing.TYPE_CHECKING:
 
 NAMESPACE = 'nova_diskplacer.mapping'
 
+#: the mapping that puts a vdisk on several disks
+STRIPED = 'striped'
+
 
 @functools.cache
 def names() -> tuple[str, ...]:
     """Return the names of the installed mappings, sorted."""
     found = importlib.metadata.entry_points(group=NAMESPACE)
     return tuple(sorted(found.names))
+
+
+def names_on_one_disk() -> tuple[str, ...]:
+    """Return the names of the mappings that put a vdisk on one disk."""
+    return tuple(name for name in names() if name != STRIPED)
 
 
 @functools.cache

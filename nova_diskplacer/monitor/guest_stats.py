@@ -79,12 +79,11 @@ class GuestPoller:
         :param now: seconds of a monotonic clock.
         :raises HypervisorError: libvirt cannot be queried.
         """
-        disks = {
-            (server.uuid, path): disk
-            for server, path, disk in usage.vdisks_in_use(
-                sample.servers, sample.prepared_disks
-            )
-        }
+        disks: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+        for server, path, disk in usage.vdisks_in_use(
+            sample.servers, sample.prepared_disks
+        ):
+            disks[server.uuid, path].append(disk)
         guests = guest_counters.read(self._uri)
         counted = {
             (server, path): counters
@@ -102,10 +101,13 @@ class GuestPoller:
             if min(done) < 0:
                 # the counters were reset
                 continue
-            (server, path), disk = key, disks.get(key, '')
-            uses[server].append(_use(path, disk, done, seconds))
-            if disk:
-                moved[server, disk] += done[0] + done[1]
+            uuid, path = key
+            on = disks.get(key, [''])
+            for disk in on:
+                # a stripe has an equal part on each disk
+                uses[uuid].append(_use(path, disk, done, seconds, len(on)))
+                if disk:
+                    moved[uuid, disk] += (done[0] + done[1]) // len(on)
         unaccounted = {}
         for pair, size in moved.items():
             more = accounted.get(pair, 0) - self._accounted.get(pair, 0)
@@ -138,12 +140,13 @@ def latencies(stats: GuestStats) -> dict[types.ConsumerDisk, float]:
 
 
 def _use(
-    path: str, disk: str, done: list[int], seconds: float
+    path: str, disk: str, done: list[int], seconds: float, disks: int
 ) -> GuestDiskUse:
+    """Return the use of one of the disks that a guest's disk is on."""
     counts, times = done[:5], done[5:]
     means = [
         total / 1e9 / count if count else None
         for total, count in zip(times, counts[2:], strict=True)
     ]
-    rates = [count / seconds for count in counts]
+    rates = [count / seconds / disks for count in counts]
     return GuestDiskUse(path, disk, *rates, *means)

@@ -20,6 +20,9 @@ HOST = 'CUSTOM_DISKPLACER_HOST'
 #: Trait of a forgotten disk: its provider is in no host's tree.
 FORGOTTEN = 'CUSTOM_DISKPLACER_FORGOTTEN'
 
+#: Trait of a disk that is a volume group, which striped vdisks need.
+LVM = 'CUSTOM_DISKPLACER_LVM'
+
 #: Traits of a disk, by the host cache mode that its vdisks are attached with.
 CACHE_MODES = {
     'none': 'CUSTOM_DISKPLACER_CACHE_NONE',

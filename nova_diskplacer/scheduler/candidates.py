@@ -224,11 +224,11 @@ class FilterRun:
         request, cache = self.plan.request, self.cache
         pending = np.zeros_like(counts)
         pending[order] = counts
-        cache.add_pending(row, pending, request.vdisk_gb, request.vdisk_mbps)
+        cache.add_pending(row, pending, request.piece_gb, request.piece_mbps)
 
         def release() -> None:
             cache.add_pending(
-                row, -pending, request.vdisk_gb, request.vdisk_mbps
+                row, -pending, request.piece_gb, request.piece_mbps
             )
             if release_cells is not None:
                 release_cells()

@@ -19,6 +19,7 @@ A choice of disks is *pending* from the moment it is made until its claim
 shows in Placement or in a report, or for ``pending_claims.SECONDS``.
 """
 
+import collections
 import collections.abc
 import threading
 import time
@@ -44,7 +45,7 @@ ROOM_QUERY_SECONDS = 1.0
 # All figures are in one array, so that one ``take`` copies those of many
 # hosts. The reported ones come first.
 _AMOUNTS = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
-_REPORTED = (*_AMOUNTS, 'medium', 'numa_node')
+_REPORTED = (*_AMOUNTS, 'medium', 'numa_node', 'can_stripe')
 _FIELDS = (*_REPORTED, 'pressure', 'pending_gb', 'pending_mbps')
 _INDEX = {name: index for index, name in enumerate(_FIELDS)}
 _PRESSURE = _INDEX['pressure']
@@ -75,14 +76,15 @@ class HostDiskCache:
         self._next_room_query = -np.inf
         self._rows: dict[str, int] = {}
         self._disks: list[tuple[str, ...]] = []
-        self._volumes: list[dict[str, BoundVDisk]] = []
+        self._volumes: list[dict[str, list[BoundVDisk]]] = []
         self._digests: list[str] = []
         self._hosts: list[str] = []
         # rows whose last report is older than the cache, and those of them
         # whose agents have not been requested to report since
         self._outdated: set[int] = set()
         self._not_requested: set[int] = set()
-        self._by_volume: dict[str, BoundVDisk] = {}
+        # a striped vdisk is on several disks of one host
+        self._by_volume: dict[str, list[BoundVDisk]] = {}
         self._reported_at = np.zeros(0)
         self._cache_mode = np.zeros(0, dtype='U16')
         # figures (F, H, D) of fields, hosts and disks
@@ -98,19 +100,20 @@ class HostDiskCache:
         provider = report['provider']
         disks = sorted(report['disks'], key=lambda disk: disk['uuid'])
         uuids = tuple(disk['uuid'] for disk in disks)
-        vdisks = {
-            vdisk['volume_id']: BoundVDisk(
-                vdisk['volume_id'],
-                provider,
-                disk['uuid'],
-                vdisk['server_id'],
-                vdisk['size_gb'],
-                report['host'],
-            )
-            for disk in disks
-            for vdisk in disk['vdisks']
-            if not vdisk.get('is_snapshot')
-        }
+        vdisks: dict[str, list[BoundVDisk]] = collections.defaultdict(list)
+        for disk in disks:
+            for vdisk in disk['vdisks']:
+                if not vdisk.get('is_snapshot'):
+                    vdisks[vdisk['volume_id']].append(
+                        BoundVDisk(
+                            vdisk['volume_id'],
+                            provider,
+                            disk['uuid'],
+                            vdisk['server_id'],
+                            vdisk['size_gb'],
+                            report['host'],
+                        )
+                    )
         figures = np.zeros((_PRESSURE + 1, len(disks)), dtype=np.int32)
         for column, disk in enumerate(disks):
             node = disk['numa_node']
@@ -118,6 +121,7 @@ class HostDiskCache:
                 *(disk[name] for name in _AMOUNTS),
                 MEDIA[disk['medium']] if disk['health'] == constants.OK else 0,
                 NO_NODE if node is None else node,
+                disk.get('can_stripe', False),
                 disk.get('pressure', 0),
             )
         with self._lock:
@@ -136,7 +140,7 @@ class HostDiskCache:
             for volume_id in self._volumes[row].keys() - vdisks.keys():
                 # the volume may have moved to a host that reported it first
                 known = self._by_volume.get(volume_id)
-                if known is not None and known.provider == provider:
+                if known is not None and known[0].provider == provider:
                     del self._by_volume[volume_id]
             self._volumes[row] = vdisks
             self._by_volume.update(vdisks)
@@ -233,6 +237,7 @@ class HostDiskCache:
             load=committed / np.maximum(total_gb, 1),
             reserved_gb=reserved_gb,
             numa_node=figures[_INDEX['numa_node']],
+            can_stripe=figures[_INDEX['can_stripe']] > 0,
             disks=disks,
             cache_mode=cache_mode,
         )
@@ -351,9 +356,9 @@ class HostDiskCache:
         oldest = self._clock() - max(FORGET_SECONDS, self._timeout)
         with self._lock:
             vdisks = [
-                self._by_volume[volume_id]
+                vdisk
                 for volume_id in volume_ids
-                if volume_id in self._by_volume
+                for vdisk in self._by_volume.get(volume_id, ())
             ]
             return [
                 vdisk

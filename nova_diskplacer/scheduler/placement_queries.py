@@ -61,16 +61,19 @@ def compute_nodes_with_room(request: flavor.VDiskRequest) -> set[str]:
     They have at least as many disks with room as the request takes. One query
     over all disks, whose answer is as long as there are disks with room.
     """
-    resources = {placement_client.GB: request.vdisk_gb}
+    resources = {placement_client.GB: request.piece_gb}
     if request.vdisk_mbps:
-        resources[placement_client.MBPS] = request.vdisk_mbps
+        resources[placement_client.MBPS] = request.piece_mbps
     any_medium = request.media == flavor.ANY
     required = [] if any_medium else [traits.MEDIA[request.media]]
+    if request.mapping == flavor.STRIPED:
+        required.append(traits.LVM)
     found = _query(lambda: _PLACEMENT.disks_with_room(resources, *required))
     disks = collections.Counter(disk.root for disk in found or ())
     least = 1
     if mapping.load(request.mapping).spreads:
-        least = -(-request.vdisks // request.vdisks_per_disk)
+        per_disk = min(request.vdisks_per_disk, request.vdisks)
+        least = -(-request.pieces // per_disk)
     return {root for root, number in disks.items() if number >= least}
 
 

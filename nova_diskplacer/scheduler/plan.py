@@ -39,9 +39,10 @@ class FreeCapacity:
 
     ``free_gb`` is in GiB, ``free_mbps`` in MB/s. ``medium`` is 0 where there
     is no disk that may be used. ``load`` is the committed share of the
-    capacity, 0 to 1. ``numa_node`` is NO_NODE where it is not known. ``disks``
-    holds each host's disk UUIDs in the order of the columns. ``cache_mode``
-    (H,) is empty where it is not known.
+    capacity, 0 to 1. ``numa_node`` is NO_NODE where it is not known.
+    ``can_stripe`` is true for disks that may hold pieces of striped vdisks.
+    ``disks`` holds each host's disk UUIDs in the order of the columns.
+    ``cache_mode`` (H,) is empty where it is not known.
     """
 
     free_gb: base.Ints
@@ -50,6 +51,7 @@ class FreeCapacity:
     load: base.Floats
     reserved_gb: base.Ints
     numa_node: base.Ints
+    can_stripe: base.Bools
     disks: list[tuple[str, ...]]
     cache_mode: npt.NDArray[np.str_]
 
@@ -78,19 +80,21 @@ class FreeCapacity:
         return dataclasses.replace(self, **arrays, disks=[reordered])
 
     def slots(self, request: flavor.VDiskRequest) -> base.Ints:
-        """Return how many of the request's vdisks fit on each disk, (H, D)."""
-        slots = self.free_gb // request.vdisk_gb
+        """Return how many of the request's pieces fit on each disk, (H, D)."""
+        slots = self.free_gb // request.piece_gb
         if request.vdisk_mbps:
-            np.minimum(slots, self.free_mbps // request.vdisk_mbps, out=slots)
+            np.minimum(slots, self.free_mbps // request.piece_mbps, out=slots)
         usable = self.medium > 0
         if request.media != flavor.ANY:
             usable = self.medium == MEDIA[request.media]
+        if request.mapping == flavor.STRIPED:
+            usable = usable & self.can_stripe
         return np.where(usable & (slots > 0), slots, 0)
 
 
 @dataclasses.dataclass(frozen=True)
 class BoundVDisk:
-    """A vdisk that is allocated on a disk; ``size_gb`` in GiB."""
+    """A vdisk, or a piece of one, on a disk; ``size_gb`` in GiB."""
 
     volume_id: str
     provider: str
@@ -105,7 +109,7 @@ class Choice:
     """The disks that were chosen on H hosts.
 
     ``fits`` (H,) is true for the hosts that hold the vdisks, ``counts``
-    (H, D) is the number of new ones on each disk, ``scores`` (H,) is the
+    (H, D) is the number of new pieces on each disk, ``scores`` (H,) is the
     score of the mapping policy, 0 to 1.
     """
 
@@ -137,13 +141,13 @@ class DiskPlan:
             with bound vdisks on any other disk does not fit.
         """
         request = self.request
-        vdisks = request.vdisks
+        pieces = request.pieces
         per_disk = request.vdisks_per_disk
         policy = mapping.load(request.mapping)
         if self.own_vdisks or self.other_vdisks:
             free, bound, bad = self._subtract_bound(free)
             slots = free.slots(request)
-            vdisks = max(0, vdisks - len(self.own_vdisks))
+            pieces = max(0, pieces - len(self.own_vdisks))
             if policy.spreads:
                 slots = np.clip(slots, 0, np.maximum(per_disk - bound, 0))
             if allowed is not None:
@@ -156,8 +160,10 @@ class DiskPlan:
             slots = np.where(allowed, slots, 0)
         if request.cache_mode is not None:
             unfit |= free.cache_mode != request.cache_mode
-        counts = policy.place(slots, free.load, vdisks, per_disk)
-        fits = (counts.sum(axis=1) == vdisks) & ~unfit
+        # no vdisk has two pieces on one disk
+        per_disk = min(per_disk, -(-pieces // request.stripe_disks))
+        counts = policy.place(slots, free.load, pieces, per_disk)
+        fits = (counts.sum(axis=1) == pieces) & ~unfit
         return Choice(fits, counts, policy.score(counts, free.load))
 
     def _subtract_bound(
@@ -204,7 +210,7 @@ class DiskPlan:
         return {
             disk: (
                 max(0, size[disk] - reserved),
-                number[disk] * self.request.vdisk_mbps,
+                number[disk] * self.request.piece_mbps,
             )
             for disk, reserved in zip(
                 disks, reserved_gb.tolist(), strict=False
@@ -220,10 +226,10 @@ class DiskPlan:
         return sorted(
             self.own_vdisks,
             key=lambda vdisk: (
-                vdisk.size_gb != self.request.vdisk_gb,
+                vdisk.size_gb != self.request.piece_gb,
                 vdisk.volume_id,
             ),
-        )[: self.request.vdisks]
+        )[: self.request.pieces]
 
     def allocations(
         self, disks: tuple[str, ...], counts: base.Ints, reserved_gb: base.Ints
@@ -237,8 +243,8 @@ class DiskPlan:
         claims = self._claims_of_bound(disks, reserved_gb)
         for column in np.flatnonzero(counts).tolist():
             gb, mbps = claims[disks[column]]
-            gb += int(counts[column]) * self.request.vdisk_gb
-            mbps += int(counts[column]) * self.request.vdisk_mbps
+            gb += int(counts[column]) * self.request.piece_gb
+            mbps += int(counts[column]) * self.request.piece_mbps
             claims[disks[column]] = gb, mbps
         return {
             disk: {

@@ -16,6 +16,8 @@ Every function may be repeated after a crash, and raises DiskError if a vdisk
 that it needs is missing, the disk lacks the space, or LVM or a disk fails.
 """
 
+import collections.abc
+
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import commands
@@ -26,17 +28,26 @@ from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.lvm import volumes
 
 
-def snapshot(uuid: str, name: str, snapshot: str, snapshot_id: str) -> None:
+def snapshot(
+    uuid: str,
+    name: str,
+    snapshot: str,
+    snapshot_id: str,
+    *,
+    mark: collections.abc.Sequence[str] = (),
+) -> None:
     """Make a snapshot of a vdisk.
 
     A thick snapshot takes the space of its origin, so that it never overflows.
 
+    :param mark: more tags for it.
     :raises DiskError: the vdisk ``snapshot`` has another owner.
     """
     with group_changes.changing(uuid) as group:
         if not group.has_vdisk(snapshot, snapshot_id):
-            tags = [f'{naming.VOLUME}={snapshot_id}']
             volume = group.require_usable(name)
+            tags = [f'{naming.VOLUME}={snapshot_id}', *mark]
+            tags += volume.stripe_tags
             _snapshot(group, volume, snapshot, tags)
 
 
@@ -57,6 +68,7 @@ def allocate_clone(
                 f'than its clone {name} of {size_bytes}'
             )
         tags = [f'{naming.VOLUME}={volume_id}', naming.INCOMPLETE]
+        tags += original.stripe_tags
         if original.thin:
             group.check_free(size_bytes)
             _snapshot(group, original, name, tags)

@@ -16,6 +16,7 @@ import collections.abc
 import os
 import re
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 
@@ -32,9 +33,16 @@ VOLUME = 'diskplacer.volume'
 SERVER = 'diskplacer.server'
 # The volume may hold data of a deleted one from this byte on.
 DIRTY_FROM = 'diskplacer.dirty_from'
+# Disks of a striped vdisk, as in ``diskplacer.stripe.0=<UUID>``, and the bytes
+# on one of them before the next one follows.
+STRIPE = 'diskplacer.stripe'
+CHUNK = 'diskplacer.chunk'
 # A clone that is being made, and a volume that is being deleted.
 INCOMPLETE = 'diskplacer.incomplete'
 DELETED = 'diskplacer.deleted'
+
+# The bytes of a chunk of new striped vdisks.
+CHUNK_BYTES = 256 << 10
 
 # The pool of a thin group.
 POOL = 'pool'
@@ -86,6 +94,11 @@ def device_path(uuid: str, vdisk: str) -> str:
     return f'/dev/{group_name(uuid)}/{volume_name(vdisk)}'
 
 
+def striped_device(vdisk: str) -> str:
+    """Return the path of the device over the pieces of a striped vdisk."""
+    return f'/dev/mapper/{constants.STRIPED_DEVICE}{volume_name(vdisk)}'
+
+
 def is_entry(path: str) -> bool:
     """Tell whether an entry of the disk root belongs to a volume group."""
     target = f'/dev/{PREFIX}{os.path.basename(path)}'
@@ -110,6 +123,26 @@ def value(tags: collections.abc.Set[str], key: str) -> str:
     """Return the value of the tag ``key=value``, '' without exactly one."""
     values = [tag[len(key) + 1 :] for tag in tags if tag.startswith(key + '=')]
     return values[0] if len(values) == 1 else ''
+
+
+def stripe_tags(
+    disks: collections.abc.Iterable[str], chunk_bytes: int = CHUNK_BYTES
+) -> list[str]:
+    """Return the tags of each piece of a striped vdisk.
+
+    :param disks: UUIDs of the disks, in the order of the stripe.
+    """
+    return [
+        *(f'{STRIPE}.{number}={disk}' for number, disk in enumerate(disks)),
+        f'{CHUNK}={chunk_bytes}',
+    ]
+
+
+def stripe_of(tags: collections.abc.Set[str]) -> tuple[str, ...]:
+    """Return the disks of a striped vdisk, () for any other vdisk."""
+    number = sum(tag.startswith(STRIPE + '.') for tag in tags)
+    found = [value(tags, f'{STRIPE}.{index}') for index in range(number)]
+    return tuple(found) if all(found) else ()
 
 
 def tag_options(

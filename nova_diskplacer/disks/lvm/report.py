@@ -85,6 +85,12 @@ class Volume:
         return ''
 
     @property
+    def stripe_tags(self) -> list[str]:
+        """The tags that make it a piece of a striped vdisk."""
+        keys = (naming.STRIPE + '.', naming.CHUNK + '=')
+        return sorted(tag for tag in self.tags if tag.startswith(keys))
+
+    @property
     def vdisk(self) -> VDisk:
         """The vdisk that the volume is."""
         return VDisk(
@@ -93,6 +99,7 @@ class Volume:
             naming.value(self.tags, naming.SERVER) or None,
             self.size_bytes,
             not self.unusable_reason,
+            naming.stripe_of(self.tags),
         )
 
 

@@ -18,12 +18,14 @@ missing, the disk lacks the space, or LVM or the disk fails.
 """
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import stripes
 
 # The volume on which a disk is measured.
 TEMPORARY = 'measuring'
@@ -47,6 +49,27 @@ def create(
     :raises DiskError: the name belongs to another volume, or the size is not
         positive.
     """
+    create_piece(uuid, name, volume_id, server_id, size_bytes, '')
+
+
+def create_piece(
+    uuid: str,
+    name: str,
+    volume_id: str,
+    server_id: str | None,
+    size_bytes: int,
+    location: str,
+) -> None:
+    """Create the piece of a striped vdisk on the disk ``uuid``.
+
+    :param location: UUIDs of the disks of the stripe, '' for a vdisk that is
+        not striped.
+    :raises DiskError: as :func:`create`, or the disk is not in the stripe.
+    """
+    named = location.split(',') if location else []
+    disks = [identity.check_uuid(disk) for disk in named]
+    if disks and uuid not in disks:
+        raise exception.DiskError(f'disk {uuid} is not in stripe {location}')
     vdisks.check_size(name, size_bytes)
     volume = groups.require(uuid).find(name)
     if volume is not None and naming.DELETED in volume.tags:
@@ -56,6 +79,8 @@ def create(
             tags = [f'{naming.VOLUME}={volume_id}']
             if server_id:
                 tags.append(f'{naming.SERVER}={server_id}')
+            if disks:
+                tags += naming.stripe_tags(disks)
             group_changes.allocate(group, name, size_bytes, tags)
     group_changes.zero_dirty(uuid, name)
 
@@ -141,6 +166,9 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
         thin volumes again.
     :raises DiskError: the vdisk is in use, or has snapshots.
     """
+    piece = groups.require(uuid).find(name)
+    if piece is not None and piece.stripe_tags:
+        stripes.deactivate(name)
     for snapshot in groups.require(uuid).snapshots_of(name):
         if snapshot.startswith(CLONING):
             delete(uuid, snapshot)

@@ -190,7 +190,7 @@ class VolumeTestCase(DriverTestCase):
         )
         self.assertIn(
             'vdisk:mapping=scattered is not one of: '
-            + ', '.join(mapping.names()),
+            + ', '.join(mapping.names_on_one_disk()),
             str(error),
         )
 

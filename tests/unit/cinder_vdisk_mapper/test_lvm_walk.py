@@ -51,14 +51,20 @@ class World(fixtures.Fixture):
     :param content: of what is free on the disk; zeros are known to be such.
     """
 
+    lvm_class = fake_lvm.FakeLVM
+    uuids = (UUID,)
+    # GiB of the volume and of its clone
+    sizes = 1, 2
+
     def __init__(self, content):
         super().__init__()
         self.content = content
 
     def _setUp(self):
-        self.lvm = self.useFixture(fake_lvm.FakeLVM(content=self.content))
+        self.lvm = self.useFixture(self.lvm_class(content=self.content))
         if self.content == ZERO:
-            group_changes.mark_zeroed(UUID)
+            for uuid in self.uuids:
+                group_changes.mark_zeroed(uuid)
         self.addCleanup(
             privsep_lvm.context.set_client_mode,
             privsep_lvm.context.client_mode,
@@ -71,8 +77,10 @@ class World(fixtures.Fixture):
         self.driver.backend = backend_lvm.LVMBackend(self.lvm.root)
         self.placement = fakes.Placement(*self.driver.backend.disks())
         self.driver.placement = self.placement
-        self.volume = test_driver.volume(id='1', name_id='1', size=1)
-        self.clone = test_driver.volume(id='2', name_id='2', size=2)
+        self.volume, self.clone = (
+            test_driver.volume(id=id_, name_id=id_, size=size)
+            for id_, size in zip('12', self.sizes, strict=True)
+        )
         self.snapshot = mock.Mock(
             id='s', volume=self.volume, provider_location=None
         )
@@ -100,8 +108,8 @@ class World(fixtures.Fixture):
         )
 
     def extend(self):
-        """Extend the volume to 2 GiB."""
-        self.driver.extend_volume(self.volume, 2)
+        """Extend the volume to the size of its clone."""
+        self.driver.extend_volume(self.volume, self.sizes[1])
 
     def freeze(self):
         """Take a snapshot of the volume."""

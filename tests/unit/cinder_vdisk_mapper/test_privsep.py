@@ -22,7 +22,6 @@ from oslo_config import cfg
 
 from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper import privsep_lvm
-from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import filesystem
 from cinder_vdisk_mapper.backend import lvm
 from nova_diskplacer import exception
@@ -162,7 +161,7 @@ class AllowListTestCase(testtools.TestCase):
 
         for module, target in ((privsep, discover), (privsep_lvm, groups)):
             for name, operation in module.OPERATIONS.items():
-                if name in ('disks', 'disk', 'count_bind_failure'):
+                if name in WITHOUT_DISK:
                     continue
                 types = privsep.declared_types(operation)
                 with mock.patch.object(target, 'run_unless_hung', hung):
@@ -237,9 +236,9 @@ class BackendsTestCase(testtools.TestCase):
             return [] if operation == 'disks' else None
 
         with mock.patch.object(backend, '_run', run):
-            for name in BACKEND_METHODS:
+            for name in methods(type(backend)):
                 parameters = inspect.signature(
-                    getattr(base.Backend, name)
+                    getattr(type(backend), name)
                 ).parameters
                 getattr(backend, name)(
                     *(
@@ -278,13 +277,22 @@ LOOKUPS = (
     'find_vdisk',
     'forgotten',
     'has_entry',
+    'stripe_is_active',
     'usable_vdisk',
 )
-BACKEND_METHODS = [
-    name
-    for name, _ in inspect.getmembers(base.Backend, inspect.isfunction)
-    if not name.startswith('_') and name not in LOOKUPS
-]
+
+
+#: operations of no disk
+WITHOUT_DISK = ('disks', 'disk', 'count_bind_failure', 'resume_stripes')
+
+
+def methods(backend):
+    """Return the names of a backend's methods that run an operation."""
+    return [
+        name
+        for name, _ in inspect.getmembers(backend, inspect.isfunction)
+        if not name.startswith('_') and name not in LOOKUPS
+    ]
 
 
 class RootOwnedTestCase(testtools.TestCase):

@@ -164,11 +164,20 @@ class LargestVDiskTestCase(FilterTestCase):
         self.assertTrue(self.passes({**new, 'size': 5}, **claimed))
         self.assertFalse(self.passes({**new, 'size': 6}, **claimed))
         with mock.patch.object(
-            scheduler.VDiskLocalityFilter, '_host', return_value='node'
+            scheduler.VDiskLocalityFilter,
+            '_find',
+            return_value=scheduler._Placed('node'),
         ):
             blank = {**new, 'display_name': BLANK}
             self.assertTrue(self.passes({**blank, 'size': 10}, **claimed))
             self.assertFalse(self.passes({**blank, 'size': 11}, **claimed))
+        with mock.patch.object(
+            scheduler.VDiskLocalityFilter,
+            '_find',
+            return_value=scheduler._Placed('node', 3),
+        ):
+            self.assertTrue(self.passes({**blank, 'size': 30}, **claimed))
+            self.assertFalse(self.passes({**blank, 'size': 31}, **claimed))
 
     def test_existing(self):
         here = {'host': 'node@vdisk#vdisk', 'size': 11}

@@ -57,6 +57,46 @@ class ParseTest(Refusals):
             request,
         )
 
+    def test_striped(self):
+        request = flavor.parse(
+            {
+                'diskplacer:vdisks': '2',
+                'diskplacer:vdisk_gb': '10',
+                'diskplacer:vdisk_mbps': '50',
+                'diskplacer:mapping': 'striped',
+                'diskplacer:stripe_disks': '3',
+            }
+        )
+        self.assertEqual(3, request.stripe_disks)
+        self.assertEqual(
+            (6, 4, 17), (request.pieces, request.piece_gb, request.piece_mbps)
+        )
+        plain = flavor.VDiskRequest(vdisks=2, vdisk_gb=10, vdisk_mbps=50)
+        self.assertEqual(
+            (2, 10, 50), (plain.pieces, plain.piece_gb, plain.piece_mbps)
+        )
+
+    def test_half_a_stripe(self):
+        self._refused(
+            'mapping=striped requires diskplacer:stripe_disks, an integer '
+            'from 2 to 6',
+            mapping='striped',
+        )
+        for policy in (None, 'round_robin', 'consolidated'):
+            self._refused(
+                'stripe_disks=2 is allowed only with '
+                'diskplacer:mapping=striped, not with '
+                f'diskplacer:mapping={policy or "round_robin"}',
+                mapping=policy,
+                stripe_disks='2',
+            )
+        for number in ('1', '7', 'x'):
+            self._refused(
+                f'stripe_disks={number} is not an integer from 2 to 6',
+                mapping='striped',
+                stripe_disks=number,
+            )
+
     def test_everything(self):
         request = flavor.parse(
             {
@@ -120,8 +160,8 @@ class ParseTest(Refusals):
         self._refused(r'vdisks=0 is not an integer from 1 to 64', vdisks='0')
         self._refused(r'vdisks=four is not an integer', vdisks='four')
         self._refused(
-            r'mapping=striped is not one of: ' + ', '.join(mapping.names()),
-            mapping='striped',
+            r'mapping=scattered is not one of: ' + ', '.join(mapping.names()),
+            mapping='scattered',
         )
         self._refused(r'media=tape is not one of: hdd, ssd, any', media='tape')
         with self.assertRaisesRegex(
@@ -219,7 +259,7 @@ class ValidatorsTest(unittest.TestCase):
 
     def test_nova_refuses(self):
         for key, value in (
-            ('diskplacer:mapping', 'striped'),
+            ('diskplacer:mapping', 'scattered'),
             ('diskplacer:vdisks', '65'),
             ('diskplacer:vdisks', 'x'),
             ('diskplacer:color', 'red'),

@@ -259,6 +259,24 @@ class LockTestCase(AuditorTestCase):
             {there, orphan}, {*host.backends[0].known['d1'].vdisks}
         )
 
+    def test_piece_of_a_stripe(self):
+        name = f'volume-{id_of(1)}'
+        record = state.Record(id_of(1), name, 'd1,d2', 7, 'available')
+        host = self.host(
+            [record],
+            {
+                uuid: [
+                    VDisk(name, id_of(1), None, gb * GIB, stripe=('d1', 'd2'))
+                ]
+                for uuid, gb in (('d1', 4), ('d2', 3))
+            },
+        )
+        (found,) = host.audit()
+        self.assertEqual(('wrong-size', 'd2'), (found.kind, found.disk))
+        self.assertEqual([found], host.repair([found]))
+        (piece,) = host.backends[0].disk('d2').vdisks
+        self.assertEqual(4, piece.size_gb)
+
     def test_one_that_cannot_be_repaired_keeps_no_other(self):
         _, first = self.volume(1)
         host = self.orphans(2)
@@ -613,6 +631,56 @@ class CompareTestCase(AuditTestCase):
                 {'d1': discover.missing('d1', '/disks/d1')},
                 {'d1': offer(fake_disks.make_disk('d1'))},
             ),
+        )
+
+    def test_striped(self):
+        pieces = {
+            uuid: [dataclasses.replace(vdisk(), stripe=('d1', 'd2'))]
+            for uuid in ('d1', 'd2')
+        }
+        record = volume(disk='d1,d2', size_gb=4)
+        self.assertFound([], make_state([record], pieces))
+        self.assertFound(
+            [], make_state([volume(disk='d1,d2', size_gb=3)], pieces)
+        )
+        self.assertFound(
+            [('lost', 'd2', '')],
+            make_state([record], {'d1': pieces['d1'], 'd2': []}),
+        )
+        self.assertFound(
+            [
+                ('wrong-size', 'd1', findings.EXTEND),
+                ('wrong-size', 'd2', findings.EXTEND),
+            ],
+            make_state([volume(disk='d1,d2', size_gb=5)], pieces),
+        )
+        missing = fake_disks.make_disk('d2', health='missing')
+        self.assertFound(
+            [
+                ('disk-missing', 'd2', ''),
+                ('wrong-figures', 'd2', findings.PUBLISH),
+            ],
+            make_state([record], {'d1': pieces['d1'], 'd2': missing}),
+        )
+        self.assertFound(
+            [('second-copy', 'd3', '')],
+            make_state([record], {**pieces, 'd3': pieces['d1']}),
+        )
+        self.assertFound(
+            [('wrong-stripe', 'd1', ''), ('wrong-stripe', 'd2', '')],
+            make_state([volume(disk='d2,d1', size_gb=4)], pieces),
+        )
+        # its creation was interrupted
+        self.assertFound(
+            [('not-recorded', 'd1', ''), ('not-recorded', 'd2', '')],
+            make_state([volume(disk=None, size_gb=4)], pieces),
+        )
+        self.assertFound(
+            [
+                ('orphan', 'd1', findings.DELETE),
+                ('orphan', 'd2', findings.DELETE),
+            ],
+            make_state([dataclasses.replace(record, deleted=True)], pieces),
         )
 
     def test_oversold(self):

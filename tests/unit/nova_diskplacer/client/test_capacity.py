@@ -55,6 +55,17 @@ class CapacityTest(base.BaseTestCase):
         self.assertEqual(3, one(disks).servers)
         self.assertEqual(6, one(disks, mapping='consolidated').servers)
 
+    def test_striped(self):
+        """Each vdisk takes an equal part on each of three LVM disks."""
+        disks = [disk(uuid, can_stripe=True) for uuid in 'abc']
+        stripe = {'mapping': 'striped', 'stripe_disks': 3, 'vdisk_gb': 100}
+        found = one([*disks, disk('d')], vdisks=1, **stripe)
+        self.assertEqual((3, 6, 2), (found.disks, found.slots, found.servers))
+        self.assertEqual(1, one(disks, vdisks_per_disk=2, **stripe).servers)
+        for refused in ({}, {'stripe_disks': 4}):
+            found = one(disks, **{**stripe, **refused})
+            self.assertEqual((0, capacity.DISKS), (found.servers, found.limit))
+
     def test_throughput(self):
         disks = [disk(uuid, total_mbps=100) for uuid in 'ab']
         found = one(disks, vdisk_mbps=40)

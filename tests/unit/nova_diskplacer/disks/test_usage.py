@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import os
 
 import fixtures
@@ -17,6 +18,7 @@ from oslotest import base
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import usage
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import libvirt_servers
 from tests.unit.nova_diskplacer.host import test_libvirt_servers
 
@@ -52,6 +54,19 @@ class OnDisksTest(base.BaseTestCase):
         disks = [self.disk(DISK), self.disk(OTHER)]
         self.assertEqual(
             {DISK: [one]}, usage.servers_by_disk([one, two], disks)
+        )
+
+    def test_striped(self):
+        path = '/dev/mapper/diskplacer-striped-volume-1'
+        one, two = self.server(path), self.server(path + '2')
+        piece = VDisk('volume-1', '1', None, 1, stripe=(GROUP, OTHER))
+        disks = [
+            dataclasses.replace(self.disk(uuid), vdisks=(piece,))
+            for uuid in (GROUP, OTHER)
+        ]
+        self.assertEqual(
+            [(one, path, GROUP), (one, path, OTHER)],
+            list(usage.vdisks_in_use([one, two], disks)),
         )
 
     def test_logical_volumes(self):

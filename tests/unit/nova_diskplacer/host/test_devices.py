@@ -64,6 +64,17 @@ class StackTest(testtools.TestCase):
         self.device('dm-0', '253:0', ['sda1'], 'CRYPT-LUKS2-1-x')
         self.assertEqual({'253:0': False}, self.tops())
 
+    def test_striped_vdisk(self):
+        """Its device is on other disks, too."""
+        self.device('sda', '8:0')
+        self.device('sdb', '8:16')
+        self.device('dm-0', '253:0', ['sda'], 'LVM-one')
+        self.device('dm-1', '253:1', ['sdb'], 'LVM-other')
+        self.device(
+            'dm-2', '253:2', ['dm-0', 'dm-1'], 'LVM-diskplacer-striped-volume'
+        )
+        self.assertEqual({'253:0': True}, self.tops())
+
     def test_volumes(self):
         """Thin ones too, which lie on those of their pool."""
         self.device('sda', '8:0')

@@ -13,6 +13,7 @@
 """Property-based and table tests of the mapping policies."""
 
 import itertools
+import operator
 import unittest
 
 import hypothesis
@@ -94,6 +95,42 @@ class RoundRobinTest(unittest.TestCase):
         )
 
 
+class StripedTest(unittest.TestCase):
+    @hypothesis.given(
+        hosts(), st.integers(1, 4), st.integers(2, 4), st.integers(1, 4)
+    )
+    def test_distinct_disks_for_each_vdisk(
+        self, host, vdisks, number, per_disk
+    ):
+        slots, load = host
+        per_disk = min(per_disk, vdisks)
+        counts = mapping.load('striped').place(
+            slots, load, vdisks * number, per_disk
+        )
+        for row, room in zip(counts.tolist(), slots.tolist(), strict=True):
+            room = [min(one, per_disk) for one in room]
+            self.assertTrue(all(map(operator.le, row, room)))
+            if sum(room) < vdisks * number:
+                self.assertFalse(any(row))
+                continue
+            # dealt out disk by disk, no vdisk has two pieces on one disk
+            pieces = [disk for disk, one in enumerate(row) for _ in range(one)]
+            for first in range(vdisks):
+                stripe = pieces[first::vdisks]
+                self.assertEqual(number, len(stripe))
+                self.assertEqual(number, len(set(stripe)))
+
+    def test_least_committed_first_and_ties_by_column(self):
+        for load, expected in (
+            ([0.5, 0.0, 0.9, 0.1], [0, 1, 0, 1]),
+            ([0.5, 0.5, 0.5, 0.5], [1, 1, 0, 0]),
+        ):
+            counts = mapping.load('striped').place(
+                np.array([[3, 3, 3, 3]]), np.array([load]), 2, 1
+            )
+            self.assertEqual([expected], counts.tolist())
+
+
 class ConsolidatedTest(unittest.TestCase):
     def setUp(self):
         self.policy = mapping.load('consolidated')
@@ -133,4 +170,4 @@ class ConsolidatedTest(unittest.TestCase):
 class LoadTest(unittest.TestCase):
     def test_unknown_names_the_installed(self):
         with self.assertRaisesRegex(ValueError, ', '.join(mapping.names())):
-            mapping.load('striped')
+            mapping.load('scattered')

@@ -10,9 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+from unittest import mock
+
 import numpy
 from oslotest import base
 
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import types as monitor_types
@@ -125,6 +128,28 @@ class GuestPollerTest(base.BaseTestCase):
             use,
         )
         self.assertEqual(2, self.libvirt.connection.close.call_count)
+
+    def test_a_stripe_has_an_equal_part_on_each_disk(self):
+        path = '/dev/mapper/diskplacer-striped-volume-1'
+        piece = VDisk('volume-1', '1', None, 1, stripe=('d', 'e'))
+        self.disks = [
+            fake_disks.make_disk(uuid, held=[piece]) for uuid in 'de'
+        ]
+        with mock.patch(f'{__name__}.VDISK', path):
+            self.tell(a=[(path, 0, 0, 0, 0, 0, 0, 0, 0)])
+            self.poll(10.0, a=0)
+            self.tell(a=[(path, 400, 0, 8, 0, 0, 4 * 10**9, 0, 0)])
+            stats = self.poll(12.0, a=100)
+        self.assertEqual(
+            [
+                guest_stats.GuestDiskUse(
+                    path, disk, 100, 0, 2, 0, 0, 0.5, None, None
+                )
+                for disk in 'de'
+            ],
+            stats.uses['a'],
+        )
+        self.assertEqual({('a', 'd'): 50, ('a', 'e'): 100}, stats.unaccounted)
 
     def test_a_server_that_was_started_again(self):
         self.tell(a=[(VDISK, 100, 0, 1, 0, 0, 1, 0, 0)])

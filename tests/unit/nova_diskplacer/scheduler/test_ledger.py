@@ -59,7 +59,7 @@ requests = st.builds(
     flavor.VDiskRequest,
     vdisks=st.integers(1, 6),
     vdisk_gb=st.integers(1, 20),
-    mapping=st.sampled_from(mappings.names()),
+    mapping=st.sampled_from(mappings.names_on_one_disk()),
     media=st.sampled_from([flavor.ANY, flavor.ANY, flavor.HDD, flavor.SSD]),
     vdisk_mbps=st.sampled_from([0, 0, 5, 20]),
     vdisks_per_disk=st.sampled_from([1, 1, 2, 3]),

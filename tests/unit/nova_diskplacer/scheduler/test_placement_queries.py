@@ -106,6 +106,29 @@ class QueriesTest(unittest.TestCase):
         self.assertIn('CUSTOM_VDISK_GB%3A10%2CCUSTOM_VDISK_MBPS%3A30', url)
         self.assertIn('CUSTOM_DISKPLACER%2CSTORAGE_DISK_HDD', url)
 
+    def test_compute_nodes_with_room_for_stripes(self):
+        self.client.get.return_value = providers('x', 'x', 'x', 'y', 'y')
+        for vdisks, per_disk, found in (
+            (1, 1, {'x'}),
+            (1, 2, {'x'}),
+            (2, 2, {'x'}),
+            (2, 1, set()),
+        ):
+            request = flavor.VDiskRequest(
+                vdisks,
+                10,
+                'striped',
+                vdisk_mbps=30,
+                vdisks_per_disk=per_disk,
+                stripe_disks=3,
+            )
+            self.assertEqual(
+                found, placement_queries.compute_nodes_with_room(request)
+            )
+        url = self.client.get.call_args.args[0]
+        self.assertIn('CUSTOM_VDISK_GB%3A4%2CCUSTOM_VDISK_MBPS%3A10', url)
+        self.assertIn('CUSTOM_DISKPLACER%2CCUSTOM_DISKPLACER_LVM', url)
+
     def test_compute_nodes_with_disks(self):
         self.client.get.return_value = providers('x', 'x', 'y')
         self.assertEqual(

@@ -53,20 +53,22 @@ class Volume:
 
 
 class FakeLVM(fixtures.Fixture):
-    """The thick group ``GROUP``.
+    """A thick group, ``GROUP`` without another UUID.
 
     ``open`` holds the names of open volumes. ``step`` is called before each
     change of the metadata and of the content.
     """
 
-    def __init__(self, size_gb=20, content='old'):
+    def __init__(self, size_gb=20, content='old', uuid=UUID):
         super().__init__()
+        self.group = f'diskplacer-{uuid}'
+        self.uuid = uuid
         self.content = [content] * (size_gb * GIB // EXTENT)
         self.volumes = {}
         self.open = set()
         self.tags = {
             naming.TAG,
-            f'{naming.UUID}={UUID}',
+            f'{naming.UUID}={uuid}',
             f'{naming.MEDIUM}=hdd',
             f'{naming.MBPS}=150',
         }
@@ -76,7 +78,7 @@ class FakeLVM(fixtures.Fixture):
 
     def _setUp(self):
         self.root = self.useFixture(fixtures.TempDir()).path
-        os.symlink('/dev/' + GROUP, os.path.join(self.root, UUID))
+        self.link(self.root)
         locks = self.useFixture(fixtures.TempDir()).path
         for name, value in (
             ('disks.lvm.commands.run', self.run),
@@ -96,6 +98,10 @@ class FakeLVM(fixtures.Fixture):
             self.useFixture(
                 fixtures.MonkeyPatch('nova_diskplacer.' + name, value)
             )
+
+    def link(self, root):
+        """Make the disk's entry in a disk root."""
+        os.symlink('/dev/' + self.group, os.path.join(root, self.uuid))
 
     def killed_at(self, count):
         """Kill the process before its step ``count``, counted from 0."""
@@ -145,7 +151,7 @@ class FakeLVM(fixtures.Fixture):
     def report(self):
         """Return LVM's report of the group."""
         group = {
-            'vg_name': GROUP,
+            'vg_name': self.group,
             'vg_tags': ','.join(sorted(self.tags)),
             'vg_size': len(self.content) * EXTENT,
             'vg_free': len(self.free()) * EXTENT,
@@ -282,7 +288,7 @@ class FakeLVM(fixtures.Fixture):
             self.content[extents[number]] = words[number]
 
     def _device(self, path):
-        volume = self._volume(f'{GROUP}/{os.path.basename(path)}')
+        volume = self._volume(f'{self.group}/{os.path.basename(path)}')
         if not volume.active:
             raise exception.DiskError(f'{path} is not there')
         return volume

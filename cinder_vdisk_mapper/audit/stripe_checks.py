@@ -1,0 +1,89 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Checks of striped volumes and snapshots: the pieces, and the stripe."""
+
+import collections.abc
+import dataclasses
+
+from cinder_vdisk_mapper import stripes
+from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import state
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.vdisk import VDisk
+
+# The vdisks of one name, with their disks, by the UUID of the disk.
+_Copies = collections.abc.Mapping[str, tuple[discover.Disk, VDisk]]
+
+
+def split(
+    record: state.Record, copies: _Copies
+) -> list[tuple[state.Record, _Copies]]:
+    """Return the records to compare with vdisks, each with its vdisks.
+
+    They are one record for each piece of a striped volume, with the size of
+    the piece. A volume that is not striped is its own record. One that is not
+    recorded as bound has none if there are pieces of it.
+    """
+    disks = stripes.disks_of(record.disk)
+    if len(disks) > 1:
+        size_gb = stripes.piece_gb(record.size_gb, len(disks))
+        return [
+            (
+                dataclasses.replace(record, disk=uuid, size_gb=size_gb),
+                {uuid: copies[uuid]} if uuid in copies else {},
+            )
+            for uuid in disks
+        ]
+    if not disks and any(vdisk.stripe for _, vdisk in copies.values()):
+        return []
+    return [(record, copies)]
+
+
+def check(record: state.Record, copies: _Copies) -> findings.Findings:
+    """Compare the disks of a stripe with those of the record."""
+    disks = stripes.disks_of(record.disk)
+    for uuid, (_, vdisk) in sorted(copies.items()):
+        if not disks and vdisk.stripe:
+            yield findings.Finding(
+                'not-recorded',
+                uuid,
+                record.vdisk,
+                record.id,
+                f'a piece of {record.kind} {record.id} is here, but it has no '
+                'disk in the database: its creation was interrupted',
+                advice=f'attach the {record.kind}, which completes it, or '
+                'delete it',
+            )
+        elif len(disks) > 1 and uuid not in disks:
+            yield findings.Finding(
+                'second-copy',
+                uuid,
+                record.vdisk,
+                record.id,
+                f'{vdisk.size_gb} GiB of {record.kind} {record.id}, which is '
+                f'striped over disks {record.disk}',
+                advice='check that all of those have their pieces, then '
+                + findings.removal_command(uuid, record.vdisk),
+            )
+        elif len(disks) > 1 and list(vdisk.stripe) != disks:
+            yield findings.Finding(
+                'wrong-stripe',
+                uuid,
+                record.vdisk,
+                record.id,
+                f'the vdisk is a piece of a stripe over disks '
+                f'{stripes.location_of(vdisk.stripe) or "none"}, '
+                f'{record.kind} {record.id} is striped over {record.disk}',
+                advice='find out who changed the tags diskplacer.stripe of '
+                'the logical volume or provider_location in the database',
+            )

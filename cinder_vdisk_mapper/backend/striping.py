@@ -1,0 +1,79 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Backends that can stripe a vdisk over several disks."""
+
+import os
+
+from cinder_vdisk_mapper.backend import base
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.vdisk import GIB
+
+
+class StripingBackend(base.Backend):
+    """Stores a striped vdisk as a piece of the same name on each disk.
+
+    ``location`` has the UUIDs of the disks, in the order of the stripe. The
+    other operations change one piece. The vdisk has a device while it is
+    attached.
+    """
+
+    def create_piece(
+        self,
+        disk: str,
+        name: str,
+        volume_id: str,
+        server_id: str | None,
+        size_gb: int,
+        location: str,
+    ) -> None:
+        """Allocate the piece of a striped vdisk on one of its disks.
+
+        :param size_gb: size of the piece.
+        :raises DiskError: as ``create``.
+        """
+        size = size_gb * GIB
+        self._run(
+            'create_piece', disk, name, volume_id, server_id, size, location
+        )
+
+    def activate_stripe(self, location: str, name: str, size_gb: int) -> None:
+        """Make the device of a striped vdisk of ``size_gb`` GiB.
+
+        :raises DiskError: a piece is missing or not complete.
+        """
+        self._run('activate_stripe', location, name, size_gb * GIB)
+
+    def deactivate_stripe(self, location: str, name: str) -> None:
+        """Remove the device of a striped vdisk, if there is one.
+
+        :raises DiskError: it is in use.
+        """
+        self._run('deactivate_stripe', location, name)
+
+    def resume_stripes(self) -> None:
+        """Resume the devices that a killed snapshot has left suspended."""
+        self._run('resume_stripes')
+
+    def snapshot_stripe(
+        self, location: str, name: str, snapshot: str, snapshot_id: str
+    ) -> None:
+        """Make a snapshot of a striped vdisk, as ``snapshot``."""
+        self._run('snapshot_stripe', location, name, snapshot, snapshot_id)
+
+    def stripe_is_active(self, name: str) -> bool:
+        """Return whether a striped vdisk has a device, for its users."""
+        return os.path.exists(naming.striped_device(name))
+
+    def stripe_writes(self, location: str, name: str) -> str:
+        """Return a text that changes if a striped vdisk is written to."""
+        return str(self._run('stripe_writes', location, name))

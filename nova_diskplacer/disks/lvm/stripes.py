@@ -1,0 +1,177 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Devices over the pieces of striped vdisks.
+
+A striped vdisk has a piece, a logical volume, in the volume group of each of
+its disks. The device mapper's target ``striped`` makes one device of them,
+which exists while the vdisk is attached. Tags of each piece name all disks of
+the stripe. Every function may be repeated after a crash, and raises DiskError
+if a piece is missing, or LVM, the device mapper or a disk fails.
+
+The device's UUID begins as those of LVM's own devices do, and its name has
+three parts, as those of LVM's hidden devices have. So neither LVM nor udev
+looks into it: what a tenant writes there must never be taken for a volume
+group of the host.
+"""
+
+import collections.abc
+import contextlib
+import os
+import zlib
+
+from nova_diskplacer import constants
+from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import group_changes
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import report
+from nova_diskplacer.host import files
+
+_SECTOR = 512
+_DIRECTORY = '/dev/mapper'
+
+# A disk that hangs keeps only few other vdisks waiting for their lock.
+_LOCKS = 64
+
+
+def table(
+    pieces: collections.abc.Sequence[str], size_bytes: int, chunk_bytes: int
+) -> list[str]:
+    """Return the device mapper's table of a stripe, line by line.
+
+    The target takes whole rows of chunks only. The chunks of the last row
+    follow one by one, so the device is as large as the vdisk, and a chunk
+    stays where it is when the vdisk is extended.
+
+    :param pieces: paths of the pieces, in the order of the stripe.
+    """
+    chunk = chunk_bytes // _SECTOR
+    rows, rest = divmod(size_bytes // _SECTOR, chunk * len(pieces))
+    position = rows * chunk * len(pieces)
+    lines = []
+    if rows:
+        devices = ' '.join(f'{piece} 0' for piece in pieces)
+        lines.append(f'0 {position} striped {len(pieces)} {chunk} {devices}')
+    for piece in pieces:
+        length = min(chunk, rest)
+        if length:
+            lines.append(f'{position} {length} linear {piece} {rows * chunk}')
+        position, rest = position + length, rest - length
+    return lines
+
+
+def activate_stripe(location: str, name: str, size_bytes: int) -> str:
+    """Make the device of a striped vdisk and return its path.
+
+    :param location: UUIDs of the disks, in the order of the stripe.
+    :param size_bytes: size of the vdisk, at most that of all pieces.
+    :raises DiskError: a piece cannot be used, is too small or is not of this
+        stripe.
+    """
+    path = naming.striped_device(name)
+    disks = tuple(location.split(','))
+    with _locked(name):
+        volumes = [groups.require(uuid).require_usable(name) for uuid in disks]
+        for volume in volumes:
+            _check_piece(volume, disks, size_bytes)
+        if os.path.exists(path):
+            # a snapshot that was killed has suspended it
+            commands.run('dmsetup', 'resume', os.path.basename(path))
+            return path
+        chunk = int(naming.value(volumes[0].tags, naming.CHUNK))
+        pieces = [group_changes.activate(volume) for volume in volumes]
+        lines = table(pieces, size_bytes, chunk)
+        device = os.path.basename(path)
+        # LVM's commands get the devices of a group; this one has several
+        commands.run(
+            'dmsetup', 'create', '--concise',
+            ','.join((device, f'LVM-{device}', '', 'rw', *lines)),
+        )  # fmt: skip
+    return path
+
+
+def deactivate_stripe(location: str, name: str) -> None:
+    """Remove the device of a striped vdisk; the caller names its disks."""
+    deactivate(name)
+
+
+def deactivate(name: str) -> None:
+    """Remove the device of a striped vdisk, if there is one.
+
+    :raises DiskError: a process has it open.
+    """
+    path = naming.striped_device(name)
+    device = os.path.basename(path)
+    with _locked(name):
+        if os.path.exists(path):
+            commands.run('dmsetup', 'resume', device)
+            commands.run_retry_udev('dmsetup', 'remove', device)
+
+
+def resume_stripes() -> None:
+    """Resume the devices that a killed snapshot has left suspended."""
+    with contextlib.suppress(FileNotFoundError):
+        for device in sorted(os.listdir(_DIRECTORY)):
+            if device.startswith(constants.STRIPED_DEVICE):
+                vdisk = device.removeprefix(constants.STRIPED_DEVICE)
+                with _locked(naming.vdisk_name(vdisk)):
+                    commands.run('dmsetup', 'resume', device)
+
+
+@contextlib.contextmanager
+def suspended(name: str) -> collections.abc.Iterator[None]:
+    """Hold back the requests to a striped vdisk, if it has a device.
+
+    All earlier ones are done, so the pieces show one moment.
+    """
+    path = naming.striped_device(name)
+    device = os.path.basename(path)
+    with _locked(name):
+        if not os.path.exists(path):
+            yield
+            return
+        try:
+            commands.run('dmsetup', 'suspend', '--nolockfs', device)
+            yield
+        finally:
+            commands.run('dmsetup', 'resume', device)
+
+
+def _locked(name: str) -> contextlib.AbstractContextManager[None]:
+    """Lock the device of a striped vdisk, and of some others.
+
+    The helper of a service that has ended may still work on it. No lock's file
+    is for one vdisk, which it would outlive. A group's lock may be taken while
+    this one is held, not the other way.
+    """
+    number = zlib.crc32(name.encode()) % _LOCKS
+    return files.lock(f'{constants.STRIPED_DEVICE}{number}', wait=True)
+
+
+def _check_piece(
+    volume: report.Volume, disks: tuple[str, ...], size_bytes: int
+) -> None:
+    if volume.vdisk.stripe != disks:
+        raise exception.DiskError(
+            f'vdisk {volume.vdisk.name} in {volume.group} is not a piece of '
+            f'the stripe over {", ".join(disks)}'
+        )
+    chunk = int(naming.value(volume.tags, naming.CHUNK))
+    rows = -(-size_bytes // (chunk * len(disks)))
+    if volume.size_bytes < rows * chunk:
+        raise exception.DiskError(
+            f'the piece of vdisk {volume.vdisk.name} in {volume.group} has '
+            f'{volume.size_bytes} bytes, {rows * chunk} are needed: repeat '
+            'the extension that was interrupted'
+        )

@@ -1,0 +1,52 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from oslotest import base
+
+from nova_diskplacer.client import cloud
+from nova_diskplacer.client import facts
+
+
+def volume(**fields):
+    return {
+        'id': 'one',
+        'name': 'data',
+        'project_id': 'project',
+        'size': 10,
+        'provider_id': 'a',
+        'attachments': [],
+        **fields,
+    }
+
+
+class VDisksTest(base.BaseTestCase):
+    def test_striped_volume(self):
+        """It has a row for each disk that the picture has."""
+        attached = [{'server_id': 'server', 'device': '/dev/vdb'}]
+        found = cloud.vdisks_of(
+            [
+                volume(provider_id='a,b,x', attachments=attached),
+                volume(id='two', provider_id='b'),
+                volume(id='three', provider_id='x'),
+                volume(id='four', provider_id=None),
+            ],
+            ('a', 'b'),
+            {},
+        )
+        self.assertEqual(
+            [
+                facts.VDisk('one', 'a', 4, 'server', device='vdb'),
+                facts.VDisk('one', 'b', 4, 'server', device='vdb'),
+                facts.VDisk('two', 'b', 10),
+            ],
+            found,
+        )

@@ -1,0 +1,134 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Several volume groups and the device mapper, with LVM's commands on them."""
+
+import os
+
+import fixtures
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import report
+from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
+
+UUIDS = tuple(f'0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d{n}' for n in (21, 22, 23))
+LOCATION = ','.join(UUIDS)
+
+
+class FakeStripes(fake_lvm.FakeLVM):
+    """The groups of three disks.
+
+    ``devices`` maps the names of devices of striped vdisks to their tables,
+    ``suspended`` has the names of suspended ones. ``step`` counts the changes
+    of all groups and devices. ``frozen`` tells for each snapshot's piece that
+    was made whether the vdisk was suspended.
+    """
+
+    def __init__(self, size_gb=20, content='old'):
+        super().__init__(size_gb, content)
+        self.groups = {
+            f'diskplacer-{uuid}': fake_lvm.FakeLVM(size_gb, content, uuid)
+            for uuid in UUIDS
+        }
+        self.devices = {}
+        self.suspended = set()
+        self.frozen = []
+
+    def _setUp(self):
+        super()._setUp()
+        os.unlink(os.path.join(self.root, self.uuid))
+        for group in self.groups.values():
+            group.link(self.root)
+            group.step = lambda what: self.step(what)
+        self.mapper = self.useFixture(fixtures.TempDir()).path
+        name = 'nova_diskplacer.disks.lvm.'
+        for target, value in (
+            # threads that look for hung disks would take most of the time
+            ('groups.find', self.find),
+            ('groups.run_unless_hung', lambda uuid, work: work()),
+            ('stripes._DIRECTORY', self.mapper),
+            ('naming.striped_device', self.path),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name + target, value))
+
+    def path(self, vdisk):
+        """Replace ``naming.striped_device``."""
+        return f'{self.mapper}/diskplacer-striped-{naming.volume_name(vdisk)}'
+
+    def find(self, uuid):
+        """Replace ``groups.find``."""
+        name = f'diskplacer-{uuid}'
+        return report.parse(self.groups[name].report()).get(name)
+
+    def of(self, uuid):
+        """Return the group of a disk."""
+        return self.groups[f'diskplacer-{uuid}']
+
+    def run(self, *command):
+        if command[0] == 'dmsetup':
+            return self._dmsetup(*command[1:])
+        if command[0] == 'udevadm':
+            return ''
+        (name,) = {
+            one.split('/')[0]
+            for one in command
+            if one.split('/')[0] in self.groups
+        }
+        group = self.groups[name]
+        # what a device is made of is open
+        group.open = {
+            path.split('/')[3]
+            for table in self.devices.values()
+            for path in table.split()
+            if path.startswith(f'/dev/{name}/')
+        }
+        if '--snapshot' in command:
+            origin = command[-1].split('/')[1]
+            self.frozen.append(
+                f'diskplacer-striped-{origin}' in self.suspended
+            )
+        return group.run(*command)
+
+    def _dmsetup(self, command, *arguments):
+        device = arguments[-1]
+        if command == 'create':
+            device, uuid, _, _, *table = device.split(',')
+            if not uuid.startswith('LVM-') or device in self.devices:
+                raise exception.DiskError(f'{device} cannot be made')
+            self.step('create')
+            self.devices[device] = '\n'.join(table)
+            with open(f'{self.mapper}/{device}', 'w', encoding='utf-8'):
+                pass
+        elif device not in self.devices:
+            raise exception.DiskError(f'no {device}')
+        elif command == 'remove':
+            if device in self.open:
+                raise exception.DiskError(f'{device} is in use')
+            self.step('remove')
+            del self.devices[device]
+            os.unlink(f'{self.mapper}/{device}')
+        elif command == 'suspend':
+            self.step('suspend')
+            self.suspended.add(device)
+        else:
+            self.suspended.discard(device)
+        return ''
+
+    def zero(self, target, start=0, end=None):
+        self._on(target).zero(target, start, end)
+
+    def copy(self, source, target, size, compare=False):
+        self._on(target).copy(source, target, size, compare)
+
+    def _on(self, path):
+        return self.groups[path.split('/')[2]]
