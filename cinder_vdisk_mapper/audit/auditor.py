@@ -23,12 +23,10 @@ import functools
 from typing import Any
 
 from cinder import context as cinder_context
-from cinder.volume import configuration
 from oslo_config import cfg
 from oslo_log import log as logging
-from oslo_utils import importutils
 
-from cinder_vdisk_mapper import conf
+from cinder_vdisk_mapper import configured
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
@@ -44,8 +42,6 @@ from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 
 LOG = logging.getLogger(__name__)
-
-_DRIVER = 'cinder_vdisk_mapper.driver.VDiskMapperDriver'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,37 +275,20 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
         options that these need.
     """
     locks.make_directory(config.state_path)
-    # the import needs Cinder's objects, which the caller has registered
-    manager = importutils.import_module('cinder.volume.manager')
-    names, backends = [], {}
-    for section in config.enabled_backends or ():
-        options = configuration.Configuration(
-            manager.volume_backend_opts, config_group=section
-        )
-        if options.volume_driver != _DRIVER:
-            continue
-        options.append_config_values(conf.OPTS)
-        config.register_opt(cfg.StrOpt('backend_host'), group=section)
-        host = config[section].backend_host or config.host
-        names.append(f'{host}@{section}')
-        key = options.vdisk_backend, options.vdisk_disk_root
-        if key not in backends:
-            backends[key] = base.load(options)
-    if not names:
-        raise exception.DiskPlacerError(
-            'no section of [DEFAULT] enabled_backends='
-            f'{config.enabled_backends} of cinder.conf has volume_driver = '
-            f'{_DRIVER}'
-        )
+    sections = configured.sections(config)
+    backends = {
+        (options.vdisk_backend, options.vdisk_disk_root): options
+        for options in reversed(sections.values())
+    }
     context = cinder_context.get_admin_context()
     return Auditor(
-        tuple(backends.values()),
+        tuple(base.load(options) for options in backends.values()),
         placement_client.PlacementClient.from_conf(config),
-        records_.Records(context, tuple(names), stuck_after),
+        records_.Records(context, tuple(sections), stuck_after),
         functools.partial(
             _ask_nova,
             context,
-            {name.partition('@')[0] for name in names} | {config.host},
+            configured.hosts(config, sections),
         ),
     )
 

@@ -162,7 +162,7 @@ class AllowListTestCase(testtools.TestCase):
 
         for module, target in ((privsep, discover), (privsep_lvm, groups)):
             for name, operation in module.OPERATIONS.items():
-                if name in ('disks', 'disk', 'count_bind_failure'):
+                if name in BESIDE_DISKS:
                     continue
                 types = privsep.declared_types(operation)
                 with mock.patch.object(target, 'run_unless_hung', hung):
@@ -236,7 +236,10 @@ class BackendsTestCase(testtools.TestCase):
             ran.add(operation)
             return [] if operation == 'disks' else None
 
-        with mock.patch.object(backend, '_run', run):
+        with (
+            mock.patch.object(backend, '_run', run),
+            mock.patch.object(os.path, 'lexists', return_value=True),
+        ):
             for name in BACKEND_METHODS:
                 parameters = inspect.signature(
                     getattr(base.Backend, name)
@@ -269,6 +272,9 @@ class BackendsTestCase(testtools.TestCase):
                 self.assertEqual(name, operations[name].__name__)
 
 
+#: operations that no disk that hangs delays
+BESIDE_DISKS = ('disks', 'disk', 'count_bind_failure', 'link', 'unlink')
+
 #: methods of a backend that run no operation of their own
 LOOKUPS = (
     'check_disk',
@@ -278,6 +284,9 @@ LOOKUPS = (
     'find_vdisk',
     'forgotten',
     'has_entry',
+    'link_path',
+    'linked_disk',
+    'links',
     'usable_vdisk',
 )
 BACKEND_METHODS = [
