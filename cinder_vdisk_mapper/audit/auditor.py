@@ -32,6 +32,7 @@ from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
@@ -109,6 +110,11 @@ class Auditor:
             forgotten=frozenset(filter(self._is_forgotten, absent)),
             orphan_providers=orphans,
             nova=nova,
+            links={
+                name: disk
+                for backend in self.backends
+                for name, disk in backend.links().items()
+            },
         )
 
     def repair(
@@ -172,6 +178,11 @@ class Auditor:
                         claim_checks.extended_claim(host, finding.owner, disk),
                         lambda: self._operations(disk).backend.disk(disk),
                     )
+                case findings.LINK:
+                    self._operations(disk).backend.link(disk, vdisk)
+                case findings.UNLINK:
+                    for backend in self.backends:
+                        backend.unlink(vdisk)
                 case findings.PUBLISH:
                     # _publish does this for the whole disk
                     pass
@@ -253,6 +264,7 @@ def compare(host: state.HostState) -> list[findings.Finding]:
         *volume_checks.check_vdisks(host),
         *volume_checks.check_records(host),
         *claim_checks.check(host),
+        *link_checks.check(host),
     ]
     return sorted(
         found, key=lambda one: (one.kind, one.disk, one.vdisk, one.owner)

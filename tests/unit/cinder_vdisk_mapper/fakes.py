@@ -70,6 +70,9 @@ class Backend(base.Backend):
     def linked_disk(self, name):
         return self.linked.get(name)
 
+    def links(self):
+        return self.linked
+
     def link(self, disk, name):
         self.linked[name] = disk
 
