@@ -152,6 +152,8 @@ class Binder:
             except Exception:
                 self.operations.delete(target, request.name)
                 raise
+            if self.operations.backend.linked_disk(request.name):
+                self.operations.backend.link(target, request.name)
             commit(target)
             self.operations.delete_other_copies(request.name, target)
 
@@ -172,7 +174,7 @@ class Binder:
         policy = server.request.mapping if server.request else request.policy
         if not mapping.load(policy).spreads:
             return
-        limit = _max_per_disk(server)
+        limit = max_per_disk(server)
         with locks.hold(f'server-{server.uuid}'):
             counts = _vdisks_per_disk(
                 [self.operations.backend.disk(disk)], request
@@ -247,7 +249,7 @@ class Binder:
             claims,
             counts,
             request.size_gb,
-            _max_per_disk(server) if spread else _UNLIMITED,
+            max_per_disk(server) if spread else _UNLIMITED,
         )
         if chosen is None and request.boot_time:
             unfilled = {
@@ -286,7 +288,7 @@ class Binder:
             for uuid, gb in claims.items():
                 vdisks = -(-gb // server.request.piece_gb)
                 counts[uuid] = max(counts.get(uuid, 0), vdisks)
-        limit = _max_per_disk(server)
+        limit = max_per_disk(server)
         free = {disk.uuid: self.operations.free_gb(disk) for disk in disks}
         while True:
             chosen = ledger.policy_disk(
@@ -360,7 +362,7 @@ def mapping_of(volume_type: VolumeType | None, default: str) -> str:
     return policy
 
 
-def _max_per_disk(server: nova_api.Server | None) -> int:
+def max_per_disk(server: nova_api.Server | None) -> int:
     """Return how many vdisks of a server round robin binds to one disk."""
     return server.request.vdisks_per_disk if server and server.request else 1
 

@@ -33,6 +33,7 @@ class Attachment(Protocol):
 
     instance_uuid: str | None
     attach_status: str
+    connection_info: dict[str, Any] | None
 
 
 class Volume(Protocol):

@@ -29,6 +29,7 @@ from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
+from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import stripes
@@ -120,7 +121,7 @@ class Connections:
         return volume.provider_location or ''
 
     def ensure_export(self, context: Any, volume: Volume) -> None:
-        """Log at start that the disk of an attached volume is missing.
+        """Link an attached volume at start, and log if its disk is missing.
 
         The device of a striped volume is gone after a reboot of the host.
 
@@ -130,6 +131,8 @@ class Connections:
         self.remove_export(context, volume)
         if volume.provider_location:
             try:
+                if _has_server(volume):
+                    linking.stable_path(self.operations.backend, volume)
                 self.operations.backend.check_disk(volume.provider_location)
                 if attachments(volume):
                     self._activate(volume.provider_location, volume)
@@ -162,6 +165,9 @@ class Connections:
         there = volume_utils.extract_host(volume.host or here, 'backend')
         if here != there:
             return handover.connect_by_new_backend(volume, connector)
+        path = None
+        if volume.provider_location and _has_server(volume):
+            path = linking.stable_path(self.operations.backend, volume)
         disk = self.operations.backend.check_disk(
             volume.provider_location, naming.volume(volume)
         )
@@ -171,7 +177,7 @@ class Connections:
         return {
             'driver_volume_type': self.operations.backend.connection_type,
             'data': {
-                'device_path': self.local_path(volume),
+                'device_path': path or self.local_path(volume),
                 'vdisk': {'disk': disk, 'host': self._hostname},
             },
         }
@@ -222,10 +228,15 @@ class Connections:
             policy=binding.mapping_of(
                 volume.volume_type, self.configuration.vdisk_default_mapping
             ),
-            attached=functools.partial(_attached, context, server)
+            attached=functools.partial(attached, context, server)
             if server
             else dict,
         )
+
+
+def _has_server(volume: Volume) -> bool:
+    """Return whether a server has attached the volume, or is about to."""
+    return any(one.instance_uuid for one in attachments(volume))
 
 
 def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:
@@ -267,7 +278,7 @@ def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:
     return server
 
 
-def _attached(
+def attached(
     context: Any, server: nova_api.Server
 ) -> dict[str, frozenset[str]]:
     """Return the names of the vdisks attached to a server, by disk.

@@ -48,6 +48,7 @@ from oslo_privsep import priv_context
 from nova_diskplacer import exception
 from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import links
 from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import vdisks
 
@@ -166,6 +167,16 @@ def count_bind_failure(reason: str, *, root: str) -> None:
     bind_failures.count(root, reason)
 
 
+def link(uuid: str, name: str, *, root: str) -> None:
+    """Make a link as :func:`links.link`."""
+    links.link(root, uuid, name)
+
+
+def unlink(name: str, *, root: str) -> None:
+    """Remove a link as :func:`links.unlink`."""
+    links.unlink(root, name)
+
+
 def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:
     """Return an operation that takes a disk's UUID in place of its path.
 
@@ -208,6 +219,9 @@ OPERATIONS: dict[str, Operation] = {
     'disks': list_disks(discover.FILESYSTEM),
     'disk': inspect_disk,
     'count_bind_failure': count_bind_failure,
+    'link': link,
+    'unlink': unlink,
+    'in_use': _on_disk(vdisks.in_use),
     'create': _on_disk(vdisks.create),
     'extend': _on_disk(vdisks.extend),
     'shrink': _on_disk(vdisks.shrink),

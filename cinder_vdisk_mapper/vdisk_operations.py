@@ -114,15 +114,20 @@ class VDiskOperations:
             self.try_reserve(disk)
 
     def allocate(
-        self, disk: str, name: str, volume_id: str, size_gb: int
+        self,
+        disk: str,
+        name: str,
+        volume_id: str,
+        size_gb: int,
+        server_id: str | None = None,
     ) -> None:
-        """Make a vdisk of zeros for which no server has a claim."""
+        """Make a vdisk of zeros for which no server has a claim yet."""
         with locks.hold(f'disk-{disk}'):
             self._add(
                 self.backend.disk(disk),
-                VDisk(name, volume_id, None, size_gb << 30),
+                VDisk(name, volume_id, server_id, size_gb << 30),
                 lambda: self.backend.create(
-                    disk, name, volume_id, None, size_gb
+                    disk, name, volume_id, server_id, size_gb
                 ),
             )
 
@@ -188,26 +193,32 @@ class VDiskOperations:
             self.delete(disk, name)
         for leftover in self.backend.disks_holding(name):
             self.delete(leftover, name)
+        self.backend.unlink(name)
 
     def delete_stale_copies(
         self, name: str, volume_id: str, disk: str
     ) -> None:
         """Delete the copies that an interrupted move left on other disks.
 
+        A drain takes up those of the volumes on its disk itself.
+
         :param disk: UUID of the disk that holds the volume.
         :raises DiskError: that disk does not hold it, or is not there.
         """
+        if self.backend.disk(disk).draining:
+            return
         with locks.hold(f'volume-{volume_id}'):
             self.backend.usable_vdisk(disk, name)
             self.delete_other_copies(name, disk)
 
     def delete_other_copies(self, name: str, disk: str) -> None:
-        """Delete a vdisk from all disks but one.
+        """Delete a vdisk from all disks but one, and that of its link.
 
         The caller holds the lock of its volume.
         """
+        kept = disk, self.backend.linked_disk(name)
         for other in self.backend.disks_holding(name):
-            if other != disk:
+            if other not in kept:
                 try:
                     self.delete(other, name)
                 except exception.DiskError as error:
@@ -273,6 +284,7 @@ class VDiskOperations:
                             free + vdisk.size_gb,
                         )
             self.backend.rename(disk, name, new_name, '')
+            self.backend.unlink(name)
             self.try_reserve(disk)
 
     def _add(

@@ -23,18 +23,17 @@ import functools
 from typing import Any
 
 from cinder import context as cinder_context
-from cinder.volume import configuration
 from oslo_config import cfg
 from oslo_log import log as logging
-from oslo_utils import importutils
 
-from cinder_vdisk_mapper import conf
+from cinder_vdisk_mapper import configured
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
 from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
@@ -45,8 +44,6 @@ from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 
 LOG = logging.getLogger(__name__)
-
-_DRIVER = 'cinder_vdisk_mapper.driver.VDiskMapperDriver'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +113,11 @@ class Auditor:
             forgotten=frozenset(filter(self._is_forgotten, absent)),
             orphan_providers=orphans,
             nova=nova,
+            links={
+                name: disk
+                for backend in self.backends
+                for name, disk in backend.links().items()
+            },
         )
 
     def repair(
@@ -182,6 +184,11 @@ class Auditor:
                         claim_checks.extended_claim(host, finding.owner, disk),
                         lambda: self._operations(disk).backend.disk(disk),
                     )
+                case findings.LINK:
+                    self._operations(disk).backend.link(disk, vdisk)
+                case findings.UNLINK:
+                    for backend in self.backends:
+                        backend.unlink(vdisk)
                 case findings.PUBLISH:
                     # _publish does this for the whole disk
                     pass
@@ -263,6 +270,7 @@ def compare(host: state.HostState) -> list[findings.Finding]:
         *volume_checks.check_vdisks(host),
         *volume_checks.check_records(host),
         *claim_checks.check(host),
+        *link_checks.check(host),
     ]
     return sorted(
         found, key=lambda one: (one.kind, one.disk, one.vdisk, one.owner)
@@ -285,37 +293,20 @@ def from_conf(config: cfg.ConfigOpts, stuck_after: int) -> Auditor:
         options that these need.
     """
     locks.make_directory(config.state_path)
-    # the import needs Cinder's objects, which the caller has registered
-    manager = importutils.import_module('cinder.volume.manager')
-    names, backends = [], {}
-    for section in config.enabled_backends or ():
-        options = configuration.Configuration(
-            manager.volume_backend_opts, config_group=section
-        )
-        if options.volume_driver != _DRIVER:
-            continue
-        options.append_config_values(conf.OPTS)
-        config.register_opt(cfg.StrOpt('backend_host'), group=section)
-        host = config[section].backend_host or config.host
-        names.append(f'{host}@{section}')
-        key = options.vdisk_backend, options.vdisk_disk_root
-        if key not in backends:
-            backends[key] = base.load(options)
-    if not names:
-        raise exception.DiskPlacerError(
-            'no section of [DEFAULT] enabled_backends='
-            f'{config.enabled_backends} of cinder.conf has volume_driver = '
-            f'{_DRIVER}'
-        )
+    sections = configured.sections(config)
+    backends = {
+        (options.vdisk_backend, options.vdisk_disk_root): options
+        for options in reversed(sections.values())
+    }
     context = cinder_context.get_admin_context()
     return Auditor(
-        tuple(backends.values()),
+        tuple(base.load(options) for options in backends.values()),
         placement_client.PlacementClient.from_conf(config),
-        records_.Records(context, tuple(names), stuck_after),
+        records_.Records(context, tuple(sections), stuck_after),
         functools.partial(
             _ask_nova,
             context,
-            {name.partition('@')[0] for name in names} | {config.host},
+            configured.hosts(config, sections),
         ),
     )
 

@@ -81,7 +81,8 @@ def _check_disk(
             f'{wanted.total_gb}',
             repair=findings.PUBLISH,
         )
-    if disk.health == discover.OK and wanted.free_gb < 0:
+    offered = disk.health == discover.OK and not disk.draining
+    if offered and wanted.free_gb < 0:
         yield findings.Finding(
             'oversold',
             disk.uuid,
@@ -111,7 +112,9 @@ def _check_server(
     healthy = {
         disk.uuid: disk
         for disk in host.disks
-        if disk.health == discover.OK and disk.uuid in host.providers
+        if disk.health == discover.OK
+        and not disk.draining
+        and disk.uuid in host.providers
     }
     for lack in found:
         refusal = f'make disk {lack.disk} healthy and known to Placement'

@@ -21,6 +21,8 @@ RECORD = 'record'
 EXTEND = 'extend'
 CLAIM = 'claim'
 PUBLISH = 'publish'
+LINK = 'link'
+UNLINK = 'unlink'
 
 #: kind of a finding: the vdisk of a deleted volume or snapshot
 ORPHAN = 'orphan'

@@ -81,7 +81,8 @@ class HostState:
     the ids of the vdisks. ``providers`` maps disks to their providers.
     ``forgotten`` are disks of records that were forgotten on this host.
     ``orphan_providers`` are disks in the same provider tree that this host
-    does not have.
+    does not have. ``links`` has the disk that each link leads to, by the name
+    of its vdisk.
     """
 
     records: tuple[Record, ...]
@@ -90,6 +91,7 @@ class HostState:
     forgotten: frozenset[str] = frozenset()
     orphan_providers: tuple[str, ...] = ()
     nova: Nova = Nova()
+    links: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
     def vdisks_of(self, server: str) -> list[tuple[str, VDisk]]:
         """Return the vdisks bound for a server, with their disks."""

@@ -168,7 +168,9 @@ def _check_settled(
             'repeat the interrupted operation (an extension, to the same '
             f'size), or delete the {record.kind}',
         )
-    whole = alone and _is_complete(record, disk, vdisk)
+    # a drain takes up the copies that it has begun
+    drained = disk.draining or host.links.get(record.vdisk) in copies
+    whole = alone and not drained and _is_complete(record, disk, vdisk)
     for other, second in copies.values():
         yield _finding(
             record,
@@ -176,7 +178,10 @@ def _check_settled(
             other.uuid,
             f'{second.size_gb} GiB left of an interrupted migration: '
             f'{record.kind} {record.id} is on disk {disk.uuid}',
-            f'check that the copy on disk {disk.uuid} is complete, then '
+            f'repeat diskplacer-manage disk drain {disk.uuid}, or give it '
+            '--cancel'
+            if drained
+            else f'check that the copy on disk {disk.uuid} is complete, then '
             + findings.removal_command(other.uuid, record.vdisk),
             findings.DELETE if whole and other.health == discover.OK else '',
         )

@@ -25,6 +25,7 @@ from cinder_vdisk_mapper import stripes
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import links
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 
@@ -150,6 +151,31 @@ class Backend(abc.ABC):
     def has_entry(self, uuid: str) -> bool:
         """Return whether the disk root has an entry of a disk."""
         return os.path.lexists(discover.disk_path(self.disk_root, uuid))
+
+    def link_path(self, name: str) -> str:
+        """Return the path of the link to a vdisk, which servers are given."""
+        return links.path(self.disk_root, name)
+
+    def linked_disk(self, name: str) -> str | None:
+        """Return the disk that the link to a vdisk leads to, if any."""
+        return links.linked_disk(self.disk_root, name)
+
+    def links(self) -> dict[str, str | None]:
+        """Return the disk that each link leads to, by the vdisk's name."""
+        return links.all_links(self.disk_root)
+
+    def link(self, disk: str, name: str) -> None:
+        """Make the link to a vdisk lead to a disk, in one step."""
+        self._run('link', disk, name)
+
+    def unlink(self, name: str) -> None:
+        """Remove the link to a vdisk, if there is one."""
+        if os.path.lexists(self.link_path(name)):
+            self._run('unlink', name)
+
+    def in_use(self, disk: str, name: str) -> bool:
+        """Return whether a process has a vdisk open."""
+        return bool(self._run('in_use', disk, name))
 
     def create(
         self,

@@ -24,10 +24,9 @@ from typing import Any
 
 import prettytable
 from oslo_config import cfg
-from oslo_db import exception as db_exc
-from oslo_log import log as logging
 
 from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.cmd import cinder_conf
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
 
@@ -55,13 +54,7 @@ def register(commands: Any) -> None:
     command.add_argument(
         '--format', choices=('table', 'json'), default='table'
     )
-    command.add_argument(
-        '--cinder-config-file',
-        action='append',
-        metavar='FILE',
-        help='file to read instead of nova.conf, may be repeated (default: '
-        'cinder.conf)',
-    )
+    cinder_conf.add_option(command)
     command.add_argument(
         '--stuck-after',
         type=_seconds,
@@ -70,7 +63,7 @@ def register(commands: Any) -> None:
         help='list volumes that Cinder works on for longer (default: '
         '%(default)s)',
     )
-    command.set_defaults(handler=_audit, configure=_configure)
+    command.set_defaults(handler=_audit, configure=cinder_conf.configure)
 
 
 def _seconds(text: str) -> int:
@@ -81,58 +74,14 @@ def _seconds(text: str) -> int:
     return int(text)
 
 
-def _configure(args: argparse.Namespace) -> None:
-    """Read cinder.conf as cinder-volume does.
-
-    :raises DiskPlacerError: Cinder is not installed, or a file or an option
-        is invalid.
-    """
-    try:
-        from cinder import objects
-
-        # before other modules of Cinder, which use them when imported
-        objects.register_all()
-        from cinder.common import config  # noqa: F401
-        from cinder.volume import manager  # noqa: F401
-    except ImportError as error:
-        raise exception.DiskPlacerError(
-            f'an audit needs a host with cinder-volume: {error}'
-        ) from error
-    conf = cfg.CONF
-    files = args.cinder_config_file or cfg.find_config_files(project='cinder')
-    try:
-        conf([], project='cinder', default_config_files=files)
-        _log_to_stderr(conf)
-        logging.setup(conf, 'cinder')
-    except (cfg.Error, logging.LogConfigError) as error:
-        raise exception.DiskPlacerError(str(error)) from error
-
-
-def _log_to_stderr(conf: cfg.ConfigOpts) -> None:
-    """Log to standard error only.
-
-    A log file that root makes could not be written by cinder-volume.
-    """
-    for name in ('log_config_append', 'log_dir', 'log_file'):
-        conf.set_override(name, None)
-    for name in ('use_journal', 'use_syslog'):
-        conf.set_override(name, False)
-    conf.set_override('use_stderr', True)
-
-
 def _audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     from cinder_vdisk_mapper.audit import auditor
 
     if os.geteuid() != 0:
         raise exception.DiskPlacerError('an audit needs root')
     host = auditor.from_conf(cfg.CONF, args.stuck_after)
-    try:
+    with cinder_conf.database_errors():
         found, repaired = _run(host, args.repair)
-    except db_exc.DBError as error:
-        raise exception.DiskPlacerError(
-            '[database] connection of cinder.conf: '
-            + str(error).partition('\n')[0]
-        ) from error
     show = _json if args.format == 'json' else _table
     print(show(found, repaired))
     return exit_status.of(found)

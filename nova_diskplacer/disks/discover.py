@@ -59,8 +59,9 @@ LVM = 'lvm'
 
 _READ = 4096
 
-# Suffix of the file that marks a forgotten disk.
+# Suffixes of the files that mark a forgotten disk, and one being drained.
 _FORGOTTEN = '.forgotten'
+_DRAINING = '.draining'
 
 _log = log_once.ChangeLogger(LOG)
 
@@ -82,7 +83,8 @@ class Disk:
     has never read it, it has the fields of a missing one.
 
     ``late`` marks the last known state of a disk that does not answer, but
-    does not count as hung yet.
+    does not count as hung yet. ``draining`` marks a disk that gets no new
+    vdisks, because it is being emptied or was.
 
     ``total_gb`` is the size of the filesystem or volume group in GiB, without
     foreign data. ``free_bytes`` may be allocated now, but vdisks that are not
@@ -103,6 +105,7 @@ class Disk:
     health: str
     vdisks: tuple[VDisk, ...]
     late: bool = False
+    draining: bool = False
 
     @property
     def free_gb(self) -> int:
@@ -205,8 +208,19 @@ def set_forgotten(disk_root: str, uuid: str, forgotten: bool) -> None:
 
     :raises OSError: the disk root cannot be written to.
     """
-    mark = disk_path(disk_root, uuid) + _FORGOTTEN
-    if forgotten:
+    _set_mark(disk_path(disk_root, uuid) + _FORGOTTEN, forgotten)
+
+
+def set_draining(disk_root: str, uuid: str, draining: bool) -> None:
+    """Mark a disk as one that gets no new vdisks, or remove the mark.
+
+    :raises OSError: the disk root cannot be written to.
+    """
+    _set_mark(disk_path(disk_root, uuid) + _DRAINING, draining)
+
+
+def _set_mark(mark: str, marked: bool) -> None:
+    if marked:
         files.replace(mark, '', durable=True)
     elif os.path.lexists(mark):
         os.unlink(mark)
@@ -261,8 +275,11 @@ def _state(
     """Return a disk; one that has not answered is late or hung."""
     known = probe.latest
     if known is not None and (answered or not probe.is_hung):
-        return dataclasses.replace(known, late=not answered)
-    return _hung(disk_path(disk_root, uuid), uuid, known)
+        found = dataclasses.replace(known, late=not answered)
+    else:
+        found = _hung(disk_path(disk_root, uuid), uuid, known)
+    draining = os.path.lexists(disk_path(disk_root, uuid) + _DRAINING)
+    return dataclasses.replace(found, draining=draining)
 
 
 def _hung(path: str, uuid: str, known: Disk | None) -> Disk:

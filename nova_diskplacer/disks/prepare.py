@@ -108,6 +108,7 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
             )
         # the mark has no effect while the entry exists
         discover.set_forgotten(disk_root, uuid, True)
+        discover.set_draining(disk_root, uuid, False)
         if not os.path.lexists(path):
             return
         if naming.is_entry(path):

@@ -17,6 +17,7 @@ import collections.abc
 import os
 
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import links
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host.libvirt_servers import Server
@@ -48,7 +49,8 @@ def vdisks_in_use(
                 continue
             # the directory itself is not read, because its disk may hang; its
             # parent is not on that disk
-            parent, name = os.path.split(os.path.dirname(path))
+            found = os.path.dirname(links.resolve(path))
+            parent, name = os.path.split(found)
             directory = os.path.join(os.path.realpath(parent), name)
             if directory in by_directory:
                 yield server, path, by_directory[directory]

@@ -362,15 +362,14 @@ class PlacementClient:
 
     def reshape(
         self,
-        uuid: str,
-        generation: int,
-        inventories: Inventories,
+        inventories: dict[str, tuple[int, Inventories]],
         server: str,
         allocations: Allocations,
     ) -> None:
-        """Replace a provider's inventories and a server's allocations at once.
+        """Replace inventories and a server's allocations at once.
 
-        :param generation: the provider's generation.
+        :param inventories: the generation and the new inventories of each
+            provider.
         :param allocations: all allocations of the server, of any provider,
             and the generation of the consumer as read.
         """
@@ -381,8 +380,9 @@ class PlacementClient:
                 'inventories': {
                     uuid: {
                         'resource_provider_generation': generation,
-                        'inventories': inventories,
+                        'inventories': replaced,
                     }
+                    for uuid, (generation, replaced) in inventories.items()
                 },
                 'allocations': {
                     server: _allocations_body(allocations, 'INSTANCE')

@@ -57,12 +57,15 @@ class DiskFigures:
 def compute_figures(
     disk: discover.Disk, claims: collections.abc.Mapping[str, Resources]
 ) -> DiskFigures:
-    """Return the figures for a healthy disk with servers' claims on it."""
+    """Return the figures for a healthy disk with servers' claims on it.
+
+    All of a disk that is drained is reserved.
+    """
     total = max(disk.total_gb, 1)
     reserved = ledger.reserved_gb(disk.vdisks, _claimed(GB, claims))
-    return _figures(
-        total, reserved if disk.total_gb else total, disk.mbps, claims
-    )
+    if disk.draining or not disk.total_gb:
+        reserved = total
+    return _figures(total, reserved, disk.mbps, claims)
 
 
 def fully_reserved(
@@ -132,7 +135,7 @@ def sync_disk(
             wanted = fully_reserved(present, claims)
         try:
             if not is_current(present, wanted):
-                client.set_inventories(uuid, generation, _inventories(wanted))
+                client.set_inventories(uuid, generation, inventories(wanted))
             elif client.inventories(uuid)[0] != generation:
                 continue
         except exception.Conflict:
@@ -189,9 +192,7 @@ def ensure_claim(
             )
         try:
             client.reshape(
-                uuid,
-                generation,
-                _inventories(wanted),
+                {uuid: (generation, inventories(wanted))},
                 server,
                 dataclasses.replace(
                     allocations,
@@ -210,15 +211,16 @@ def ensure_claim(
 
 def is_current(present: Inventories, wanted: DiskFigures) -> bool:
     """Return whether a provider's inventories match the figures."""
-    inventories = _inventories(wanted)
-    return present.keys() == inventories.keys() and all(
+    offered = inventories(wanted)
+    return present.keys() == offered.keys() and all(
         present[name][key] == value
-        for name, inventory in inventories.items()
+        for name, inventory in offered.items()
         for key, value in inventory.items()
     )
 
 
-def _inventories(wanted: DiskFigures) -> Inventories:
+def inventories(wanted: DiskFigures) -> Inventories:
+    """Return the inventories of a provider with these figures."""
     reserved = min(wanted.reserved_gb, wanted.total_gb)
     return {
         name: {

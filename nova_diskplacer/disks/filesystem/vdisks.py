@@ -266,6 +266,22 @@ def written(disk: str, name: str) -> bool:
         return any(files.data_ranges(descriptor, 0, size))
 
 
+def in_use(disk: str, name: str) -> bool:
+    """Tell whether a process has a vdisk open."""
+    with (
+        errors(disk, name),
+        locked(disk, fcntl.LOCK_SH) as directory,
+        files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
+    ):
+        try:
+            files.take_lease(descriptor)
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+            raise
+        return False
+
+
 def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
     """Rename an unused vdisk and change its owner; it is bound for no server.
 

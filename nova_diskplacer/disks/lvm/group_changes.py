@@ -164,17 +164,22 @@ def check_unused(volume: report.Volume) -> None:
     """Check that no process has a volume open."""
 
     def check() -> None:
-        found = commands.run(
-            'lvs', '--noheadings', '--options', 'lv_device_open',
-            volume.path,
-        )  # fmt: skip
-        if found.strip() == 'open':
+        if is_open(volume):
             raise exception.DiskError(
                 f'vdisk {volume.vdisk.name} in {volume.group} is in use: a '
                 'process has it open'
             )
 
     commands.retry_until_udev_settles(check)
+
+
+def is_open(volume: report.Volume) -> bool:
+    """Return whether a process has a volume open, be it udev."""
+    found = commands.run(
+        'lvs', '--noheadings', '--options', 'lv_device_open',
+        volume.path,
+    )  # fmt: skip
+    return found.strip() == 'open'
 
 
 def change_tags(

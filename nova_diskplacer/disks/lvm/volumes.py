@@ -17,6 +17,8 @@ repeated after a crash, and raises DiskError if a vdisk that it needs is
 missing, the disk lacks the space, or LVM or the disk fails.
 """
 
+import contextlib
+
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import vdisks
@@ -156,6 +158,15 @@ def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
         wanted = naming.volume_name(new_name)
         if volume.name != wanted:
             commands.run('lvrename', group.name, volume.name, wanted)
+
+
+def in_use(uuid: str, name: str) -> bool:
+    """Tell whether a process other than udev has a vdisk open."""
+    volume = groups.require(uuid).require(name)
+    with contextlib.suppress(exception.DiskError):
+        group_changes.check_unused(volume)
+        return False
+    return group_changes.is_open(volume)
 
 
 def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:

@@ -67,6 +67,7 @@ from nova_diskplacer.placement import inventory  # noqa: E402
 from tests.functional import services  # noqa: E402
 from tests.functional.cinder import stubs  # noqa: E402
 from tests.functional.crash import commands  # noqa: E402
+from tests.functional.crash import qemu  # noqa: E402
 
 services.remember()
 
@@ -189,6 +190,7 @@ class Cloud:
 
     def __init__(self, directory, disk_root):
         self.disk_root = disk_root
+        self.guests = qemu.Guests(os.path.join(directory, 'qemu'))
         conf = write_conf(directory, disk_root, stubs.PLACEMENT, stubs.NOVA)
         self._start_placement(directory)
         nova = stubs.NovaAPI()
@@ -216,24 +218,24 @@ class Cloud:
         self.reconciler = agent_inventory.Reconciler(self.client, 'host1')
         self.publish()
         self.claimed = self.disks('hdd')[-1].uuid
-        self.client._call(
-            'put',
-            f'/allocations/{CLAIMING}',
-            {
-                'allocations': {
-                    self.claimed: {
-                        'resources': {placement_client.GB: CLAIM_GB}
-                    }
-                },
-                'project_id': PROJECT,
-                'user_id': USER,
-                'consumer_generation': None,
-                'consumer_type': 'INSTANCE',
-            },
-        )
+        self.claim()
         self.type_id = volume_types.create(self.context, 'vdisk').id
         self.services = {medium: self._service(medium) for medium in MEDIA}
         self.managers = {}
+
+    def claim(self):
+        """Have a server claim of one disk only."""
+        known = self.client.allocations(CLAIMING)
+        self.client.claim(
+            CLAIMING,
+            placement_client.Allocations(
+                PROJECT,
+                {self.claimed: {placement_client.GB: CLAIM_GB}},
+                USER,
+                known.generation,
+            ),
+            'INSTANCE',
+        )
 
     def _start_placement(self, directory):
         conf = cfg.ConfigOpts()

@@ -51,6 +51,9 @@ class Operation:
     def survived(self, cloud, made):
         """See that nothing is lost, just after cinder-volume has started."""
 
+    def end(self, cloud, made):
+        """Do what must be done before all is deleted."""
+
 
 def expect(expected, found, what):
     """See that something is as expected."""

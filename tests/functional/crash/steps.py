@@ -44,6 +44,7 @@ CALLS = (
     (os, 'replace'),
     (os, 'sendfile'),
     (os, 'setxattr'),
+    (os, 'symlink'),
     (os, 'truncate'),
     (os, 'unlink'),
     (fcntl, 'ioctl'),

@@ -22,6 +22,7 @@ from testtools import content
 
 from nova_diskplacer.disks import prepare
 from tests import loops
+from tests.functional.crash import drains
 from tests.functional.crash import operations
 from tests.functional.crash import walk
 from tests.functional.crash.cloud import GIB
@@ -87,7 +88,7 @@ def _walk(kind):
     return test
 
 
-for _kind in operations.OPERATIONS:
+for _kind in (*operations.OPERATIONS, *drains.OPERATIONS):
     setattr(WalkTestCase, f'test_{_kind.__name__}', _walk(_kind))
 
 

@@ -15,6 +15,7 @@
 import logging
 import os
 
+from nova_diskplacer.disks import links
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash import operations
 from tests.functional.crash import steps as steps_
@@ -67,6 +68,7 @@ def _rehearse(operation):
         operation.perform(CLOUD, made)
         operation.check(CLOUD, made)
         _see_that_all_agrees('audit')
+        operation.end(CLOUD, made)
         CLOUD.clear()
         _see_that_nothing_is_left()
     finally:
@@ -119,12 +121,14 @@ def _survivor(tell, operation, made, step, way):
     if way != DELETE:
         operation.check(CLOUD, made)
         _see_that_all_agrees('audit')
+    operation.end(CLOUD, made)
     CLOUD.clear()
     _see_that_nothing_is_left()
 
 
 def _see_that_nothing_is_left():
     operations.expect([], CLOUD.files(), 'files')
+    operations.expect({}, links.all_links(CLOUD.disk_root), 'links')
     _see_that_all_agrees('audit when all is deleted')
 
 
@@ -143,6 +147,7 @@ def _see_that_all_agrees(what):
 
 def reset():
     """Remove whatever a failed walk has left, whoever it belongs to."""
+    CLOUD.guests.end()
     for path in CLOUD.files():
         os.unlink(path)
     CLOUD.forked(_reset)

@@ -32,7 +32,8 @@ class Backend(base.Backend):
     ``full`` holds the disks that refuse to allocate; ``changed`` is called
     after each allocation; ``content`` is what (disk, name) holds.
     ``interrupted`` has extensions end before what they add is zeroed.
-    ``bind_failures`` are the reasons that were counted.
+    ``bind_failures`` are the reasons that were counted. ``linked`` is the disk
+    of each link by name, ``open`` holds (disk, name) of what processes use.
     """
 
     connection_type = 'fake'
@@ -46,6 +47,8 @@ class Backend(base.Backend):
         self.changed = lambda: None
         self.interrupted = False
         self.bind_failures = []
+        self.linked = {}
+        self.open = set()
 
     def disks(self):
         return [self.known[uuid] for uuid in sorted(self.known)]
@@ -63,6 +66,21 @@ class Backend(base.Backend):
 
     def forgotten(self, uuid):
         return uuid not in self.known
+
+    def linked_disk(self, name):
+        return self.linked.get(name)
+
+    def links(self):
+        return self.linked
+
+    def link(self, disk, name):
+        self.linked[name] = disk
+
+    def unlink(self, name):
+        self.linked.pop(name, None)
+
+    def in_use(self, disk, name):
+        return (disk, name) in self.open
 
     def sweep(self, disk):
         pass
@@ -87,6 +105,8 @@ class Backend(base.Backend):
         self._change(disk, name, size_gb, True, min)
 
     def delete(self, disk, name):
+        if (disk, name) in self.open:
+            raise exception.DiskError(f'{name} is in use')
         held = self.known[disk].vdisks
         self._set(disk, [vdisk for vdisk in held if vdisk.name != name])
         self.content.pop((disk, name), None)

@@ -272,6 +272,29 @@ class VolumeTestCase(DriverTestCase):
             )
             self.assertIn(reason, self.log.output)
 
+    def test_servers_get_a_path_that_stays(self):
+        what = volume(volume_attachment=[attachment('server')])
+        what.provider_location = self.export(what)
+        connection = self.driver.initialize_connection(what, {'host': 'node'})
+        self.assertEqual(
+            '/disks/by-volume/volume-id', connection['data']['device_path']
+        )
+        self.assertEqual({'volume-id': 'a'}, self.driver.backend.linked)
+        self.driver.remove_export(None, what)
+        self.assertEqual({'volume-id': 'a'}, self.driver.backend.linked)
+        # lost, and made again when cinder-volume starts
+        self.driver.backend.linked.clear()
+        self.driver.ensure_export(None, what)
+        self.assertEqual({'volume-id': 'a'}, self.driver.backend.linked)
+        self.driver.delete_volume(what)
+        self.assertEqual({}, self.driver.backend.linked)
+
+    def test_no_links_of_volumes_without_a_server(self):
+        what = volume()
+        what.provider_location = self.export(what)
+        self.driver.ensure_export(None, what)
+        self.assertEqual({}, self.driver.backend.linked)
+
     def test_what_was_truncated_is_allocated_again(self):
         for fields in (
             {'status': 'restoring-backup'},

@@ -12,6 +12,7 @@
 
 """Volumes that change their disk, their host or their type."""
 
+import dataclasses
 from unittest import mock
 
 from cinder import exception as cinder_exc
@@ -88,6 +89,12 @@ class MigrateTestCase(MigrationTestCase):
         self.assertEqual((True, naming.bound_to('b')), self.migrate())
         self.volume.save.assert_called_once_with()
         self.assertMoved()
+
+    def test_its_link_follows(self):
+        self.driver.backend.link('a', 'volume-id')
+        self.migrate()
+        self.assertMoved()
+        self.assertEqual({'volume-id': 'b'}, self.driver.backend.linked)
 
     def test_elsewhere(self):
         for location in (
@@ -214,6 +221,21 @@ class StartTestCase(MigrationTestCase):
                 [self.volume, told, exported, unbound], []
             ),
         )
+
+    def test_copies_of_a_drain_are_kept(self):
+        backend = self.driver.backend
+        backend.create('b', 'volume-id', 'id', 'server', 10)
+        for drained, linked in ((True, None), (False, 'b')):
+            backend.known['a'] = dataclasses.replace(
+                backend.known['a'], draining=drained
+            )
+            if linked:
+                backend.link(linked, 'volume-id')
+            self.driver.update_provider_info([self.volume], [])
+            self.assertEqual(['a', 'b'], backend.disks_holding('volume-id'))
+        backend.link('a', 'volume-id')
+        self.driver.update_provider_info([self.volume], [])
+        self.assertEqual(['a'], backend.disks_holding('volume-id'))
 
     def test_what_is_no_leftover_stays(self):
         backend = self.driver.backend

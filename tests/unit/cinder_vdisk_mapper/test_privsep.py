@@ -235,7 +235,10 @@ class BackendsTestCase(testtools.TestCase):
             ran.add(operation)
             return [] if operation == 'disks' else None
 
-        with mock.patch.object(backend, '_run', run):
+        with (
+            mock.patch.object(backend, '_run', run),
+            mock.patch.object(os.path, 'lexists', return_value=True),
+        ):
             for name in methods(type(backend)):
                 parameters = inspect.signature(
                     getattr(type(backend), name)
@@ -277,13 +280,23 @@ LOOKUPS = (
     'find_vdisk',
     'forgotten',
     'has_entry',
+    'link_path',
+    'linked_disk',
+    'links',
     'stripe_is_active',
     'usable_vdisk',
 )
 
 
 #: operations of no disk
-WITHOUT_DISK = ('disks', 'disk', 'count_bind_failure', 'resume_stripes')
+WITHOUT_DISK = (
+    'disks',
+    'disk',
+    'count_bind_failure',
+    'link',
+    'resume_stripes',
+    'unlink',
+)
 
 
 def methods(backend):

@@ -520,6 +520,28 @@ class CompareTestCase(AuditTestCase):
             make_state([volume()], {'d1': [vdisk()], 'd2': [vdisk()]}),
         )
 
+    def test_copies_of_a_drain(self):
+        for links, draining, kinds in (
+            ({}, True, ['second-copy']),
+            (
+                {volume().vdisk: 'd2'},
+                False,
+                ['second-copy', 'unfinished-move'],
+            ),
+        ):
+            disk = fake_disks.make_disk(
+                'd1', held=[vdisk()], draining=draining
+            )
+            found = auditor.compare(
+                make_state(
+                    [volume()], {'d1': disk, 'd2': [vdisk()]}, links=links
+                )
+            )
+            self.assertEqual(kinds, [one.kind for one in found])
+            for one in found:
+                self.assertEqual('', one.repair)
+                self.assertIn('disk drain d1', one.advice)
+
     def test_second_copy_of_what_is_not_whole(self):
         for held in (vdisk(size_gb=1), vdisk(owner=OTHER)):
             found = auditor.compare(

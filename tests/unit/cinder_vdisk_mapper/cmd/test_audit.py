@@ -19,6 +19,7 @@ from unittest import mock
 
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.cmd import audit as cmd
+from cinder_vdisk_mapper.cmd import cinder_conf
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 
@@ -109,7 +110,7 @@ class CommandTestCase(unittest.TestCase):
         args = self.parse('--repair', '--stuck-after', '5')
         self.assertEqual((True, 5), (args.repair, args.stuck_after))
         # cinder.conf is read in place of nova.conf
-        self.assertIs(cmd._configure, args.configure)
+        self.assertIs(cinder_conf.configure, args.configure)
 
     def test_bad_stuck_after(self):
         for bad in ('0', '-1', 'long'):
@@ -126,4 +127,4 @@ class CommandTestCase(unittest.TestCase):
             with self.assertRaisesRegex(
                 exception.DiskPlacerError, 'a host with cinder-volume'
             ):
-                cmd._configure(self.parse())
+                cinder_conf.configure(self.parse())

@@ -88,6 +88,14 @@ class DiscoverTestCase(TestCase):
         self.assertEqual(status.f_blocks * status.f_frsize, disk.size_bytes)
         self.assertEqual((VDisk('volume-1', '1', 's', 4096),), disk.vdisks)
 
+    def test_draining(self):
+        name = self.add()
+        for draining in (True, False, False):
+            discover.set_draining(self.root, name, draining)
+            (disk,) = discover.discover(self.root)
+            self.assertEqual(('ok', draining), (disk.health, disk.draining))
+            self.assertEqual(disk, discover.inspect(self.root, name))
+
     def test_link_to_a_directory(self):
         elsewhere = os.path.join(self.root, 'srv')
         name = self.add()

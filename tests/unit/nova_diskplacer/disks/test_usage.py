@@ -17,6 +17,7 @@ import fixtures
 from oslotest import base
 
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import links
 from nova_diskplacer.disks import usage
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import libvirt_servers
@@ -67,6 +68,23 @@ class OnDisksTest(base.BaseTestCase):
         self.assertEqual(
             [(one, path, GROUP), (one, path, OTHER)],
             list(usage.vdisks_in_use([one, two], disks)),
+        )
+
+    def test_links(self):
+        os.makedirs(os.path.join(self.root, DISK, 'vdisks'))
+        links.link(self.root, DISK, 'volume-1')
+        os.symlink(f'/dev/diskplacer-{GROUP}', f'{self.root}/{GROUP}')
+        links.link(self.root, GROUP, 'volume-2')
+        server = self.server(
+            links.path(self.root, 'volume-1'),
+            links.path(self.root, 'volume-2'),
+            links.path(self.root, 'volume-3'),
+        )
+        self.assertEqual(
+            {DISK: [server], GROUP: [server]},
+            usage.servers_by_disk(
+                [server], [self.disk(DISK), self.disk(GROUP)]
+            ),
         )
 
     def test_logical_volumes(self):

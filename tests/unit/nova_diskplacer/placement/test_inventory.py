@@ -69,6 +69,12 @@ class FiguresTest(base.BaseTestCase):
         found = inventory.compute_figures(disk(total_gb=0), {})
         self.assertEqual((1, 1), (found.total_gb, found.reserved_gb))
 
+    def test_a_disk_that_is_drained_offers_nothing(self):
+        found = inventory.compute_figures(
+            dataclasses.replace(disk((None, 2)), draining=True), {}
+        )
+        self.assertEqual((100, 100), (found.total_gb, found.reserved_gb))
+
     def test_oversold(self):
         found = inventory.compute_figures(
             disk((None, 60)), {'server-1': {GB: 60}}

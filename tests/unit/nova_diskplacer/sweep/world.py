@@ -218,7 +218,7 @@ class Placement:
         figures = inventory.compute_figures(
             self._world.disk(uuid_), self.provider_allocations(uuid_)
         )
-        return 1, inventory._inventories(figures)
+        return 1, inventory.inventories(figures)
 
     def provider_allocations(self, uuid_):
         self._world.check()

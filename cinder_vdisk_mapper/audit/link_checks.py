@@ -1,0 +1,62 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Compares the links to vdisks with volumes and disks."""
+
+from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import state
+
+
+def check(host: state.HostState) -> findings.Findings:
+    """Find links that servers need and lack, and links that nobody needs."""
+    holders: dict[str, set[str]] = {}
+    for disk in host.disks:
+        for vdisk in disk.vdisks:
+            holders.setdefault(vdisk.name, set()).add(disk.uuid)
+    living = {one.vdisk: one for one in host.records if not one.deleted}
+    for name, linked in host.links.items():
+        if name not in living and name not in holders:
+            yield findings.Finding(
+                'stale-link',
+                linked or '',
+                name,
+                message='a link leads to the vdisk of a volume that is gone',
+                repair=findings.UNLINK,
+            )
+    for name, record in living.items():
+        held = holders.get(name, set())
+        if not record.settled or record.disk not in held:
+            continue
+        linked = host.links.get(name)
+        if linked not in held:
+            # a volume that was never attached needs no link
+            if name in host.links or record.status == 'in-use':
+                yield findings.Finding(
+                    'missing-link',
+                    record.disk or '',
+                    name,
+                    record.id,
+                    'servers find the volume by a link that is missing or '
+                    'leads nowhere',
+                    findings.LINK,
+                )
+        elif linked != record.disk:
+            yield findings.Finding(
+                'unfinished-move',
+                record.disk or '',
+                name,
+                record.id,
+                f'its move to disk {linked} was interrupted; the vdisk there '
+                'is the volume',
+                advice=f'diskplacer-manage disk drain {record.disk}, or start '
+                'cinder-volume again',
+            )

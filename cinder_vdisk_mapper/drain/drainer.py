@@ -1,0 +1,185 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Moves all vdisks of a disk to other disks of the host, one by one."""
+
+import collections.abc
+import contextlib
+import dataclasses
+import functools
+
+from cinder import exception as cinder_exc
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper import locks
+from cinder_vdisk_mapper.drain import mover
+from cinder_vdisk_mapper.drain import moving
+from cinder_vdisk_mapper.drain import plan
+from cinder_vdisk_mapper.drain import survey
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import files
+from nova_diskplacer.placement.client import GB
+
+LOG = logging.getLogger(__name__)
+
+#: told of a vdisk, its copied bytes and all bytes
+Progress = collections.abc.Callable[[str, int, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Drainer:
+    """Empties a disk of the surveyor's backend.
+
+    :param progress: see :data:`Progress`.
+    """
+
+    surveyor: survey.Surveyor
+    progress: Progress
+
+    @property
+    def operations(self) -> VDiskOperations:
+        """Changes vdisks and reserves them."""
+        return self.surveyor.operations
+
+    def plan(self, uuid: str) -> tuple[survey.Survey, plan.Plan]:
+        """Return what is on a disk, and where it would go."""
+        surveyed = self.surveyor.survey(uuid)
+        return surveyed, surveyed.plan()
+
+    def drain(self, uuid: str) -> dict[str, str]:
+        """Move what can be moved from a disk, which gets no new vdisks.
+
+        :returns: the reason for each vdisk that stays.
+        """
+        with _alone(uuid):
+            self.operations.backend.check_disk(uuid)
+            self._withhold(uuid, True)
+            self._restore_claims(uuid)
+            failed: dict[str, str] = {}
+            while True:
+                surveyed, planned = self.plan(uuid)
+                due = [
+                    item
+                    for item in surveyed.items
+                    if item.vdisk.name in planned.targets.keys() - failed
+                ]
+                if not due:
+                    break
+                item = min(
+                    due, key=lambda one: (not one.begun, one.vdisk.name)
+                )
+                name = item.vdisk.name
+                target = planned.targets[name]
+                move = self._move(uuid, item.vdisk, surveyed, target)
+                try:
+                    mover.run(move)
+                except (
+                    exception.DiskPlacerError,
+                    cinder_exc.CinderException,
+                ) as error:
+                    LOG.error('%s stays on disk %s: %s', name, uuid, error)
+                    failed[name] = str(error)
+                    self._try_take_back(move, name)
+            self._move_claims(uuid)
+            return planned.refusals | failed
+
+    def cancel(self, uuid: str) -> dict[str, str]:
+        """Offer a disk again, after moves that were begun are undone.
+
+        :returns: the reason for each move that cannot be undone.
+        """
+        with _alone(uuid):
+            surveyed = self.surveyor.survey(uuid)
+            failed = {}
+            for item in surveyed.items:
+                if item.begun and item.vdisk.name in surveyed.volumes:
+                    name = item.vdisk.name
+                    move = self._move(uuid, item.vdisk, surveyed, item.begun)
+                    try:
+                        mover.take_back(move)
+                    except (
+                        exception.DiskPlacerError,
+                        cinder_exc.CinderException,
+                    ) as error:
+                        failed[name] = str(error)
+            if not failed:
+                self._move_claims(uuid)
+                self._restore_claims(uuid)
+                self._withhold(uuid, False)
+            return failed
+
+    def unfilled_claims(self, uuid: str) -> dict[str, int]:
+        """Return the GiB that servers claim of a disk, by server."""
+        claims = self.operations.placement.provider_allocations(uuid)
+        return {server: claim.get(GB, 0) for server, claim in claims.items()}
+
+    def _withhold(self, uuid: str, withheld: bool) -> None:
+        root = self.operations.backend.disk_root
+        with files.disk_errors(root), locks.hold(f'disk-{uuid}'):
+            discover.set_draining(root, uuid, withheld)
+            self.operations.reserve(uuid)
+
+    def _others(self, uuid: str) -> list[discover.Disk]:
+        return [
+            disk
+            for disk in self.operations.backend.disks()
+            if disk.uuid != uuid and disk.health == discover.OK
+        ]
+
+    def _move_claims(self, uuid: str) -> None:
+        """Have claims on a disk follow vdisks that have left it."""
+        for server in self.operations.placement.provider_allocations(uuid):
+            for disk in self._others(uuid):
+                moving.follow(self.operations, server, uuid, disk.uuid)
+
+    def _restore_claims(self, uuid: str) -> None:
+        """Have claims come back for vdisks that have not left a disk."""
+        vdisks = self.operations.backend.disk(uuid).vdisks
+        for server in {one.server_id for one in vdisks if one.server_id}:
+            for disk in self._others(uuid):
+                moving.follow(self.operations, server, disk.uuid, uuid)
+
+    def _try_take_back(self, move: mover.Move, name: str) -> None:
+        try:
+            mover.take_back(move)
+        except (
+            exception.DiskPlacerError,
+            cinder_exc.CinderException,
+        ) as error:
+            LOG.warning(
+                'The move of %s is neither finished nor undone, repeat the '
+                'drain: %s',
+                name,
+                error,
+            )
+
+    def _move(
+        self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
+    ) -> mover.Move:
+        """Return the move of a vdisk to another disk."""
+        return moving.VolumeMove(
+            self.surveyor,
+            surveyed.volumes[vdisk.name],
+            vdisk,
+            uuid,
+            target,
+        ).as_move(functools.partial(self.progress, vdisk.name))
+
+
+def _alone(uuid: str) -> contextlib.AbstractContextManager[None]:
+    return files.sole(
+        f'drain-{uuid}',
+        exception.DiskError(f'another process drains disk {uuid}'),
+    )

@@ -1,0 +1,226 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Moves one vdisk from one place to another, while its server runs or not.
+
+The order makes every step repeatable after a kill:
+
+1. the target is made, and takes its space in Placement;
+2. the data is copied: by QEMU, which then writes to both places, or by the
+   backend if no process has the vdisk open;
+3. the link is changed, in one step: from here on, the target is the vdisk;
+4. QEMU is told to use the target alone;
+5. the source is deleted.
+
+Before step 3 the source is the vdisk, and a repetition starts over or takes up
+the copy that QEMU still makes. From step 3 on both have the same data until
+step 4, so a server that starts in between loses nothing.
+"""
+
+import collections.abc
+import contextlib
+import dataclasses
+import time
+from typing import Protocol
+
+from nova_diskplacer import exception
+
+# Seconds between two looks at a copy that QEMU makes.
+_INTERVAL = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A place of a vdisk, with the path by which QEMU opens it there.
+
+    ``delete`` deletes it and releases its space; it is refused while a process
+    has the vdisk open, which ``in_use`` tells.
+    """
+
+    path: str
+    delete: collections.abc.Callable[[], None]
+    in_use: collections.abc.Callable[[], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A copy that QEMU makes to ``path``, in bytes.
+
+    ``ready`` is true when QEMU writes everything to both places.
+    """
+
+    path: str
+    done: int
+    total: int
+    ready: bool
+
+
+class GuestDisk(Protocol):
+    """The disk of a running server that a vdisk is."""
+
+    def job(self) -> Job | None:
+        """Return the copy under way, None if there is none."""
+
+    def start(self, path: str) -> None:
+        """Begin to copy to a vdisk of the same size."""
+
+    def pivot(self) -> None:
+        """End a copy that is ready: QEMU uses the target alone."""
+
+    def abort(self) -> None:
+        """End a copy: QEMU uses the source alone."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """A move of a vdisk from ``source`` to ``target``.
+
+    ``create`` makes the empty target, unless it is there, and takes its space
+    in Placement. ``fill`` allocates the blocks that QEMU has left out.
+    ``guest`` returns the disk of the server, None if it does not run with it.
+    ``copy`` copies between vdisks that no process has open. ``decided`` tells
+    if the target is the vdisk, ``decide`` makes it so, or with False the
+    source. ``save`` tells Cinder. ``check`` raises an error if the volume has
+    changed since the move was planned. ``locked`` locks the volume.
+    ``progress`` is told of copied and all bytes.
+    """
+
+    source: Place
+    target: Place
+    create: collections.abc.Callable[[], None]
+    guest: collections.abc.Callable[[], GuestDisk | None]
+    copy: collections.abc.Callable[[], None]
+    fill: collections.abc.Callable[[], None]
+    decided: collections.abc.Callable[[], bool]
+    decide: collections.abc.Callable[[bool], None]
+    save: collections.abc.Callable[[], None]
+    check: collections.abc.Callable[[], None]
+    locked: collections.abc.Callable[
+        [], contextlib.AbstractContextManager[None]
+    ]
+    progress: collections.abc.Callable[[int, int], None]
+
+
+def run(move: Move) -> None:
+    """Move a vdisk, or finish a move that was interrupted.
+
+    :raises DiskPlacerError: it is not moved; the source is the vdisk, or the
+        repetition finishes the move.
+    """
+    _settle(move)
+    if not move.decided():
+        _copy(move)
+    _finish(move)
+
+
+def take_back(move: Move) -> None:
+    """Undo a move that was interrupted, or finish it if it is decided.
+
+    :raises DiskPlacerError: a process uses what should be deleted.
+    """
+    _settle(move)
+    if move.decided():
+        _finish(move)
+        return
+    guest = move.guest()
+    if guest and _job(move, guest):
+        guest.abort()
+    move.target.delete()
+
+
+def _settle(move: Move) -> None:
+    """Make the source the vdisk again where QEMU has not left it.
+
+    A copy fails if its target does, even when it was decided.
+    """
+    if not move.decided():
+        return
+    guest = move.guest()
+    if guest and _job(move, guest):
+        return
+    if move.source.in_use() and not move.target.in_use():
+        with move.locked():
+            move.decide(False)
+
+
+def _copy(move: Move) -> None:
+    """Make the target a whole copy.
+
+    :raises DiskError: a process other than the server uses the source, or the
+        copy failed.
+    """
+    guest = move.guest()
+    if guest is None:
+        if move.source.in_use():
+            raise exception.DiskError(
+                'it is in use, but not by its server on this host'
+            )
+        move.create()
+        move.copy()
+        return
+    if not _job(move, guest):
+        move.create()
+        guest.start(move.target.path)
+    while True:
+        job = _job(move, guest)
+        if job is None:
+            raise exception.DiskError(
+                'its copy has ended: the server was stopped or rebooted, or '
+                'a disk failed; libvirt and QEMU log the reason'
+            )
+        move.progress(job.done, job.total)
+        if job.ready:
+            break
+        time.sleep(_INTERVAL)
+    move.fill()
+
+
+def _finish(move: Move) -> None:
+    """Make the target the vdisk, and delete the source."""
+    with move.locked():
+        move.check()
+        guest = move.guest()
+        job = _job(move, guest) if guest else None
+        if not move.decided():
+            if guest and (job is None or not job.ready):
+                raise exception.DiskError(
+                    'its server was started or rebooted while it was copied'
+                )
+            move.decide(True)
+        if guest and job:
+            try:
+                guest.pivot()
+            except exception.DiskPlacerError:
+                if guest.job():
+                    # QEMU still writes to both
+                    move.decide(False)
+                raise
+        if move.source.in_use():
+            if not move.target.in_use():
+                # a process has opened it before the decision
+                move.decide(False)
+            raise exception.DiskError('a process still has it open')
+        move.save()
+    move.source.delete()
+
+
+def _job(move: Move, guest: GuestDisk) -> Job | None:
+    """Return the copy to the target, None if there is none.
+
+    :raises DiskError: there is another copy.
+    """
+    job = guest.job()
+    if job and job.path != move.target.path:
+        raise exception.DiskError(
+            f'libvirt already runs a job on it, with {job.path}'
+        )
+    return job

@@ -1,0 +1,235 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The move of a volume's vdisk from disk to disk, for :mod:`mover`.
+
+The disks hold vdisks of one name. The volume's link tells which is the volume,
+or ``provider_location`` where it has no link: it was never attached.
+"""
+
+import collections.abc
+import contextlib
+import dataclasses
+import functools
+
+from cinder import objects
+
+from cinder_vdisk_mapper import linking
+from cinder_vdisk_mapper import locks
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.drain import mover
+from cinder_vdisk_mapper.drain import plan
+from cinder_vdisk_mapper.drain import survey
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from nova_diskplacer import exception
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.placement import claim_moves
+
+
+def follow(
+    operations: VDiskOperations,
+    server: str,
+    source: str,
+    target: str,
+    leaving: str = '',
+) -> None:
+    """Move the part of a claim that vdisks have left to another disk.
+
+    :param leaving: name of a vdisk that counts as gone.
+    """
+    claim_moves.follow(
+        operations.placement,
+        server,
+        source,
+        target,
+        operations.backend.disk,
+        leaving,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeMove:
+    """The move of the vdisk of a volume.
+
+    :param source: UUID of the disk that the vdisk leaves.
+    :param target: UUID of the disk that it goes to.
+    """
+
+    surveyor: survey.Surveyor
+    volume: Volume
+    vdisk: VDisk
+    source: str
+    target: str
+
+    def as_move(
+        self, progress: collections.abc.Callable[[int, int], None]
+    ) -> mover.Move:
+        """Return the steps of the move.
+
+        :param progress: told of copied and all bytes.
+        """
+        backend, name = self._backend, self.vdisk.name
+        return mover.Move(
+            source=mover.Place(
+                backend.device_path(self.source, name),
+                functools.partial(self._operations.delete, self.source, name),
+                functools.partial(self._in_use, self.source),
+            ),
+            target=mover.Place(
+                backend.device_path(self.target, name),
+                self._delete_target,
+                functools.partial(self._in_use, self.target),
+            ),
+            create=self._create,
+            guest=self._guest,
+            copy=functools.partial(
+                backend.copy, self.source, name, self.target
+            ),
+            fill=functools.partial(
+                backend.extend, self.target, name, self.vdisk.size_gb
+            ),
+            decided=self._decided,
+            decide=self._decide,
+            save=functools.partial(self._save, self.target),
+            check=self._check,
+            locked=self._locked,
+            progress=progress,
+        )
+
+    @property
+    def _operations(self) -> VDiskOperations:
+        return self.surveyor.operations
+
+    @property
+    def _backend(self) -> base.Backend:
+        return self.surveyor.operations.backend
+
+    def _create(self) -> None:
+        """Make the target, if the plan still holds, and claim its space."""
+        name, bound_for = self.vdisk.name, self.vdisk.server_id
+        counted = next(iter(self._servers()), bound_for)
+        with (
+            locks.hold(f'server-{counted}')
+            if counted
+            else contextlib.nullcontext(),
+            self._locked(),
+        ):
+            self._check_plan()
+            if self._servers() and not self._backend.linked_disk(name):
+                self._backend.link(self.source, name)
+            self._operations.allocate(
+                self.target,
+                name,
+                self.vdisk.volume_id,
+                self.vdisk.size_gb,
+                bound_for,
+            )
+            if bound_for:
+                follow(
+                    self._operations, bound_for, self.source, self.target, name
+                )
+
+    def _check_plan(self) -> None:
+        """Check that the vdisk may still go to the target.
+
+        :raises DiskError: it may not.
+        """
+        now = self.surveyor.survey(self.source)
+        planned = plan.plan(
+            [one for one in now.items if one.vdisk.name == self.vdisk.name],
+            [one for one in now.disks if one.uuid == self.target],
+            now.room,
+            now.held,
+        )
+        if planned.targets.get(self.vdisk.name) != self.target:
+            raise exception.DiskError(
+                f'it may not go to disk {self.target} any more: '
+                + planned.refusals.get(self.vdisk.name, 'it is not here')
+            )
+
+    def _delete_target(self) -> None:
+        """Delete the target and have the claim come back."""
+        self._operations.delete(self.target, self.vdisk.name)
+        if self.vdisk.server_id:
+            follow(
+                self._operations,
+                self.vdisk.server_id,
+                self.target,
+                self.source,
+            )
+
+    def _in_use(self, disk: str) -> bool:
+        held = {one.name for one in self._backend.disk(disk).vdisks}
+        return self.vdisk.name in held and self._backend.in_use(
+            disk, self.vdisk.name
+        )
+
+    def _guest(self) -> mover.GuestDisk | None:
+        servers = self._servers()
+        if not servers:
+            return None
+        return self.surveyor.guests.find(servers[0], self.volume.id)
+
+    def _decided(self) -> bool:
+        linked = self._backend.linked_disk(self.vdisk.name)
+        if linked is None:
+            linked = self._fresh().provider_location
+        return linked == self.target
+
+    def _decide(self, moved: bool) -> None:
+        disk = self.target if moved else self.source
+        linked = self._backend.linked_disk(self.vdisk.name)
+        if linked is not None:
+            self._backend.link(disk, self.vdisk.name)
+        if linked is None or not moved:
+            self._save(disk)
+
+    def _check(self) -> None:
+        """Check that the volume is as it was when the move was planned.
+
+        :raises DiskError: it is not.
+        """
+        now = self._fresh()
+        if (
+            now.provider_location not in (self.source, self.target)
+            or now.status not in ('available', 'in-use')
+            or now.host != self.volume.host
+            or now.migration_status != self.volume.migration_status
+        ):
+            raise exception.DiskError(
+                f'its volume has changed meanwhile: it is {now.status} on '
+                f'{now.host}, disk {now.provider_location}'
+            )
+
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
+        return locks.hold(f'volume-{self.volume.id}')
+
+    def _save(self, disk: str) -> None:
+        volume = self._fresh()
+        if volume.provider_location != disk:
+            linking.save_disk(volume, disk)
+
+    def _fresh(self) -> Volume:
+        found: Volume = objects.Volume.get_by_id(
+            self.surveyor.context, self.volume.id
+        )
+        return found
+
+    def _servers(self) -> list[str]:
+        """Return the servers that have the volume attached."""
+        return [
+            one.instance_uuid
+            for one in attachments(self._fresh())
+            if one.instance_uuid
+        ]

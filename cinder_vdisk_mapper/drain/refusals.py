@@ -1,0 +1,85 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The reasons for which the vdisk of a volume stays where it is.
+
+A pure function over facts; the planner adds those of room and mapping.
+"""
+
+import dataclasses
+
+_MIGRATED = (None, '', 'success', 'error')
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What decides if the vdisk of a volume can be moved at all.
+
+    ``servers`` have the volume attached, ``paths`` are those that they were
+    given, and ``link`` is the one that stays true. ``settled`` is false while
+    Nova builds, moves or deletes the server. ``runs`` tells if the server
+    runs with it; ``problem`` is what libvirt says against a copy.
+    ``copies`` are other disks with a copy.
+    """
+
+    status: str
+    migration_status: str | None
+    backend: str
+    servers: tuple[str, ...]
+    attached_to_host: bool
+    paths: tuple[str, ...]
+    link: str
+    encrypted: bool
+    snapshots: int
+    settled: bool
+    runs: bool
+    problem: str
+    copies: tuple[str, ...]
+
+
+def reason(facts: Facts, backend: str) -> str:
+    """Return why a vdisk cannot be moved, '' if it can.
+
+    A mapping whose vdisks are pieces on several disks must be refused here.
+
+    :param backend: the backend of the disk, as ``host@section``.
+    """
+    if facts.backend != backend:
+        return f'its volume belongs to backend {facts.backend}'
+    if facts.snapshots:
+        return f'it has {facts.snapshots} snapshots: delete them first'
+    if facts.status not in ('available', 'in-use'):
+        return f'its volume is {facts.status}'
+    if facts.migration_status not in _MIGRATED:
+        return 'Cinder migrates its volume'
+    if facts.attached_to_host:
+        return 'it is attached to a host and not to a server: detach it'
+    if len(facts.servers) > 1:
+        return 'it is attached to several servers: ' + ', '.join(facts.servers)
+    if not facts.settled:
+        return (
+            'Nova builds, moves or deletes its server, or does not have it '
+            'on this host'
+        )
+    if facts.problem:
+        return facts.problem
+    if facts.servers and any(path != facts.link for path in facts.paths):
+        return (
+            'its server was given the path of the disk, which Nova would '
+            'look for afterwards: detach and attach the volume, or shelve '
+            'and unshelve the server, once'
+        )
+    if facts.runs and facts.encrypted:
+        return 'it is encrypted and its server runs: stop the server'
+    if len(facts.copies) > 1:
+        return 'several disks have a copy: ' + ', '.join(facts.copies)
+    return ''

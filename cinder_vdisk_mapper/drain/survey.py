@@ -1,0 +1,247 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Reads what a drain depends on: the disks, Cinder, Nova and Placement."""
+
+import collections
+import dataclasses
+from typing import Any
+
+from cinder import exception as cinder_exc
+from cinder import objects
+
+from cinder_vdisk_mapper import binding
+from cinder_vdisk_mapper import connections
+from cinder_vdisk_mapper import nova_api
+from cinder_vdisk_mapper import records as records_
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.drain import guests as guests_
+from cinder_vdisk_mapper.drain import plan
+from cinder_vdisk_mapper.drain import refusals
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.placement.client import GB
+from nova_diskplacer.placement.client import MBPS
+from nova_diskplacer.placement.client import Resources
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """What is on a disk and where it may go.
+
+    ``volumes`` are by the names of their vdisks.
+    """
+
+    items: tuple[plan.Item, ...]
+    volumes: dict[str, Volume]
+    disks: tuple[discover.Disk, ...]
+    room: dict[str, plan.Room]
+    held: dict[str, dict[str, set[str]]]
+
+    def plan(self) -> plan.Plan:
+        """Return where each vdisk goes."""
+        return plan.plan(self.items, self.disks, self.room, self.held)
+
+
+@dataclasses.dataclass(frozen=True)
+class Surveyor:
+    """Surveys the disks of one backend of cinder.conf.
+
+    :param name: of the backend, as ``host@section``.
+    :param media: hdd, ssd or any.
+    :param default_mapping: of volumes whose type has none.
+    :param hosts: the names of this host in Nova.
+    """
+
+    context: Any
+    operations: VDiskOperations
+    name: str
+    media: str
+    default_mapping: str
+    hosts: frozenset[str]
+    guests: guests_.Guests
+
+    def survey(self, uuid: str) -> Survey:
+        """Return what is on a disk and where it may go.
+
+        :raises DiskPlacerError: the disk is not healthy, or Placement or Nova
+            does not answer.
+        """
+        backend = self.operations.backend
+        backend.check_disk(uuid)
+        all_disks = {disk.uuid: disk for disk in backend.disks()}
+        here = all_disks.pop(uuid)
+        disks = tuple(
+            disk
+            for disk in base.usable_disks(all_disks.values(), self.media)
+            if not disk.late and not disk.draining
+        )
+        claims = self.operations.placement.provider_allocations(uuid)
+        servers = nova_api.of_hosts(self.context, self.hosts)
+        volumes = self._volumes(here)
+        items = tuple(
+            self._item(
+                vdisk,
+                volumes.get(vdisk.name),
+                servers,
+                claims,
+                tuple(
+                    disk.uuid
+                    for disk in all_disks.values()
+                    if any(one.name == vdisk.name for one in disk.vdisks)
+                ),
+            )
+            for vdisk in here.vdisks
+        )
+        counted = {item.server for item in items if item.server}
+        return Survey(
+            items,
+            volumes,
+            disks,
+            {disk.uuid: self._room(disk) for disk in disks},
+            {server: self._held(server, servers, disks) for server in counted},
+        )
+
+    def _volumes(self, disk: discover.Disk) -> dict[str, Volume]:
+        """Return the volumes of Cinder whose vdisks a disk holds."""
+        names = [vdisk.name for vdisk in disk.vdisks]
+        found = {}
+        for record in records_.Records(self.context, (self.name,), 0).others(
+            names
+        ):
+            if (
+                record.kind == 'volume'
+                and record.vdisk in names
+                and not record.deleted
+            ):
+                found[record.vdisk] = objects.Volume.get_by_id(
+                    self.context, record.id
+                )
+        return found
+
+    def _item(
+        self,
+        vdisk: VDisk,
+        volume: Volume | None,
+        servers: dict[str, nova_api.Server | None],
+        claims: dict[str, Resources],
+        copies: tuple[str, ...],
+    ) -> plan.Item:
+        if volume is None:
+            return plan.Item(
+                vdisk,
+                refusal='it is a snapshot: delete it first'
+                if vdisk.is_snapshot
+                else 'it is no volume of Cinder',
+            )
+        facts = self._facts(vdisk, volume, servers, copies)
+        refusal = refusals.reason(facts, self.name)
+        uuid = next(iter(facts.servers), vdisk.server_id)
+        server = servers.get(uuid or '')
+        request = server.request if server else None
+        try:
+            policy = (
+                request.mapping
+                if request
+                else binding.mapping_of(
+                    volume.volume_type, self.default_mapping
+                )
+            )
+        except cinder_exc.InvalidVolumeType as error:
+            policy, refusal = self.default_mapping, refusal or str(error)
+        claim = claims.get(vdisk.server_id or '', {})
+        covered = not copies and claim.get(GB, 0) >= vdisk.size_gb
+        return plan.Item(
+            vdisk,
+            uuid if server else None,
+            policy,
+            binding.max_per_disk(server),
+            claim.get(MBPS, 0) * vdisk.size_gb // claim[GB] if covered else 0,
+            copies[0] if copies else None,
+            refusal,
+        )
+
+    def _facts(
+        self,
+        vdisk: VDisk,
+        volume: Volume,
+        servers: dict[str, nova_api.Server | None],
+        copies: tuple[str, ...],
+    ) -> refusals.Facts:
+        attached = attachments(volume)
+        using = tuple(
+            sorted(
+                {one.instance_uuid for one in attached if one.instance_uuid}
+            )
+        )
+        runs, problem = False, ''
+        if len(using) == 1:
+            try:
+                runs = bool(self.guests.find(using[0], volume.id))
+            except exception.DiskError as error:
+                problem = str(error)
+        # the claim of a server that is being built or moved may change
+        concerned = {*using, vdisk.server_id or ''} & servers.keys()
+        return refusals.Facts(
+            volume.status,
+            volume.migration_status,
+            volume.host.partition('#')[0],
+            using,
+            any(not one.instance_uuid for one in attached),
+            tuple(
+                str((one.connection_info or {}).get('device_path', ''))
+                for one in attached
+            ),
+            self.operations.backend.link_path(vdisk.name),
+            bool(volume.encryption_key_id),
+            len(
+                objects.SnapshotList.get_all_for_volume(
+                    self.context, volume.id
+                )
+            ),
+            all(servers[one] for one in concerned)
+            and all(one in servers for one in using),
+            runs,
+            problem,
+            copies,
+        )
+
+    def _room(self, disk: discover.Disk) -> plan.Room:
+        claims = self.operations.placement.provider_allocations(disk.uuid)
+        claimed = sum(claim.get(MBPS, 0) for claim in claims.values())
+        return plan.Room(self.operations.free_gb(disk), disk.mbps - claimed)
+
+    def _held(
+        self,
+        uuid: str,
+        servers: dict[str, nova_api.Server | None],
+        disks: tuple[discover.Disk, ...],
+    ) -> dict[str, set[str]]:
+        """Return the names of a server's vdisks by disk."""
+        held: dict[str, set[str]] = collections.defaultdict(set)
+        server = servers[uuid]
+        if server is not None:
+            for disk, names in connections.attached(
+                self.context, server
+            ).items():
+                held[disk] |= names
+        for one in disks:
+            held[one.uuid] |= {
+                vdisk.name
+                for vdisk in one.vdisks
+                if vdisk.server_id == uuid and not vdisk.is_snapshot
+            }
+        return held

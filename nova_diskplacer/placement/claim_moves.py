@@ -1,0 +1,172 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Moves a server's claim from disk to disk, after a vdisk that it is for.
+
+Space of vdisks without a claim is reserved. So the claim of a vdisk that has a
+copy on another disk may be moved before or after the copy is filled: either
+copy is claimed or reserved at every moment.
+"""
+
+import collections.abc
+import dataclasses
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.placement import inventory
+from nova_diskplacer.placement import ledger
+from nova_diskplacer.placement.client import GB
+from nova_diskplacer.placement.client import MBPS
+from nova_diskplacer.placement.client import Allocations
+from nova_diskplacer.placement.client import PlacementClient
+from nova_diskplacer.placement.client import Resources
+
+_ATTEMPTS = 10
+
+
+def part_to_move(
+    source: Resources, filled_gb: int, target: Resources, needed_gb: int
+) -> Resources:
+    """Return the part of a server's claim that its vdisks have left.
+
+    MB/s are moved in proportion to GiB.
+
+    :param source: the claim on the disk that a vdisk leaves.
+    :param filled_gb: GiB of the server's vdisks that stay there.
+    :param target: the claim on the disk that the vdisk goes to.
+    :param needed_gb: GiB of the server's vdisks there.
+    """
+    claimed = source.get(GB, 0)
+    gb = min(
+        max(0, claimed - filled_gb), max(0, needed_gb - target.get(GB, 0))
+    )
+    if not gb:
+        return {}
+    mbps = source.get(MBPS, 0) * gb // claimed
+    return {GB: gb, MBPS: mbps} if mbps else {GB: gb}
+
+
+def follow(
+    client: PlacementClient,
+    server: str,
+    source: str,
+    target: str,
+    read_disk: collections.abc.Callable[[str], discover.Disk],
+    leaving: str = '',
+) -> bool:
+    """Move the part of a claim that vdisks have left; repeatable.
+
+    One request changes both claims and the reserved parts of both disks.
+
+    :param read_disk: returns the present state of a disk.
+    :param leaving: name of a vdisk that counts as gone from ``source``.
+    :returns: False if there was nothing to move.
+    :raises DiskError: the claim does not fit on ``target``.
+    :raises Conflict: other processes kept changing the providers or the
+        server's allocations.
+    :raises PlacementError: Placement does not answer or refuses.
+    """
+    refusal = ''
+    for _ in range(_ATTEMPTS):
+        generations = {
+            uuid: client.inventories(uuid)[0] for uuid in (source, target)
+        }
+        disks = {uuid: read_disk(uuid) for uuid in (source, target)}
+        claims = {
+            uuid: client.provider_allocations(uuid)
+            for uuid in (source, target)
+        }
+        allocations = client.allocations(server)
+        part = part_to_move(
+            claims[source].get(server, {}),
+            _held_gb(disks[source], server, leaving),
+            claims[target].get(server, {}),
+            _held_gb(disks[target], server),
+        )
+        if not part:
+            return False
+        after = moved(allocations, source, target, part)
+        figures = {
+            uuid: inventory.compute_figures(
+                # a claim that comes back to a disk that is drained fits
+                dataclasses.replace(disks[uuid], draining=False)
+                if uuid == target
+                else disks[uuid],
+                _with(claims[uuid], server, after.resources.get(uuid)),
+            )
+            for uuid in (source, target)
+        }
+        _check_fits(target, figures[target])
+        try:
+            client.reshape(
+                {
+                    uuid: (
+                        generations[uuid],
+                        inventory.inventories(figures[uuid]),
+                    )
+                    for uuid in (source, target)
+                },
+                server,
+                after,
+            )
+        except exception.Conflict as error:
+            refusal = str(error)
+        else:
+            return True
+    raise exception.Conflict(
+        f'Placement refused {_ATTEMPTS} times to move the claim of server '
+        f'{server} from disk {source} to {target}: {refusal}'
+    )
+
+
+def moved(
+    allocations: Allocations, source: str, target: str, part: Resources
+) -> Allocations:
+    """Return a server's allocations with a part of one claim elsewhere."""
+    resources = {
+        uuid: dict(one) for uuid, one in allocations.resources.items()
+    }
+    into = resources.setdefault(target, {})
+    for name, amount in part.items():
+        into[name] = into.get(name, 0) + amount
+        resources[source][name] -= amount
+    resources[source] = {
+        name: amount for name, amount in resources[source].items() if amount
+    }
+    return dataclasses.replace(
+        allocations,
+        resources={uuid: one for uuid, one in resources.items() if one},
+    )
+
+
+def _held_gb(disk: discover.Disk, server: str, leaving: str = '') -> int:
+    staying = [vdisk for vdisk in disk.vdisks if vdisk.name != leaving]
+    return -ledger.unfilled_gb(
+        dataclasses.replace(disk, vdisks=tuple(staying)), server, 0
+    )
+
+
+def _with(
+    claims: dict[str, Resources], server: str, claim: Resources | None
+) -> dict[str, Resources]:
+    others = {uuid: one for uuid, one in claims.items() if uuid != server}
+    return {**others, server: claim} if claim else others
+
+
+def _check_fits(uuid: str, figures: inventory.DiskFigures) -> None:
+    if figures.free_gb < 0 or figures.used_mbps > figures.total_mbps:
+        raise exception.DiskError(
+            f'the claim does not fit on disk {uuid}: {figures.used_gb} GiB '
+            f'claimed and {figures.reserved_gb} GiB reserved of '
+            f'{figures.total_gb}, {figures.used_mbps} of '
+            f'{figures.total_mbps} MB/s claimed'
+        )

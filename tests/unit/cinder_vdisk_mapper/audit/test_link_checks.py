@@ -1,0 +1,73 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import dataclasses
+import unittest
+
+from cinder_vdisk_mapper.audit import findings
+from cinder_vdisk_mapper.audit import link_checks
+from cinder_vdisk_mapper.audit import state
+from tests.fakes.disks import make_disk
+from tests.fakes.disks import make_vdisk
+
+ATTACHED = state.Record('1', 'volume-1', 'd1', 2, 'in-use')
+DETACHED = dataclasses.replace(ATTACHED, status='available')
+
+
+class LinkChecksTestCase(unittest.TestCase):
+    def found(self, records, links, held=('d1',)):
+        """Return (kind, disk, repair) of what is found on two disks."""
+        disks = tuple(
+            make_disk(
+                uuid, held=[make_vdisk('1', None, 2)] if uuid in held else []
+            )
+            for uuid in ('d1', 'd2')
+        )
+        host = state.HostState(tuple(records), disks, {}, links=links)
+        return [
+            (one.kind, one.disk, one.repair) for one in link_checks.check(host)
+        ]
+
+    def test_as_it_should_be(self):
+        self.assertEqual([], self.found([ATTACHED], {'volume-1': 'd1'}))
+        self.assertEqual([], self.found([DETACHED], {'volume-1': 'd1'}))
+        self.assertEqual([], self.found([DETACHED], {}))
+
+    def test_of_an_attached_volume(self):
+        missing = [('missing-link', 'd1', findings.LINK)]
+        for links in ({}, {'volume-1': 'd2'}, {'volume-1': None}):
+            self.assertEqual(missing, self.found([ATTACHED], links))
+        self.assertEqual(missing, self.found([DETACHED], {'volume-1': 'd2'}))
+
+    def test_volumes_that_cannot_be_judged(self):
+        for record in (
+            dataclasses.replace(ATTACHED, settled=False),
+            dataclasses.replace(ATTACHED, disk='d2'),
+            dataclasses.replace(ATTACHED, disk=None),
+        ):
+            self.assertEqual([], self.found([record], {}))
+
+    def test_interrupted_move(self):
+        self.assertEqual(
+            [('unfinished-move', 'd1', '')],
+            self.found([ATTACHED], {'volume-1': 'd2'}, ('d1', 'd2')),
+        )
+
+    def test_of_a_volume_that_is_gone(self):
+        stale = [('stale-link', 'd1', findings.UNLINK)]
+        links = {'volume-1': 'd1'}
+        self.assertEqual(stale, self.found([], links, ()))
+        gone = dataclasses.replace(ATTACHED, deleted=True)
+        self.assertEqual(stale, self.found([gone], links, ()))
+        # its vdisk is an orphan, and goes with it
+        self.assertEqual([], self.found([gone], links))
