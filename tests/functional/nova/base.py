@@ -73,6 +73,7 @@ class Disk:
     total_mbps: int = 150
     health: str = 'ok'
     numa_node: int | None = None
+    can_stripe: bool = False
     vdisks: list[dict] = dataclasses.field(default_factory=list)
     pressure: int | None = None
 
@@ -207,6 +208,7 @@ class Host:
                     'medium': disk.medium,
                     'model': 'simulated',
                     'numa_node': disk.numa_node,
+                    'can_stripe': disk.can_stripe,
                     'total_gb': disk.total_gb,
                     'reserved_gb': disk.reserved_gb,
                     'used_gb': used[GB],
