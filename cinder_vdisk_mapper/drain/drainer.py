@@ -93,7 +93,10 @@ class Drainer:
                     failed[name] = str(error)
                     self._try_take_back(move, name)
             self._move_claims(uuid)
-            return planned.refusals | failed
+            here = {item.vdisk.name for item in surveyed.items}
+            return planned.refusals | {
+                name: failed[name] for name in failed.keys() & here
+            }
 
     def cancel(self, uuid: str) -> dict[str, str]:
         """Offer a disk again, after moves that were begun are undone.
@@ -153,7 +156,11 @@ class Drainer:
 
     def _try_take_back(self, move: mover.Move, name: str) -> None:
         try:
-            mover.take_back(move)
+            try:
+                mover.take_back(move)
+            except cinder_exc.VolumeNotFound:
+                # it was deleted meanwhile, maybe before its target was made
+                self.operations.delete_everywhere(None, name)
         except (
             exception.DiskPlacerError,
             cinder_exc.CinderException,

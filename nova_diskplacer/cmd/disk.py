@@ -185,7 +185,14 @@ def _list(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if args.format == 'json':
         shell.print_json([_fields(disk) for disk in disks])
         return 0
-    rows = [{**_fields(disk), 'vdisks': len(disk.vdisks)} for disk in disks]
+    rows = [
+        {
+            **_fields(disk),
+            'vdisks': len(disk.vdisks),
+            'health': disk.health + ', draining' * disk.draining,
+        }
+        for disk in disks
+    ]
     _print_table(_DISK_COLUMNS, rows)
     return 0
 

@@ -165,7 +165,8 @@ class HealthMonitor:
         self.warnings.update(
             uuid,
             types.FAILING,
-            f'{name} reports that it is failing',
+            f'{name} reports that it is failing; to move its vdisks to other '
+            f'disks: diskplacer-manage disk drain {uuid}',
             not report.passed,
         )
         before = self._store.load(uuid)

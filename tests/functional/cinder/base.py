@@ -346,7 +346,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
         ]['connection_info']
 
     def attach(self, volume, server_id, host='host1'):
-        """Attach a volume; returns (attachment ID, device path)."""
+        """Attach a volume; returns (attachment ID, path of its vdisk)."""
         attachment_id = self.reserve(volume, server_id)
         path = self.connect(attachment_id, host)['device_path']
         self.api.api_post(
@@ -355,7 +355,7 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
             check_response_status=[204],
         )
         self.wait(volume['id'], 'in-use')
-        return attachment_id, path
+        return attachment_id, os.path.realpath(path)
 
     def detach(self, volume, attachment_id):
         """Delete an attachment."""

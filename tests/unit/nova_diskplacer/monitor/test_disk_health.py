@@ -270,7 +270,10 @@ class HealthTest(testtools.TestCase):
 
     def test_failing(self):
         self.assertEqual(
-            {'failing': 'none reports that it is failing'},
+            {
+                'failing': 'none reports that it is failing; to move its '
+                'vdisks to other disks: diskplacer-manage disk drain one'
+            },
             self.poll(passed=False)['one'],
         )
         self.assertEqual({}, self.poll())

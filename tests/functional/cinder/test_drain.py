@@ -1,0 +1,181 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""A disk is emptied, with real volumes, claims and locks."""
+
+import os
+from unittest import mock
+
+from cinder_vdisk_mapper.drain import drainer
+from cinder_vdisk_mapper.drain import survey
+from nova_diskplacer.host import files
+from nova_diskplacer.placement.client import GB
+from nova_diskplacer.placement.client import MBPS
+from tests.functional.cinder import base
+from tests.functional.cinder import test_snapshots
+
+
+class DrainTestCase(test_snapshots.SnapshotTestCase):
+    def setUp(self):
+        super().setUp()
+        lock_directory = files.lock_directory()
+        self.addCleanup(files.set_lock_directory, lock_directory)
+        files.set_lock_directory(self.host.root + '-commands')
+        # servers that are stopped
+        self.guests = mock.Mock(**{'find.return_value': None})
+        operations = self.volume[0].manager.driver.operations
+        self.drainer = drainer.Drainer(
+            survey.Surveyor(
+                self.context,
+                operations,
+                'host1@vdisk',
+                'any',
+                'round_robin',
+                frozenset({'host1'}),
+                self.guests,
+            ),
+            mock.Mock(),
+        )
+
+    def server_of(self, *disks, per_disk=1):
+        """Return a server with a claim of 1 GiB and 5 MB/s on each disk."""
+        server = self.server(
+            vdisks=len(disks),
+            vdisk_gb=1,
+            vdisk_mbps=5,
+            vdisks_per_disk=per_disk,
+        )
+        claims = {disk: {'resources': {GB: 1, MBPS: 5}} for disk in disks}
+        self.placement._call(
+            'put',
+            f'/allocations/{server}',
+            {
+                'allocations': claims,
+                'project_id': base.PROJECT,
+                'user_id': 'user',
+                'consumer_generation': None,
+                'consumer_type': 'INSTANCE',
+            },
+        )
+        return server
+
+    def claims(self, server):
+        return self.placement.allocations(server).resources
+
+    def holding(self, volume):
+        """Return the disks with a vdisk of a volume."""
+        name = f'volume-{volume["id"]}'
+        return [
+            uuid
+            for uuid, disk in self.host.disks().items()
+            if name in [vdisk.name for vdisk in disk.vdisks]
+        ]
+
+    def stays(self, disk):
+        """Drain a disk, and return the reasons of what stays, joined."""
+        return '; '.join(self.drainer.drain(disk).values())
+
+    def test_claims_and_content_move(self):
+        first, second, _ = self.host.disks()
+        server = self.server_of(first, second)
+        volumes = [self.create(1, f'{server}-blank-vol') for _ in range(2)]
+        paths = [self.attach(one, server)[1] for one in volumes]
+        self.write(paths[0], b'one')
+        (drained,) = self.holding(volumes[0])
+        (other,) = self.holding(volumes[1])
+        (_, plan) = self.drainer.plan(drained)
+        ((name, target),) = plan.targets.items()
+        self.assertEqual(f'volume-{volumes[0]["id"]}', name)
+        # round robin: not where the server has the other one
+        self.assertNotIn(target, (drained, other))
+        self.assertEqual({}, self.drainer.drain(drained))
+        self.assertEqual([target], self.holding(volumes[0]))
+        self.assertEqual(
+            {other: {GB: 1, MBPS: 5}, target: {GB: 1, MBPS: 5}},
+            self.claims(server),
+        )
+        link = f'{self.host.root}/by-volume/volume-{volumes[0]["id"]}'
+        self.assertEqual(b'one', self.read(link))
+        told = self.api.get_volume(volumes[0]['id'])
+        self.assertEqual(target, told['provider_id'])
+        # the disk offers nothing, whatever the agent does
+        total = self.host.disks()[drained].total_gb
+        self.host.publish()
+        self.assertEqual(total, self.host.reserved()[drained])
+        self.assertEqual({}, self.drainer.cancel(drained))
+        self.assertEqual({0}, {*self.host.reserved().values()})
+
+    def test_what_stays_and_why(self):
+        drained, second, third = self.host.disks()
+        server = self.server_of(drained, second, third)
+        volumes = [self.create(1, f'{server}-blank-vol') for _ in range(3)]
+        attachments = [self.attach(one, server)[0] for one in volumes]
+        (here,) = [one for one in volumes if self.holding(one) == [drained]]
+        self.assertIn('round_robin allows 1', self.stays(drained))
+        self.assertEqual({}, self.drainer.cancel(drained))
+        for volume, attachment in zip(volumes, attachments, strict=True):
+            self.detach(volume, attachment)
+            if volume is not here:
+                self.delete(volume)
+        # claims of volumes that were deleted are not filled; they count
+        snapshot = self.snapshot(here)
+        stays = self.stays(drained)
+        self.assertIn('1 snapshots', stays)
+        self.assertIn('it is a snapshot', stays)
+        self.assertEqual({}, self.drainer.cancel(drained))
+        self.delete_snapshot(snapshot)
+        for disk in (second, third):
+            self.host.fill(disk, 4)
+        self.assertIn('lacks', self.stays(drained))
+        self.assertEqual([drained], self.holding(here))
+
+    def test_a_path_of_an_earlier_release(self):
+        server = self.server()
+        volume = self.create(1, hints={'local_to_instance': server})
+        with mock.patch(
+            'cinder_vdisk_mapper.linking.stable_path', return_value=None
+        ):
+            attachment, _ = self.attach(volume, server)
+        (drained,) = self.holding(volume)
+        self.assertIn('detach and attach', self.stays(drained))
+        self.detach(volume, attachment)
+        self.attach(volume, server)
+        self.assertEqual('', self.stays(drained))
+        self.assertNotEqual([drained], self.holding(volume))
+
+    def test_used_while_it_is_copied(self):
+        volume, path = self.bound()
+        (drained,) = self.holding(volume)
+        backend = self.drainer.operations.backend
+        copy = backend.copy
+
+        def copy_and_open(*arguments):
+            copy(*arguments)
+            # as QEMU does that is started at the last moment
+            self.addCleanup(os.close, os.open(path, os.O_RDWR))
+
+        with mock.patch.object(backend, 'copy', copy_and_open):
+            self.assertIn('has it open', self.stays(drained))
+        self.assertEqual([drained], self.holding(volume))
+        told = self.api.get_volume(volume['id'])
+        self.assertEqual(drained, told['provider_id'])
+
+    def test_deleted_while_it_is_copied(self):
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        backend = self.drainer.operations.backend
+        with mock.patch.object(
+            backend, 'copy', lambda *arguments: self.delete(volume)
+        ):
+            self.assertEqual('', self.stays(drained))
+        self.assertEqual([], self.holding(volume))
