@@ -61,10 +61,10 @@ over ``widen_after``.
         min=0.05,
         max=1.0,
         help="""
-Least share of that utilization, 0 to 1, that the vdisk itself must cause to be
-widened. A vdisk that causes less keeps its width: its neighbours are the
-reason of the pressure. ``narrow_pressure`` must be below ``widen_share`` times
-``widen_pressure``, or a steady load would widen and narrow in turn.
+Least part of that utilization that a vdisk itself must cause to be widened, as
+a share, 0 to 1, of the largest other part: that of another elastic vdisk, or
+of all other users of the disk together. A vdisk that causes less keeps its
+width: its neighbours are the reason for the pressure.
 """,
     ),
     cfg.FloatOpt(
@@ -95,7 +95,8 @@ has its maximum after one copy.
         max=0.95,
         help="""
 Utilization that a vdisk would cause on each of fewer disks, 0 to 1, below
-which it is narrowed to them.
+which it is narrowed to them. Together with ``target_pressure`` it must not
+exceed ``widen_pressure``, or a steady load would widen and narrow in turn.
 """,
     ),
     cfg.FloatOpt(

@@ -16,6 +16,7 @@ A vdisk's *part* of a disk is the utilization that it causes there.
 
 import collections.abc
 import dataclasses
+import functools
 
 #: The UUIDs of a vdisk and of a disk.
 VDiskDisk = tuple[str, str]
@@ -99,6 +100,23 @@ class Means:
             disk: max(0.0, used - self.parts.get((vdisk, disk), 0.0))
             for disk, used in self.utilization.items()
         }
+
+    @functools.cached_property
+    def _by_disk(self) -> dict[str, dict[str, float]]:
+        found: dict[str, dict[str, float]] = {}
+        for (vdisk, disk), own in self.parts.items():
+            found.setdefault(disk, {})[vdisk] = own
+        return found
+
+    def largest_other(self, vdisk: str, disk: str) -> float:
+        """Return the largest part of a disk that is not a vdisk's own.
+
+        It is that of another vdisk, or of all other consumers together.
+        """
+        parts = self._by_disk.get(disk, {})
+        rest = self.utilization[disk] - sum(parts.values())
+        others = (own for uuid, own in parts.items() if uuid != vdisk)
+        return max(0.0, rest, *others)
 
 
 def means(window: Window) -> Means:

@@ -13,9 +13,10 @@
 
 A load that comes and goes does not make a vdisk oscillate:
 
-- A steady load does not, because a vdisk that its load has widened uses more
-  of each of its former disks than ``narrow_pressure``
-  (``settings.Settings`` demands it).
+- A steady load does not. A vdisk is narrowed if it will use less than
+  ``narrow_pressure`` of disks that others use to ``target_pressure`` at most,
+  and is not widened again below ``widen_pressure``, which is no less than the
+  sum (``settings.Settings`` demands it).
 - Any other load does so less and less. Let L be ``narrow_after_max`` and K the
   number of doublings from ``narrow_after`` to L. A vdisk that is widened again
   within L after it was narrowed needs twice the quiet before it is narrowed

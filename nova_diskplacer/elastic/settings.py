@@ -43,12 +43,13 @@ class Settings:
     max_move_time: float
 
     def __post_init__(self) -> None:
-        limit = self.widen_share * self.widen_pressure
-        if self.narrow_pressure >= limit:
+        # in numbers of an operator, 0.3 + 0.5 is no more than 0.8
+        after = round(self.narrow_pressure + self.target_pressure, 9)
+        if after > self.widen_pressure:
             raise exception.ElasticError(
-                f'[{_GROUP}] narrow_pressure={self.narrow_pressure:g} is not '
-                f'below {limit:g}, which is widen_share={self.widen_share:g} '
-                f'times widen_pressure={self.widen_pressure:g}'
+                f'[{_GROUP}] narrow_pressure={self.narrow_pressure:g} plus '
+                f'target_pressure={self.target_pressure:g} is more than '
+                f'widen_pressure={self.widen_pressure:g}'
             )
         if self.narrow_after_max < self.narrow_after:
             raise exception.ElasticError(

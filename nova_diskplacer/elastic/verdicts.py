@@ -50,7 +50,8 @@ class Figures:
 
     ``pressure`` is the utilization of the busiest disk, ``use`` the largest
     part that the vdisk causes of one. ``own_pressure`` is the utilization of
-    the busiest disk among those of which it causes ``widen_share``.
+    the busiest disk among those whose users it is a main one of
+    (``widen_share``), 0 without any.
     """
 
     pressure: float
@@ -127,17 +128,16 @@ def _figures(
     means: observations.Means,
     widen_share: float,
 ) -> Figures:
-    used = [
-        (means.utilization[disk], means.parts.get((uuid, disk), 0.0))
-        for disk in vdisk.disks
-    ]
+    parts = {disk: means.parts.get((uuid, disk), 0.0) for disk in vdisk.disks}
+    pressed = (
+        means.utilization[disk]
+        for disk, own in parts.items()
+        if own and own >= widen_share * means.largest_other(uuid, disk)
+    )
     return Figures(
-        pressure=max(whole for whole, _ in used),
-        use=max(own for _, own in used),
-        own_pressure=max(
-            (whole for whole, own in used if own >= widen_share * whole),
-            default=0.0,
-        ),
+        pressure=max(means.utilization[disk] for disk in vdisk.disks),
+        use=max(parts.values()),
+        own_pressure=max(pressed, default=0.0),
     )
 
 
@@ -169,7 +169,7 @@ def judge(
     elif figures.pressure >= settings.widen_pressure:
         return Verdict(
             figures,
-            f'others cause most of the pressure of {figures.pressure:.0%}',
+            f'others cause the pressure of {figures.pressure:.0%}',
         )
     else:
         verdict = _narrow(state, figures, vdisk, now, settings)

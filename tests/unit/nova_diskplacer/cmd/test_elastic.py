@@ -119,7 +119,10 @@ class PlanTest(testtools.TestCase):
             ('widen_pressure=2', 'less than or equal to 1'),
             ('widen_pressure=', '--set widen_pressure= is not OPTION=VALUE'),
             ('widen_after=x', '--set widen_after=x: '),
-            ('narrow_pressure=0.5', 'narrow_pressure=0.5 is not below 0.4'),
+            (
+                'narrow_pressure=0.5',
+                'narrow_pressure=0.5 plus target_pressure',
+            ),
         ):
             self.assert_error(text, *P2, '--set', value)
 

@@ -80,6 +80,16 @@ class MeansTest(testtools.TestCase):
         found = observations.means((observation(10, b=0.5), observation(20)))
         self.assertEqual(['a'], list(found.utilization))
 
+    def test_largest_other_part(self):
+        found = observations.Means(
+            {'a': 0.9, 'b': 0.2},
+            {('v', 'a'): 0.3, ('w', 'a'): 0.2, ('w', 'b'): 0.2},
+        )
+        # 0.4 remain for others
+        self.assertAlmostEqual(0.4, found.largest_other('v', 'a'))
+        self.assertAlmostEqual(0.2, found.largest_other('v', 'b'))
+        self.assertAlmostEqual(0.0, found.largest_other('w', 'b'))
+
     def test_nothing(self):
         found = observations.means(())
         self.assertEqual(({}, {}), (found.utilization, found.parts))

@@ -74,17 +74,30 @@ class WidenTest(PolicyTestCase):
 
     def test_neighbours(self):
         self.cloud.others = {'a': 0.6}
-        self.assertIsNone(self.cloud.wait(300, v=0.3))
-        self.assertEqual(
-            'others cause most of the pressure of 90%', self.cloud.why()
-        )
-        # it causes half of the pressure now
-        self.cloud.others = {'a': 0.45}
-        self.assertIsNotNone(self.cloud.wait(300, v=0.45))
+        self.assertIsNone(self.cloud.wait(300, v=0.29))
+        self.assertEqual('others cause the pressure of 89%', self.cloud.why())
+        # it causes half as much now
+        self.assertIsNotNone(self.cloud.wait(300, v=0.31))
+
+    def test_many_equal_vdisks(self):
+        self.cloud.vdisks = {uuid: hosts.vdisk('a') for uuid in 'stuvw'}
+        self.cloud.others = {'a': 0.1}
+        parts = dict.fromkeys('stuvw', 0.15)
+        self.assertEqual('s', self.cloud.wait(30, **parts).vdisk)
+
+    def test_the_largest_of_vdisks(self):
+        self.cloud.vdisks['w'] = hosts.vdisk('a')
+        self.assertEqual('w', self.cloud.wait(30, v=0.2, w=0.7).vdisk)
+        self.assertEqual('others cause the pressure of 90%', self.cloud.why())
+
+    def test_without_any_use(self):
+        self.cloud.others = {'b': 0.9}
+        self.cloud.vdisks['v'] = hosts.vdisk('b')
+        self.assertIsNone(self.cloud.wait(300, v=0.0))
 
     def test_a_disk_that_it_presses_beside_one_that_others_press(self):
         self.cloud.vdisks['v'] = hosts.vdisk('a', 'b')
-        self.cloud.others = {'a': 0.5, 'b': 0.35}
+        self.cloud.others = {'a': 0.95, 'b': 0.35}
         move = self.cloud.wait(300, v=0.45)
         self.assertEqual('pressure of 80% for 30 s', move.why)
 
@@ -178,9 +191,7 @@ class NarrowTest(PolicyTestCase):
     def test_little_use_of_disks_that_others_press_is_no_quiet(self):
         self.cloud.others = {'b': 0.95}
         self.assertIsNone(self.cloud.wait(300, v=0.01))
-        self.assertEqual(
-            'others cause most of the pressure of 96%', self.cloud.why()
-        )
+        self.assertEqual('others cause the pressure of 96%', self.cloud.why())
         self.cloud.others = {}
         self.assertIsNone(self.cloud.wait(60))
         self.assertIsNotNone(self.cloud.wait(60))

@@ -26,14 +26,17 @@ class SettingsTest(testtools.TestCase):
 
     def test_narrow_pressure_that_would_oscillate(self):
         error = self.assertRaises(
-            exception.ElasticError, hosts.changed, narrow_pressure=0.4
+            exception.ElasticError, hosts.changed, narrow_pressure=0.31
         )
         self.assertEqual(
-            '[diskplacer_elastic] narrow_pressure=0.4 is not below 0.4, which '
-            'is widen_share=0.5 times widen_pressure=0.8',
+            '[diskplacer_elastic] narrow_pressure=0.31 plus '
+            'target_pressure=0.5 is more than widen_pressure=0.8',
             str(error),
         )
-        hosts.changed(narrow_pressure=0.39)
+        # which is more than 0.7 in floats
+        hosts.changed(
+            narrow_pressure=0.1, target_pressure=0.6, widen_pressure=0.7
+        )
 
     def test_longest_time_of_quiet(self):
         error = self.assertRaises(

@@ -138,6 +138,34 @@ class SteadyLoadTest(testtools.TestCase):
         self.assertEqual([], turns(moves))
 
 
+class ManyVDisksTest(testtools.TestCase):
+    @given(
+        st.lists(st.floats(0, 2), min_size=2, max_size=6),
+        st.lists(st.floats(0, 0.6), min_size=4, max_size=4),
+    )
+    @EXAMPLES
+    def test_steady_loads_settle(self, uses, others):
+        """Vdisks that begin on one disk spread over a host, and stay.
+
+        A move of one may change what another one wants, but not for long.
+        """
+        vdisks = {f'v{number}': use for number, use in enumerate(uses)}
+        cloud = hosts.Host(
+            dict.fromkeys(vdisks, hosts.vdisk('a')), disks='abcd'
+        )
+        cloud.others = dict(zip('abcd', others, strict=True))
+        moves = []
+        for number in range(600):
+            parts = {
+                uuid: use / cloud.vdisks[uuid].width
+                for uuid, use in vdisks.items()
+            }
+            if cloud.observe(**parts).move:
+                moves.append(number)
+                cloud.finish()
+        self.assertEqual([], [number for number in moves if number > 400])
+
+
 class PeriodicLoadTest(testtools.TestCase):
     @given(st.floats(100, 600), st.floats(1, LONGEST - 1))
     @EXAMPLES
