@@ -18,6 +18,7 @@ a killed move has left them different, the link is right.
 
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import Volume
 from nova_diskplacer import exception
@@ -27,10 +28,14 @@ from nova_diskplacer.disks import discover
 def stable_path(backend: base.Backend, volume: Volume) -> str:
     """Return the path of a bound volume's link, which exists then.
 
+    A striped volume has no link, because its device keeps its name.
+
     :raises DiskError: the link leads to a disk that is not there, or cannot
         be made.
     """
     name = naming.volume(volume)
+    if stripes.is_striped(volume.provider_location):
+        return backend.device_path(volume.provider_location or '', name)
     if backend.linked_disk(name) != volume.provider_location:
         with locks.hold(f'volume-{volume.id}'):
             # a drain may have moved it since it was read

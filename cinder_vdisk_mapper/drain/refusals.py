@@ -27,7 +27,8 @@ class Facts:
     ``servers`` have the volume attached, ``paths`` are those that they were
     given, and ``link`` is the one that stays true. ``settled`` is false while
     Nova builds, moves or deletes the server. ``runs`` tells if the server
-    runs with it; ``problem`` is what libvirt says against a copy.
+    runs with it; ``striped`` if the vdisk is a piece of one; ``problem`` is
+    what libvirt says against a copy.
     ``copies`` are other disks with a copy.
     """
 
@@ -42,6 +43,7 @@ class Facts:
     snapshots: int
     settled: bool
     runs: bool
+    striped: bool
     problem: str
     copies: tuple[str, ...]
 
@@ -49,12 +51,15 @@ class Facts:
 def reason(facts: Facts, backend: str) -> str:
     """Return why a vdisk cannot be moved, '' if it can.
 
-    A mapping whose vdisks are pieces on several disks must be refused here.
-
     :param backend: the backend of the disk, as ``host@section``.
     """
     if facts.backend != backend:
         return f'its volume belongs to backend {facts.backend}'
+    if facts.striped:
+        return (
+            'it is a piece of a striped volume, which is not moved: copy its '
+            'data to another volume inside the server, and delete it'
+        )
     if facts.snapshots:
         return f'it has {facts.snapshots} snapshots: delete them first'
     if facts.status not in ('available', 'in-use'):

@@ -215,6 +215,7 @@ class Surveyor:
             all(servers[one] for one in concerned)
             and all(one in servers for one in using),
             runs,
+            bool(vdisk.stripe),
             problem,
             copies,
         )

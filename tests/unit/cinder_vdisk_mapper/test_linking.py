@@ -66,6 +66,15 @@ class LinkingTestCase(testtools.TestCase):
         self.assertEqual('/disks/by-volume/volume-1', path)
         self.assertEqual({NAME: 'a'}, backend.linked)
 
+    def test_a_striped_volume_has_no_link(self):
+        backend = self.backend('a', 'b')
+        self.volume = Volume('a,b')
+        self.assertEqual(
+            backend.device_path('a,b', NAME),
+            linking.stable_path(backend, self.volume),
+        )
+        self.assertEqual({}, backend.linked)
+
     def test_what_was_moved_since_it_was_read(self):
         backend = self.backend('b')
         self.volume.saved = 'b'

@@ -31,6 +31,7 @@ MOVABLE = refusals.Facts(
     snapshots=0,
     settled=True,
     runs=True,
+    striped=False,
     problem='',
     copies=('d2',),
 )
@@ -52,6 +53,7 @@ class ReasonTestCase(unittest.TestCase):
     def test_reasons(self):
         for word, changes in (
             ('other@vdisk', {'backend': 'other@vdisk'}),
+            ('piece of a striped', {'striped': True}),
             ('2 snapshots', {'snapshots': 2}),
             ('is extending', {'status': 'extending'}),
             ('migrates', {'migration_status': 'migrating'}),
