@@ -9,6 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
 """Elastic vdisks: over how many disks a vdisk is striped, and when it moves.
 
 The modules are pure: they take measurements of a host and return a decision.

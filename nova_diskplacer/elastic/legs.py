@@ -9,7 +9,6 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""The elastic vdisks and the disks of a host, and the operator's orders."""
 
 """Legs of an elastic vdisk, and the disks that hold them.
 

@@ -9,6 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
 """Measurements of the disks of a host, and their means over a time.
 
 A vdisk's *part* of a disk is the utilization that it causes there.

@@ -9,6 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
 """Decides which elastic vdisk of a host is moved, and when.
 
 A load that comes and goes does not make a vdisk oscillate:

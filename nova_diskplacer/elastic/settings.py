@@ -9,6 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
 """The settings of the decisions, from ``[diskplacer_elastic]``."""
 
 import dataclasses

@@ -9,6 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
 """Replays a load through the policy, on disks that exist on paper only.
 
 The host has one vdisk and as many disks as its largest width, all equal and

@@ -9,6 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
 """The disks to which a vdisk is moved.
 
 A move makes a new set of pieces beside the old one, and removes the old one
