@@ -11,7 +11,6 @@
 #    under the License.
 
 import uuid
-
 from unittest import mock
 
 from nova_diskplacer import exception

@@ -10,8 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-import queue
 import os
+import queue
 import threading
 import time
 
