@@ -93,9 +93,7 @@ class VolumeMove:
             ),
             create=self._create,
             guest=self._guest,
-            copy=functools.partial(
-                backend.copy, self.source, name, self.target
-            ),
+            copy=functools.partial(self._copy, progress),
             fill=functools.partial(
                 backend.extend, self.target, name, self.vdisk.size_gb
             ),
@@ -157,6 +155,14 @@ class VolumeMove:
                 f'it may not go to disk {self.target} any more: '
                 + planned.refusals.get(self.vdisk.name, 'it is not here')
             )
+
+    def _copy(
+        self, progress: collections.abc.Callable[[int, int], None]
+    ) -> None:
+        size = self.vdisk.size_bytes
+        progress(0, size)
+        self._backend.copy(self.source, self.vdisk.name, self.target)
+        progress(size, size)
 
     def _delete_target(self) -> None:
         """Delete the target and have the claim come back."""

@@ -16,6 +16,7 @@
 import contextlib
 import functools
 import os
+import pathlib
 import xml.etree.ElementTree
 
 import libvirt
@@ -33,10 +34,17 @@ SIZE = 64 << 20
 NAME = 'volume-1'
 
 
+def remove_cgroups():
+    """Remove the control groups that libvirt leaves."""
+    for directory, _, _ in os.walk('/sys/fs/cgroup/machine', topdown=False):
+        os.rmdir(directory)
+
+
 class DrainTestCase(base.LVMTestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        cls.addClassCleanup(remove_cgroups)
         hypervisor.start(cls)
         cls.source, cls.target = (
             cls.prepared(device).uuid for device in cls.spare
@@ -58,8 +66,8 @@ class DrainTestCase(base.LVMTestCase):
             )
         self.backend.link(self.source, NAME)
 
-    def start(self):
-        """Start the server, which has the path of the link."""
+    def define(self):
+        """Return a server that is stopped and has the path of the link."""
         disk = xml.etree.ElementTree.fromstring(
             hypervisor.disk(links.path(self.root, NAME), 'block')
         )
@@ -70,6 +78,11 @@ class DrainTestCase(base.LVMTestCase):
         )
         domain = self.libvirt.defineXML(text)
         self.addCleanup(domain.undefine)
+        return domain
+
+    def start(self):
+        """Return a server that runs."""
+        domain = self.define()
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
         self.addCleanup(hypervisor.destroy, domain)
         return domain
@@ -84,6 +97,21 @@ class DrainTestCase(base.LVMTestCase):
     def in_use(self, uuid):
         held = [vdisk.name for vdisk in self.backend.disk(uuid).vdisks]
         return NAME in held and self.backend.in_use(uuid, NAME)
+
+    def flags(self):
+        """Return the flags with which QEMU has opened the target."""
+        device = os.path.realpath(naming.device_path(self.target, NAME))
+        for path in pathlib.Path('/proc').glob('[0-9]*/fd/*'):
+            with contextlib.suppress(OSError):
+                # QEMU has a /dev of its own
+                if os.path.basename(os.readlink(path)) == os.path.basename(
+                    device
+                ):
+                    info = path.parent.parent / 'fdinfo' / path.name
+                    return int(
+                        info.read_text().split('flags:')[1].split()[0], 8
+                    )
+        raise LookupError(device)
 
     def move(self, server):
         return mover.Move(
@@ -123,6 +151,7 @@ class DrainTestCase(base.LVMTestCase):
         self.assertTrue(self.in_use(self.source))
         mover.run(self.move(domain.UUIDString()))
         self.assertTrue(self.in_use(self.target))
+        self.assertEqual(os.O_DIRECT, self.flags() & os.O_DIRECT)
         self.assert_moved()
         # as in a hard reboot, which uses the same path again
         hypervisor.destroy(domain)
@@ -140,7 +169,5 @@ class DrainTestCase(base.LVMTestCase):
         self.assertEqual((), self.backend.disk(self.target).vdisks)
 
     def test_while_its_server_is_stopped(self):
-        domain = self.start()
-        hypervisor.destroy(domain)
-        mover.run(self.move(domain.UUIDString()))
+        mover.run(self.move(self.define().UUIDString()))
         self.assert_moved()
