@@ -20,6 +20,7 @@ import collections.abc
 import contextlib
 import dataclasses
 import functools
+import os
 
 from cinder import objects
 
@@ -34,6 +35,7 @@ from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import files
 from nova_diskplacer.placement import claim_moves
 
 
@@ -159,9 +161,17 @@ class VolumeMove:
     def _copy(
         self, progress: collections.abc.Callable[[int, int], None]
     ) -> None:
-        size = self.vdisk.size_bytes
+        """Copy a vdisk that no process has open, or has had meanwhile."""
+        name, size = self.vdisk.name, self.vdisk.size_bytes
+        path = self._backend.device_path(self.source, name)
         progress(0, size)
-        self._backend.copy(self.source, self.vdisk.name, self.target)
+        # of a file: the backend itself looks at a logical volume
+        with files.disk_errors(path):
+            before = os.stat(path).st_mtime_ns
+            self._backend.copy(self.source, name, self.target)
+            after = os.stat(path).st_mtime_ns
+        if after != before:
+            raise exception.DiskError('it was written to while it was copied')
         progress(size, size)
 
     def _delete_target(self) -> None:
