@@ -96,7 +96,7 @@ class Claim:
         return {ours: value for ours, value in found.items() if value}
 
     def other(self) -> 'Claim | None':
-        """Return the claim as the result beside answers it, if there is one."""
+        """Return the claim with the result beside, if there is one."""
         if self.beside is None:
             return None
         return dataclasses.replace(self, result=self.beside, beside=None)
