@@ -87,11 +87,12 @@ class Move:
     ``create`` makes the empty target, unless it is there, and takes its space
     in Placement. ``fill`` allocates the blocks that QEMU has left out.
     ``guest`` returns the disk of the server, None if it does not run with it.
-    ``copy`` copies between vdisks that no process has open. ``decided`` tells
-    if the target is the vdisk, ``decide`` makes it so, or with False the
-    source. ``save`` tells Cinder. ``check`` raises an error if the volume has
-    changed since the move was planned. ``locked`` locks the volume.
-    ``progress`` is told of copied and all bytes.
+    ``copy`` copies between vdisks that no process has open, and fails if one
+    has written to the source meanwhile. ``decided`` tells if the target is the
+    vdisk, ``decide`` makes it so, or with False the source. ``save`` tells
+    Cinder. ``check`` raises an error if the volume has changed since the move
+    was planned. ``locked`` locks the volume. ``progress`` is told of copied
+    and all bytes.
     """
 
     source: Place
@@ -117,9 +118,10 @@ def run(move: Move) -> None:
         repetition finishes the move.
     """
     _settle(move)
+    by_qemu = False
     if not move.decided():
-        _copy(move)
-    _finish(move)
+        by_qemu = _copy(move)
+    _finish(move, by_qemu)
 
 
 def take_back(move: Move) -> None:
@@ -129,7 +131,7 @@ def take_back(move: Move) -> None:
     """
     _settle(move)
     if move.decided():
-        _finish(move)
+        _finish(move, False)
         return
     guest = move.guest()
     if guest and _job(move, guest):
@@ -152,9 +154,10 @@ def _settle(move: Move) -> None:
             move.decide(False)
 
 
-def _copy(move: Move) -> None:
+def _copy(move: Move) -> bool:
     """Make the target a whole copy.
 
+    :returns: whether QEMU copies, and writes to both places from now on.
     :raises DiskError: a process other than the server uses the source, or the
         copy failed.
     """
@@ -166,7 +169,7 @@ def _copy(move: Move) -> None:
             )
         move.create()
         move.copy()
-        return
+        return False
     if not _job(move, guest):
         move.create()
         guest.start(move.target.path)
@@ -182,18 +185,23 @@ def _copy(move: Move) -> None:
             break
         time.sleep(_INTERVAL)
     move.fill()
+    return True
 
 
-def _finish(move: Move) -> None:
-    """Make the target the vdisk, and delete the source."""
+def _finish(move: Move, by_qemu: bool) -> None:
+    """Make the target the vdisk, and delete the source.
+
+    :param by_qemu: of a move that is not decided, as :func:`_copy` returns.
+    """
     with move.locked():
         move.check()
         guest = move.guest()
         job = _job(move, guest) if guest else None
         if not move.decided():
-            if guest and (job is None or not job.ready):
+            if not (job and job.ready if by_qemu else guest is None):
                 raise exception.DiskError(
-                    'its server was started or rebooted while it was copied'
+                    'its server was started, stopped or rebooted while it '
+                    'was copied'
                 )
             move.decide(True)
         if guest and job:
