@@ -200,9 +200,10 @@ def _finish(move: Move, copied: str | None) -> None:
         guest = move.guest()
         job = _job(move, guest) if guest else None
         if not move.decided():
-            if copied is None and not (job and job.ready):
+            if not (job and job.ready if copied is None else guest is None):
                 raise exception.DiskError(
-                    'its server was stopped or rebooted while it was copied'
+                    'its server was started, stopped or rebooted while it '
+                    'was copied'
                 )
             if copied is not None:
                 _check_unwritten(move, copied)

@@ -16,6 +16,7 @@ import itertools
 import unittest
 from unittest import mock
 
+from hypothesis import example
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -126,6 +127,8 @@ class World:
             raise exception.DiskError('in use')
         self.data[TARGET] = content
         self.step()
+        if self.data[SOURCE] != content:
+            raise exception.DiskError('written to')
 
     def decide(self, moved):
         self.link = TARGET if moved else SOURCE
@@ -285,6 +288,7 @@ class WalkTestCase(unittest.TestCase):
             max_size=30,
         ),
     )
+    @example(True, [7], ['', '', '', 'boot', 'stop'])
     def test_whatever_happens_meanwhile(self, runs, kills, events):
         world = World(runs)
         happens = iter(events)
