@@ -203,6 +203,11 @@ def lacks(
     :returns: the missing part of each claim, and the number of the flavor's
         vdisks that neither exist nor are claimed.
     """
+    if request.widest_disks:
+        held = [leg for disk, vdisk in held for leg in _legs(disk, vdisk)]
+        request = dataclasses.replace(
+            request, stripe_disks=request.widest_disks
+        )
     left = {disk: claim.get(GB, 0) for disk, claim in claims.items()}
     number: collections.Counter[str] = collections.Counter()
     unclaimed = []
@@ -234,6 +239,13 @@ def lacks(
             found.append(lack)
     nowhere = missing - without.total()
     return found, -(-nowhere // request.stripe_disks)
+
+
+def _legs(disk: str, vdisk: VDisk) -> list[tuple[str, VDisk]]:
+    """Return the legs of the piece of an elastic vdisk on a disk."""
+    number = max(1, vdisk.stripe.count(disk))
+    leg = dataclasses.replace(vdisk, size_bytes=vdisk.size_bytes // number)
+    return [(disk, leg)] * number
 
 
 def extended_claim(host: state.HostState, server: str, disk: str) -> Resources:
