@@ -40,6 +40,7 @@ from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import leg_moves
+from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripe_snapshots
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
@@ -125,6 +126,11 @@ def resume_stripes(*, root: str) -> None:
     stripes.resume_stripes()
 
 
+def release_throttle(*, root: str) -> None:
+    """Let copies run freely, as :func:`resync_throttle.release`."""
+    resync_throttle.release()
+
+
 OPERATIONS: dict[str, privsep.Operation] = {
     'disks': privsep.list_disks(discover.LVM),
     'disk': privsep.inspect_disk,
@@ -159,7 +165,9 @@ OPERATIONS: dict[str, privsep.Operation] = {
     # the other disks may hang
     'end_move': _on_disks(leg_moves.end_move),
     'settle_legs': _on_both(leg_moves.settle_legs),
-    'moving_legs': _on_disk(volumes.moving_legs),
+    'moving_legs': _on_disk(leg_moves.moving_legs),
+    'interrupted_move': _on_disk(leg_moves.interrupted_move),
+    'release_throttle': release_throttle,
 }
 
 

@@ -118,13 +118,25 @@ class StripingBackend(base.Backend):
         """Mark legs that are the same in both places as complete."""
         self._run('complete_legs', old, name, new)
 
-    def end_move(self, kept: str, name: str, other: str, size_gb: int) -> None:
+    def end_move(self, kept: str, name: str, size_gb: int) -> None:
         """Have a vdisk use the legs of the location ``kept`` alone."""
-        self._run('end_move', kept, name, other, size_gb * GIB)
+        self._run('end_move', kept, name, size_gb * GIB)
 
     def settle_legs(self, new: str, name: str, old: str) -> None:
-        """Mark the legs of the new location, and those that have left."""
+        """Mark the legs that have left, and those of the new location."""
         self._run('settle_legs', new, name, old)
+
+    def interrupted_move(self, disk: str, name: str) -> tuple[str, str] | None:
+        """Return the locations before and after the move to a disk, if any.
+
+        The legs that were not created yet are not among the moved ones.
+        """
+        found = self._run('interrupted_move', disk, name)
+        return (found[0], found[1]) if found else None
+
+    def release_throttle(self) -> None:
+        """Let the kernel copy freely again, after a move that was killed."""
+        self._run('release_throttle')
 
     @abc.abstractmethod
     def delete_moving(self, disk: str, name: str) -> None:

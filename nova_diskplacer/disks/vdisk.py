@@ -28,7 +28,7 @@ class VDisk:
     the stripe. What is on one disk is a piece of it. An elastic vdisk has at
     least ``minimum`` disks, 0 for any other, and its piece consists of legs:
     ``stripe`` has the disk of each leg. It is ``moving`` while a leg comes to
-    the disk or leaves it; such a leg counts in the size.
+    the disk, or has left it; such a leg counts in the size.
     """
 
     name: str

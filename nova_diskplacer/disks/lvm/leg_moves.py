@@ -52,7 +52,7 @@ def create_legs(old: str, name: str, new: str) -> None:
     :raises DiskError: the legs to move have snapshots, or the disk lacks the
         space.
     """
-    for _, here, there in _moved(old, new):
+    for leg, here, there in _moved(old, new):
         origin = groups.require(here[0])
         source = origin.require_usable(name + here[1])
         if origin.snapshots_of(source.vdisk.name):
@@ -62,7 +62,7 @@ def create_legs(old: str, name: str, new: str) -> None:
             if target is None:
                 owners = (naming.VOLUME + '=', naming.SERVER + '=')
                 tags = [tag for tag in source.tags if tag.startswith(owners)]
-                tags += [naming.MOVING, naming.INCOMPLETE]
+                tags += [f'{naming.MOVING}={leg}', naming.INCOMPLETE]
                 group_changes.allocate(
                     group,
                     name + there[1],
@@ -88,7 +88,7 @@ def begin_move(
             naming.moving_device(name, leg) for leg, *_ in _moved(old, new)
         ]
         if any(map(_has_ended, devices)):
-            _end(old, name, new, size_bytes)
+            _end(old, name, size_bytes)
         for leg, here, there in _moved(old, new):
             path = naming.moving_device(name, leg)
             if not os.path.exists(path):
@@ -164,20 +164,18 @@ def complete_legs(old: str, name: str, new: str) -> None:
                 )
 
 
-def end_move(kept: str, name: str, other: str, size_bytes: int) -> None:
+def end_move(kept: str, name: str, size_bytes: int) -> None:
     """Have the vdisk use the legs of one location alone.
 
     :param kept: that location, ``old`` or ``new``.
-    :param other: the other one.
     """
     with stripes.locked(name):
-        _end(kept, name, other, size_bytes)
-    resync_throttle.release()
+        _end(kept, name, size_bytes)
 
 
-def _end(kept: str, name: str, other: str, size_bytes: int) -> None:
+def _end(kept: str, name: str, size_bytes: int) -> None:
     paths = []
-    for leg, (uuid, suffix), _ in _moved(kept, other):
+    for leg, (uuid, suffix) in enumerate(naming.pieces(kept)):
         path = naming.moving_device(name, leg)
         if os.path.exists(path):
             volume = groups.require(uuid).require_usable(name + suffix)
@@ -187,32 +185,68 @@ def _end(kept: str, name: str, other: str, size_bytes: int) -> None:
             device_mapper.reload(
                 path, [f'0 {sectors} linear {place} 0'], '--noflush'
             )
-        paths.append(path)
+            paths.append(path)
     stripes.reload(kept, name, size_bytes, moving=False)
     for path in paths:
         device_mapper.remove(path)
 
 
 def settle_legs(new: str, name: str, old: str) -> None:
-    """Mark the legs of the new location, and those that have left."""
-    wanted = set(naming.location_tags(new.split(',')))
-    for uuid, suffix in naming.pieces(new):
-        with group_changes.changing(uuid) as group:
-            leg = group.require(name + suffix)
-            present = set(naming.location_tags(leg.vdisk.stripe))
-            if leg.moving:
-                present.add(naming.MOVING)
-            if wanted != present:
-                group_changes.change_tags(
-                    leg, wanted - present, present - wanted
-                )
-    for _, (uuid, suffix), _ in _moved(old, new):
+    """Mark the legs that have left, and those of the new location.
+
+    Legs that come keep the tags of the old one to the end, for
+    :func:`interrupted_move`.
+    """
+    for leg, (uuid, suffix), _ in _moved(old, new):
         with group_changes.changing(uuid) as group:
             left = group.find(name + suffix)
             if left is not None and not left.moving:
+                mark = f'{naming.MOVING}={leg}'
                 group_changes.change_tags(
-                    left, [naming.MOVING, naming.DELETED], left.stripe_tags
+                    left, [mark, naming.DELETED], left.stripe_tags
                 )
+    places = dict(enumerate(naming.pieces(new)))
+    moved = [leg for leg, *_ in _moved(old, new)]
+    wanted = set(naming.location_tags(new.split(',')))
+    for leg in sorted(places, key=lambda leg: leg in moved):
+        uuid, suffix = places[leg]
+        with group_changes.changing(uuid) as group:
+            volume = group.require(name + suffix)
+            present = set(naming.location_tags(volume.vdisk.stripe))
+            if volume.moving:
+                present.add(f'{naming.MOVING}={leg}')
+            if wanted != present:
+                group_changes.change_tags(
+                    volume, wanted - present, present - wanted
+                )
+
+
+def interrupted_move(uuid: str, name: str) -> list[str]:
+    """Return the locations before and after the move that brings legs here.
+
+    Those that were not created yet are not among the moved ones.
+
+    :returns: none if no legs come to the disk.
+    """
+    group = groups.require(uuid)
+    coming = [
+        leg
+        for leg in map(group.require, moving_legs(uuid, name))
+        if naming.DELETED not in leg.tags
+    ]
+    if not coming:
+        return []
+    disks = list(coming[0].vdisk.stripe)
+    old = ','.join(disks)
+    for leg in coming:
+        disks[int(naming.value(leg.tags, naming.MOVING))] = uuid
+    return [old, ','.join(disks)]
+
+
+def moving_legs(uuid: str, name: str) -> list[str]:
+    """Return the names of the legs that come to a disk or have left it."""
+    group = groups.require(uuid)
+    return [leg for leg in group.legs_of(name) if group.require(leg).moving]
 
 
 def _moved(

@@ -111,8 +111,8 @@ class Volume:
 
     @property
     def moving(self) -> bool:
-        """True for a leg that comes to the disk or leaves it."""
-        return naming.MOVING in self.tags
+        """True for a leg that comes to the disk or has left it."""
+        return bool(naming.value(self.tags, naming.MOVING))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -94,12 +94,6 @@ def legs(uuid: str, name: str) -> list[str]:
     return groups.require(uuid).legs_of(name)
 
 
-def moving_legs(uuid: str, name: str) -> list[str]:
-    """Return the names of the legs of a vdisk that come or leave."""
-    group = groups.require(uuid)
-    return [leg for leg in group.legs_of(name) if group.require(leg).moving]
-
-
 def extend(uuid: str, name: str, size_bytes: int) -> None:
     """Extend a vdisk to ``size_bytes``; the added part reads as zeros.
 

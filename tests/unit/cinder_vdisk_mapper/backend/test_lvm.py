@@ -98,7 +98,6 @@ class WipeTestCase(testtools.TestCase):
             self.assertEqual(expected, self.delete())
 
     def test_nothing_to_wipe(self):
-        self.calls.legs.side_effect = lambda disk, name: [name]
         self.calls.mark_deleted.return_value = None
         self.assertEqual(([], True), self.delete())
 
