@@ -175,20 +175,28 @@ class StripeOperations(vdisk_operations.VDiskOperations):
             location was read.
         """
         with self.moving(name):
-            for uuid in stripes.disks_of(location):
-                _, vdisk = self.backend.find_vdisk(uuid, name)
-                if (
-                    vdisk.moving
-                    or stripes.location_of(vdisk.stripe) != location
-                ):
-                    raise errors.BindingError(
-                        f'vdisk {name} on disks {location} is being moved, or '
-                        f'was moved to {stripes.location_of(vdisk.stripe)}: '
-                        'repeat it later',
-                        'the volume is being moved to other disks; try again '
-                        'later',
-                    )
+            pieces = [
+                self.backend.find_vdisk(uuid, name)[1]
+                for uuid in stripes.disks_of(location)
+            ]
+            tagged = {stripes.location_of(piece.stripe) for piece in pieces}
+            if tagged != {location} or (
+                any(piece.minimum for piece in pieces) and self._is_moved(name)
+            ):
+                raise errors.BindingError(
+                    f'vdisk {name} on disks {location} is being moved, or was '
+                    f'moved to {", ".join(sorted(tagged))}: repeat it later',
+                    'the volume is being moved to other disks; try again '
+                    'later',
+                )
             yield
+
+    def _is_moved(self, name: str) -> bool:
+        return any(
+            vdisk.name == name and vdisk.moving
+            for disk in self.backend.disks()
+            for vdisk in disk.vdisks
+        )
 
     def moving(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Keep others from changing the legs of a vdisk.

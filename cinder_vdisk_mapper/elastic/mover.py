@@ -142,7 +142,11 @@ def _recover(backend: setup.Backend, disk: str, name: str) -> None:
         operations.striping.delete_moving(disk, name)
         operations.try_reserve(disk)
         return
+    location = tuple(stripes.legs_of(volume.provider_location))
     old, new = (tuple(stripes.legs_of(one)) for one in found)
+    if location != old and len(location) == len(old):
+        # it was decided, and some legs are settled
+        new = location
     order.take_back(backend.move(volume, old, new, PERCENT).as_move())
 
 
