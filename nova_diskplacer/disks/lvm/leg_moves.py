@@ -197,6 +197,7 @@ def settle_legs(new: str, name: str, old: str) -> None:
     Legs that come keep the tags of the old one to the end, for
     :func:`interrupted_move`.
     """
+    stripes.legs(new, name, 0)
     for leg, (uuid, suffix), _ in _moved(old, new):
         with group_changes.changing(uuid) as group:
             left = group.find(name + suffix)

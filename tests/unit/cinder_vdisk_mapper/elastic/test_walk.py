@@ -437,6 +437,7 @@ class WalkTestCase(testtools.TestCase):
             with World('old') as world:
                 world.start_at(location)
                 world.volume = world.read(None, '1')
+                world.snapshot.volume = world.volume
                 world.freeze()
                 self.assertEqual(
                     world.volume.provider_location,
