@@ -19,6 +19,7 @@ function raises DiskError if the command fails.
 import collections.abc
 import os
 
+from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import commands
 
 SECTOR = 512
@@ -30,10 +31,14 @@ def create(path: str, table: collections.abc.Iterable[str]) -> None:
     :param table: the lines of its table.
     """
     device = os.path.basename(path)
-    commands.run(
-        'dmsetup', 'create', '--concise',
-        ','.join((device, f'LVM-{device}', '', 'rw', *table)),
-    )  # fmt: skip
+    fields = (device, f'LVM-{device}', '', 'rw', *table)
+    create = 'dmsetup', 'create', '--concise', ','.join(fields)
+    try:
+        commands.run(*create)
+    except exception.DiskError:
+        # a killed command leaves a device without a table and a path
+        commands.run('dmsetup', 'remove', device)
+        commands.run(*create)
 
 
 def reload(

@@ -165,12 +165,18 @@ def remove_devices(name: str) -> None:
 
 
 def resume_stripes() -> None:
-    """Resume the devices that a killed snapshot has left suspended."""
+    """Resume the devices that a killed snapshot has left suspended.
+
+    One that somebody works on is left to that.
+    """
     with contextlib.suppress(FileNotFoundError):
         for device in sorted(os.listdir(_DIRECTORY)):
             if device.startswith(constants.STRIPED_DEVICE):
                 vdisk = device.removeprefix(constants.STRIPED_DEVICE)
-                with locked(naming.vdisk_name(vdisk)):
+                with (
+                    contextlib.suppress(BlockingIOError),
+                    locked(naming.vdisk_name(vdisk), wait=False),
+                ):
                     commands.run('dmsetup', 'resume', device)
 
 
@@ -193,7 +199,9 @@ def suspended(name: str) -> collections.abc.Iterator[None]:
             commands.run('dmsetup', 'resume', device)
 
 
-def locked(name: str) -> contextlib.AbstractContextManager[None]:
+def locked(
+    name: str, wait: bool = True
+) -> contextlib.AbstractContextManager[None]:
     """Lock the device of a striped vdisk, and of some others.
 
     The helper of a service that has ended may still work on it. No lock's file
@@ -201,7 +209,7 @@ def locked(name: str) -> contextlib.AbstractContextManager[None]:
     this one is held, not the other way.
     """
     number = zlib.crc32(name.encode()) % _LOCKS
-    return files.lock(f'{constants.STRIPED_DEVICE}{number}', wait=True)
+    return files.lock(f'{constants.STRIPED_DEVICE}{number}', wait=wait)
 
 
 def _check_piece(

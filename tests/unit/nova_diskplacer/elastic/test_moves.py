@@ -90,6 +90,7 @@ class PlanTest(testtools.TestCase):
         self.assertEqual('the throughput of b is unknown', found.reason)
 
     @given(SPEEDS, st.integers(1, 8), st.integers(1, 8), st.integers(1, 500))
+    @hosts.EXAMPLES
     def test_no_disk_copies_more_than_its_share(
         self, speeds, old, new, size_gb
     ):

@@ -102,6 +102,7 @@ class ChooseTest(testtools.TestCase):
         st.integers(1, 8),
         st.integers(1, 20),
     )
+    @hosts.EXAMPLES
     def test_any_disks(self, drawn, width, size_gb):
         disks = {
             uuid: hosts.disk(medium=medium, room_gb=room)

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_diskplacer.elastic import widths
+from tests.unit.nova_diskplacer.elastic import hosts
 
 WIDTHS = st.integers(1, widths.MAX)
 
@@ -51,6 +52,7 @@ class NextTest(testtools.TestCase):
         self.assertEqual((), widths.narrower(2, 2))
 
     @given(WIDTHS, WIDTHS)
+    @hosts.EXAMPLES
     def test_narrower_is_within_the_limits(self, width, minimum):
         found = (*widths.narrower(width, minimum), width)
         for one, other in zip(found, found[1:], strict=False):
