@@ -204,7 +204,8 @@ def lacks(
         vdisks that neither exist nor are claimed.
     """
     if request.widest_disks:
-        held = [leg for disk, vdisk in held for leg in _legs(disk, vdisk)]
+        leg_gb = request.leg_gb
+        held = [one for piece in held for one in _legs(*piece, leg_gb)]
         request = dataclasses.replace(
             request, stripe_disks=request.widest_disks
         )
@@ -228,7 +229,11 @@ def lacks(
         gb[disk] += vdisk.size_gb
     found = []
     for disk in sorted(number | without):
-        mbps = (number + without)[disk] * request.piece_mbps
+        pieces = (number + without)[disk]
+        mbps = pieces * request.piece_mbps
+        if request.widest_disks:
+            # what moves with a leg is rounded down
+            mbps = pieces * request.vdisk_mbps // request.widest_disks
         lack = Lack(
             disk,
             without[disk],
@@ -241,9 +246,15 @@ def lacks(
     return found, -(-nowhere // request.stripe_disks)
 
 
-def _legs(disk: str, vdisk: VDisk) -> list[tuple[str, VDisk]]:
-    """Return the legs of the piece of an elastic vdisk on a disk."""
-    number = max(1, vdisk.stripe.count(disk))
+def _legs(disk: str, vdisk: VDisk, leg_gb: int) -> list[tuple[str, VDisk]]:
+    """Return the legs of the piece of an elastic vdisk on a disk.
+
+    :param leg_gb: GiB of a leg by the flavor, for those that move.
+    """
+    number = vdisk.stripe.count(disk)
+    if vdisk.moving:
+        number = vdisk.size_gb // leg_gb
+    number = max(1, number)
     leg = dataclasses.replace(vdisk, size_bytes=vdisk.size_bytes // number)
     return [(disk, leg)] * number
 
