@@ -26,6 +26,9 @@ class VDisk:
 
     ``stripe`` has the UUIDs of all disks of a striped vdisk, in the order of
     the stripe. What is on one disk is a piece of it.
+
+    ``minimum`` is the least number of disks of an elastic vdisk, 0 for any
+    other. Its ``stripe`` has the disk of each leg, which repeats.
     """
 
     name: str
@@ -34,6 +37,7 @@ class VDisk:
     size_bytes: int
     usable: bool = True
     stripe: tuple[str, ...] = ()
+    minimum: int = 0
 
     @property
     def size_gb(self) -> int:

@@ -107,7 +107,7 @@ def step(old: Location, new: Location) -> Step:
     :raises ValueError: it takes several, or other legs than the highest of one
         disk to one whose legs are all lower.
     """
-    legs = ()
+    legs: tuple[int, ...] = ()
     if len(old) == len(new):
         legs = tuple(leg for leg in range(len(old)) if old[leg] != new[leg])
     sources, targets = {old[leg] for leg in legs}, {new[leg] for leg in legs}
