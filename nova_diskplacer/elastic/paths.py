@@ -88,10 +88,15 @@ def narrower(location: legs.Location, minimum: int) -> tuple[Path, ...]:
     )
 
 
-def unfinished(location: legs.Location, minimum: int) -> bool:
-    """Tell whether a location with one disk less is as good."""
-    found = legs.narrow(location, minimum)
-    return found is not None and fullest(found) == fullest(location)
+def as_good(location: legs.Location, minimum: int) -> Path:
+    """Return the path to a narrower location that is as good, () without one.
+
+    There is one where a path to a wider location was interrupted.
+    """
+    *_, path = ((), *narrower(location, minimum))
+    if path and fullest(path[-1]) == fullest(location):
+        return path
+    return ()
 
 
 def most_held(path: Path) -> dict[str, int]:

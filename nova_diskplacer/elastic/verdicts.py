@@ -191,8 +191,8 @@ def judge(
             figures,
             f'others cause the pressure of {figures.pressure:.0%}',
         )
-    elif paths.unfinished(vdisk.location, vdisk.minimum):
-        width = vdisk.width - 1
+    elif path := paths.as_good(vdisk.location, vdisk.minimum):
+        width = vdisk.width - len(path) + 1
         why = f'{width} disks do as well: an earlier move was not finished'
         verdict = Verdict(figures, why, (width,), NARROW, math.inf)
     else:
