@@ -14,13 +14,18 @@
 """Samples of a server that uses an elastic vdisk."""
 
 import dataclasses
+import time
 
+import fixtures
 import numpy
 
+from nova_diskplacer.agent import elastic
 from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.elastic import progress
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import diskstats
 from nova_diskplacer.monitor import types
+from tests import configured
 from tests.unit.nova_diskplacer.elastic import on_disks
 from tests.unit.nova_diskplacer.monitor import example
 from tests.unit.nova_diskplacer.monitor import samples
@@ -99,4 +104,86 @@ class Load:
             history=types.PairTable(self.pairs, totals=self.totals),
             servers=self.servers,
             prepared_disks=self.disks,
+        )
+
+
+class World:
+    """A host whose agent decides on the elastic vdisk at ``location``.
+
+    The vdisk demands ``mbps`` in all, which its legs share.
+    """
+
+    def __init__(self, test, location='aaaa', others='bcdef'):
+        self.conf = test.useFixture(configured.Options()).conf
+        self.root = test.useFixture(fixtures.TempDir()).path
+        self.conf.set_override('disk_root', self.root, 'diskplacer')
+        for name, value in {
+            'enabled': True,
+            'widen_after': 30,
+            'narrow_after': 60,
+            'min_interval': 20,
+        }.items():
+            self.conf.set_override(name, value, 'diskplacer_elastic')
+        self.uuids = sorted({*location, *others})
+        self.location = location
+        self.room = dict.fromkeys(self.uuids, 50)
+        self.mbps = 0
+        self.now = 1000.0
+        self.load = Load(self.disks())
+        self.elastic = self.agent()
+
+    def agent(self):
+        """Return an agent that has just started."""
+        return elastic.Elastic(
+            self.conf, lambda: self.room, lambda: None, lambda: self.now
+        )
+
+    def disks(self):
+        """Return the disks as they are discovered."""
+        others = ''.join(self.uuids)
+        if not self.location:
+            return [on_disks.disk(uuid) for uuid in others]
+        return on_disks.disks(self.location, others)
+
+    def tick(self):
+        """Go on for an interval, and return the status."""
+        self.now += 10
+        self.load.disks = self.disks()
+        legs = max(1, len(self.location))
+        self.load.go(
+            10,
+            **{
+                f'server_{uuid}': min(
+                    100, self.mbps * self.location.count(uuid) / legs
+                )
+                for uuid in self.uuids
+            },
+        )
+        self.elastic.run(self.load.sample())
+        return self.elastic.status
+
+    def ticks(self, most=100, until=lambda state: state.step):
+        """Go on until something holds for the status, which is returned."""
+        for _ in range(most):
+            state = self.tick()
+            if until(state):
+                return state
+        raise AssertionError(f'it does not come to this: {state}')
+
+    def executor_says(self, state, step=None, **fields):
+        """Write the state of the executor, of a step."""
+        about = (
+            {}
+            if step is None
+            else {
+                'vdisk': step.vdisk,
+                'location': step.location,
+                'asked': step.asked,
+            }
+        )
+        progress.write(
+            self.root,
+            progress.Progress(
+                **{'state': state, 'time': time.time(), **about, **fields}
+            ),
         )
