@@ -93,20 +93,17 @@ def _run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
         state = status_socket.fetch(state_dir)
         return state.elastic.step if state and state.elastic else None
 
-    executor.Executor(
-        own.diskplacer.disk_root, _mover(), wanted, _stopped()
-    ).run()
+    _executor(own, _mover(), wanted).run()
     return exit_status.OK
 
 
 def _move(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    disk_root = _own_conf(args).diskplacer.disk_root
-    vdisk = discovery.require(discover.discover(disk_root), args.volume)
+    own = _own_conf(args)
+    disks = discover.discover(own.diskplacer.disk_root)
+    vdisk = discovery.require(disks, args.volume)
     location = next_location(vdisk, args.disk)
-    steps = executor.Executor(
-        disk_root, _Telling(_mover()), lambda: None, _stopped()
-    )
-    reason = steps.step(args.volume, location)
+    mover = _Telling(_mover())
+    reason = _executor(own, mover, lambda: None).step(args.volume, location)
     if reason:
         raise exception.ElasticError(
             f'volume {args.volume} was not moved: {reason}'
@@ -154,12 +151,13 @@ class _Telling:
         location: legs.Location,
         progress: collections.abc.Callable[[int, int], None],
         stopped: collections.abc.Callable[[], bool],
+        percent: int,
     ) -> None:
         def report(done: int, total: int) -> None:
             self._print(volume_id, done, total)
             progress(done, total)
 
-        self._mover.move(volume_id, location, report, stopped)
+        self._mover.move(volume_id, location, report, stopped, percent)
 
 
 def _mover() -> executor.Mover:
@@ -174,12 +172,22 @@ def _mover() -> executor.Mover:
     return mover
 
 
-def _stopped() -> threading.Event:
-    """Return an event that signals set, which would end the process."""
+def _executor(
+    own: cfg.ConfigOpts,
+    mover: executor.Mover,
+    wanted: collections.abc.Callable[[], elastic_status.WantedStep | None],
+) -> executor.Executor:
+    """Return an executor that signals stop which would end the process."""
     stopped = threading.Event()
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda *_: stopped.set())
-    return stopped
+    return executor.Executor(
+        own.diskplacer.disk_root,
+        mover,
+        wanted,
+        stopped,
+        own.diskplacer_elastic.copy_share,
+    )
 
 
 def _own_conf(args: argparse.Namespace) -> cfg.ConfigOpts:

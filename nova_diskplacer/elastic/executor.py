@@ -52,9 +52,11 @@ class Mover(Protocol):
         location: legs.Location,
         progress: collections.abc.Callable[[int, int], None],
         stopped: collections.abc.Callable[[], bool],
+        percent: int,
     ) -> None:
         """Take a step, or take it back once ``stopped()`` is true.
 
+        :param percent: of the time that is spent on copying, 1 to 100.
         :raises DiskPlacerError: the volume is where it was.
         """
 
@@ -66,6 +68,7 @@ class Executor:
     """Takes the steps that ``wanted`` returns until ``stopped`` is set.
 
     :param wanted: returns the step that the agent wants, None without one.
+    :param copy_share: ``[diskplacer_elastic] copy_share``.
     """
 
     def __init__(
@@ -74,7 +77,9 @@ class Executor:
         mover: Mover,
         wanted: collections.abc.Callable[[], elastic_status.WantedStep | None],
         stopped: threading.Event,
+        copy_share: float,
     ) -> None:
+        self._percent = max(1, round(100 * copy_share))
         self._disk_root = disk_root
         self._mover = mover
         self._wanted = wanted
@@ -169,6 +174,7 @@ class Executor:
                 begun.location,
                 report,
                 lambda: self._must_stop(begun.vdisk),
+                self._percent,
             )
         except exception.DiskPlacerError as error:
             LOG.warning('%s was not moved: %s', begun.vdisk, error)

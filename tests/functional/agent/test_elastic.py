@@ -45,7 +45,7 @@ class Mover:
         self.refusal = ''
         self.widths = []
 
-    def move(self, volume_id, location, progress, stopped):
+    def move(self, volume_id, location, progress, stopped, percent):
         old = tuple(self.world.location)
         self.step = legs.step(old, location)
         self.begun.set()
@@ -93,6 +93,7 @@ class ElasticTest(testtools.TestCase):
                 self.mover,
                 lambda: status_socket.fetch(self.state_dir).elastic.step,
                 self.stopped,
+                0.1,
             ).run
         )
         self.thread.start()

@@ -38,8 +38,9 @@ class Mover:
         self.recover_fails = []
         self.during = lambda progress, stopped: None
 
-    def move(self, volume_id, location, progress, stopped):
+    def move(self, volume_id, location, progress, stopped, percent):
         self.moved.append((volume_id, location))
+        self.percent = percent
         self.during(progress, stopped)
         if stopped():
             raise exception.DiskPlacerError('it was stopped')
@@ -69,7 +70,7 @@ class ExecutorTest(testtools.TestCase):
 
     def make(self):
         return executor.Executor(
-            self.root, self.mover, lambda: self.wanted, self.stopped
+            self.root, self.mover, lambda: self.wanted, self.stopped, 0.25
         )
 
     def written(self):
@@ -93,6 +94,7 @@ class ExecutorTest(testtools.TestCase):
         self.mover.during = during
         self.executor.run_once()
         self.assertEqual([('v', ('a', 'b'))], self.mover.moved)
+        self.assertEqual(25, self.mover.percent)
         for found, done in zip(seen, (0, 400), strict=True):
             self.assertEqual('moving', found.state)
             self.assertEqual((done, 1000), (found.done, found.total))
@@ -200,7 +202,9 @@ class ExecutorTest(testtools.TestCase):
                 self.stopped.set()
             raise exception.ContentionError('no agent answers')
 
-        executor.Executor(self.root, self.mover, wanted, self.stopped).run()
+        executor.Executor(
+            self.root, self.mover, wanted, self.stopped, 0.1
+        ).run()
         self.assertEqual(3, len(tries))
         self.assertEqual(1, self.log.output.count('no agent answers'))
 
