@@ -36,7 +36,7 @@ from nova_diskplacer.monitor import elastic_status
 LOG = logging.getLogger(__name__)
 
 # Seconds between two questions to the agent, two writes of the progress of a
-# step, two writes without a step, and two attempts to clean up at the start.
+# step, two writes without a step, and two attempts to clean up after a kill.
 _PAUSE = 2.0
 _PROGRESS_PAUSE = 2.0
 _IDLE_PAUSE = 60.0
@@ -89,6 +89,10 @@ class Executor:
         self._log = log_once.RetryLogger(
             'No legs are moved', 'Legs are moved again'
         )
+        self._recovering = log_once.RetryLogger(
+            'Interrupted steps are not cleaned up',
+            'Interrupted steps are cleaned up',
+        )
 
     def run(self) -> None:
         """Work until ``stopped`` is set.
@@ -99,10 +103,13 @@ class Executor:
             'another "diskplacer-manage elastic run" is running on this host'
         )
         with files.sole('elastic-run', refusal):
-            while not self._recover():
-                if self._stopped.wait(_RECOVER_PAUSE):
+            recovered, due = False, 0.0
+            while True:
+                if not recovered and time.monotonic() >= due:
+                    recovered = self._recovering.run(self._mover.recover)
+                    due = time.monotonic() + _RECOVER_PAUSE
+                if self._stopped.is_set():
                     return
-            while not self._stopped.is_set():
                 self._log.run(self.run_once)
                 self._stopped.wait(_PAUSE)
 
@@ -194,26 +201,21 @@ class Executor:
             forbidden = True
         return forbidden or self._stopped.is_set()
 
-    def _recover(self) -> bool:
-        try:
-            self._mover.recover()
-        except exception.DiskPlacerError as error:
-            LOG.error('Interrupted steps are not cleaned up: %s', error)
-            return False
-        return True
-
     def _say_idle(self) -> None:
         if time.monotonic() - self._written < _IDLE_PAUSE:
             return
-        last = self._last or progress_.Progress(progress_.IDLE, 0.0)
-        # one that was killed in a step has cleaned up since
-        state = last.state if last.has_ended else progress_.IDLE
         # an operator who takes a step writes the state
         with (
             contextlib.suppress(BlockingIOError),
             files.lock('elastic-step', wait=False),
         ):
-            self._write(last.now(state=state))
+            last = progress_.read(self._disk_root)
+            if last is None or not last.has_ended:
+                if last and last.state == progress_.MOVING:
+                    # its process was killed
+                    self._mover.recover()
+                last = progress_.Progress(progress_.IDLE, 0.0)
+            self._write(last.now())
 
     def _write(self, progress: progress_.Progress) -> None:
         self._last = progress
