@@ -118,8 +118,13 @@ class StripeOperations(vdisk_operations.VDiskOperations):
             return
         disks = stripes.disks_of(disk)
         piece_gb = stripes.piece_gb(size_gb, len(disks))
-        if self.striping.stripe_is_active(source):
-            temporary = _CLONING + volume_id
+        temporary = _CLONING + volume_id
+        frozen = self._is_whole(disks, temporary)
+        if not frozen:
+            # what a killed run has copied may be of another moment
+            for uuid in self.backend.disks_holding(name):
+                self.delete(uuid, name)
+        if frozen or self.striping.stripe_is_active(source):
             self.striping.snapshot_stripe(disk, source, temporary, volume_id)
             try:
                 self._clone_pieces(disks, temporary, name, volume_id, piece_gb)
@@ -217,11 +222,22 @@ class StripeOperations(vdisk_operations.VDiskOperations):
                 )
             self.try_reserve(disk)
 
-    def _delete_pieces(
+    def _is_whole(
         self, disks: collections.abc.Iterable[str], name: str
+    ) -> bool:
+        """Return whether all disks hold a complete piece of a vdisk."""
+        return all(
+            any(one.name == name and one.usable for one in disk.vdisks)
+            for disk in map(self.backend.disk, disks)
+        )
+
+    def _delete_pieces(
+        self, disks: collections.abc.Container[str], name: str
     ) -> None:
         """Delete the pieces of a vdisk that nobody uses, if they exist."""
-        for uuid in disks:
+        for uuid in self.backend.disks_holding(name):
+            if uuid not in disks:
+                continue
             try:
                 self.backend.delete(uuid, name)
             except exception.DiskError as error:

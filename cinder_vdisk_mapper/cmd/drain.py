@@ -18,6 +18,7 @@ An entry point adds it to ``diskplacer-manage``.
 import argparse
 import json
 import os
+import sys
 import time
 from typing import Any
 
@@ -179,7 +180,7 @@ class Progress:
         line = describe(
             done, total, done - self._begun[1], now - self._begun[0]
         )
-        print(f'{name}: {line}', flush=True)
+        print(f'{name}: {line}', file=sys.stderr, flush=True)
 
 
 def describe(done: int, total: int, copied: int, seconds: float) -> str:

@@ -26,6 +26,9 @@ from nova_diskplacer.host import libvirt_connection
 
 _MIB = 1 << 20
 
+# Settings of the driver of a disk that its copy keeps.
+_KEPT = ('cache', 'discard', 'io')
+
 
 @dataclasses.dataclass(frozen=True)
 class DiskState:
@@ -68,9 +71,10 @@ def target_xml(path: str, is_block: bool, options: dict[str, str]) -> str:
     :param options: of the driver of the disk to copy.
     """
     kind, attribute = ('block', 'dev') if is_block else ('file', 'file')
+    kept = {name: options[name] for name in _KEPT if name in options}
     disk = xml.etree.ElementTree.Element('disk', type=kind, device='disk')
     xml.etree.ElementTree.SubElement(
-        disk, 'driver', {**options, 'name': 'qemu', 'type': 'raw'}
+        disk, 'driver', {**kept, 'name': 'qemu', 'type': 'raw'}
     )
     xml.etree.ElementTree.SubElement(disk, 'source', {attribute: path})
     return xml.etree.ElementTree.tostring(disk, encoding='unicode')

@@ -20,6 +20,7 @@ import collections.abc
 import contextlib
 import dataclasses
 import functools
+import os
 
 from cinder import objects
 
@@ -34,6 +35,7 @@ from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import files
 from nova_diskplacer.placement import claim_moves
 
 
@@ -93,9 +95,7 @@ class VolumeMove:
             ),
             create=self._create,
             guest=self._guest,
-            copy=functools.partial(
-                backend.copy, self.source, name, self.target
-            ),
+            copy=functools.partial(self._copy, progress),
             fill=functools.partial(
                 backend.extend, self.target, name, self.vdisk.size_gb
             ),
@@ -157,6 +157,22 @@ class VolumeMove:
                 f'it may not go to disk {self.target} any more: '
                 + planned.refusals.get(self.vdisk.name, 'it is not here')
             )
+
+    def _copy(
+        self, progress: collections.abc.Callable[[int, int], None]
+    ) -> None:
+        """Copy a vdisk that no process has open, or has had meanwhile."""
+        name, size = self.vdisk.name, self.vdisk.size_bytes
+        path = self._backend.device_path(self.source, name)
+        progress(0, size)
+        # of a file: the backend itself looks at a logical volume
+        with files.disk_errors(path):
+            before = os.stat(path).st_mtime_ns
+            self._backend.copy(self.source, name, self.target)
+            after = os.stat(path).st_mtime_ns
+        if after != before:
+            raise exception.DiskError('it was written to while it was copied')
+        progress(size, size)
 
     def _delete_target(self) -> None:
         """Delete the target and have the claim come back."""

@@ -23,6 +23,8 @@ from cinder_vdisk_mapper.drain import guests
 from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
+from nova_diskplacer.conf import diskplacer
+from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
 
 
@@ -40,6 +42,8 @@ def from_conf(
         that it needs.
     """
     locks.make_directory(config.state_path)
+    config.register_opt(diskplacer.LOCK_DIR, group=diskplacer.GROUP.name)
+    files.set_lock_directory(config.diskplacer.lock_dir)
     sections = configured.sections(config)
     for name, options in sections.items():
         backend = base.load(options)

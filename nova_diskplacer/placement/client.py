@@ -261,6 +261,7 @@ class PlacementClient:
             DISK_TRAIT,
             traits.HOST,
             traits.FORGOTTEN,
+            traits.LVM,
             *traits.CACHE_MODES.values(),
             *traits.HEALTH.values(),
         ):

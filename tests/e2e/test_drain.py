@@ -57,8 +57,7 @@ class DrainTest(base.TestCase):
             *options,
             allowed=(status,),
         )
-        # lines about progress come first
-        return json.loads(printed[printed.index('{\n') :])
+        return json.loads(printed)
 
     def conf(self):
         path = self.cloud.state.host_dir(self.host) / 'cinder.conf'

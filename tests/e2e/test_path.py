@@ -65,7 +65,7 @@ class PathTest(base.TestCase):
         other = next(
             path
             for path in disks.iterdir()
-            if path.is_dir() and path.name != disk
+            if (path / 'vdisks').is_dir() and path.name != disk
         )
         name = f'vdisks/volume-{volume}'
         there, elsewhere = disks / disk / name, other / name

@@ -134,7 +134,8 @@ def clear(uuid: str, name: str) -> None:
 def copy(uuid: str, name: str, target_uuid: str) -> None:
     """Copy an unused vdisk to the vdisk of the same name on another disk.
 
-    :raises DiskError: a vdisk is in use, or they do not match.
+    :raises DiskError: a vdisk is in use or written to meanwhile, or they do
+        not match.
     """
     volume = groups.require(uuid).require_usable(name)
     target = groups.require(target_uuid).require_usable(name)
@@ -150,7 +151,13 @@ def copy(uuid: str, name: str, target_uuid: str) -> None:
     # writes during the copy would be lost
     group_changes.check_unused(volume)
     group_changes.check_unused(target)
+    path = group_changes.activate(volume)
+    before = blockcopy.write_counters(path)
     _overwrite(target, volume)
+    if blockcopy.write_counters(path) != before:
+        raise exception.DiskError(
+            f'vdisk {name} on disk {uuid} was written to while it was copied'
+        )
 
 
 def _overwrite(

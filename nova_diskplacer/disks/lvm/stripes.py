@@ -93,11 +93,14 @@ def activate_stripe(location: str, name: str, size_bytes: int) -> str:
         pieces = [group_changes.activate(volume) for volume in volumes]
         lines = table(pieces, size_bytes, chunk)
         device = os.path.basename(path)
-        # LVM's commands get the devices of a group; this one has several
-        commands.run(
-            'dmsetup', 'create', '--concise',
-            ','.join((device, f'LVM-{device}', '', 'rw', *lines)),
-        )  # fmt: skip
+        fields = (device, f'LVM-{device}', '', 'rw', *lines)
+        create = 'dmsetup', 'create', '--concise', ','.join(fields)
+        try:
+            commands.run(*create)
+        except exception.DiskError:
+            # a killed command leaves a device without a table and a path
+            commands.run('dmsetup', 'remove', device)
+            commands.run(*create)
     return path
 
 
@@ -120,12 +123,18 @@ def deactivate(name: str) -> None:
 
 
 def resume_stripes() -> None:
-    """Resume the devices that a killed snapshot has left suspended."""
+    """Resume the devices that a killed snapshot has left suspended.
+
+    One that somebody works on is left to that.
+    """
     with contextlib.suppress(FileNotFoundError):
         for device in sorted(os.listdir(_DIRECTORY)):
             if device.startswith(constants.STRIPED_DEVICE):
                 vdisk = device.removeprefix(constants.STRIPED_DEVICE)
-                with _locked(naming.vdisk_name(vdisk)):
+                with (
+                    contextlib.suppress(BlockingIOError),
+                    _locked(naming.vdisk_name(vdisk), wait=False),
+                ):
                     commands.run('dmsetup', 'resume', device)
 
 
@@ -148,7 +157,9 @@ def suspended(name: str) -> collections.abc.Iterator[None]:
             commands.run('dmsetup', 'resume', device)
 
 
-def _locked(name: str) -> contextlib.AbstractContextManager[None]:
+def _locked(
+    name: str, wait: bool = True
+) -> contextlib.AbstractContextManager[None]:
     """Lock the device of a striped vdisk, and of some others.
 
     The helper of a service that has ended may still work on it. No lock's file
@@ -156,7 +167,7 @@ def _locked(name: str) -> contextlib.AbstractContextManager[None]:
     this one is held, not the other way.
     """
     number = zlib.crc32(name.encode()) % _LOCKS
-    return files.lock(f'{constants.STRIPED_DEVICE}{number}', wait=True)
+    return files.lock(f'{constants.STRIPED_DEVICE}{number}', wait=wait)
 
 
 def _check_piece(

@@ -11,6 +11,7 @@
 #    under the License.
 
 import uuid
+from unittest import mock
 
 from nova_diskplacer import exception
 from nova_diskplacer.agent import inventory as agent_inventory
@@ -61,6 +62,20 @@ class ReconcileTest(base.TestCase):
         self.assertEqual(
             (400, 0), self.placement.inventory(ssd, placement_client.MBPS)
         )
+
+    def test_volume_groups_have_a_trait(self):
+        group, other = self.disks.add(), self.disks.add()
+        naming = mock.Mock(is_entry=lambda path: path.endswith(group))
+        with mock.patch('nova_diskplacer.agent.inventory.naming', naming):
+            self.reconcile()
+        plain = {'STORAGE_DISK_HDD', 'CUSTOM_DISKPLACER'}
+        self.assertEqual(
+            plain | {'CUSTOM_DISKPLACER_LVM'}, self.placement.traits(group)
+        )
+        self.assertEqual(plain, self.placement.traits(other))
+        # prepared anew as a filesystem
+        self.reconcile()
+        self.assertEqual(plain, self.placement.traits(group))
 
     def test_the_cache_mode_is_a_trait(self):
         hdd, ssd = self.disks.add(), self.disks.add(medium='ssd')

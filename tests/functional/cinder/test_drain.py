@@ -170,6 +170,27 @@ class DrainTestCase(test_snapshots.SnapshotTestCase):
         told = self.api.get_volume(volume['id'])
         self.assertEqual(drained, told['provider_id'])
 
+    def test_written_to_while_it_is_copied(self):
+        volume, path = self.bound()
+        (drained,) = self.holding(volume)
+        backend = self.drainer.operations.backend
+        copy = backend.copy
+
+        def copy_and_write(*arguments):
+            copy(*arguments)
+            # by a server that is started and stopped again
+            self.write(path, b'two')
+
+        with mock.patch.object(backend, 'copy', copy_and_write):
+            self.assertIn('written to', self.stays(drained))
+        self.assertEqual([drained], self.holding(volume))
+        self.assertEqual('', self.stays(drained))
+        (moved,) = self.holding(volume)
+        root = f'{self.host.root}/{moved}'
+        self.assertEqual(
+            b'two', self.read(f'{root}/vdisks/volume-{volume["id"]}')
+        )
+
     def test_deleted_while_it_is_copied(self):
         volume, _ = self.bound()
         (drained,) = self.holding(volume)

@@ -130,6 +130,8 @@ vdisk_media = hdd
 [ssd]
 volume_backend_name = ssd
 vdisk_media = ssd
+[diskplacer]
+lock_dir = {directory}/commands
 [placement]
 auth_type = admin_token
 endpoint = {placement}

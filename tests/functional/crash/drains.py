@@ -24,7 +24,6 @@ from oslo_config import cfg
 from cinder_vdisk_mapper.cinder_releases import db_api
 from cinder_vdisk_mapper.drain import setup
 from nova_diskplacer.disks import discover
-from nova_diskplacer.host import files
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash import operations
 from tests.functional.crash.operations import expect
@@ -120,10 +119,8 @@ class CancelledDrain(DrainInUse):
 
 def drainer(cloud):
     """Return the drainer of the host's disks."""
-    # the locks of commands of this host
-    files.set_lock_directory(os.path.dirname(cloud.disk_root) + '/commands')
     made = setup.from_conf(
-        cfg.CONF, cloud.claimed, 'none', 0, lambda name, done, total: None
+        cfg.CONF, cloud.claimed, 'none', 0, lambda *progress: None
     )
     surveyor = dataclasses.replace(made.surveyor, guests=cloud.guests)
     return dataclasses.replace(made, surveyor=surveyor)

@@ -28,6 +28,7 @@ from testtools import content
 
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.cinder_releases import models
+from nova_diskplacer.disks import links
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.placement import client as placement_client
 from tests.functional.crash import cloud as cloud_
@@ -270,6 +271,7 @@ def _lost_claims(cloud, audit):
     )
     volume = cloud.volume(provider_location=disk.uuid, status='in-use')
     vdisks.create(disk.path, volume.name, volume.id, cloud_.SERVER, GIB)
+    links.link(cloud.disk_root, disk.uuid, volume.name)
     client = cloud.client
     client._call(
         'put',

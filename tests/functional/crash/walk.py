@@ -150,6 +150,8 @@ def reset():
     CLOUD.guests.end()
     for path in CLOUD.files():
         os.unlink(path)
+    for name in links.all_links(CLOUD.disk_root):
+        links.unlink(CLOUD.disk_root, name)
     CLOUD.forked(_reset)
 
 

@@ -53,6 +53,12 @@ for uuid, other in (uuids, uuids[::-1]):
     else:
         raise AssertionError('the device is readable by all')
     assert backend.disk(uuid).vdisks[0].server_id == 'server'
+    assert not backend.in_use(uuid, 'volume-1')
+    backend.link(uuid, 'volume-1')
+    assert backend.linked_disk('volume-1') == uuid
+    assert os.readlink(backend.link_path('volume-1')) == path
+    backend.unlink('volume-1')
+    assert backend.linked_disk('volume-1') is None
     # one that libvirt gave to QEMU's user
     backend.snapshot(uuid, 'volume-q', 'snapshot-q', 'q')
     backend.clone(uuid, 'volume-q', 'volume-c', 'c', 1)

@@ -14,6 +14,7 @@
 
 import os
 import threading
+import time
 from unittest import mock
 
 import fixtures
@@ -198,6 +199,8 @@ class StripedTestCase(base.LVMTestCase):
                         data = number.to_bytes(512)
                         os.pwrite(stream.fileno(), data, offset)
                         os.fsync(stream.fileno())
+                    # leave the disks to LVM meanwhile
+                    time.sleep(0.05)
 
         writer = threading.Thread(target=write)
         writer.start()

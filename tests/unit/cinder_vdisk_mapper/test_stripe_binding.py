@@ -256,6 +256,25 @@ class OperationsTestCase(StripingTestCase):
         self.assertEqual(dict.fromkeys('abc', 20), self.pieces('volume-2'))
         self.assertEqual('data c', self.backend.content['c', 'volume-2'])
 
+    def test_clone_that_was_killed(self):
+        """No piece of another moment is kept."""
+        self.backend.clone('a', 'volume-1', 'volume-2', '2', 20)
+        self.backend.content['a', 'volume-1'] = 'new'
+        self.clone()
+        self.assertEqual('new', self.backend.content['a', 'volume-2'])
+        # one from a snapshot goes on with that
+        self.operations.delete_everywhere(self.location, 'volume-2')
+        self.backend.snapshot_stripe(
+            self.location, 'volume-1', 'cloning-2', '2'
+        )
+        self.backend.clone('a', 'cloning-2', 'volume-2', '2', 20)
+        for uuid in 'abc':
+            self.backend.content[uuid, 'volume-1'] = 'newer'
+        self.clone()
+        self.assertEqual('new', self.backend.content['a', 'volume-2'])
+        self.assertEqual('data c', self.backend.content['c', 'volume-2'])
+        self.assertEqual({}, self.pieces('cloning-2'))
+
     def test_clone_of_one_in_use(self):
         self.backend.active.add('volume-1')
         with mock.patch.object(

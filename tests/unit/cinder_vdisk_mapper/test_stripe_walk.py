@@ -129,7 +129,7 @@ class StripeWalkTestCase(testtools.TestCase):
         before, expected = OPERATIONS[name]
         for count in range(test_lvm_walk.MOST):
             # that takes most of the time
-            for way in (AGAIN,) if count % 3 else (AGAIN, DELETE):
+            for way in (AGAIN,) if count % 6 else (AGAIN, DELETE):
                 content = ZERO if count % 2 else 'old'
                 with World(content) as world:
                     for step in before:

@@ -152,7 +152,7 @@ class ProgressTestCase(unittest.TestCase):
         output = io.StringIO()
         progress = cmd.Progress()
         with (
-            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(output),
             mock.patch('time.monotonic', side_effect=[100, 101, 102, 112]),
         ):
             for name, done in (('a', 1), ('a', 2), ('b', 1), ('b', 2)):

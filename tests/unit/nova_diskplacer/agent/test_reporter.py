@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import os
 import queue
 import threading
 import time
@@ -67,6 +68,13 @@ class ReporterTest(base.BaseTestCase):
         self.assertIsNone(self.update())
         changed = self.assert_report(self.update(health='missing'))
         self.assertNotEqual(report['digest'], changed['digest'])
+
+    def test_which_disks_can_hold_stripes(self):
+        root = self.useFixture(fixtures.TempDir()).path
+        os.symlink('/dev/diskplacer-a', f'{root}/a')
+        for path, expected in ((f'{root}/a', True), ('/disks/a', False)):
+            report = self.assert_report(self.update(path=path))
+            self.assertIs(expected, report['disks'][0]['can_stripe'])
 
     def test_software_is_told(self):
         self.reporter = reporter.Reporter(

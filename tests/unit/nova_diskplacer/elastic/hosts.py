@@ -14,6 +14,8 @@
 
 import dataclasses
 
+import hypothesis
+
 from nova_diskplacer.elastic import host as host_
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import observations
@@ -21,6 +23,13 @@ from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import policy
 from nova_diskplacer.elastic import settings as settings_
 from tests import configured
+
+#: However slow the machine is at the moment.
+EXAMPLES = hypothesis.settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 
 #: Three doublings lead from 60 to 480 seconds.
 QUICK = settings_.Settings(

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_diskplacer.elastic import observations
+from tests.unit.nova_diskplacer.elastic import hosts
 
 
 def observation(end, seconds=10.0, a=0.5, part=0.0, **others):
@@ -54,6 +55,7 @@ class WindowTest(testtools.TestCase):
         st.lists(st.integers(1, 60), min_size=1, max_size=40),
         st.integers(1, 300),
     )
+    @hosts.EXAMPLES
     def test_window(self, lengths, seconds):
         window, end = (), 0
         for length in lengths:

@@ -70,6 +70,7 @@ class WidthsTest(testtools.TestCase):
             self.assertEqual(expected, counts(path[-1]) if path else [])
 
     @given(vdisks())
+    @hosts.EXAMPLES
     def test_paths_are_steps(self, vdisk):
         others = [uuid for uuid in 'uvwxyz' if uuid not in vdisk.disks]
         room = vdisk.maximum - vdisk.width
@@ -86,6 +87,7 @@ class WidthsTest(testtools.TestCase):
         self.assertEqual(vdisk.minimum, len(legs.disks(path[-1])))
 
     @given(vdisks())
+    @hosts.EXAMPLES
     def test_a_wider_one_is_worth_its_disks(self, vdisk):
         before = paths.fullest(vdisk.location)
         for width in reversed(paths.wider(vdisk.location, 2)):
@@ -98,6 +100,7 @@ class WidthsTest(testtools.TestCase):
             self.assertTrue(paths.wider(vdisk.location, 2))
 
     @given(vdisks())
+    @hosts.EXAMPLES
     def test_what_is_as_good_has_no_fuller_disk(self, vdisk):
         path = paths.as_good(vdisk.location, vdisk.minimum)
         if path:

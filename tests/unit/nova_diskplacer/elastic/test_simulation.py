@@ -33,6 +33,7 @@ class LoadTest(testtools.TestCase):
         self.assertEqual(60, load(130, 430, 1))
 
     @given(TIMES, TIMES, TIMES, TIMES)
+    @hosts.EXAMPLES
     def test_period_is_a_series(self, on, off, start, length):
         period = simulation.Period(on, off, 100)
         count = int((start + length) // (on + off)) + 1

@@ -106,6 +106,7 @@ class ChooseTest(testtools.TestCase):
         st.integers(2, 4),
         st.integers(1, 3),
     )
+    @hosts.EXAMPLES
     def test_any_disks(self, drawn, width, leg_gb):
         disks = {
             uuid: hosts.disk(medium=medium, room_gb=room)

@@ -12,6 +12,7 @@
 
 """Several volume groups and the device mapper, with LVM's commands on them."""
 
+import contextlib
 import os
 
 import fixtures
@@ -116,7 +117,8 @@ class FakeStripes(fake_lvm.FakeLVM):
                 raise exception.DiskError(f'{device} is in use')
             self.step('remove')
             del self.devices[device]
-            os.unlink(f'{self.mapper}/{device}')
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f'{self.mapper}/{device}')
         elif command == 'suspend':
             self.step('suspend')
             self.suspended.add(device)

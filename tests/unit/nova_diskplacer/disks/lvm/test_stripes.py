@@ -202,6 +202,22 @@ class StripesTestCase(testtools.TestCase):
         error = self.assertRaises(exception.DiskError, self.snapshot)
         self.assertIn("belongs to 'other'", str(error))
 
+    def test_create_that_was_killed(self):
+        self.create()
+        self.lvm.devices['diskplacer-striped-volume-1'] = ''
+        self.assertTrue(os.path.exists(self.activate()))
+        self.assertIn(
+            'striped 3', self.lvm.devices['diskplacer-striped-volume-1']
+        )
+
+    def test_a_snapshot_under_way_is_not_resumed(self):
+        self.create()
+        path = self.activate()
+        with stripes.suspended('volume-1'):
+            stripes.resume_stripes()
+            self.assertEqual({os.path.basename(path)}, self.lvm.suspended)
+        self.assertEqual(set(), self.lvm.suspended)
+
     def test_suspended_by_a_kill(self):
         self.create()
         path = self.activate()

@@ -11,6 +11,8 @@
 #    under the License.
 """Test operations on vdisks in a volume group in memory."""
 
+from unittest import mock
+
 import fixtures
 import testtools
 
@@ -236,6 +238,19 @@ class DirtyTestCase(LVMTestCase):
         ):
             self.assertRaises(exception.DiskError, work, UUID, *arguments)
         self.assertEqual(['own'] * PART, self.lvm.read('volume-1'))
+
+    def test_copy_of_what_is_written_to_meanwhile(self):
+        self.create()
+        copies.copy(UUID, 'volume-1', UUID)
+        with mock.patch.object(
+            copies.blockcopy,
+            'write_counters',
+            side_effect=[('1', '0'), ('2', '0')],
+        ):
+            error = self.assertRaises(
+                exception.DiskError, copies.copy, UUID, 'volume-1', UUID
+            )
+        self.assertIn('written to while it was copied', str(error))
 
 
 class ZeroedTestCase(LVMTestCase):
