@@ -19,6 +19,7 @@ hold is computed here a second time, by brute force.
 """
 
 import collections
+import dataclasses
 import itertools
 import uuid
 from unittest import mock
