@@ -13,8 +13,8 @@
 
 """Directive ``metrics``: what the agent tells Prometheus.
 
-``.. metrics:: agent`` becomes the metrics of the agent itself; ``disk`` and
-``server`` do for the others. Made from what the agent exposes.
+``.. metrics:: agent`` becomes the metrics of the agent itself; ``disk``,
+``server`` and ``vdisk`` do for the others. Made from what the agent exposes.
 """
 
 from docutils import nodes
@@ -28,8 +28,8 @@ from nova_diskplacer.monitor import metrics
 
 
 def subject(metric: metric_.Metric) -> str:
-    """Return what a metric is of: its longest label of the three."""
-    for label in ('server', 'disk'):
+    """Return what a metric is of: the first of these labels that it has."""
+    for label in ('server', 'disk', 'vdisk'):
         if label in metric.labels:
             return label
     return 'agent'

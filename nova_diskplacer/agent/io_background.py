@@ -19,6 +19,7 @@ import time
 
 from oslo_config import cfg
 
+from nova_diskplacer.agent import elastic
 from nova_diskplacer.agent import spindown
 from nova_diskplacer.host import log_once
 from nova_diskplacer.io_weights import manager
@@ -41,21 +42,30 @@ class BackgroundChecks:
     """Runs each check in a separate thread, on the last sample.
 
     ``health`` is the health of disks, ``guests`` the last statistics of
-    guests, None before the first, ``spindown`` the standby of disks.
+    guests, None before the first, ``spindown`` the standby of disks,
+    ``elastic`` the decisions on elastic vdisks, None if they are not enabled.
 
     :param last_sample: returns the last sample, None before the first.
+    :param room: see ``elastic.Room``.
+    :raises DiskPlacerError: an option is invalid.
     """
 
     def __init__(
         self,
         conf: cfg.ConfigOpts,
         last_sample: collections.abc.Callable[[], types.Sample | None],
+        room: elastic.Room,
     ) -> None:
         self._conf = conf
         self._last_sample = last_sample
         self.health = disk_health.HealthMonitor(conf)
         self.guests: guest_stats.GuestStats | None = None
         self.spindown = spindown.Spindown(conf)
+        self.elastic = (
+            elastic.Elastic(conf, room, lambda: self.guests)
+            if conf.diskplacer_elastic.enabled
+            else None
+        )
         self._guest_poller = guest_stats.GuestPoller(
             conf.diskplacer_agent.libvirt_uri
         )
@@ -79,6 +89,9 @@ class BackgroundChecks:
             (_GUESTS_INTERVAL, 'The I/O of guests', self._poll_libvirt),
             (_STANDBY_INTERVAL, 'The standby of disks', self.spindown.run),
         ]
+        if self.elastic:
+            interval = self._conf.diskplacer_elastic.interval
+            checks.append((interval, 'Elastic vdisks', self.elastic.run))
         weights = self._conf.diskplacer_weights
         if weights.mode != manager.OFF and weights.seek_penalty:
             checks.append(

@@ -19,6 +19,7 @@ import time
 
 from oslo_config import cfg
 
+from nova_diskplacer.agent import elastic
 from nova_diskplacer.agent import io_background
 from nova_diskplacer.agent import io_status
 from nova_diskplacer.agent import restore
@@ -47,10 +48,15 @@ class IOLoop:
     :param servers: returns the servers of this host, None until they are
         known.
     :param disks: returns the prepared disks, None until they are known.
+    :param room: see ``elastic.Room``.
     """
 
     def __init__(
-        self, conf: cfg.ConfigOpts, servers: Servers, disks: Disks
+        self,
+        conf: cfg.ConfigOpts,
+        servers: Servers,
+        disks: Disks,
+        room: elastic.Room = dict,
     ) -> None:
         self._conf = conf
         self._servers, self._disks = servers, disks
@@ -58,10 +64,10 @@ class IOLoop:
         self._sample: types.Sample | None = None
         self._decision: manager.Decision | None = None
         self._build_status: (
-            collections.abc.Callable[[], status.Status] | None
+            collections.abc.Callable[..., status.Status] | None
         ) = None
         self._background = io_background.BackgroundChecks(
-            conf, lambda: self._sample
+            conf, lambda: self._sample, room
         )
         self._fair_share = history.FairShare(
             conf.diskplacer_monitor.budget_window
@@ -163,7 +169,10 @@ class IOLoop:
 
         :returns: None before the first interval.
         """
-        return self._build_status() if self._build_status else None
+        if self._build_status is None:
+            return None
+        elastic_ = self._background.elastic
+        return self._build_status(elastic=elastic_ and elastic_.status)
 
     def _decide(self, sample: types.Sample) -> None:
         self._decision = None

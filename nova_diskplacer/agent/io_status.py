@@ -24,6 +24,7 @@ import numpy
 from nova_diskplacer.agent import spindown
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import policy
+from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import status
 from nova_diskplacer.monitor import types
@@ -45,6 +46,7 @@ def build_status(
     seekers: collections.abc.Collection[types.ConsumerDisk],
     guests: guest_stats.GuestStats | None,
     standby: collections.abc.Mapping[str, spindown.Standby],
+    elastic: elastic_status.ElasticStatus | None,
 ) -> status.Status:
     """Return the status after an interval; see its fields.
 
@@ -56,6 +58,7 @@ def build_status(
         a dry run would have been.
     :param guests: None if unknown.
     :param standby: of disks with a standby timeout, by UUID.
+    :param elastic: None while elastic vdisks are not decided on.
     """
     return status.Status(
         host=host,
@@ -91,6 +94,7 @@ def build_status(
         if guests
         else [],
         resources=_resources(sample, guests) if guests else [],
+        elastic=elastic,
     )
 
 
@@ -101,7 +105,8 @@ def _disk(
 ) -> status.Disk:
     figures = {**vars(state), 'warnings': dict(state.warnings)}
     device = figures.pop('device')
-    del figures['seconds'], figures['iocost_usage']
+    for name in ('iocost_usage', 'seconds', 'totals_seconds', 'used_seconds'):
+        del figures[name]
     controller = decision and decision.controllers.get(device.uuid)
     return status.Disk(
         uuid=device.uuid,

@@ -96,7 +96,10 @@ class Agent:
             software=catalogue.software(conf.diskplacer.profile_dirs),
         )
         self._io_loop = io_loop.IOLoop(
-            conf, lambda: self._server_tasks.servers, lambda: self._disks
+            conf,
+            lambda: self._server_tasks.servers,
+            lambda: self._disks,
+            self._room,
         )
         self._watch_log = log_once.RetryLogger(
             f'{conf.diskplacer.disk_root} cannot be read',
@@ -240,6 +243,13 @@ class Agent:
             report_errors=self._sender.sending.failures,
             bind_failures=bind_failures.read(self._conf.diskplacer.disk_root),
         )
+
+    def _room(self) -> dict[str, int]:
+        """Return the GiB that no claim and no vdisk takes, by disk."""
+        with self._state:
+            return {
+                one.disk.uuid: one.figures.free_gb for one in self._reported
+            }
 
     def _update_placement(self) -> None:
         options = self._conf.diskplacer_agent

@@ -9,218 +9,205 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""diskplacer-manage elastic: simulates the width of elastic vdisks."""
+
+"""diskplacer-manage elastic: the widths of elastic vdisks, and orders.
+
+Entry points add the commands that move vdisks.
+"""
 
 import argparse
+import collections.abc
+import dataclasses
 from typing import Any
 
 from oslo_config import cfg
+from stevedore import extension
 
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
+from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import elastic_simulation
 from nova_diskplacer.cmd import shell
-from nova_diskplacer.conf import elastic as options
-from nova_diskplacer.disks import identity
-from nova_diskplacer.elastic import settings
-from nova_diskplacer.elastic import simulation
-from nova_diskplacer.elastic import widths
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.elastic import discovery
+from nova_diskplacer.elastic import host
+from nova_diskplacer.elastic import orders
+from nova_diskplacer.elastic import status
+from nova_diskplacer.monitor import elastic_status
+from nova_diskplacer.monitor import status_socket
 
-# Periods of a load that are simulated by default: enough for doubled times.
-_PERIODS = 8
-
-# Most intervals that are simulated; they take some ten seconds.
-_MAX_STEPS = 200_000
-
-_COLUMNS = ('From s', 'To s', 'Width', 'Demand MB/s', 'Got MB/s', 'Why')
+#: Entry points that add commands, given argparse's subparsers.
+COMMANDS = 'nova_diskplacer.cmd.elastic'
 
 
 def register(subparsers: Any) -> None:
     """Add the ``elastic`` commands to an argparse parser's subparsers."""
     elastic = subparsers.add_parser(
-        'elastic', help='simulate the width of elastic vdisks'
+        'elastic', help='width of the elastic vdisks of this host'
     )
     commands = elastic.add_subparsers(dest='elastic_command', required=True)
     command = shell.add_command(
         commands,
         'plan',
         _plan,
-        'tell how the width of a vdisk would follow a load',
-        'Replays a load of one vdisk through the decisions of '
-        '[diskplacer_elastic], on equal disks that nothing else uses, and '
-        'tells when the vdisk would be moved and what throughput it would '
-        'have. Touches no disk.',
+        'show the width of elastic vdisks and what is decided',
+        'Shows the width of each elastic vdisk of this host, what the agent '
+        'has decided and why, and the move under way. The agent must run, and '
+        'the command needs root. With a load, it simulates what would be '
+        'decided instead: it replays the load of one vdisk, on equal disks '
+        'that nothing else uses, and tells when the vdisk would be moved and '
+        'what throughput it would have. Changes nothing.',
     )
-    load = command.add_mutually_exclusive_group(required=True)
-    load.add_argument(
-        '--load',
-        type=_period,
-        metavar='ON:OFF',
-        help='periodic load: seconds with the demand of --demand, and seconds '
-        'without any',
-    )
-    load.add_argument(
-        '--series',
-        metavar='FILE',
-        help='load of a file of JSON lines, each such as {"seconds": 60, '
-        '"mbps": 120}',
-    )
-    command.add_argument(
-        '--demand',
-        type=shell.number(float, 0),
-        metavar='MB/S',
-        help='demand of --load in MB/s',
-    )
-    _add_vdisk(command)
-    command.add_argument(
-        '--seconds',
-        type=shell.number(float, 1),
-        help=f'time to simulate (default: {_PERIODS} periods of --load, or '
-        'all lines of --series)',
-    )
-    command.add_argument(
-        '--set',
-        action='append',
-        default=[],
-        metavar='OPTION=VALUE',
-        help='option of [diskplacer_elastic] to try, such as widen_after=30; '
-        'may be repeated',
-    )
+    elastic_simulation.add_arguments(command)
     shell.add_format(command)
-
-
-def _add_vdisk(command: argparse.ArgumentParser) -> None:
-    width = shell.number(int, 1, widths.MAX)
-    command.add_argument(
-        '--min',
-        type=width,
-        default=1,
-        metavar='DISKS',
-        help='least width (default: %(default)s)',
+    command = shell.add_command(
+        commands,
+        'forbid',
+        _forbid,
+        'keep an elastic vdisk where it is',
+        'Forbids moves of a vdisk, or of all, until they are allowed. A step '
+        'that is under way is taken back.',
     )
+    _add_volume(command)
+    command = shell.add_command(
+        commands,
+        'allow',
+        _allow,
+        'have the load decide on an elastic vdisk again',
+        'Takes back what forbids moves of a vdisk or forces its width; with '
+        '--all, only what forbids all moves.',
+    )
+    _add_volume(command)
+    command = shell.add_command(
+        commands,
+        'force',
+        _force,
+        'move an elastic vdisk to a width, and keep it',
+        'Has a vdisk moved to a width, whatever its load, and keeps that '
+        'until "elastic allow". The agent must run with [diskplacer_elastic] '
+        'enabled, and so must "elastic run".',
+    )
+    command.add_argument('volume', metavar='VOLUME', help='its ID')
     command.add_argument(
-        '--max',
-        type=width,
+        '--width',
+        type=shell.number(int, 1, constants.MAX_STRIPE_DISKS),
         required=True,
         metavar='DISKS',
-        help='largest width',
+        help='number of disks',
     )
-    command.add_argument(
-        '--size-gb',
-        type=shell.number(int, 1),
-        required=True,
-        metavar='GIB',
-        help='size of the vdisk',
-    )
-    command.add_argument(
-        '--mbps',
-        type=shell.number(float, 1),
-        default=identity.DEFAULT_MBPS[constants.HDD],
-        metavar='MB/S',
-        help='throughput of each disk in MB/s (default: %(default)s)',
-    )
+    for found in extension.ExtensionManager(COMMANDS):
+        found.plugin(commands)
 
 
-def _period(text: str) -> tuple[float, float]:
-    """Return the type of ``--load``: seconds on and off."""
-    on, colon, off = text.partition(':')
-    seconds = shell.number(float, 0, 1e9)
-    try:
-        found = seconds(on), seconds(off)
-    except argparse.ArgumentTypeError:
-        found = (0.0, 0.0)
-    if not colon or not found[0]:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not ON:OFF, two numbers of seconds such as 600:600, '
-            'the first above 0'
-        )
-    return found
+def _add_volume(command: argparse.ArgumentParser) -> None:
+    group = command.add_mutually_exclusive_group(required=True)
+    group.add_argument('volume', nargs='?', metavar='VOLUME', help='its ID')
+    group.add_argument('--all', action='store_true', help='all of this host')
 
 
 def _plan(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    if args.min >= args.max:
+    if args.load or args.series is not None:
+        return elastic_simulation.run(conf, args)
+    state = status_socket.fetch(conf.diskplacer_agent.state_dir)
+    if state is None or state.elastic is None:
         raise exception.ElasticError(
-            f'--min {args.min} is not less than --max {args.max}'
+            'the agent has decided nothing on elastic vdisks yet: is '
+            '[diskplacer_elastic] enabled=true on this host?'
         )
-    _override(conf, args.set)
-    used = settings.from_conf(conf)
-    load, seconds = _load(args)
-    setup = simulation.Setup(args.size_gb, args.min, args.max, args.mbps)
-    if seconds > _MAX_STEPS * used.interval:
-        raise exception.ElasticError(
-            f'{seconds:g} s are more than {_MAX_STEPS} intervals of '
-            f'{used.interval:g} s: set a lower --seconds'
-        )
-    steps = simulation.run(load, setup, seconds, used)
-    if not steps:
-        raise exception.ElasticError(
-            f'{seconds:g} s are less than [diskplacer_elastic] '
-            f'interval={used.interval:g}: set a higher --seconds'
-        )
-    phases = simulation.phases(steps)
-    summary = simulation.summary(steps, setup)
     if args.format == 'json':
-        shell.print_json({'phases': phases, 'summary': summary})
-    else:
-        rows = [_row(phase) for phase in phases]
-        print(shell.make_table(_COLUMNS, rows, ('Why',)))
-        print(_text(summary, setup))
+        shell.print_json(state.elastic)
+        return exit_status.OK
+    rows = [status.row(vdisk) for vdisk in state.elastic.vdisks]
+    if not rows:
+        print('This host has no elastic vdisks.')
+        return exit_status.OK
+    print(shell.make_table(status.COLUMNS, rows, ('WHY',)))
+    print('\n'.join(_lines(state.elastic)))
     return exit_status.OK
 
 
-def _override(conf: cfg.ConfigOpts, settings_: list[str]) -> None:
-    """Set options of the group for this command.
-
-    :raises ElasticError: there is no such option, or it allows no such value.
-    """
-    known = [option.name for option in options.OPTS]
-    for text in settings_:
-        name, _, value = text.partition('=')
-        if name not in known:
-            raise exception.ElasticError(
-                f'--set {text}: {name} is not one of: {", ".join(known)}'
+def _lines(state: elastic_status.ElasticStatus) -> list[str]:
+    """Return what is next, in words."""
+    found = []
+    if step := state.step:
+        (vdisk,) = [one for one in state.vdisks if one.uuid == step.vdisk]
+        if vdisk.left_bytes and vdisk.left_seconds:
+            rate = vdisk.left_bytes / vdisk.left_seconds / 1e6
+            found.append(
+                f'Move of {step.vdisk} from {vdisk.width} to {vdisk.target} '
+                f'disks: {vdisk.left_bytes / GIB:.1f} GiB left, at '
+                f'{rate:.1f} MB/s {vdisk.left_seconds:.0f} s.'
             )
-        if not value:
-            raise exception.ElasticError(f'--set {text} is not OPTION=VALUE')
-        try:
-            conf.set_override(name, value, options.GROUP.name)
-        except ValueError as error:
-            raise exception.ElasticError(f'--set {text}: {error}') from error
+        found.append(
+            f'Next step: {step.size_bytes / GIB:.1f} GiB, to '
+            f'{",".join(step.location)}.'
+        )
+    found.append(f'The executor: {state.executor}.')
+    return found
 
 
-def _load(args: argparse.Namespace) -> tuple[simulation.Load, float]:
-    """Return the load and the seconds to simulate."""
-    if args.series is not None:
-        if args.demand is not None:
-            raise exception.ElasticError('--demand needs --load')
-        series = simulation.read(args.series)
-        return series, args.seconds or series.seconds
-    if args.demand is None:
-        raise exception.ElasticError('--load needs --demand')
-    on, off = args.load
-    period = simulation.Period(on, off, args.demand)
-    return period, args.seconds or _PERIODS * (on + off)
-
-
-def _row(phase: simulation.Phase) -> tuple[str, ...]:
-    width = f'{phase.width}'
-    if phase.target is not None:
-        width += f'→{phase.target}'
-    return (
-        f'{phase.begin:.0f}',
-        f'{phase.end:.0f}',
-        width,
-        f'{phase.demand:.1f}',
-        f'{phase.served:.1f}',
-        phase.why,
+def _forbid(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    if not args.all:
+        _find(conf, args.volume)
+    return _order(
+        conf,
+        lambda given: (
+            dataclasses.replace(given, forbid_all=True)
+            if args.all
+            else orders.forbid(given, args.volume)
+        ),
     )
 
 
-def _text(summary: simulation.Summary, setup: simulation.Setup) -> str:
-    return (
-        f'{summary.moves} moves, {summary.copied_gb:.0f} GiB copied, mean '
-        f'width {summary.mean_width:.2f}. The vdisk gets '
-        f'{summary.served:.0%} of its demand; with a fixed width of '
-        f'{setup.minimum} it would get {summary.narrow:.0%}, with '
-        f'{setup.maximum} {summary.wide:.0%}.'
+def _allow(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    return _order(
+        conf,
+        lambda given: (
+            dataclasses.replace(given, forbid_all=False)
+            if args.all
+            else orders.allow(given, args.volume)
+        ),
     )
+
+
+def _force(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    vdisk = _find(conf, args.volume)
+    if not vdisk.minimum <= args.width <= vdisk.maximum:
+        raise exception.ElasticError(
+            f'--width {args.width} is not from {vdisk.minimum} to '
+            f'{vdisk.maximum}, as volume {args.volume} allows'
+        )
+    return _order(
+        conf, lambda given: orders.force(given, args.volume, args.width)
+    )
+
+
+def _order(
+    conf: cfg.ConfigOpts,
+    order: collections.abc.Callable[[host.Orders], host.Orders],
+) -> int:
+    """Change the orders of the host, and print them."""
+    disk_root = conf.diskplacer.disk_root
+    orders.change(disk_root, order)
+    given = orders.read(disk_root)
+    lines = [f'Moves of {one} are forbidden.' for one in given.forbidden]
+    lines += [
+        f'{volume} is moved to {width} disks.'
+        for volume, width in given.forced.items()
+    ]
+    if given.forbid_all:
+        lines.append('All moves on this host are forbidden.')
+    print('\n'.join(sorted(lines)) or 'The load decides on all vdisks.')
+    return exit_status.OK
+
+
+def _find(conf: cfg.ConfigOpts, volume: str) -> host.ElasticVDisk:
+    """Return an elastic vdisk of this host.
+
+    :raises ElasticError: there is no such one.
+    """
+    disk_root = conf.diskplacer.disk_root
+    disks = common.run_in_child(lambda: discover.discover(disk_root))
+    return discovery.require(disks, volume)

@@ -19,6 +19,7 @@ from rich import console
 from rich import table
 from rich import text
 
+from nova_diskplacer.elastic import status as elastic_status
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.monitor import status
 
@@ -49,6 +50,7 @@ _OPTIONAL_COLUMNS = ('PROJECT', 'DOMAIN', 'IOPS')
 # Columns of text are aligned left, columns of figures right.
 _TEXT_COLUMNS = (
     'DISK', 'DEVICE', 'STATE', 'WEIGHTS', 'SERVER', 'PROJECT', 'DOMAIN', 'WHY',
+    'VDISK', 'RANGE', 'MOVE',
 )  # fmt: skip
 
 
@@ -57,7 +59,8 @@ def view(
 ) -> console.RenderableType:
     """Return the notes and tables of a round.
 
-    Notes get a quarter of the height at most, disks a third, servers the rest.
+    Notes and elastic vdisks get a quarter of the height at most, disks a
+    third, servers the rest.
 
     :param now: seconds since the epoch.
     """
@@ -71,13 +74,20 @@ def view(
     long = width >= _UUID_WIDTH
     disks = _disk_rows(state, long)[: max(2, height // 3)]
     servers = _server_rows(state, long)[:height]
-    return console.Group(
+    elastic = [
+        elastic_status.row(vdisk)
+        for vdisk in (state.elastic.vdisks if state.elastic else ())
+    ][: max(1, height // 4)]
+    shown: list[console.RenderableType] = [
         text.Text('\n'.join(lines), 'bold'),
         '',
         _table(_DISK_COLUMNS, disks, width),
         '',
         _table(_SERVER_COLUMNS, servers, width),
-    )
+    ]
+    if elastic:
+        shown += ['', _table(elastic_status.COLUMNS, elastic, width)]
+    return console.Group(*shown)
 
 
 def _table(columns: Row, rows: list[Row], width: int) -> table.Table:

@@ -18,12 +18,11 @@ GROUP = cfg.OptGroup(
     'diskplacer_elastic',
     title='Elastic vdisks',
     help="""
-Number of disks over which an elastic vdisk is striped, its width: it is
-widened under sustained pressure and narrowed when it is quiet. Each change is
-a move: a copy on other disks.
+Number of disks that hold an elastic vdisk, its width: it is widened under
+sustained pressure and narrowed when it is quiet. Each change is a move: a copy
+of a part of it.
 
-Only ``diskplacer-manage elastic plan`` reads this group: it simulates what
-these options decide. The agent moves no vdisk yet.
+The agent decides, and ``diskplacer-manage elastic run`` moves.
 """,
 )
 
@@ -32,8 +31,8 @@ OPTS = [
         'enabled',
         default=False,
         help="""
-Change the width of elastic vdisks. If false, they keep the width that they
-have. The simulation ignores it.
+Decide on the width of elastic vdisks. If false, they keep the width that they
+have, unless an operator moves them. The simulation ignores it.
 """,
     ),
     cfg.FloatOpt(
@@ -75,7 +74,7 @@ width: its neighbours are the reason for the pressure.
         max=86400.0,
         help="""
 Time in seconds over which utilization is averaged. A vdisk is not moved before
-it was measured for so long on its present disks.
+it was measured for so long where it is.
 """,
     ),
     cfg.IntOpt(
@@ -84,9 +83,9 @@ it was measured for so long on its present disks.
         min=2,
         max=64,
         help="""
-Factor by which one move widens a vdisk, up to its maximum. With 2 a vdisk gets
-no more disks than it needs, but each step copies the whole of it. With 64 it
-has its maximum after one copy.
+Factor by which one move widens a vdisk, up to its maximum. With 2 each move
+waits for ``widen_after`` to show that more disks are needed. With 64 a vdisk
+gets its maximum at once.
 """,
     ),
     cfg.FloatOpt(
@@ -129,7 +128,8 @@ narrow for so long begins with ``narrow_after`` again.
         max=604800.0,
         help="""
 Least time in seconds between the end of a move of a vdisk and its next move. A
-move that failed counts too.
+move that failed counts too; each further failure doubles the time until the
+next try, up to ``narrow_after_max``.
 """,
     ),
     cfg.FloatOpt(
@@ -138,8 +138,8 @@ move that failed counts too.
         min=0.0,
         max=1.0,
         help="""
-Utilization of a disk by others than the vdisk, 0 to 1, above which the vdisk
-is not moved there: its mean over ``widen_after``.
+Utilization of a disk by others than the vdisk, 0 to 1, above which no part of
+the vdisk is moved there: its mean over ``widen_after``.
 """,
     ),
     cfg.FloatOpt(
@@ -148,10 +148,11 @@ is not moved there: its mean over ``widen_after``.
         min=0.01,
         max=0.5,
         help="""
-Largest share of the throughput of a disk, 0 to 1, that reading and writing for
-a move take. It bounds the rate of the copy, and so the loss of the servers on
-the disk. A disk's throughput is the one that ``diskplacer-manage disk list``
-shows.
+Share of the time, 0 to 1, for which the kernel copies during a move, in whole
+per cent. It bounds what a move takes of a disk, and so the loss of the servers
+on it. The time of a move is estimated as if it took this share of the
+throughput that ``diskplacer-manage disk list`` shows. ``elastic run`` reads it
+when it starts.
 """,
     ),
     cfg.FloatOpt(
@@ -160,7 +161,7 @@ shows.
         min=1.0,
         max=604800.0,
         help="""
-Longest time in seconds that a move may take at its bounded rate. A move that
+Longest time in seconds that a move may take, as it is estimated. A move that
 would take longer is not begun.
 """,
     ),

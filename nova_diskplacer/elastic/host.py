@@ -15,32 +15,39 @@
 import collections.abc
 import dataclasses
 
+from nova_diskplacer.elastic import legs
+
 
 @dataclasses.dataclass(frozen=True)
 class ElasticVDisk:
-    """A vdisk with a piece on each of ``disks``, which are UUIDs.
+    """A vdisk whose legs, of ``leg_gb`` GiB each, are at ``location``.
 
-    Its width stays from ``minimum`` to ``maximum``.
+    Its width stays from ``minimum`` to the number of its legs.
     """
 
-    size_gb: int
+    leg_gb: int
     minimum: int
-    maximum: int
-    disks: tuple[str, ...]
+    location: legs.Location
+
+    @property
+    def maximum(self) -> int:
+        """The largest width."""
+        return len(self.location)
+
+    @property
+    def disks(self) -> tuple[str, ...]:
+        """The UUIDs of its disks."""
+        return legs.disks(self.location)
 
     @property
     def width(self) -> int:
         """The number of its disks."""
         return len(self.disks)
 
-    def piece_gb(self, width: int) -> int:
-        """Return the size of a piece in GiB, rounded up, at another width."""
-        return -(-self.size_gb // width)
-
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """A disk whose health is ok.
+    """A disk whose health is ok, and that is not being drained.
 
     ``mbps`` is its throughput in MB/s, measured or stated (0: unknown).
     ``room_gb`` are the GiB that no claim and no vdisk takes.
@@ -75,6 +82,10 @@ class Orders:
     forced: collections.abc.Mapping[str, int] = dataclasses.field(
         default_factory=dict
     )
+
+    def forbid(self, vdisk: str) -> bool:
+        """Tell whether a vdisk must not be moved."""
+        return self.forbid_all or vdisk in self.forbidden
 
     def __post_init__(self) -> None:
         both = sorted(self.forbidden & self.forced.keys())

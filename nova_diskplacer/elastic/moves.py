@@ -10,13 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Moves of a vdisk to other disks: how much is copied, and how fast."""
+"""Moves of a vdisk's legs to other disks: how much is copied, how fast."""
 
 import collections.abc
 import dataclasses
+import itertools
 
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import legs
+from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import settings as settings_
 from nova_diskplacer.elastic import targets
 
@@ -25,25 +28,50 @@ MB = 10**6
 
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """A move of ``vdisk`` from the disks ``old`` to the disks ``new``.
+    """A move of ``vdisk`` along ``path``, step by step.
 
-    ``size_bytes`` are copied at ``mbps`` (MB/s) at most, which takes
-    ``seconds``. ``forced`` moves are the operator's. ``why`` is the reason.
+    ``size_bytes`` are copied in all, at most with the bounded rates of the
+    disks, which takes ``seconds``. ``forced`` moves are the operator's.
+    ``why`` is the reason.
     """
 
     vdisk: str
-    old: tuple[str, ...]
-    new: tuple[str, ...]
+    path: paths.Path
     size_bytes: int
-    mbps: float
     seconds: float
     forced: bool
     why: str
 
     @property
+    def old(self) -> legs.Location:
+        """The location at the begin."""
+        return self.path[0]
+
+    @property
+    def new(self) -> legs.Location:
+        """The location at the end."""
+        return self.path[-1]
+
+    @property
+    def width(self) -> int:
+        """The width at the end."""
+        return len(legs.disks(self.new))
+
+    @property
     def widens(self) -> bool:
         """True if the vdisk has more disks afterwards."""
-        return len(self.new) > len(self.old)
+        return self.width > len(legs.disks(self.old))
+
+    @property
+    def mbps(self) -> float:
+        """The mean rate in MB/s."""
+        return self.size_bytes / MB / self.seconds
+
+    def next(self, location: legs.Location) -> legs.Location | None:
+        """Return the location that follows one, None if none does."""
+        if location not in self.path[:-1]:
+            return None
+        return self.path[self.path.index(location) + 1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,20 +80,6 @@ class Plan:
 
     move: Move | None = None
     reason: str = ''
-
-
-def loads(
-    old: collections.abc.Collection[str], new: collections.abc.Collection[str]
-) -> dict[str, float]:
-    """Return the bytes that a disk reads and writes for each byte copied.
-
-    A disk of both sets reads its old piece and writes its new one.
-    """
-    found: dict[str, float] = {}
-    for disks in (old, new):
-        for uuid in disks:
-            found[uuid] = found.get(uuid, 0.0) + 1 / len(disks)
-    return found
 
 
 def plan(
@@ -80,6 +94,9 @@ def plan(
 ) -> Plan:
     """Plan the move of a vdisk to the first possible one of some widths.
 
+    A step reads one disk and writes to another: the slower one bounds its
+    rate.
+
     :param widths: at least one, the best first.
     :param others: the utilization of each disk by others than the vdisk.
     :returns: the move, or the reason against the best width.
@@ -89,35 +106,38 @@ def plan(
         found = targets.choose(
             vdisk, width, disks, others, settings.target_pressure
         )
-        if not found.disks:
+        if not found.path:
             tried.append(found.reason)
             continue
-        copied = loads(vdisk.disks, found.disks)
-        unknown = sorted(disk for disk in copied if not disks[disk].mbps)
+        steps = [legs.step(*pair) for pair in itertools.pairwise(found.path)]
+        used = {disk for one in steps for disk in (one.source, one.target)}
+        unknown = sorted(disk for disk in used if not disks[disk].mbps)
         if unknown:
             tried.append(f'the throughput of {", ".join(unknown)} is unknown')
             continue
-        mbps = settings.copy_share * min(
-            disks[disk].mbps / load for disk, load in copied.items()
+        size_gb = sum(len(step.legs) for step in steps) * vdisk.leg_gb
+        seconds = sum(
+            step_seconds(step, vdisk.leg_gb, disks, settings) for step in steps
         )
-        size_bytes = vdisk.size_gb * GIB
-        seconds = size_bytes / (mbps * MB)
         if seconds > settings.max_move_time:
             tried.append(
-                f'to copy {vdisk.size_gb} GiB at {mbps:.1f} MB/s takes '
-                f'{seconds:.0f} s, [diskplacer_elastic] max_move_time='
+                f'to copy {size_gb} GiB takes {seconds:.0f} s, '
+                '[diskplacer_elastic] max_move_time='
                 f'{settings.max_move_time:g}'
             )
             continue
-        move = Move(
-            vdisk=uuid,
-            old=vdisk.disks,
-            new=found.disks,
-            size_bytes=size_bytes,
-            mbps=mbps,
-            seconds=seconds,
-            forced=forced,
-            why=why,
-        )
-        return Plan(move)
+        size_bytes = size_gb * GIB
+        return Plan(Move(uuid, found.path, size_bytes, seconds, forced, why))
     return Plan(reason=tried[0])
+
+
+def step_seconds(
+    step: legs.Step,
+    leg_gb: int,
+    disks: collections.abc.Mapping[str, host_.Disk],
+    settings: settings_.Settings,
+) -> float:
+    """Return the time that a step takes."""
+    slower = min(disks[step.source].mbps, disks[step.target].mbps)
+    size_bytes = len(step.legs) * leg_gb * GIB
+    return size_bytes / (settings.copy_share * slower * MB)

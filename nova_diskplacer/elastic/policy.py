@@ -30,7 +30,8 @@ A load that comes and goes does not make a vdisk oscillate:
   is long enough, and the vdisk stays wide. With longer pauses it is narrowed
   in each.
 
-Moves that an operator forces count for none of this.
+Moves that an operator forces, and those that fail, count for none of this. A
+move that fails is tried again after a time that doubles with each failure.
 """
 
 import collections.abc
@@ -79,12 +80,15 @@ def decide(
     host: host_.Host,
     settings: settings_.Settings,
     orders: host_.Orders = _NO_ORDERS,
+    busy: bool = False,
 ) -> Decision:
     """Return what to do after one more observation.
 
     One vdisk at a time moves on a host. A forced move goes first, then the
     vdisk under the highest pressure, then the one that was quiet for longest;
     of equals, the one whose UUID is least.
+
+    :param busy: a step that this has not decided is under way.
     """
     known = state.vdisks
     if not observations.follows(state.window, observation):
@@ -113,7 +117,9 @@ def decide(
                 orders,
             )
         )
-    move = None if state.move else _first(found, means, host, settings)
+    move = None
+    if not (state.move or busy):
+        move = _first(found, means, host, settings)
     state = dataclasses.replace(state, vdisks=vdisks, window=window)
     if move:
         state = dataclasses.replace(state, move=move, begun=observation.end)
@@ -157,34 +163,43 @@ def _first(
     return None
 
 
+def withdraw(state: State) -> State:
+    """Return the state without the move, of which nothing was begun."""
+    return dataclasses.replace(state, move=None)
+
+
 def finish(
-    state: State, succeeded: bool, now: float, settings: settings_.Settings
+    state: State, refusal: str, now: float, settings: settings_.Settings
 ) -> State:
     """Return the state at the end of the move under way.
 
-    :param succeeded: the vdisk is on its new disks; otherwise it is on its
-        old ones.
+    :param refusal: '' if the vdisk is at its new location, otherwise why it
+        is not; it may have gone a part of the way.
     """
     move, begun = state.move, state.begun
     state = dataclasses.replace(state, move=None)
     if move is None or move.vdisk not in state.vdisks:
         return state
     past = state.vdisks[move.vdisk]
-    narrowed, level = past.narrowed, past.level
-    if succeeded and not move.forced:
-        if not move.widens:
+    if refusal:
+        after = dataclasses.replace(
+            past, moved=now, failures=past.failures + 1, refusal=refusal
+        )
+    else:
+        narrowed, level = past.narrowed, past.level
+        if not move.forced and not move.widens:
             narrowed = now
-        elif narrowed is not None:
+        elif not move.forced and narrowed is not None:
             again = begun - narrowed < settings.narrow_after_max
             level = min(level + 1, settings.levels) if again else 0
             narrowed = None
-    after = verdicts.VDiskState(
-        disks=move.new if succeeded else move.old,
-        since=now,
-        moved=now,
-        narrowed=narrowed,
-        level=level,
-    )
+        after = verdicts.VDiskState(
+            location=move.new,
+            since=now,
+            moved=now,
+            narrowed=narrowed,
+            level=level,
+        )
     return dataclasses.replace(
         state, vdisks={**state.vdisks, move.vdisk: after}
     )

@@ -66,6 +66,15 @@ class Settings:
         doubled = self.narrow_after * 2.0 ** min(level, self.levels)
         return min(doubled, self.narrow_after_max)
 
+    def retry_time(self, failures: int) -> float:
+        """Return the time until a move that failed is tried again, in seconds.
+
+        :param failures: number of failures in succession, at least 1.
+        """
+        first = max(self.min_interval, self.interval)
+        longest = max(first, self.narrow_after_max)
+        return min(first * 2.0 ** min(failures - 1, 30), longest)
+
     @property
     def levels(self) -> int:
         """Number of doublings that lead to the longest time of quiet."""

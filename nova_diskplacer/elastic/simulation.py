@@ -20,10 +20,12 @@ as long as their bounded rate says and succeed.
 
 import collections.abc
 import dataclasses
+import itertools
 
 from nova_diskplacer import constants
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import moves
 from nova_diskplacer.elastic import observations
 from nova_diskplacer.elastic import policy
@@ -137,13 +139,15 @@ def run(
 ) -> list[Step]:
     """Return the steps of a simulation of so many seconds."""
     uuids = [f'disk{number:02}' for number in range(setup.maximum)]
-    disk = host_.Disk(constants.SSD, setup.mbps, room_gb=2 * setup.size_gb)
+    leg_gb = -(-setup.size_gb // setup.maximum)
+    disk = host_.Disk(
+        constants.SSD, setup.mbps, room_gb=leg_gb * setup.maximum
+    )
     disks = dict.fromkeys(uuids, disk)
     vdisk = host_.ElasticVDisk(
-        setup.size_gb,
+        leg_gb,
         setup.minimum,
-        setup.maximum,
-        tuple(uuids[: setup.minimum]),
+        legs.narrowest(tuple(uuids[: setup.minimum]), setup.maximum),
     )
     state, steps = policy.State(), []
     for number in range(round(seconds / settings.interval)):
@@ -151,13 +155,20 @@ def run(
         end = start + settings.interval
         move = state.move
         demand = load(start, end, vdisk.width)
-        copied = _copied(move, setup.mbps)
-        # the pieces of a stripe are read together: the slowest counts
-        busiest = max(copied.get(uuid, 0.0) for uuid in vdisk.disks)
-        most = vdisk.width * setup.mbps * (1 - busiest)
-        served = min(demand, most)
-        own = served / (vdisk.width * setup.mbps)
-        parts = {(_VDISK, uuid): own for uuid in vdisk.disks}
+        copied = _copied(move, vdisk, settings)
+        # legs are read together: the disk with least for each leg counts
+        most = min(
+            setup.mbps
+            * (1 - copied.get(uuid, 0.0))
+            / vdisk.location.count(uuid)
+            for uuid in vdisk.disks
+        )
+        served = min(demand, most * vdisk.maximum)
+        leg = served / vdisk.maximum / setup.mbps
+        parts = {
+            (_VDISK, uuid): leg * vdisk.location.count(uuid)
+            for uuid in vdisk.disks
+        }
         used = {
             uuid: min(
                 1.0, copied.get(uuid, 0.0) + parts.get((_VDISK, uuid), 0.0)
@@ -175,7 +186,7 @@ def run(
                 at=start,
                 seconds=settings.interval,
                 width=vdisk.width,
-                target=len(move.new) if move else None,
+                target=move.width if move else None,
                 demand=demand,
                 served=served,
                 why=decision.verdicts[_VDISK].why,
@@ -183,20 +194,45 @@ def run(
             )
         )
         state = decision.state
-        if state.move and end >= state.begun + state.move.seconds:
-            vdisk = dataclasses.replace(vdisk, disks=state.move.new)
-            state = policy.finish(state, True, end, settings)
+        if state.move:
+            location = _reached(state, vdisk, disks, end, settings)
+            vdisk = dataclasses.replace(vdisk, location=location)
+            if location == state.move.new:
+                state = policy.finish(state, '', end, settings)
     return steps
 
 
-def _copied(move: moves.Move | None, mbps: float) -> dict[str, float]:
+def _copied(
+    move: moves.Move | None,
+    vdisk: host_.ElasticVDisk,
+    settings: settings_.Settings,
+) -> dict[str, float]:
     """Return the utilization of disks by a move, 0 to 1."""
-    if move is None:
+    new = move.next(vdisk.location) if move else None
+    if new is None:
         return {}
-    return {
-        uuid: load * move.mbps / mbps
-        for uuid, load in moves.loads(move.old, move.new).items()
-    }
+    step = legs.step(vdisk.location, new)
+    return dict.fromkeys((step.source, step.target), settings.copy_share)
+
+
+def _reached(
+    state: policy.State,
+    vdisk: host_.ElasticVDisk,
+    disks: collections.abc.Mapping[str, host_.Disk],
+    now: float,
+    settings: settings_.Settings,
+) -> legs.Location:
+    """Return the location that a move has reached."""
+    move = state.move
+    assert move is not None  # noqa: S101
+    left = now - state.begun
+    for old, new in itertools.pairwise(move.path):
+        left -= moves.step_seconds(
+            legs.step(old, new), vdisk.leg_gb, disks, settings
+        )
+        if left < 0:
+            return old
+    return move.new
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,25 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The disks to which a vdisk is moved.
-
-A move makes a new set of pieces beside the old one, and removes the old one
-at its end. So a disk that the vdisk keeps must have room for its new piece
-while it still holds the old one, and keeping a disk spares no copying. It
-spares other disks, and the servers on them.
-"""
+"""The disks that legs of a vdisk are moved to."""
 
 import collections.abc
 import dataclasses
 
 from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import paths
 
 
 @dataclasses.dataclass(frozen=True)
 class Targets:
-    """The chosen disks, or none and the reason."""
+    """The path to another width, or none and the reason."""
 
-    disks: tuple[str, ...] = ()
+    path: paths.Path = ()
     reason: str = ''
 
 
@@ -39,39 +34,63 @@ def choose(
     others: collections.abc.Mapping[str, float],
     limit: float,
 ) -> Targets:
-    """Choose the disks of a vdisk for another width.
+    """Choose the path of a vdisk to another width.
 
-    They have the medium of its present disks, room for a piece, and at most
-    ``limit`` of utilization by others. Disks of the vdisk come first, then
-    those that others use least, then those with most room.
+    A disk gets legs only if it has room for them, and at most ``limit`` of
+    utilization by others. Where the vdisk gets further disks, they have the
+    medium of its present ones; those that others use least come first, then
+    those with most room.
 
     :param others: the utilization of each disk by others than the vdisk, 0 to
-        1; a disk that is not in it was not measured and is not chosen.
+        1; a disk that is not in it was not measured and gets no legs.
     """
+
+    suit = {uuid for uuid, used in others.items() if used <= limit}
+    if width > vdisk.width:
+        return _widened(vdisk, width, disks, others, suit, limit)
+    path = paths.narrowed(vdisk.location, vdisk.minimum)
+    path = path[: vdisk.width - width + 1]
+    for uuid, most in paths.most_held(path).items():
+        more_gb = (most - vdisk.location.count(uuid)) * vdisk.leg_gb
+        if more_gb and disks[uuid].room_gb < more_gb:
+            return Targets(reason=f'disk {uuid} has no room for {more_gb} GiB')
+        if more_gb and uuid not in suit:
+            return Targets(
+                reason=f'disk {uuid} is used to more than {limit:.0%} by '
+                'others or is not measured'
+            )
+    return Targets(path)
+
+
+def _widened(
+    vdisk: host_.ElasticVDisk,
+    width: int,
+    disks: collections.abc.Mapping[str, host_.Disk],
+    others: collections.abc.Mapping[str, float],
+    suit: collections.abc.Collection[str],
+    limit: float,
+) -> Targets:
+    number = width - vdisk.width
+    names = [str(index) for index in range(number)]
+    held = paths.most_held(paths.widened(vdisk.location, names))
+    # each may be the one that gets most
+    needed_gb = max(held[name] for name in names) * vdisk.leg_gb
     media = {disks[uuid].medium for uuid in vdisk.disks}
     alike = {
-        uuid: disk for uuid, disk in disks.items() if disk.medium in media
+        uuid: disk
+        for uuid, disk in disks.items()
+        if disk.medium in media and uuid not in vdisk.location
     }
-    piece_gb = vdisk.piece_gb(width)
-    roomy = {uuid for uuid, disk in alike.items() if disk.room_gb >= piece_gb}
-    unused = {
-        uuid for uuid in roomy if uuid in others and others[uuid] <= limit
-    }
-    if len(unused) < width:
-        lacking = len(alike) - len(roomy)
+    roomy = {uuid for uuid, disk in alike.items() if disk.room_gb >= needed_gb}
+    found = roomy.intersection(suit)
+    if len(found) < number:
         return Targets(
-            reason=f'{len(unused)} of the {width} disks that it needs suit: '
-            f'of {len(alike)} disks of its medium {lacking} have no room for '
-            f'{piece_gb} GiB, {len(roomy) - len(unused)} others are used to '
-            f'more than {limit:.0%} by others or are not measured'
+            reason=f'{len(found)} of {number} further disks suit: of '
+            f'{len(alike)} others of its medium {len(alike) - len(roomy)} '
+            f'have no room for {needed_gb} GiB, {len(roomy) - len(found)} '
+            f'are used to more than {limit:.0%} by others or are not measured'
         )
     order = sorted(
-        unused,
-        key=lambda uuid: (
-            uuid not in vdisk.disks,
-            others[uuid],
-            -disks[uuid].room_gb,
-            uuid,
-        ),
+        found, key=lambda uuid: (others[uuid], -disks[uuid].room_gb, uuid)
     )
-    return Targets(tuple(order[:width]))
+    return Targets(paths.widened(vdisk.location, order[:number]))

@@ -14,11 +14,13 @@
 
 import collections.abc
 import dataclasses
+import math
 
 from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import observations
+from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import settings as settings_
-from nova_diskplacer.elastic import widths
 
 # The order of vdisks that should be moved.
 FORCED, WIDEN, NARROW = range(3)
@@ -28,14 +30,15 @@ FORCED, WIDEN, NARROW = range(3)
 class VDiskState:
     """The past of a vdisk; times are on the clock of observations.
 
-    It was measured on ``disks`` since ``since``. ``quiet`` is, by width, since
-    when the vdisk would have fitted so many disks. ``moved`` is the end of the
-    last move, ``narrowed`` that of the last narrowing by load, None once the
-    vdisk was widened. ``level`` is the number of doublings of
-    ``narrow_after``.
+    It was measured at ``location`` since ``since``. ``quiet`` is, by width,
+    since when the vdisk would have fitted so many disks. ``moved`` is the end
+    of the last move, ``narrowed`` that of the last narrowing by load, None
+    once the vdisk was widened. ``level`` is the number of doublings of
+    ``narrow_after``. ``failures`` is the number of moves in succession that
+    failed, ``refusal`` the reason of the last of them.
     """
 
-    disks: tuple[str, ...]
+    location: legs.Location
     since: float
     quiet: collections.abc.Mapping[int, float] = dataclasses.field(
         default_factory=dict
@@ -43,6 +46,8 @@ class VDiskState:
     moved: float | None = None
     narrowed: float | None = None
     level: int = 0
+    failures: int = 0
+    refusal: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,13 +55,14 @@ class Figures:
     """The means of a vdisk's disks, 0 to 1.
 
     ``pressure`` is the utilization of the busiest disk, ``use`` the largest
-    part that the vdisk causes of one. ``own_pressure`` is the utilization of
-    the busiest disk among those whose users it is a main one of
-    (``widen_share``), 0 without any.
+    part that the vdisk causes of one, and ``leg_use`` what one leg causes at
+    most. ``own_pressure`` is the utilization of the busiest disk among those
+    whose users it is a main one of (``widen_share``), 0 without any.
     """
 
     pressure: float
     use: float
+    leg_use: float
     own_pressure: float
 
 
@@ -92,19 +98,19 @@ def observe(
 ) -> tuple[VDiskState, Figures | None]:
     """Return the state and the figures of a vdisk after an observation.
 
-    There are no figures before the vdisk was measured for ``widen_after`` on
-    its present disks.
+    There are no figures before the vdisk was measured for ``widen_after`` at
+    its present location.
 
     :param past: None if the vdisk is new.
     :param window: the observations up to the last one.
     :param means: those of the window.
     """
     start, now = window[-1].start, window[-1].end
-    state = past or VDiskState(vdisk.disks, since=start)
+    state = past or VDiskState(vdisk.location, since=start)
     measured = all(disk in means.utilization for disk in vdisk.disks)
-    if state.disks != vdisk.disks or not measured:
+    if state.location != vdisk.location or not measured:
         state = dataclasses.replace(
-            state, disks=vdisk.disks, since=start, quiet={}
+            state, location=vdisk.location, since=start, quiet={}
         )
     if (
         not measured
@@ -113,13 +119,16 @@ def observe(
     ):
         return state, None
     figures = _figures(uuid, vdisk, means, settings.widen_share)
-    quiet = {
-        width: state.quiet.get(width, now)
-        for width in widths.narrower(vdisk.width, vdisk.minimum)
-        if figures.use * vdisk.width < settings.narrow_pressure * width
-        # else the vdisk may use little because it gets little
-        and figures.pressure < settings.widen_pressure
-    }
+    quiet = {}
+    for path in paths.narrower(vdisk.location, vdisk.minimum):
+        width = vdisk.width - len(path) + 1
+        expected = figures.leg_use * paths.fullest(path[-1])
+        if (
+            expected < settings.narrow_pressure
+            # else the vdisk may use little because it gets little
+            and figures.pressure < settings.widen_pressure
+        ):
+            quiet[width] = state.quiet.get(width, now)
     return dataclasses.replace(state, quiet=quiet), figures
 
 
@@ -138,6 +147,9 @@ def _figures(
     return Figures(
         pressure=max(means.utilization[disk] for disk in vdisk.disks),
         use=max(parts.values()),
+        leg_use=max(
+            own / vdisk.location.count(disk) for disk, own in parts.items()
+        ),
         own_pressure=max(pressed, default=0.0),
     )
 
@@ -155,8 +167,15 @@ def judge(
 
     :param state: the state and figures that ``observe`` has returned.
     """
-    if orders.forbid_all or uuid in orders.forbidden:
+    if orders.forbid(uuid):
         return Verdict(figures, 'the operator forbids moves')
+    ago = 0.0 if state.moved is None else now - state.moved
+    if state.failures and ago < settings.retry_time(state.failures):
+        left = settings.retry_time(state.failures) - ago
+        return Verdict(
+            figures,
+            f'its last move failed, next try in {left:.0f} s: {state.refusal}',
+        )
     if uuid in orders.forced:
         return _forced(figures, vdisk, orders.forced[uuid])
     if figures is None:
@@ -172,10 +191,14 @@ def judge(
             figures,
             f'others cause the pressure of {figures.pressure:.0%}',
         )
+    elif path := paths.as_good(vdisk.location, vdisk.minimum):
+        width = vdisk.width - len(path) + 1
+        why = f'{width} disks do as well: an earlier move was not finished'
+        verdict = Verdict(figures, why, (width,), NARROW, math.inf)
     else:
         verdict = _narrow(state, figures, vdisk, now, settings)
-    ago = None if state.moved is None else now - state.moved
-    if verdict.widths and ago is not None and ago < settings.min_interval:
+    moved = state.moved is not None
+    if verdict.widths and moved and ago < settings.min_interval:
         return verdict.stays(
             f'its last move ended {ago:.0f} s ago, not '
             f'{settings.min_interval:.0f} s'
@@ -204,7 +227,7 @@ def _widen(
 ) -> Verdict:
     pressure = figures.own_pressure
     why = f'pressure of {pressure:.0%} for {settings.widen_after:.0f} s'
-    wider = widths.wider(vdisk.width, vdisk.maximum, settings.widen_factor)
+    wider = paths.wider(vdisk.location, settings.widen_factor)
     if not wider:
         return Verdict(figures, f'{why}, at its largest width')
     return Verdict(figures, why, wider, WIDEN, pressure)

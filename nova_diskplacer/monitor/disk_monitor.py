@@ -75,6 +75,8 @@ class _Disk:
     pressure: float = 0.0
     queue: float = 0.0
     idle_seconds: float = 0.0
+    totals_seconds: float = 0.0
+    used_seconds: float = 0.0
 
 
 class DiskMonitor:
@@ -181,6 +183,8 @@ class DiskMonitor:
         )
         disk.usual.update(done, seconds)
         disk.totals = disk.totals.plus(done)
+        disk.totals_seconds += seconds
+        disk.used_seconds += used * seconds
         if disk.updated - disk.saved >= _SAVE_INTERVAL:
             disk.saved = disk.updated
             self._save(disk)
@@ -212,6 +216,8 @@ class DiskMonitor:
             idle_seconds=disk.idle_seconds,
             idle=disk.idle_seconds >= self._options.idle_after,
             totals=disk.totals,
+            totals_seconds=disk.totals_seconds,
+            used_seconds=disk.used_seconds,
             iocost_usage=iocost_usage,
             temperature=health.temperature(uuid) if health else None,
             warnings=self._warnings.for_disk(uuid)

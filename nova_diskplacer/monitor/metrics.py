@@ -21,6 +21,7 @@ import collections.abc
 from prometheus_client import core
 from prometheus_client import registry
 
+from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import guest_metrics
 from nova_diskplacer.monitor import host_metrics
 from nova_diskplacer.monitor import host_status
@@ -28,7 +29,11 @@ from nova_diskplacer.monitor import io_metrics
 from nova_diskplacer.monitor import metric
 from nova_diskplacer.monitor import status
 
-_IO_METRICS = (*io_metrics.METRICS, *guest_metrics.METRICS)
+_IO_METRICS = (
+    *io_metrics.METRICS,
+    *guest_metrics.METRICS,
+    *elastic_status.METRICS,
+)
 
 #: Every metric, in the order of exposition.
 METRICS = (*host_metrics.METRICS, *_IO_METRICS)

@@ -21,10 +21,12 @@ import json
 from typing import Any
 
 from nova_diskplacer import exception
+from nova_diskplacer.host import json_lines
 from nova_diskplacer.monitor import diskstats
+from nova_diskplacer.monitor import elastic_status
 
 #: Version of the JSON format.
-VERSION = 5
+VERSION = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Status:
     ``resources`` are of the last poll of libvirt: the fields of
     ``guest_stats.GuestDiskUse`` and the ``server`` of each guest disk, and
     those of ``guest_counters.GuestResources`` with the ``server`` and its
-    ``project``.
+    ``project``. ``elastic`` is None while elastic vdisks are not decided on.
     """
 
     host: str
@@ -139,6 +141,7 @@ class Status:
     pairs: ConsumerDiskColumns
     guests: list[dict[str, Any]]
     resources: list[dict[str, Any]]
+    elastic: elastic_status.ElasticStatus | None
 
 
 #: Returns the status, None before the first interval.
@@ -167,7 +170,12 @@ def from_json(text: str) -> Status | None:
             for disk in fields.pop('disks')
         ]
         pairs = ConsumerDiskColumns(**fields.pop('pairs'))
-        return Status(disks=disks, pairs=pairs, **fields)
+        elastic = fields.pop('elastic')
+        if elastic is not None:
+            elastic = json_lines.parse(
+                json.dumps(elastic).encode(), elastic_status.ElasticStatus
+            )
+        return Status(disks=disks, pairs=pairs, elastic=elastic, **fields)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise exception.ContentionError(
             f'the status of the agent has an unknown format ({error}): is '

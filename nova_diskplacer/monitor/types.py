@@ -150,7 +150,9 @@ class DiskState:
     in force, by kind (``WARNINGS``).
     ``idle_seconds`` is the time without I/O, at most since the first interval;
     ``idle`` is true from ``[diskplacer_monitor] idle_after`` on.
-    ``totals`` are the sums since the first interval.
+    ``totals`` are the sums since the first interval, whose length is
+    ``totals_seconds``. ``used_seconds`` is the sum of their utilization, each
+    times its length.
     """
 
     device: Device
@@ -173,6 +175,8 @@ class DiskState:
     idle_seconds: float = 0.0
     idle: bool = False
     totals: diskstats.Counters = diskstats.Counters()
+    totals_seconds: float = 0.0
+    used_seconds: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -78,6 +78,7 @@ class DashboardTest(base.BaseTestCase):
                 'Disks',
                 'Servers',
                 'Weights and decisions',
+                'Elastic vdisks',
                 'Warnings',
             ],
             rows,

@@ -40,7 +40,7 @@ class BackgroundChecksTest(base.BaseTestCase):
             mock.Mock(return_value=self.detector),
         )
         self.checks = io_background.BackgroundChecks(
-            self.conf, lambda: self.sample
+            self.conf, lambda: self.sample, dict
         )
         self.smart = self.patch(self.checks.health, 'poll', mock.Mock())
 
@@ -76,6 +76,22 @@ class BackgroundChecksTest(base.BaseTestCase):
         self.assertIn('Excessive seeking', self.threads())
         self.conf.set_override('seek_penalty', 0, 'diskplacer_weights')
         self.assertNotIn('Excessive seeking', self.threads())
+
+    def test_elastic_vdisks_are_decided_on_if_enabled(self):
+        self.assertIsNone(self.checks.elastic)
+        self.conf.set_override('enabled', True, 'diskplacer_elastic')
+        self.checks = io_background.BackgroundChecks(
+            self.conf, lambda: self.sample, dict
+        )
+        self.assertIn('Elastic vdisks', self.threads())
+        self.conf.set_override('narrow_pressure', 0.9, 'diskplacer_elastic')
+        self.assertRaises(
+            exception.ElasticError,
+            io_background.BackgroundChecks,
+            self.conf,
+            lambda: self.sample,
+            dict,
+        )
 
     def test_checks_wait_for_the_first_sample(self):
         def measure():

@@ -9,6 +9,8 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
+
 import contextlib
 import io
 import json
@@ -17,127 +19,135 @@ import fixtures
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.cmd import common
 from nova_diskplacer.cmd import manage
+from nova_diskplacer.disks import discover
+from nova_diskplacer.elastic import orders
+from nova_diskplacer.monitor import status_socket
 from tests import configured
-
-P2 = (
-    '--load', '600:600', '--demand', '600', '--max', '4', '--size-gb', '1',
-    '--set', 'widen_after=30', '--set', 'narrow_after=300',
-    '--set', 'widen_factor=4', '--set', 'min_interval=60',
-)  # fmt: skip
+from tests.unit.nova_diskplacer.elastic import on_disks
+from tests.unit.nova_diskplacer.monitor import example
 
 
-class PlanTest(testtools.TestCase):
+class CommandTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.conf = self.useFixture(configured.Options()).conf
-        self.errors = io.StringIO()
+        self.root = self.useFixture(fixtures.TempDir()).path
+        self.conf.set_override('disk_root', self.root, 'diskplacer')
 
-    def plan(self, *arguments):
+    def run_(self, *words):
         """Return the output."""
-        words, output = ['elastic', 'plan', *arguments], io.StringIO()
-        with (
-            contextlib.redirect_stdout(output),
-            contextlib.redirect_stderr(self.errors),
-        ):
+        words, output = ['elastic', *words], io.StringIO()
+        with contextlib.redirect_stdout(output):
             args = manage.make_parser(words).parse_args(words)
             self.assertEqual(0, args.handler(self.conf, args))
         return output.getvalue()
 
-    def assert_error(self, text, *arguments):
-        error = self.assertRaises(
-            exception.DiskPlacerError, self.plan, *arguments
-        )
+    def assert_error(self, text, *words):
+        error = self.assertRaises(exception.DiskPlacerError, self.run_, *words)
         self.assertIn(text, str(error))
 
-    def assert_usage(self, text, *arguments):
-        self.assertRaises(SystemExit, self.plan, *arguments)
-        self.assertIn(text, self.errors.getvalue())
+
+class PlanTest(CommandTestCase):
+    def serve(self, elastic):
+        take = example.status_provider(elastic=elastic)
+        server = status_socket.serve(
+            self.conf.diskplacer_agent.state_dir, take
+        )
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
 
     def test_table(self):
-        rows = [
-            [cell.strip() for cell in line.split('|')[1:-1]]
-            for line in self.plan(*P2, '--seconds', '1200').splitlines()
-            if line.startswith('| ')
-        ]
-        self.assertEqual(
-            [
-                ['0', '30', '1', '600.0', '150.0',
-                 'pressure of 100% for 30 s'],
-                ['30', '120', '1→4', '600.0', '135.0',
-                 'pressure of 100% for 30 s'],
-                ['120', '600', '4', '600.0', '600.0',
-                 'pressure of 100% for 30 s, at its largest'],
-                ['', '', '', '', '', 'width'],
-                ['600', '930', '4', '0.0', '0.0', 'quiet for 300 s'],
-                ['930', '1020', '4→1', '0.0', '0.0', 'quiet for 300 s'],
-                ['1020', '1200', '1', '0.0', '0.0',
-                 'pressure of 0%, at its least width'],
-            ],
-            rows[1:],
-        )  # fmt: skip
-
-    def test_summary(self):
-        self.assertIn(
-            '3 moves, 3 GiB copied, mean width 3.87. The vdisk gets 96% of '
-            'its demand; with a fixed width of 1 it would get 25%, with 4 '
-            '100%.',
-            self.plan(*P2),
-        )
+        self.serve(example.elastic_status())
+        text = self.run_('plan')
+        for part in (
+            'pressure of 90% for 120 s',
+            '→2, 1.5 GiB, 16 s left',
+            f'Move of {example.VOLUME} from 1 to 2 disks: 1.5 GiB left, at '
+            '100.0 MB/s 16 s.',
+            'Next step: 2.0 GiB, to '
+            f'{example.HDD},{example.HDD},{example.LOST},{example.LOST}.',
+            'The executor: waits.',
+        ):
+            self.assertIn(part, text)
 
     def test_json(self):
-        found = json.loads(self.plan(*P2, '--format', 'json'))
-        self.assertEqual(3, found['summary']['moves'])
-        self.assertEqual(
-            [1, 1, 4], [one['width'] for one in found['phases'][:3]]
+        self.serve(example.elastic_status())
+        found = json.loads(self.run_('plan', '--format', 'json'))
+        self.assertEqual(1, found['vdisks'][0]['width'])
+        self.assertEqual(example.VOLUME, found['step']['vdisk'])
+
+    def test_without_vdisks(self):
+        self.serve(example.elastic_status(vdisks=(), step=None))
+        self.assertIn('no elastic vdisks', self.run_('plan'))
+
+    def test_not_enabled(self):
+        self.serve(None)
+        self.assert_error('[diskplacer_elastic] enabled=true', 'plan')
+
+    def test_no_agent(self):
+        self.assert_error('no agent answers', 'plan')
+
+
+class OrdersTest(CommandTestCase):
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MockPatchObject(
+                discover, 'discover', lambda root: on_disks.disks('aabb')
+            )
         )
-        self.assertEqual(4, found['phases'][1]['target'])
+        self.useFixture(
+            fixtures.MockPatchObject(
+                common, 'run_in_child', lambda work: work()
+            )
+        )
 
-    def test_series(self):
-        path = self.useFixture(fixtures.TempDir()).join('load')
-        with open(path, 'w') as stream:
-            stream.write('{"seconds": 300, "mbps": 500}\n')
-        arguments = ('--series', path, '--max', '2', '--size-gb', '1')
-        self.assertIn('| 1→2 ', self.plan(*arguments))
-        self.assert_error('--demand needs --load', *arguments, '--demand', '1')
-        with open(path, 'w') as stream:
-            stream.write('{}\n')
-        self.assert_error(f'{path}: line 1: ', *arguments)
+    def test_forbid_and_allow(self):
+        self.assertEqual(
+            'Moves of volume are forbidden.\n', self.run_('forbid', 'volume')
+        )
+        self.assertTrue(orders.read(self.root).forbid('volume'))
+        self.assertFalse(orders.read(self.root).forbid('other'))
+        self.assertEqual(
+            'The load decides on all vdisks.\n', self.run_('allow', 'volume')
+        )
+        self.assertFalse(orders.read(self.root).forbid('volume'))
 
-    def test_empty_series(self):
-        path = self.useFixture(fixtures.TempDir()).join('load')
-        with open(path, 'w'):
-            pass
-        self.assert_error(
-            '0 s are less than [diskplacer_elastic] interval=10',
-            '--series', path, '--max', '2', '--size-gb', '1',
-        )  # fmt: skip
+    def test_all(self):
+        self.run_('force', 'volume', '--width', '4')
+        self.assertEqual(
+            'All moves on this host are forbidden.\n'
+            'volume is moved to 4 disks.\n',
+            self.run_('forbid', '--all'),
+        )
+        self.assertTrue(orders.read(self.root).forbid('other'))
+        self.run_('allow', '--all')
+        self.assertEqual({'volume': 4}, orders.read(self.root).forced)
 
-    def test_bad_options(self):
-        for value, text in (
-            ('widen', '--set widen: widen is not one of: enabled, interval,'),
-            ('widen_pressure=2', 'less than or equal to 1'),
-            ('widen_pressure=', '--set widen_pressure= is not OPTION=VALUE'),
-            ('widen_after=x', '--set widen_after=x: '),
-            (
-                'narrow_pressure=0.5',
-                'narrow_pressure=0.5 plus target_pressure',
-            ),
-        ):
-            self.assert_error(text, *P2, '--set', value)
+    def test_the_last_order_counts(self):
+        self.run_('forbid', 'volume')
+        self.run_('force', 'volume', '--width', '1')
+        given = orders.read(self.root)
+        self.assertEqual(
+            (frozenset(), {'volume': 1}), (given.forbidden, given.forced)
+        )
+        self.run_('forbid', 'volume')
+        self.assertEqual({}, orders.read(self.root).forced)
 
     def test_bad_arguments(self):
-        for load in ('60', ':60', '0:60', '60:', '60:-1', 'a:b', '60:nan'):
-            self.assert_usage(f"'{load}' is not ON:OFF", *P2, '--load', load)
         self.assert_error(
-            '--min 4 is not less than --max 4', *P2, '--min', '4'
+            '--width 5 is not from 1 to 4', 'force', 'volume', '--width', '5'
         )
-        self.assert_usage('at most 64', *P2, '--max', '65')
-        self.assert_error(
-            '--load needs --demand',
-            '--load', '1:1', '--max', '2', '--size-gb', '1',
-        )  # fmt: skip
+        for words in (['forbid', 'x'], ['force', 'x', '--width', '2']):
+            self.assert_error(
+                'x is not the ID of a volume that is an elastic vdisk of '
+                'this host: volume',
+                *words,
+            )
 
-    def test_times(self):
-        self.assert_error('set a lower --seconds', *P2, '--seconds', '1e9')
-        self.assert_error('set a higher --seconds', *P2, '--seconds', '4')
+    def test_arguments_that_exclude_each_other(self):
+        for words in (['forbid'], ['forbid', 'volume', '--all']):
+            with contextlib.redirect_stderr(io.StringIO()):
+                self.assertRaises(SystemExit, self.run_, *words)

@@ -73,7 +73,8 @@ class InstallUnitsTestCase(testtools.TestCase):
             self.assertNotEqual([], changed)
             for line in changed:
                 self.assertRegex(
-                    line, f'^Exec[A-Za-z]+={self.programs}/{name} '
+                    line,
+                    f'^Exec[A-Za-z]+={self.programs}/diskplacer-[a-z]+ ',
                 )
 
     def test_missing(self):

@@ -67,11 +67,22 @@ class TopViewTest(base.BaseTestCase):
         (disks,) = [n for n, line in enumerate(lines) if 'DEVICE' in line]
         self.assertIn(example.HDD, lines[disks + 1])
         self.assertIn(example.NVME, lines[disks + 2])
-        (servers,) = [n for n, line in enumerate(lines) if 'WHY' in line]
+        (servers,) = [n for n, line in enumerate(lines) if 'CLASS' in line]
         self.assertEqual(
             [example.LONG, example.SMALL, example.SMALL, example.BACKUP],
-            [line.split()[0] for line in lines[servers + 1 :]],
+            [line.split()[0] for line in lines[servers + 1 : servers + 5]],
         )
+
+    def test_elastic_vdisks(self):
+        lines = text(example.status_provider()()).splitlines()
+        header, row = lines[-2:]
+        self.assertEqual('VDISK', header.split()[0])
+        for part in (example.VOLUME, '1-4', '90%', '→2', 'pressure of 90%'):
+            self.assertIn(part, row)
+        for none in (None, example.elastic_status(vdisks=())):
+            self.assertNotIn(
+                'VDISK', text(example.status_provider(elastic=none)())
+            )
 
     def test_what_is_told_of_a_disk(self):
         (row,) = [

@@ -17,7 +17,9 @@ import dataclasses
 import hypothesis
 
 from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import observations
+from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import policy
 from nova_diskplacer.elastic import settings as settings_
 from tests import configured
@@ -65,15 +67,18 @@ def disk(**values):
     return host_.Disk(**{**fields, **values})
 
 
-def vdisk(*disks, minimum=1, maximum=4, size_gb=8):
-    return host_.ElasticVDisk(size_gb, minimum, maximum, disks)
+def vdisk(*disks, minimum=1, maximum=4, leg_gb=2):
+    """Return a vdisk that was widened from its first disks to all of them."""
+    location = legs.narrowest(disks[:minimum], maximum)
+    path = paths.widened(location, disks[minimum:])
+    return host_.ElasticVDisk(leg_gb, minimum, path[-1])
 
 
 class Host:
     """A host whose vdisks are observed, and moved as decided.
 
-    ``parts`` are by vdisk: what each causes on each of its disks. ``others``
-    are by disk: what others cause.
+    ``parts`` are by vdisk: what each causes on the fullest of its disks; on
+    others it is by their legs. ``others`` are by disk: what others cause.
     """
 
     def __init__(self, vdisks, disks='abcdef', settings=QUICK):
@@ -85,6 +90,7 @@ class Host:
         self.now = 1000.0
         self.parts, self.others = {}, {}
         self.decision = None
+        self.busy = False
 
     @property
     def host(self):
@@ -96,6 +102,8 @@ class Host:
         self.now += self.settings.interval
         found = {
             (uuid, where): self.parts.get(uuid, 0.0)
+            * one.location.count(where)
+            / paths.fullest(one.location)
             for uuid, one in self.vdisks.items()
             for where in one.disks
         }
@@ -112,6 +120,7 @@ class Host:
             self.host,
             self.settings,
             self.orders,
+            self.busy,
         )
         self.state = self.decision.state
         return self.decision
@@ -125,15 +134,17 @@ class Host:
                 return move
         return None
 
-    def finish(self, succeeded=True):
-        """End the move under way."""
+    def finish(self, refusal='', steps=None):
+        """End the move under way after so many steps, by default all."""
         move = self.state.move
-        if succeeded:
+        if steps is None:
+            steps = 0 if refusal else len(move.path) - 1
+        if move.vdisk in self.vdisks:
             self.vdisks[move.vdisk] = dataclasses.replace(
-                self.vdisks[move.vdisk], disks=move.new
+                self.vdisks[move.vdisk], location=move.path[steps]
             )
         self.state = policy.finish(
-            self.state, succeeded, self.now, self.settings
+            self.state, refusal, self.now, self.settings
         )
 
     def why(self, uuid='v'):

@@ -13,6 +13,7 @@
 import testtools
 
 from nova_diskplacer.elastic import host as host_
+from nova_diskplacer.elastic import policy
 from tests.unit.nova_diskplacer.elastic import hosts
 
 BUSY, MIDDLE, QUIET = 0.9, 0.5, 0.0
@@ -47,7 +48,7 @@ class WidenTest(PolicyTestCase):
             'measured for 20 of 30 s on its disks', self.cloud.why()
         )
         move = self.cloud.observe().move
-        self.assertEqual((('a',), ('a', 'b')), (move.old, move.new))
+        self.assertEqual((tuple('aaaa'), tuple('aabb')), move.path)
         self.assertEqual('pressure of 90% for 30 s', move.why)
         self.assertEqual(move.why, self.cloud.why())
 
@@ -57,8 +58,8 @@ class WidenTest(PolicyTestCase):
         self.assertIsNotNone(self.cloud.observe(v=1.0).move)
 
     def test_steps(self):
-        self.assertEqual(2, len(self.widened().new))
-        self.assertEqual(4, len(self.widened().new))
+        self.assertEqual(2, self.widened().width)
+        self.assertEqual(4, self.widened().width)
         self.assertIsNone(self.cloud.wait(1000, v=BUSY))
         self.assertEqual(
             'pressure of 90% for 30 s, at its largest width', self.cloud.why()
@@ -66,12 +67,14 @@ class WidenTest(PolicyTestCase):
 
     def test_factor(self):
         self.cloud.settings = hosts.changed(widen_factor=64)
-        self.assertEqual(4, len(self.widened().new))
+        self.assertEqual(4, self.widened().width)
 
     def test_as_many_disks_as_suit(self):
         self.cloud.disks = {uuid: hosts.disk() for uuid in 'abc'}
         self.widened()
-        self.assertEqual(3, len(self.widened().new))
+        # three disks would do no better than two
+        self.assertIsNone(self.cloud.wait(300))
+        self.assertIn('1 of 2 further disks suit', self.cloud.why())
 
     def test_neighbours(self):
         self.cloud.others = {'a': 0.6}
@@ -118,18 +121,28 @@ class WidenTest(PolicyTestCase):
     def test_a_failed_move_is_tried_again_later(self):
         self.cloud.settings = hosts.changed(min_interval=200)
         self.assertIsNotNone(self.cloud.wait(300, v=BUSY))
-        self.cloud.finish(succeeded=False)
-        failed = self.cloud.now
-        move = self.cloud.wait(1000)
-        self.assertEqual(('a',), move.old)
-        self.assertEqual(200, self.cloud.now - failed)
+        times = []
+        for number in range(5):
+            self.cloud.finish('it has snapshots')
+            failed = self.cloud.now
+            self.cloud.observe()
+            self.assertEqual(
+                'its last move failed, next try in '
+                f'{min(480, 200 * 2**number) - 10} s: it has snapshots',
+                self.cloud.why(),
+            )
+            move = self.cloud.wait(1000)
+            self.assertEqual(tuple('aaaa'), move.old)
+            times.append(self.cloud.now - failed)
+        self.assertEqual([200, 400, 480, 480, 480], times)
+        self.cloud.finish()
+        self.assertEqual(0, self.cloud.state.vdisks['v'].failures)
 
     def test_no_disk_suits(self):
         self.cloud.disks = {'a': hosts.disk()}
         self.assertIsNone(self.cloud.wait(300, v=BUSY))
         self.assertIn(
-            'pressure of 90% for 30 s, but 1 of the 2 disks that it needs '
-            'suit',
+            'pressure of 90% for 30 s, but 0 of 1 further disks suit',
             self.cloud.why(),
         )
 
@@ -143,7 +156,10 @@ class NarrowTest(PolicyTestCase):
         self.assertIsNone(self.cloud.wait(80, v=QUIET))
         self.assertEqual('quiet for 50 s of 60 s', self.cloud.why())
         move = self.cloud.observe().move
-        self.assertEqual((tuple('abcd'), ('a',)), (move.old, move.new))
+        self.assertEqual(
+            (self.cloud.vdisks['v'].location, tuple('aaaa')),
+            (move.old, move.new),
+        )
         self.assertEqual('quiet for 60 s', move.why)
 
     def test_a_burst_begins_the_time_anew(self):
@@ -155,7 +171,7 @@ class NarrowTest(PolicyTestCase):
     def test_to_the_least_width_that_fits(self):
         # two disks would be used to 20 per cent, one to 40
         move = self.cloud.wait(300, v=0.1)
-        self.assertEqual(2, len(move.new))
+        self.assertEqual(2, move.width)
         self.cloud.finish()
         self.assertIsNone(self.cloud.wait(300, v=0.2))
         self.assertEqual(
@@ -164,19 +180,19 @@ class NarrowTest(PolicyTestCase):
 
     def test_the_wider_one_if_one_disk_has_no_room(self):
         for uuid in 'abcdef':
-            self.cloud.disks[uuid] = hosts.disk(room_gb=4)
-        self.assertEqual(2, len(self.cloud.wait(300, v=QUIET).new))
+            self.cloud.disks[uuid] = hosts.disk(room_gb=2)
+        self.assertEqual(2, self.cloud.wait(300, v=QUIET).width)
 
     def test_in_one_move(self):
         self.cloud.wait(60, v=0.3)
         # it fits two disks before it fits one
         self.assertEqual({2}, self.quiet_widths(20))
         self.assertEqual({1, 2}, self.quiet_widths(10))
-        self.assertEqual(1, len(self.cloud.wait(300).new))
+        self.assertEqual(1, self.cloud.wait(300).width)
 
     def test_when_it_no_longer_fits_one(self):
         self.assertIsNone(self.cloud.wait(80, v=QUIET))
-        self.assertEqual(2, len(self.cloud.observe(v=0.4).move.new))
+        self.assertEqual(2, self.cloud.observe(v=0.4).move.width)
 
     def quiet_widths(self, seconds):
         self.cloud.wait(seconds, v=QUIET)
@@ -233,15 +249,49 @@ class BackOffTest(PolicyTestCase):
         self.widened()
         self.quiet_time()
         self.cloud.wait(300, v=BUSY)
-        self.cloud.finish(succeeded=False)
+        self.cloud.finish('failed')
         self.assertEqual(0, self.cloud.state.vdisks['v'].level)
         self.cloud.orders = host_.Orders(forced={'v': 2})
-        self.cloud.wait(10)
+        self.assertTrue(self.cloud.wait(30).forced)
         self.cloud.finish()
         self.assertEqual(0, self.cloud.state.vdisks['v'].level)
         self.cloud.orders = host_.Orders()
         self.widened()
         self.assertEqual(1, self.cloud.state.vdisks['v'].level)
+
+
+class InterruptedTest(PolicyTestCase):
+    """A move of several steps ended between them."""
+
+    def setUp(self):
+        super().setUp()
+        self.cloud.settings = hosts.changed(widen_factor=4)
+        move = self.cloud.wait(300, v=BUSY)
+        self.assertEqual((4, 4), (move.width, len(move.path)))
+        self.cloud.finish('a disk failed', steps=2)
+        self.assertEqual(3, self.cloud.vdisks['v'].width)
+
+    def test_it_is_continued_under_pressure(self):
+        move = self.cloud.wait(300, v=BUSY)
+        self.assertEqual((4, 2), (move.width, len(move.path)))
+
+    def test_or_else_it_goes_back_to_what_is_as_good(self):
+        move = self.cloud.wait(300, v=MIDDLE)
+        self.assertEqual((2, 2), (move.width, len(move.path)))
+        self.assertEqual(
+            '2 disks do as well: an earlier move was not finished', move.why
+        )
+        # at once, not after the time of quiet
+        self.assertTrue(self.cloud.now < 1000 + 120)
+
+    def test_not_while_others_cause_pressure(self):
+        self.cloud.others = {'a': 0.9}
+        self.assertIsNone(self.cloud.wait(300, v=0.05))
+        self.assertIn('others cause the pressure', self.cloud.why())
+
+    def test_a_forced_width_stays(self):
+        self.cloud.orders = host_.Orders(forced={'v': 3})
+        self.assertIsNone(self.cloud.wait(300, v=MIDDLE))
 
 
 class OneMoveTest(PolicyTestCase):
@@ -278,17 +328,31 @@ class OneMoveTest(PolicyTestCase):
         self.assertEqual('w', self.cloud.observe().move.vdisk)
 
     def test_one_that_cannot_move_does_not_hinder_others(self):
-        self.cloud.vdisks['v'] = hosts.vdisk('a', size_gb=800)
+        self.cloud.vdisks['v'] = hosts.vdisk('a', leg_gb=200)
         move = self.cloud.wait(100, v=1.0, w=BUSY)
         self.assertEqual('w', move.vdisk)
         self.assertIn('have no room for 400 GiB', self.cloud.why('v'))
+
+    def test_another_step_is_under_way(self):
+        self.cloud.busy = True
+        self.assertIsNone(self.cloud.wait(100, v=1.0))
+        self.assertIn('but another vdisk is moved', self.cloud.why('v'))
+        self.cloud.busy = False
+        self.assertIsNotNone(self.cloud.observe().move)
+
+    def test_withdrawn(self):
+        self.cloud.wait(100, v=BUSY)
+        self.cloud.state = policy.withdraw(self.cloud.state)
+        self.assertEqual('v', self.cloud.observe().move.vdisk)
+        self.cloud.state = policy.withdraw(self.cloud.state)
+        self.assertIsNone(self.cloud.wait(30, v=MIDDLE))
 
     def test_vdisk_deleted_while_it_moves(self):
         self.cloud.wait(100, v=BUSY)
         del self.cloud.vdisks['v']
         self.cloud.wait(100)
         self.assertEqual('v', self.cloud.state.move.vdisk)
-        self.cloud.finish(succeeded=False)
+        self.cloud.finish('failed')
         self.assertEqual({'n', 'w'}, self.cloud.state.vdisks.keys())
         self.assertIsNotNone(self.cloud.wait(300, w=BUSY))
 
@@ -313,7 +377,7 @@ class OrdersTest(PolicyTestCase):
     def test_forced(self):
         self.order(forced={'v': 3})
         move = self.cloud.observe(v=QUIET).move
-        self.assertEqual(3, len(move.new))
+        self.assertEqual(3, move.width)
         self.assertTrue(move.forced)
         self.assertEqual('the operator forces a width of 3', move.why)
         self.cloud.finish()

@@ -94,8 +94,8 @@ class P2Test(testtools.TestCase):
     """Ten minutes of sorting and ten of quiet, as in the benchmark."""
 
     LOAD = simulation.Period(600, 600, 4000)
-    # it takes 81 s: the disk that it keeps reads all and writes a quarter
-    SETUP = simulation.Setup(size_gb=6, minimum=1, maximum=4, mbps=1000)
+    # it takes 86 s, 43 of them for the first half
+    SETUP = simulation.Setup(size_gb=8, minimum=1, maximum=4, mbps=1000)
 
     def simulate(self, **settings):
         self.steps = simulation.run(
@@ -116,8 +116,8 @@ class P2Test(testtools.TestCase):
     def test_in_one_step(self):
         self.assertEqual(
             [
-                (1, None), (1, 4), (4, None),
-                (4, None), (4, 1), (1, None),
+                (1, None), (1, 4), (2, 4), (3, 4), (4, None),
+                (4, None), (4, 1), (3, 1), (2, 1), (1, None),
             ],
             self.simulate(widen_factor=4),
         )  # fmt: skip
@@ -126,14 +126,17 @@ class P2Test(testtools.TestCase):
             self.assertEqual(4000, step.served)
         self.assertEqual(1, self.between(1050, 1200)[0].width)
         # the copy costs a tenth
-        for step in self.between(30, 110):
+        for step in self.between(30, 70):
             self.assertAlmostEqual(900, step.served)
+        # two disks have two legs each
+        for step in self.between(80, 110):
+            self.assertAlmostEqual(1800, step.served)
 
     def test_doubling(self):
         self.assertEqual(
             [
-                (1, None), (1, 2), (2, None), (2, 4), (4, None),
-                (4, None), (4, 1), (1, None),
+                (1, None), (1, 2), (2, None), (2, 4), (3, 4), (4, None),
+                (4, None), (4, 1), (3, 1), (2, 1), (1, None),
             ],
             self.simulate(),
         )  # fmt: skip
@@ -142,7 +145,7 @@ class P2Test(testtools.TestCase):
     def test_summary(self):
         self.simulate(widen_factor=4)
         found = simulation.summary(self.steps, self.SETUP)
-        self.assertEqual((2, 12), (found.moves, found.copied_gb))
+        self.assertEqual((2, 16), (found.moves, found.copied_gb))
         self.assertEqual((0.25, 1.0), (found.narrow, found.wide))
         self.assertTrue(0.8 < found.served < 0.9)
         self.assertTrue(2.5 < found.mean_width < 3.5)
@@ -158,7 +161,7 @@ class P2Test(testtools.TestCase):
 
     def test_move_that_would_take_too_long(self):
         steps = simulation.run(
-            self.LOAD, self.SETUP, 60, hosts.changed(max_move_time=60)
+            self.LOAD, self.SETUP, 60, hosts.changed(max_move_time=40)
         )
-        self.assertIn('max_move_time=60', steps[-1].why)
+        self.assertIn('max_move_time=40', steps[-1].why)
         self.assertEqual([None], list({step.began for step in steps}))

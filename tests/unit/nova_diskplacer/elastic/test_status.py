@@ -12,6 +12,8 @@
 
 import testtools
 
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.elastic import host as host_
 from nova_diskplacer.elastic import status
 from tests.unit.nova_diskplacer.elastic import hosts
 
@@ -23,15 +25,17 @@ class StatusTest(testtools.TestCase):
             {'v': hosts.vdisk('a'), 'w': hosts.vdisk('b', maximum=2)}
         )
         self.cloud.wait(300, v=0.9, w=0.5)
-        self.found = status.statuses(
-            self.cloud.decision, self.cloud.host, self.cloud.now + 100
-        )
+
+    def rows(self, copied=0):
+        found = status.statuses(self.cloud.decision, self.cloud.host, copied)
+        return [status.row(one) for one in found]
 
     def test_rows(self):
+        found = self.rows(GIB)
         self.assertEqual(
             [
                 (
-                    'v', '1', '1-4', '90%', '90%', '→2, 29 s left',
+                    'v', '1', '1-4', '90%', '90%', '→2, 3.0 GiB, 32 s left',
                     'pressure of 90% for 30 s',
                 ),
                 (
@@ -39,35 +43,38 @@ class StatusTest(testtools.TestCase):
                     'pressure of 50%, at its least width',
                 ),
             ],
-            [status.row(one) for one in self.found],
+            found,
         )  # fmt: skip
-        self.assertEqual(len(status.COLUMNS), len(status.row(self.found[0])))
+        self.assertEqual(len(status.COLUMNS), len(found[0]))
 
-    def test_late_move_and_unknown_figures(self):
+    def test_steps_that_are_done(self):
+        self.cloud.finish()
+        self.cloud.settings = hosts.changed(widen_factor=4)
+        move = self.cloud.wait(300)
+        self.assertEqual((2, 4), (len(set(move.old)), move.width))
+        self.assertEqual('→4, 4.0 GiB, 43 s left', self.rows()[0][5])
+        self.cloud.vdisks['v'] = hosts.vdisk('a', 'c', 'd')
+        self.cloud.observe()
+        self.assertEqual('→4, 2.0 GiB, 21 s left', self.rows()[0][5])
+        # more than it takes
+        self.assertEqual('→4, 0.0 GiB, 0 s left', self.rows(9 * GIB)[0][5])
+
+    def test_unknown_figures(self):
         self.cloud.vdisks['x'] = hosts.vdisk('c')
-        decision = self.cloud.observe()
-        late, _, new = status.statuses(
-            decision, self.cloud.host, self.cloud.now + 1000
-        )
-        self.assertEqual('→2, 0 s left', status.row(late)[5])
-        self.assertEqual(('-', '-'), status.row(new)[3:5])
+        self.cloud.observe()
+        self.assertEqual(('-', '-'), self.rows()[2][3:5])
 
-    def test_metrics(self):
-        state = status.ElasticStatus('node', self.found)
-        samples = {
-            one.full_name: {
-                labels[1]: round(value, 2)
-                for labels, value in one.samples(state)
-            }
-            for one in status.METRICS
-        }
-        self.assertEqual(
-            {
-                'diskplacer_vdisk_width': {'v': 1, 'w': 1},
-                'diskplacer_vdisk_pressure_ratio': {'v': 0.9, 'w': 0.5},
-                'diskplacer_vdisk_use_ratio': {'v': 0.9, 'w': 0.5},
-                'diskplacer_vdisk_move_target_width': {'v': 2},
-                'diskplacer_vdisk_move_left_seconds': {'v': 28.85},
-            },
-            samples,
-        )
+    def test_verdicts(self):
+        def kinds():
+            found = status.statuses(self.cloud.decision, self.cloud.host)
+            return [one.verdict for one in found]
+
+        self.assertEqual(['widen', 'stay'], kinds())
+        self.cloud.finish()
+        self.cloud.orders = host_.Orders(forced={'w': 2})
+        self.cloud.observe()
+        self.assertEqual(['stay', 'forced'], kinds())
+        self.cloud.finish()
+        self.cloud.orders = host_.Orders()
+        self.assertIsNotNone(self.cloud.wait(300, v=0.0, w=0.0))
+        self.assertEqual(['narrow', 'stay'], kinds())

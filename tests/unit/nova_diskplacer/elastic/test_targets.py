@@ -37,45 +37,30 @@ class ChooseTest(testtools.TestCase):
 
     def assert_chosen(self, expected, width, **arguments):
         found = choose(width, self.disks, **arguments)
-        self.assertEqual((tuple(expected), ''), (found.disks, found.reason))
-
-    def test_its_own_disks_first(self):
-        self.assert_chosen('ca', 2)
-        # however much others use them, up to the limit
-        self.assert_chosen('ca', 2, others={'c': 0.5})
+        self.assertEqual('', found.reason)
+        self.assertEqual(tuple(expected), found.path[-1])
 
     def test_least_used_disks_then_those_with_room(self):
-        self.assert_chosen('cef', 3, others=dict.fromkeys('abd', 0.1))
-        self.disks['e'] = hosts.disk(room_gb=200)
-        self.assert_chosen('ced', 3, others=dict.fromkeys('ab', 0.1))
+        self.assert_chosen('ccee', 2, others=dict.fromkeys('abd', 0.1))
+        self.disks['f'] = hosts.disk(room_gb=200)
+        self.assert_chosen('ccff', 2, others=dict.fromkeys('abd', 0.1))
 
-    def test_narrowing_keeps_the_least_used(self):
-        four = hosts.vdisk(*'abcd')
-        self.assert_chosen(
-            'db', 2, vdisk=four, others={'a': 0.3, 'b': 0.2, 'c': 0.4}
-        )
+    def test_one_that_it_has_gets_nothing_and_needs_nothing(self):
+        self.disks['c'] = hosts.disk(room_gb=0)
+        self.assert_chosen('ccaa', 2, others={'c': 1.0})
 
-    def test_used_disks_are_avoided(self):
-        self.assert_chosen('bd', 2, others={'a': 0.51, 'c': 0.51})
-
-    def test_a_kept_disk_needs_room_for_both_pieces(self):
-        # its old piece is in the ledger, so 4 GiB are room beside it
-        self.disks['c'] = hosts.disk(room_gb=4)
-        self.assert_chosen('ca', 2)
-        self.disks['c'] = hosts.disk(room_gb=3)
-        self.assert_chosen('ab', 2)
-
-    def test_sizes_are_rounded_up(self):
-        nine = hosts.vdisk('c', size_gb=9)
-        self.disks = {uuid: hosts.disk(room_gb=3) for uuid in 'abc'}
-        self.assert_chosen('cab', 3, vdisk=nine)
-        self.assertIn('5 GiB', choose(2, self.disks, vdisk=nine).reason)
+    def test_room_for_the_most_legs_on_the_way(self):
+        # the first further disk holds two legs until the third comes
+        self.disks = {uuid: hosts.disk(room_gb=4) for uuid in UUIDS}
+        self.assert_chosen('cbad', 4)
+        self.disks = {uuid: hosts.disk(room_gb=3) for uuid in UUIDS}
+        self.assertIn('no room for 4 GiB', choose(4, self.disks).reason)
 
     def test_medium(self):
         for uuid in 'abd':
             self.disks[uuid] = hosts.disk(medium='hdd')
-        self.assert_chosen('cef', 3)
-        self.assertEqual((), choose(4, self.disks).disks)
+        self.assert_chosen('ccee', 2)
+        self.assertEqual((), choose(4, self.disks).path)
 
     def test_reason(self):
         self.disks['a'] = hosts.disk(room_gb=1)
@@ -83,11 +68,30 @@ class ChooseTest(testtools.TestCase):
         others = dict.fromkeys('cde', 0.0) | {'d': 0.6}
         found = targets.choose(hosts.vdisk('c'), 4, self.disks, others, 0.5)
         self.assertEqual(
-            '2 of the 4 disks that it needs suit: of 5 disks of its medium 1 '
-            'have no room for 2 GiB, 2 others are used to more than 50% by '
-            'others or are not measured',
+            '1 of 3 further disks suit: of 4 others of its medium 1 have no '
+            'room for 4 GiB, 2 are used to more than 50% by others or are '
+            'not measured',
             found.reason,
         )
+
+    def test_narrowing(self):
+        four = hosts.vdisk(*'abcd')
+        self.assertEqual('acbd', ''.join(four.location))
+        self.assert_chosen('aabb', 2, vdisk=four)
+        self.assert_chosen('aaaa', 1, vdisk=four)
+        self.disks['a'] = hosts.disk(room_gb=5)
+        self.assert_chosen('aabb', 2, vdisk=four)
+        # it has a leg
+        self.assertEqual(
+            'disk a has no room for 6 GiB',
+            choose(1, self.disks, vdisk=four).reason,
+        )
+        self.assertEqual(
+            'disk b is used to more than 50% by others or is not measured',
+            choose(2, self.disks, vdisk=four, others={'b': 0.6}).reason,
+        )
+        # nothing comes to these
+        self.assert_chosen('aabb', 2, vdisk=four, others={'c': 0.6, 'd': 1.0})
 
     @given(
         st.lists(
@@ -99,11 +103,11 @@ class ChooseTest(testtools.TestCase):
             min_size=1,
             max_size=8,
         ),
-        st.integers(1, 8),
-        st.integers(1, 20),
+        st.integers(2, 4),
+        st.integers(1, 3),
     )
     @hosts.EXAMPLES
-    def test_any_disks(self, drawn, width, size_gb):
+    def test_any_disks(self, drawn, width, leg_gb):
         disks = {
             uuid: hosts.disk(medium=medium, room_gb=room)
             for uuid, (medium, room, _) in zip('abcdefgh', drawn, strict=False)
@@ -113,17 +117,18 @@ class ChooseTest(testtools.TestCase):
             for uuid, (_, _, used) in zip('abcdefgh', drawn, strict=False)
             if used is not None
         }
-        vdisk = hosts.vdisk('a', size_gb=size_gb)
+        vdisk = hosts.vdisk('a', leg_gb=leg_gb)
         found = targets.choose(vdisk, width, disks, others, 0.5)
         suited = [
             uuid
             for uuid, one in disks.items()
-            if one.medium == disks['a'].medium
-            and one.room_gb * width >= size_gb
+            if uuid != 'a'
+            and one.medium == disks['a'].medium
+            and one.room_gb >= 2 * leg_gb
             and others.get(uuid, 1.0) <= 0.5
         ]
-        self.assertEqual(len(suited) < width, bool(found.reason))
+        self.assertEqual(len(suited) < width - 1, bool(found.reason))
         if not found.reason:
-            self.assertEqual(width, len(set(found.disks)))
-            self.assertEqual(set(), set(found.disks) - set(suited))
-            self.assertEqual('a' in suited, 'a' in found.disks)
+            used = set(found.path[-1])
+            self.assertEqual(width, len(used))
+            self.assertEqual({'a'}, used - set(suited))

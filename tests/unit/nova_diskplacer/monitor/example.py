@@ -23,6 +23,7 @@ from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.io_weights import manager
 from nova_diskplacer.io_weights import policy
 from nova_diskplacer.monitor import diskstats
+from nova_diskplacer.monitor import elastic_status as elastic_status_
 from nova_diskplacer.monitor import guest_counters
 from nova_diskplacer.monitor import guest_stats
 from nova_diskplacer.monitor import history
@@ -36,6 +37,7 @@ NVME = '77c1d2e3-0000-4000-8000-000000000002'
 LOST = 'f3b37f32-0000-4000-8000-000000000003'
 LONG = '53d1f9d2-0000-4000-8000-00000000000a'
 SMALL = '8f0c2a4e-0000-4000-8000-00000000000b'
+VOLUME = '9d0c4f71-0000-4000-8000-00000000000c'
 BACKUP = 'backup.slice/restic.service'
 PAIRS = ((LONG, HDD), (SMALL, HDD), (SMALL, NVME), (BACKUP, HDD))
 
@@ -148,6 +150,40 @@ def make_decision():
     )
 
 
+def elastic_status(**fields):
+    """Return the status of a vdisk that is being widened."""
+    location = (HDD,) * 4
+    vdisk = elastic_status_.ElasticVDisk(
+        uuid=VOLUME,
+        location=location,
+        width=1,
+        minimum=1,
+        maximum=4,
+        pressure=0.9,
+        use=0.8,
+        verdict='widen',
+        why='pressure of 90% for 120 s',
+        target=2,
+        left_bytes=3 << 29,
+        left_seconds=16.1061,
+    )
+    step = elastic_status_.WantedStep(
+        VOLUME, location, (HDD, HDD, LOST, LOST), 2 << 30, 990.0
+    )
+    return elastic_status_.ElasticStatus(
+        **{
+            'vdisks': (vdisk,),
+            'step': step,
+            'moves': {
+                'widen': {'done': 3, 'failed': 1},
+                'narrow': {'done': 2, 'failed': 0},
+            },
+            'executor': 'waits',
+            **fields,
+        }
+    )
+
+
 def status_provider(sample=None, **arguments):
     """Return a provider of the example's status.
 
@@ -178,6 +214,7 @@ def status_provider(sample=None, **arguments):
             'total_cpu_seconds': 0.004,
             'weight_changes': 2,
             'seekers': frozenset({(LONG, HDD)}),
+            'elastic': elastic_status(),
             'standby': {HDD: spindown.Standby(True, 9.0, 600.0, 2400.0)},
             'guests': guest_stats.GuestStats(
                 {SMALL: [use]}, {(SMALL, NVME): 1e6}, {SMALL: resources}

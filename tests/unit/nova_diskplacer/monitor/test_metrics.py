@@ -194,6 +194,33 @@ class MetricsTest(ServedTest):
             key = name, host, ('interface', interface), *labels
             self.assertEqual(value, samples[key])
 
+    def test_elastic_vdisks(self):
+        self.serve(example.status_provider())
+        samples = self.samples()
+        vdisk = (('host', 'compute-3'), ('vdisk', example.VOLUME))
+        for name, value in {
+            'width': 1,
+            'pressure_ratio': 0.9,
+            'use_ratio': 0.8,
+            'move_target_width': 2,
+            'move_left_bytes': 1.5 * 2**30,
+        }.items():
+            self.assertEqual(
+                value, samples[f'diskplacer_vdisk_{name}', *vdisk]
+            )
+        for direction, outcome, value in (
+            ('widen', 'done', 3),
+            ('widen', 'failed', 1),
+            ('narrow', 'done', 2),
+        ):
+            key = (
+                'diskplacer_elastic_moves_total',
+                ('direction', direction),
+                ('host', 'compute-3'),
+                ('outcome', outcome),
+            )
+            self.assertEqual(value, samples[key])
+
     def test_what_is_not_known_is_absent(self):
         self.serve(example.status_provider(decision=None))
         families = self.families()
@@ -327,9 +354,13 @@ class NamesTest(base.BaseTestCase):
         self.assertEqual(len(names), len(set(names)))
 
     def test_series_are_bounded(self):
-        """Each is of a host, a disk, a server, or a server on a disk."""
+        """Each is of a host, disk, server, server on a disk or a vdisk."""
+        few = {
+            'direction', 'health', 'interface', 'kind', 'outcome', 'reason',
+        }  # fmt: skip
         bounded = {
             metric_.AGENT,
+            (*metric_.AGENT, 'vdisk'),
             metric_.DISK,
             metric_.SERVER,
             metric_.SERVER_ON_DISK,
@@ -337,11 +368,7 @@ class NamesTest(base.BaseTestCase):
         for one in metrics.METRICS:
             # what an info tells more is one value at a time for each, and
             # these labels have a few values
-            whose = tuple(
-                label
-                for label in one.labels
-                if label not in ('health', 'interface', 'kind', 'reason')
-            )
+            whose = tuple(label for label in one.labels if label not in few)
             if one.kind == metric_.INFO:
                 whose = metric_.DISK if 'disk' in whose else metric_.AGENT
                 self.assertEqual(whose, one.labels[: len(whose)])

@@ -1,0 +1,165 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import contextlib
+import io
+import os
+import signal
+import sys
+
+import fixtures
+import testtools
+
+from cinder_vdisk_mapper.cmd import cinder_conf
+from nova_diskplacer import exception
+from nova_diskplacer.cmd import manage
+from nova_diskplacer.disks import discover
+from nova_diskplacer.elastic import progress
+from nova_diskplacer.host import files
+from nova_diskplacer.monitor import status_socket
+from tests.unit.nova_diskplacer.elastic import on_disks
+from tests.unit.nova_diskplacer.monitor import example
+
+
+class Mover:
+    """Moves nothing; ``refusal`` is raised."""
+
+    def __init__(self):
+        self.moved = []
+        self.refusal = ''
+        self.recovered = 0
+        self.signal = None
+
+    def move(self, volume_id, location, progress, stopped, percent):
+        self.percent = percent
+        self.moved.append((volume_id, ''.join(location)))
+        progress(1 << 30, 2 << 30)
+        if self.signal:
+            os.kill(os.getpid(), self.signal)
+        if stopped():
+            raise exception.DiskPlacerError('taken back')
+        if self.refusal:
+            raise exception.DiskPlacerError(self.refusal)
+
+    def recover(self):
+        self.recovered += 1
+
+
+class CommandTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger())
+        self.root = self.useFixture(fixtures.TempDir()).path
+        self.state_dir = self.useFixture(fixtures.TempDir()).path
+        self.config = os.path.join(self.root, 'test.conf')
+        with open(self.config, 'w') as stream:
+            stream.write(
+                f'[diskplacer]\ndisk_root = {self.root}\n'
+                f'[diskplacer_agent]\nstate_dir = {self.state_dir}\n'
+                '[diskplacer_elastic]\ncopy_share = 0.2\n'
+            )
+        before = files.lock_directory()
+        files.set_lock_directory(self.useFixture(fixtures.TempDir()).path)
+        self.addCleanup(files.set_lock_directory, before)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        self.mover = Mover()
+        modules = {'cinder_vdisk_mapper.elastic.mover': self.mover}
+        self.useFixture(
+            fixtures.MockPatch('sys.modules', {**sys.modules, **modules})
+        )
+        self.patch(os, 'geteuid', lambda: 0)
+        self.disks = on_disks.disks('aabb', 'c')
+        self.patch(discover, 'discover', lambda root: self.disks)
+
+    def patch(self, target, name, value):
+        self.useFixture(fixtures.MockPatchObject(target, name, value))
+
+    def run_(self, *words):
+        """Return the output."""
+        parser = manage.make_parser(['elastic'])
+        args = parser.parse_args(
+            ['--config-file', self.config, 'elastic', *words]
+        )
+        self.assertIs(cinder_conf.configure, args.configure)
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            self.assertEqual(0, args.handler(None, args))
+        return output.getvalue()
+
+    def assert_error(self, text, *words):
+        error = self.assertRaises(exception.DiskPlacerError, self.run_, *words)
+        self.assertIn(text, str(error))
+
+
+class MoveTest(CommandTestCase):
+    def test_widen(self):
+        output = self.run_('move', 'volume', '--disk', 'c')
+        self.assertEqual([('volume', 'acbb')], self.mover.moved)
+        self.assertIn('volume: 1.0 of 2.0 GiB', output)
+        self.assertIn('Volume volume is on 3 disks.', output)
+        self.assertEqual('done', progress.read(self.root).state)
+        self.assertEqual(20, self.mover.percent)
+
+    def test_narrow(self):
+        self.run_('move', 'volume', '--narrow')
+        self.assertEqual([('volume', 'aaaa')], self.mover.moved)
+
+    def test_refusals(self):
+        self.assert_error('x is not the ID', 'move', 'x', '--narrow')
+        self.assert_error(
+            '--disk b: disk b has legs', 'move', 'volume', '--disk', 'b'
+        )
+        self.disks = on_disks.disks('aaaa')
+        self.assert_error(
+            'on 1 disks, its minimum', 'move', 'volume', '--narrow'
+        )
+        self.disks = on_disks.disks('ab')
+        self.assert_error(
+            'on 2 disks, its maximum', 'move', 'volume', '--disk', 'c'
+        )
+        self.assertEqual([], self.mover.moved)
+
+    def test_failure(self):
+        self.mover.refusal = 'it has snapshots'
+        self.assert_error(
+            'volume volume was not moved: it has snapshots',
+            'move', 'volume', '--narrow',
+        )  # fmt: skip
+        self.assertEqual('failed', progress.read(self.root).state)
+
+    def test_interrupted(self):
+        self.mover.signal = signal.SIGINT
+        self.assert_error('taken back', 'move', 'volume', '--narrow')
+
+    def test_needs_root(self):
+        self.patch(os, 'geteuid', lambda: 1000)
+        self.assert_error('needs root', 'move', 'volume', '--narrow')
+
+    def test_bad_config_file(self):
+        self.config += '-missing'
+        self.assert_error(self.config, 'move', 'volume', '--narrow')
+
+
+class RunTest(CommandTestCase):
+    def test_the_step_of_the_agent(self):
+        server = status_socket.serve(self.state_dir, example.status_provider())
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        # it ends cleanly, and the step is taken again
+        self.mover.signal = signal.SIGTERM
+        self.assertEqual('', self.run_('run'))
+        ((volume, _),) = self.mover.moved
+        self.assertEqual(example.VOLUME, volume)
+        self.assertEqual(1, self.mover.recovered)
+        self.assertEqual('idle', progress.read(self.root).state)

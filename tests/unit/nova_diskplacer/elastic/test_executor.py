@@ -1,0 +1,259 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import os
+import threading
+import time
+
+import fixtures
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.elastic import executor
+from nova_diskplacer.elastic import orders
+from nova_diskplacer.elastic import progress
+from nova_diskplacer.host import files
+from nova_diskplacer.monitor import elastic_status
+
+STEP = elastic_status.WantedStep('v', ('a', 'a'), ('a', 'b'), 1000, 5.0)
+
+
+class Mover:
+    """Does ``during`` in a step, and raises what ``fails`` says."""
+
+    def __init__(self):
+        self.moved = []
+        self.recovered = 0
+        self.fails = None
+        self.recover_fails = []
+        self.during = lambda progress, stopped: None
+
+    def move(self, volume_id, location, progress, stopped, percent):
+        self.moved.append((volume_id, location))
+        self.percent = percent
+        self.during(progress, stopped)
+        if stopped():
+            raise exception.DiskPlacerError('it was stopped')
+        if self.fails:
+            raise self.fails
+
+    def recover(self):
+        self.recovered += 1
+        if self.recover_fails:
+            raise self.recover_fails.pop()
+
+
+class ExecutorTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.root = self.useFixture(fixtures.TempDir()).path
+        before = files.lock_directory()
+        files.set_lock_directory(self.useFixture(fixtures.TempDir()).path)
+        self.addCleanup(files.set_lock_directory, before)
+        for name in ('_PAUSE', '_PROGRESS_PAUSE', '_RECOVER_PAUSE'):
+            self.useFixture(fixtures.MockPatchObject(executor, name, 0.0))
+        self.mover = Mover()
+        self.stopped = threading.Event()
+        self.wanted = STEP
+        self.executor = self.make()
+
+    def make(self):
+        return executor.Executor(
+            self.root, self.mover, lambda: self.wanted, self.stopped, 0.25
+        )
+
+    def written(self):
+        found = progress.read(self.root)
+        self.assertTrue(abs(time.time() - found.time) < 60)
+        return found
+
+    def ask_again(self):
+        self.wanted = elastic_status.WantedStep(
+            **{**vars(STEP), 'asked': self.wanted.asked + 1}
+        )
+
+    def test_a_step(self):
+        seen = []
+
+        def during(report, stopped):
+            seen.append(self.written())
+            report(400, 1000)
+            seen.append(self.written())
+
+        self.mover.during = during
+        self.executor.run_once()
+        self.assertEqual([('v', ('a', 'b'))], self.mover.moved)
+        self.assertEqual(25, self.mover.percent)
+        for found, done in zip(seen, (0, 400), strict=True):
+            self.assertEqual('moving', found.state)
+            self.assertEqual((done, 1000), (found.done, found.total))
+            self.assertTrue(found.is_of(STEP))
+        self.assertEqual('done', self.written().state)
+        self.assertTrue(self.written().is_of(STEP))
+
+    def test_a_step_that_ended_is_taken_once(self):
+        for error in (None, exception.DiskError('it has snapshots')):
+            self.mover.moved, self.mover.fails = [], error
+            self.executor.run_once()
+            self.executor.run_once()
+            self.executor = self.make()
+            self.executor.run_once()
+            self.assertEqual(1, len(self.mover.moved))
+            self.ask_again()
+        self.executor.run_once()
+        self.assertEqual(2, len(self.mover.moved))
+
+    def test_failures(self):
+        for error, reason in (
+            (exception.DiskError('it has snapshots'), 'it has snapshots'),
+            (KeyError('no'), "KeyError: 'no'"),
+        ):
+            self.mover.fails = error
+            self.executor.run_once()
+            found = self.written()
+            self.assertEqual(('failed', reason), (found.state, found.reason))
+            self.ask_again()
+
+    def test_nothing_is_wanted(self):
+        self.wanted = None
+        self.executor.run_once()
+        self.assertEqual('idle', self.written().state)
+        os.unlink(os.path.join(self.root, progress.FILE))
+        # not written all the time
+        self.executor.run_once()
+        self.assertIsNone(progress.read(self.root))
+
+    def test_stopped_in_a_step(self):
+        """It is taken when the executor runs again."""
+        self.mover.during = lambda report, stopped: self.stopped.set()
+        self.executor.run_once()
+        self.assertEqual('idle', self.written().state)
+        self.stopped.clear()
+        self.mover.during = lambda report, stopped: None
+        self.executor = self.make()
+        self.executor.run_once()
+        self.assertEqual('done', self.written().state)
+
+    def test_killed_in_a_step(self):
+        class Killed(BaseException):
+            pass
+
+        self.mover.fails = Killed()
+        self.assertRaises(Killed, self.executor.run_once)
+        self.assertEqual('moving', self.written().state)
+        self.mover.fails = None
+        self.executor = self.make()
+        self.wanted = None
+        self.executor.run_once()
+        self.assertEqual(1, self.mover.recovered)
+        self.assertEqual('idle', self.written().state)
+        self.wanted = STEP
+        self.executor.run_once()
+        self.assertEqual('done', self.written().state)
+
+    def test_forbidden_in_a_step(self):
+        def during(report, stopped):
+            self.assertFalse(stopped())
+            orders.change(self.root, lambda given: orders.forbid(given, 'v'))
+
+        self.mover.during = during
+        self.executor.run_once()
+        self.assertEqual('failed', self.written().state)
+
+    def test_orders_that_cannot_be_read_stop_it(self):
+        path = os.path.join(self.root, orders.FILE)
+        self.mover.during = lambda report, stopped: open(path, 'w').close()
+        self.executor.run_once()
+        self.assertEqual('failed', self.written().state)
+        self.assertIn(path, self.log.output)
+
+    def test_an_operator_takes_a_step(self):
+        with files.lock('elastic-step', wait=False):
+            self.assertRaises(exception.ElasticError, self.executor.run_once)
+            self.wanted = None
+            self.executor.run_once()
+        self.assertEqual([], self.mover.moved)
+        self.assertIsNone(progress.read(self.root))
+
+    def test_run(self):
+        """A step that cannot be cleaned up does not stop all others."""
+        self.mover.recover_fails = [exception.DiskError('a disk hangs')] * 2
+        moved = []
+
+        def during(report, stopped):
+            moved.append(self.mover.recovered)
+            self.ask_again()
+            if len(moved) == 4:
+                self.stopped.set()
+
+        self.mover.during = during
+        self.executor.run()
+        self.assertEqual([1, 2, 3, 3], moved)
+        self.assertEqual(1, self.log.output.count('a disk hangs'))
+
+    def test_run_without_an_agent(self):
+        tries = []
+
+        def wanted():
+            tries.append(1)
+            if len(tries) == 3:
+                self.stopped.set()
+            raise exception.ContentionError('no agent answers')
+
+        executor.Executor(
+            self.root, self.mover, wanted, self.stopped, 0.1
+        ).run()
+        self.assertEqual(3, len(tries))
+        self.assertEqual(1, self.log.output.count('no agent answers'))
+
+    def test_two_of_them(self):
+        with files.lock('elastic-run', wait=False):
+            self.assertRaises(exception.ElasticError, self.executor.run)
+        self.assertEqual(0, self.mover.recovered)
+
+
+class DescribeTest(testtools.TestCase):
+    def test_texts(self):
+        for fields, text in (
+            (None, 'nothing: "diskplacer-manage elastic run" never ran here'),
+            ({'state': 'idle'}, 'waits'),
+            ({'state': 'done'}, 'waits'),
+            ({'state': 'moving'}, 'moves v'),
+            (
+                {'state': 'failed', 'reason': 'no room'},
+                'waits; v was not moved: no room',
+            ),
+            (
+                {'state': 'moving', 'time': 700.0},
+                '"diskplacer-manage elastic run" is silent for 300 s',
+            ),
+        ):
+            found = fields and progress.Progress(
+                **{'time': 990.0, 'vdisk': 'v', **fields}
+            )
+            self.assertEqual(text, progress.describe(found, 1000.0))
+
+    def test_unreadable(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        root = self.useFixture(fixtures.TempDir()).path
+        with open(os.path.join(root, progress.FILE), 'w') as stream:
+            stream.write('{"state": 1}')
+        self.assertIsNone(progress.read(root))
+        self.assertIn(progress.FILE, log.output)
+        self.assertRaises(
+            exception.DiskError,
+            progress.write,
+            root + '/missing',
+            progress.Progress('idle', 0.0),
+        )
