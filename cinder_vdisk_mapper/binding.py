@@ -171,7 +171,7 @@ class Binder:
         }
         if server is None or server.uuid in bound_for:
             return
-        policy = server.request.mapping if server.request else request.policy
+        policy = server.request.placed_by if server.request else request.policy
         if not mapping.load(policy).spreads:
             return
         limit = max_per_disk(server)
@@ -241,7 +241,7 @@ class Binder:
         if server is None or not claims:
             return None
         spread = (
-            server.request and mapping.load(server.request.mapping).spreads
+            server.request and mapping.load(server.request.placed_by).spreads
         )
         chosen = ledger.claimed_disk(
             disks,
@@ -349,7 +349,7 @@ class Binder:
 def mapping_of(volume_type: VolumeType | None, default: str) -> str:
     """Return the mapping of a type's volumes that fill no claim.
 
-    :raises InvalidVolumeType: the mapping is not installed, or is striped: a
+    :raises InvalidVolumeType: the mapping is not installed, or stripes: a
         flavor tells the number of disks.
     """
     extra_specs = (volume_type and volume_type.extra_specs) or {}

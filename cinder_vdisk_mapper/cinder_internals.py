@@ -239,4 +239,5 @@ VOLUME: internals.Names = (
     Name('cinder.exception.ManageExistingVolumeTypeMismatch', _ERROR),
     Name('cinder.exception.ServiceNotFound', _ERROR),
     Name('cinder.exception.VolumeDriverException', _ERROR),
+    Name('cinder.exception.VolumeNotFound', _ERROR),
 )

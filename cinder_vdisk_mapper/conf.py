@@ -57,9 +57,9 @@ Two backends of one host must not use the same disks.
 Mapping of volumes for which no server has a claim: volumes that are
 hot-plugged into a server, and volumes that are filled before they are
 attached. It is the name of an installed plugin of the namespace
-``nova_diskplacer.mapping``, except ``striped``, which is for the volumes of
-flavors only. ``round_robin``, for example, chooses a disk that holds no other
-vdisk of the server.
+``nova_diskplacer.mapping``, except ``striped`` and ``elastic``, which are for
+the volumes of flavors only. ``round_robin``, for example, chooses a disk that
+holds no other vdisk of the server.
 
 The extra spec ``vdisk:mapping`` of the volume's type takes precedence.
 """,

@@ -30,6 +30,7 @@ from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import linking
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import stripes
@@ -196,10 +197,19 @@ class Connections:
         )
 
     def _activate(self, location: str, volume: Volume) -> None:
-        """Make the device of a volume, if it is striped."""
-        if stripes.is_striped(location):
+        """Make the device of a volume, if it is striped.
+
+        Its legs may have been moved since it was read.
+        """
+        if not stripes.is_striped(location):
+            return
+        with locks.hold(f'volume-{volume.id}'):
+            if volume.provider_location:
+                volume.refresh()
             self.operations.striping.activate_stripe(
-                location, naming.volume(volume), volume.size
+                volume.provider_location or location,
+                naming.volume(volume),
+                volume.size,
             )
 
     def _deactivate(self, volume: Volume) -> None:

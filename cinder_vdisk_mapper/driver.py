@@ -360,13 +360,10 @@ class VDiskMapperDriver(driver.VolumeDriver):
             sparse = ('-S', '0') if disable_sparse else ()
             qemu_img.convert(image, device, device, *sparse, '-O', 'raw')
         # zeros were written by deallocating their blocks
-        disks = stripes.disks_of(volume.provider_location)
-        for disk in disks:
-            self.backend.extend(
-                disk,
-                naming.volume(volume),
-                stripes.piece_gb(volume.size, len(disks)),
-            )
+        for disk, size_gb in stripes.pieces_gb(
+            volume.provider_location, volume.size
+        ).items():
+            self.backend.extend(disk, naming.volume(volume), size_gb)
 
     def copy_image_to_encrypted_volume(
         self,

@@ -39,6 +39,8 @@ from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import copies
 from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import leg_moves
+from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripe_snapshots
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
@@ -94,9 +96,27 @@ def _on_disks(
         def work() -> Any:
             return function(location, *arguments)
 
-        for uuid in location.split(','):
+        for uuid in dict.fromkeys(location.split(',')):
             work = functools.partial(groups.run_unless_hung, uuid, work)
         return work()
+
+    return operation
+
+
+def _on_both(
+    function: collections.abc.Callable[..., Any],
+) -> privsep.Operation:
+    """Return an operation that is refused if a disk of a move hangs."""
+    on_first = _on_disks(function)
+
+    @functools.wraps(function)
+    def operation(
+        one: str, name: str, other: str, *rest: Any, root: str
+    ) -> Any:
+        def work(location: str) -> Any:
+            return on_first(one, name, other, *rest, root=root)
+
+        return _on_disks(work)(other, root=root)
 
     return operation
 
@@ -104,6 +124,11 @@ def _on_disks(
 def resume_stripes(*, root: str) -> None:
     """Resume devices, as :func:`stripes.resume_stripes`."""
     stripes.resume_stripes()
+
+
+def release_throttle(*, root: str) -> None:
+    """Let copies run freely, as :func:`resync_throttle.release`."""
+    resync_throttle.release()
 
 
 OPERATIONS: dict[str, privsep.Operation] = {
@@ -126,12 +151,23 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'revert': _on_disk(copies.revert),
     'clear': _on_disk(copies.clear),
     'copy': _on_disk(_copy),
+    'legs': _on_disk(volumes.legs),
     'create_piece': _on_disk(volumes.create_piece),
     'activate_stripe': _on_disks(stripes.activate_stripe),
     'deactivate_stripe': _on_disks(stripes.deactivate_stripe),
     'resume_stripes': resume_stripes,
     'snapshot_stripe': _on_disks(stripe_snapshots.snapshot_stripe),
     'stripe_writes': _on_disks(stripe_snapshots.stripe_writes),
+    'create_legs': _on_both(leg_moves.create_legs),
+    'begin_move': _on_both(leg_moves.begin_move),
+    'move_progress': _on_disks(leg_moves.move_progress),
+    'complete_legs': _on_both(leg_moves.complete_legs),
+    # the other disks may hang
+    'end_move': _on_disks(leg_moves.end_move),
+    'settle_legs': _on_both(leg_moves.settle_legs),
+    'moving_legs': _on_disk(leg_moves.moving_legs),
+    'interrupted_move': _on_disk(leg_moves.interrupted_move),
+    'release_throttle': release_throttle,
 }
 
 

@@ -185,4 +185,4 @@ def _fits(
     largest_gb = backend_state.capabilities.get(capability)
     if size_gb is None or largest_gb is None:
         return True
-    return stripes.piece_gb(size_gb, stripe_disks) <= int(largest_gb)
+    return stripes.leg_gb(size_gb, stripe_disks) <= int(largest_gb)

@@ -23,7 +23,9 @@ from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
+from nova_diskplacer import mapping
 from nova_diskplacer.disks import discover
+from nova_diskplacer.elastic import legs
 
 if typing.TYPE_CHECKING:
     from cinder_vdisk_mapper.binding import BindRequest
@@ -51,7 +53,9 @@ class StripeBinder:
         for disk in backend.disks():
             for vdisk in disk.vdisks:
                 if vdisk.name == self.request.name and vdisk.stripe:
-                    self._create(backend, vdisk.stripe, reserve=True)
+                    self._create(
+                        backend, vdisk.stripe, vdisk.minimum, reserve=True
+                    )
                     return stripes.location_of(vdisk.stripe)
         return None
 
@@ -73,7 +77,7 @@ class StripeBinder:
         """
         server, size_gb = self.request.server, self.request.size_gb
         wanted = server.request if server else None
-        if server is None or wanted is None or wanted.stripe_disks == 1:
+        if server is None or wanted is None or wanted.legs == 1:
             return None
         if not claims and not self.request.boot_time:
             return None
@@ -81,7 +85,7 @@ class StripeBinder:
         if not isinstance(backend, striping.StripingBackend):
             raise errors.BindingError(
                 f'volume {self.request.volume_id} of server {server.uuid} is '
-                f'to be striped over {wanted.stripe_disks} disks, but '
+                f'to be striped over {wanted.legs} disks, but '
                 'vdisk_backend=filesystem has no striping: prepare the disks '
                 'with --backend lvm, or make a stripe inside the guest of '
                 'vdisks by diskplacer:mapping=round_robin (diskplacer-manage '
@@ -89,8 +93,11 @@ class StripeBinder:
                 'the disks of the host cannot stripe a volume',
             )
         number = wanted.stripe_disks
-        piece_gb = stripes.piece_gb(size_gb, number)
-        per_disk = min(wanted.vdisks_per_disk, wanted.vdisks)
+        leg_gb = stripes.leg_gb(size_gb, wanted.legs)
+        piece_gb = leg_gb * wanted.legs // number
+        per_disk = max(held.values(), default=0) + 1
+        if mapping.load(wanted.placed_by).spreads:
+            per_disk = min(wanted.vdisks_per_disk, wanted.vdisks)
         if claims:
             chosen = stripes.claimed_disks(
                 disks, server.uuid, claims, held, piece_gb, per_disk, number
@@ -113,19 +120,28 @@ class StripeBinder:
                 f'stripes volumes of {wanted.vdisk_gb} GiB over {number} '
                 'disks',
             )
-        self._create(backend, chosen, reserve=not claims)
-        return stripes.location_of(chosen)
+        location = legs.narrowest(tuple(chosen), wanted.legs)
+        minimum = number if wanted.widest_disks else 0
+        self._create(backend, location, minimum, reserve=not claims)
+        return stripes.location_of(location)
 
     def _create(
         self,
         backend: striping.StripingBackend,
-        disks: collections.abc.Sequence[str],
+        legs_on: collections.abc.Sequence[str],
+        minimum: int,
         *,
         reserve: bool,
     ) -> None:
-        """Create all pieces; if one cannot be created, delete the others."""
+        """Create all pieces; if one cannot be created, delete the others.
+
+        :param legs_on: the disk of each leg.
+        :param minimum: least number of disks of an elastic vdisk, else 0.
+        """
         request, operations = self.request, self.operations
-        piece_gb = stripes.piece_gb(request.size_gb, len(disks))
+        location = stripes.location_of(legs_on)
+        disks = stripes.disks_of(location)
+        pieces = stripes.pieces_gb(location, request.size_gb)
         with contextlib.ExitStack() as stack:
             # a change that oversells a disk is undone under its lock
             for uuid in sorted(disks):
@@ -137,8 +153,9 @@ class StripeBinder:
                         request.name,
                         request.volume_id,
                         request.server.uuid if request.server else None,
-                        piece_gb,
-                        stripes.location_of(disks),
+                        pieces[uuid],
+                        location,
+                        minimum,
                     )
                 for uuid in disks if reserve else ():
                     if not operations.reserve(uuid):

@@ -60,16 +60,19 @@ class StripeOperations(vdisk_operations.VDiskOperations):
         if not stripes.is_striped(disk):
             super().extend(disk, name, size_gb)
             return
-        disks = stripes.disks_of(disk)
-        piece_gb = stripes.piece_gb(size_gb, len(disks))
-        self.striping.deactivate_stripe(disk, name)
+        with self.settled(disk, name):
+            self._extend_pieces(disk, name, size_gb)
+
+    def _extend_pieces(self, location: str, name: str, size_gb: int) -> None:
+        pieces = stripes.pieces_gb(location, size_gb)
+        self.striping.deactivate_stripe(location, name)
         before = {
             uuid: self.backend.find_vdisk(uuid, name)[1].size_gb
-            for uuid in disks
+            for uuid in pieces
         }
         done: list[str] = []
         try:
-            for uuid in disks:
+            for uuid, piece_gb in pieces.items():
                 super().extend(uuid, name, piece_gb)
                 done.append(uuid)
         except exception.DiskPlacerError:
@@ -85,7 +88,7 @@ class StripeOperations(vdisk_operations.VDiskOperations):
             super().snapshot(disk, name, snapshot, snapshot_id)
             return
         disks = stripes.disks_of(disk)
-        with self._locked(disks):
+        with self.settled(disk, name), self._locked(disks):
             present = set(self.backend.disks_holding(snapshot))
             refusals = {
                 uuid: self._check_room(uuid, name, uuid in present)
@@ -116,48 +119,106 @@ class StripeOperations(vdisk_operations.VDiskOperations):
         if not stripes.is_striped(disk):
             super().clone(disk, source, name, volume_id, size_gb)
             return
-        disks = stripes.disks_of(disk)
-        piece_gb = stripes.piece_gb(size_gb, len(disks))
+        with self.settled(disk, source):
+            self._clone_stripe(disk, source, name, volume_id, size_gb)
+
+    def _clone_stripe(
+        self,
+        location: str,
+        source: str,
+        name: str,
+        volume_id: str,
+        size_gb: int,
+    ) -> None:
+        pieces = stripes.pieces_gb(location, size_gb)
         temporary = _CLONING + volume_id
-        frozen = self._is_whole(disks, temporary)
+        frozen = self._is_whole(pieces, temporary)
         if not frozen:
             # what a killed run has copied may be of another moment
             for uuid in self.backend.disks_holding(name):
                 self.delete(uuid, name)
         if frozen or self.striping.stripe_is_active(source):
-            self.striping.snapshot_stripe(disk, source, temporary, volume_id)
+            self.striping.snapshot_stripe(
+                location, source, temporary, volume_id
+            )
             try:
-                self._clone_pieces(disks, temporary, name, volume_id, piece_gb)
+                self._clone_pieces(pieces, temporary, name, volume_id)
             finally:
-                self._delete_pieces(disks, temporary)
-                with self._locked(disks):
-                    for uuid in disks:
+                self._delete_pieces(pieces, temporary)
+                with self._locked(pieces):
+                    for uuid in pieces:
                         self.try_reserve(uuid)
             return
-        before = self.striping.stripe_writes(disk, source)
-        self._clone_pieces(disks, source, name, volume_id, piece_gb)
-        if self.striping.stripe_writes(disk, source) != before:
-            for uuid in disks:
+        before = self.striping.stripe_writes(location, source)
+        self._clone_pieces(pieces, source, name, volume_id)
+        if self.striping.stripe_writes(location, source) != before:
+            for uuid in pieces:
                 self.delete(uuid, name)
             raise errors.BindingError(
-                f'vdisk {source} on disks {disk} was attached and written to '
-                'while it was copied: repeat it',
+                f'vdisk {source} on disks {location} was attached and written '
+                'to while it was copied: repeat it',
                 'the volume was written to while it was copied; try again',
             )
 
     def revert(self, disk: str, name: str, snapshot: str | None) -> None:
         """Give a vdisk that nobody uses the content of its snapshot."""
-        if stripes.is_striped(disk):
+        if not stripes.is_striped(disk):
+            super().revert(disk, name, snapshot)
+            return
+        with self.settled(disk, name):
             self.striping.deactivate_stripe(disk, name)
-        for uuid in stripes.disks_of(disk):
-            super().revert(uuid, name, snapshot)
+            for uuid in stripes.disks_of(disk):
+                super().revert(uuid, name, snapshot)
+
+    @contextlib.contextmanager
+    def settled(
+        self, location: str, name: str
+    ) -> collections.abc.Iterator[None]:
+        """Keep the legs of a vdisk where they are.
+
+        :raises DiskError: a leg is being moved, or was moved since the
+            location was read.
+        """
+        with self.moving(name):
+            pieces = [
+                self.backend.find_vdisk(uuid, name)[1]
+                for uuid in stripes.disks_of(location)
+            ]
+            tagged = {stripes.location_of(piece.stripe) for piece in pieces}
+            if tagged != {location} or (
+                any(piece.minimum for piece in pieces) and self._is_moved(name)
+            ):
+                raise errors.BindingError(
+                    f'vdisk {name} on disks {location} is being moved, or was '
+                    f'moved to {", ".join(sorted(tagged))}: repeat it later',
+                    'the volume is being moved to other disks; try again '
+                    'later',
+                )
+            yield
+
+    def _is_moved(self, name: str) -> bool:
+        return any(
+            vdisk.name == name and vdisk.moving
+            for disk in self.backend.disks()
+            for vdisk in disk.vdisks
+        )
+
+    def moving(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Keep others from changing the legs of a vdisk.
+
+        The lock may be taken while that of its volume is held, and those of
+        disks while it is.
+        """
+        return locks.hold(f'legs-{name}')
 
     def delete_everywhere(self, disk: str | None, name: str) -> None:
         """Delete a vdisk, or the pieces of one, and leftovers elsewhere."""
         if disk and stripes.is_striped(disk):
-            self._delete_stripe(disk, name)
-            disk = None
-        super().delete_everywhere(disk, name)
+            with self.moving(name):
+                self._delete_stripe(disk, name)
+                super().delete_everywhere(None, name)
+        else:
+            super().delete_everywhere(disk, name)
         # of a killed clone
         kind, _, id_ = name.partition('-')
         if kind == 'volume':
@@ -178,15 +239,14 @@ class StripeOperations(vdisk_operations.VDiskOperations):
 
     def _clone_pieces(
         self,
-        disks: collections.abc.Sequence[str],
+        pieces: collections.abc.Mapping[str, int],
         source: str,
         name: str,
         volume_id: str,
-        piece_gb: int,
     ) -> None:
         done: list[str] = []
         try:
-            for uuid in disks:
+            for uuid, piece_gb in pieces.items():
                 super().clone(uuid, source, name, volume_id, piece_gb)
                 done.append(uuid)
         except exception.DiskPlacerError:

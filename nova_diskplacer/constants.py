@@ -19,6 +19,9 @@ MAX_STRIPE_DISKS = 6
 #: Prefix of the device mapper's name of a striped vdisk, before the vdisk's.
 STRIPED_DEVICE = 'diskplacer-striped-'
 
+#: Prefix of that of a leg which is moved, before the vdisk's and its number.
+MOVING_DEVICE = 'diskplacer-moving-'
+
 HDD = 'hdd'
 SSD = 'ssd'
 MEDIA = (HDD, SSD)

@@ -29,6 +29,7 @@ NAMESPACE = 'diskplacer:'
 
 ROUND_ROBIN = 'round_robin'
 STRIPED = mapping.STRIPED
+ELASTIC = mapping.ELASTIC
 
 HDD = constants.HDD
 SSD = constants.SSD
@@ -56,17 +57,38 @@ NO_PROFILES: collections.abc.Mapping[str, 'catalogue.Profile'] = (
     types.MappingProxyType({})
 )
 
+_MOST = constants.MAX_STRIPE_DISKS
+_STRIPED_DISKS = f'an integer from 2 to {_MOST}'
+_ELASTIC_DISKS = (
+    'MINIMUM-MAXIMUM, such as 1-4, where the maximum is at most '
+    f'{_MOST} and a multiple of the smaller minimum'
+)
+_STRIPE_DISKS = f'{_STRIPED_DISKS}, or {_ELASTIC_DISKS}'
+_STRIPE_DISKS_PATTERN = '|'.join(
+    (
+        *(str(number) for number in range(2, _MOST + 1)),
+        *(
+            f'{low}-{high}'
+            for high in range(2, _MOST + 1)
+            for low in range(1, high)
+            if high % low == 0
+        ),
+    )
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
     """An extra spec: one of ``choices``, a name, or an integer in a range.
 
-    ``pattern`` is the regular expression of names.
+    ``pattern`` is the regular expression of names, and ``allowed`` says in
+    words what it matches.
     """
 
     description: str
     choices: tuple[str, ...] = ()
     pattern: str = ''
+    allowed: str = ''
     minimum: int = 1
     maximum: int = 1048576
 
@@ -84,7 +106,11 @@ class Spec:
             return text
         if self.pattern:
             if not re.fullmatch(self.pattern, text):
-                raise ValueError(f'{where} does not match {self.pattern}')
+                raise ValueError(
+                    f'{where} is not {self.allowed}'
+                    if self.allowed
+                    else f'{where} does not match {self.pattern}'
+                )
             return text
         with contextlib.suppress(ValueError):
             number = int(text)
@@ -108,8 +134,9 @@ SPECS = {
         'Mapping of the vdisks of a server to the disks of its host: '
         '``round_robin`` (the default) spreads them over distinct disks, '
         '``consolidated`` puts them on as few disks as hold them, ``striped`` '
-        'stripes each over ``diskplacer:stripe_disks`` disks. Others may be '
-        'installed.',
+        'stripes each over ``diskplacer:stripe_disks`` disks, ``elastic`` '
+        'stripes each over a number of disks that changes with its load. '
+        'Others may be installed.',
         choices=mapping.names(),
     ),
     'media': Spec(
@@ -123,18 +150,23 @@ SPECS = {
         'disks. Unset: none is claimed.'
     ),
     STRIPE_DISKS: Spec(
-        'Number of disks over which each vdisk is striped. Required with '
-        '``diskplacer:mapping=striped``, refused with any other mapping. Each '
-        'disk, an LVM disk, holds an equal part of the vdisk, rounded up to '
-        'a GiB. The vdisk is lost with any one of them.',
-        minimum=2,
-        maximum=constants.MAX_STRIPE_DISKS,
+        'Disks over which each vdisk is striped: with '
+        '``diskplacer:mapping=striped`` their number, from 2 to 6, with '
+        '``elastic`` the least and the largest number, as in ``1-4``. The '
+        'largest is at most 6 and a multiple of the least, for which a server '
+        'claims space. Required with these mappings, refused with any other '
+        'one. The vdisk has as many equal parts as disks at most, each '
+        'rounded up to a GiB, and its disks, LVM disks, share them. It is '
+        'lost with any one of them.',
+        pattern=_STRIPE_DISKS_PATTERN,
+        allowed=_STRIPE_DISKS,
     ),
     'vdisks_per_disk': Spec(
         'Maximum number of vdisks of a server that ``round_robin`` puts on '
         'one disk (default 1). Above 1 it spreads as evenly as possible. '
         'The same applies to ``striped``, which counts a vdisk on each of its '
-        'disks. Ignored by ``consolidated``.',
+        'disks, and to ``elastic`` with a least number above 1. Ignored by '
+        '``consolidated``.',
         maximum=64,
     ),
     'numa': Spec(
@@ -181,7 +213,8 @@ class VDiskRequest:
     never an alias. ``volume_type`` is a name, None if the flavor has none.
     ``guest`` is one of ``GUESTS``. A vdisk is striped over ``stripe_disks``
     disks: it has a *piece* on each of them. A vdisk that is not striped is one
-    piece.
+    piece. An elastic vdisk may be striped over up to ``widest_disks`` disks
+    later, which is 0 for all others; it consists of so many equal *legs*.
     """
 
     vdisks: int
@@ -196,6 +229,18 @@ class VDiskRequest:
     volume_type: str | None = None
     guest: str = NONE
     stripe_disks: int = 1
+    widest_disks: int = 0
+
+    @property
+    def legs(self) -> int:
+        """Number of the equal parts of each vdisk."""
+        return self.widest_disks or self.stripe_disks
+
+    @property
+    def placed_by(self) -> str:
+        """Name of the mapping that places the pieces."""
+        narrow = self.mapping == ELASTIC and self.stripe_disks == 1
+        return mapping.CONSOLIDATED if narrow else self.mapping
 
     @property
     def pieces(self) -> int:
@@ -204,8 +249,13 @@ class VDiskRequest:
 
     @property
     def piece_gb(self) -> int:
-        """GiB of each piece, rounded up."""
-        return -(-self.vdisk_gb // self.stripe_disks)
+        """GiB of each piece, whose legs are rounded up."""
+        return self.leg_gb * self.legs // self.stripe_disks
+
+    @property
+    def leg_gb(self) -> int:
+        """GiB of each leg, rounded up."""
+        return -(-self.vdisk_gb // self.legs)
 
     @property
     def piece_mbps(self) -> int:
@@ -225,8 +275,8 @@ def parse(
 
     :param profiles: the catalogue in which ``diskplacer:profile`` is found.
     :raises ValueError: a key or the profile is unknown, a value is not
-        allowed, one of ``vdisks`` and ``vdisk_gb`` is missing, or one of
-        ``mapping=striped`` and ``stripe_disks`` is without the other. Nova's
+        allowed, one of ``vdisks`` and ``vdisk_gb`` is missing, or
+        ``stripe_disks`` does not fit the mapping. Nova's
         API refuses bad keys and values already, but flavors may be older than
         the validators.
     """
@@ -259,7 +309,7 @@ def parse(
             f'{NAMESPACE}{name} is required with {given}; Nova accepts the '
             'flavor without, because it checks each extra spec by itself'
         )
-    _check_stripe(values)
+    _add_stripe(values)
     values.pop(IO_TIER, None)
     if profile:
         values[PROFILE] = profile.name
@@ -267,25 +317,31 @@ def parse(
     return VDiskRequest(**values)
 
 
-def _check_stripe(values: collections.abc.Mapping[str, typing.Any]) -> None:
-    """Check that a flavor has both extra specs of striped vdisks, or none.
+def _add_stripe(values: dict[str, typing.Any]) -> None:
+    """Replace the disks of a stripe by their numbers.
 
-    :raises ValueError: it has one of them.
+    :raises ValueError: they do not fit the mapping.
     """
     policy = values.get('mapping', ROUND_ROBIN)
-    if policy == STRIPED and STRIPE_DISKS not in values:
-        spec = SPECS[STRIPE_DISKS]
+    wanted = {STRIPED: _STRIPED_DISKS, ELASTIC: _ELASTIC_DISKS}.get(policy)
+    text = values.pop(STRIPE_DISKS, None)
+    if wanted is None:
+        if text is not None:
+            raise ValueError(
+                f'{NAMESPACE}{STRIPE_DISKS}={text} is allowed only with '
+                f'{NAMESPACE}mapping={STRIPED} or {ELASTIC}, not with '
+                f'{NAMESPACE}mapping={policy}'
+            )
+        return
+    low, dash, high = (text or '').partition('-')
+    if text is None or bool(dash) != (policy == ELASTIC):
         raise ValueError(
-            f'{NAMESPACE}mapping={STRIPED} requires '
-            f'{NAMESPACE}{STRIPE_DISKS}, an integer from {spec.minimum} to '
-            f'{spec.maximum}'
+            f'{NAMESPACE}mapping={policy} requires {NAMESPACE}{STRIPE_DISKS}, '
+            f'{wanted}' + (f', not {text}' if text else '')
         )
-    if policy != STRIPED and STRIPE_DISKS in values:
-        raise ValueError(
-            f'{NAMESPACE}{STRIPE_DISKS}={values[STRIPE_DISKS]} is allowed '
-            f'only with {NAMESPACE}mapping={STRIPED}, not with '
-            f'{NAMESPACE}mapping={policy}'
-        )
+    values[STRIPE_DISKS] = int(low)
+    if dash:
+        values['widest_disks'] = int(high)
 
 
 def _without_namespace(

@@ -173,9 +173,8 @@ class Auditor:
                     return self.records.record(_find(host, finding), disk)
                 case findings.EXTEND:
                     record = _find(host, finding)
-                    number = len(stripes.disks_of(record.disk))
-                    size_gb = stripes.piece_gb(record.size_gb, number)
-                    self._extend(disk, vdisk, size_gb)
+                    pieces = stripes.pieces_gb(record.disk, record.size_gb)
+                    self._extend(disk, vdisk, pieces.get(disk, record.size_gb))
                 case findings.CLAIM:
                     inventory.ensure_claim(
                         self.placement,

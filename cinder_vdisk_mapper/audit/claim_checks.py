@@ -203,6 +203,12 @@ def lacks(
     :returns: the missing part of each claim, and the number of the flavor's
         vdisks that neither exist nor are claimed.
     """
+    if request.widest_disks:
+        leg_gb = request.leg_gb
+        held = [one for piece in held for one in _legs(*piece, leg_gb)]
+        request = dataclasses.replace(
+            request, stripe_disks=request.widest_disks
+        )
     left = {disk: claim.get(GB, 0) for disk, claim in claims.items()}
     number: collections.Counter[str] = collections.Counter()
     unclaimed = []
@@ -223,7 +229,11 @@ def lacks(
         gb[disk] += vdisk.size_gb
     found = []
     for disk in sorted(number | without):
-        mbps = (number + without)[disk] * request.piece_mbps
+        pieces = (number + without)[disk]
+        mbps = pieces * request.piece_mbps
+        if request.widest_disks:
+            # what moves with a leg is rounded down
+            mbps = pieces * request.vdisk_mbps // request.widest_disks
         lack = Lack(
             disk,
             without[disk],
@@ -234,6 +244,19 @@ def lacks(
             found.append(lack)
     nowhere = missing - without.total()
     return found, -(-nowhere // request.stripe_disks)
+
+
+def _legs(disk: str, vdisk: VDisk, leg_gb: int) -> list[tuple[str, VDisk]]:
+    """Return the legs of the piece of an elastic vdisk on a disk.
+
+    :param leg_gb: GiB of a leg by the flavor, for those that move.
+    """
+    number = vdisk.stripe.count(disk)
+    if vdisk.moving:
+        number = vdisk.size_gb // leg_gb
+    number = max(1, number)
+    leg = dataclasses.replace(vdisk, size_bytes=vdisk.size_bytes // number)
+    return [(disk, leg)] * number
 
 
 def extended_claim(host: state.HostState, server: str, disk: str) -> Resources:

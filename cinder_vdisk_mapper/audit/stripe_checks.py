@@ -32,28 +32,33 @@ def split(
 
     They are one record for each piece of a striped volume, with the size of
     the piece. A volume that is not striped is its own record. One that is not
-    recorded as bound has none if there are pieces of it.
+    recorded as bound has none if there are pieces of it, and so has an elastic
+    volume that is being moved.
     """
-    disks = stripes.disks_of(record.disk)
-    if len(disks) > 1:
-        size_gb = stripes.piece_gb(record.size_gb, len(disks))
+    if _is_moved(copies):
+        return []
+    if stripes.is_striped(record.disk):
         return [
             (
                 dataclasses.replace(record, disk=uuid, size_gb=size_gb),
                 {uuid: copies[uuid]} if uuid in copies else {},
             )
-            for uuid in disks
+            for uuid, size_gb in stripes.pieces_gb(
+                record.disk, record.size_gb
+            ).items()
         ]
-    if not disks and any(vdisk.stripe for _, vdisk in copies.values()):
+    if not record.disk and any(vdisk.stripe for _, vdisk in copies.values()):
         return []
     return [(record, copies)]
 
 
 def check(record: state.Record, copies: _Copies) -> findings.Findings:
     """Compare the disks of a stripe with those of the record."""
-    disks = stripes.disks_of(record.disk)
+    if _is_moved(copies):
+        return
+    legs = stripes.legs_of(record.disk)
     for uuid, (_, vdisk) in sorted(copies.items()):
-        if not disks and vdisk.stripe:
+        if not legs and vdisk.stripe:
             yield findings.Finding(
                 'not-recorded',
                 uuid,
@@ -64,7 +69,7 @@ def check(record: state.Record, copies: _Copies) -> findings.Findings:
                 advice=f'attach the {record.kind}, which completes it, or '
                 'delete it',
             )
-        elif len(disks) > 1 and uuid not in disks:
+        elif len(legs) > 1 and uuid not in legs:
             yield findings.Finding(
                 'second-copy',
                 uuid,
@@ -75,7 +80,7 @@ def check(record: state.Record, copies: _Copies) -> findings.Findings:
                 advice='check that all of those have their pieces, then '
                 + findings.removal_command(uuid, record.vdisk),
             )
-        elif len(disks) > 1 and list(vdisk.stripe) != disks:
+        elif len(legs) > 1 and list(vdisk.stripe) != legs:
             yield findings.Finding(
                 'wrong-stripe',
                 uuid,
@@ -87,3 +92,11 @@ def check(record: state.Record, copies: _Copies) -> findings.Findings:
                 advice='find out who changed the tags diskplacer.stripe of '
                 'the logical volume or provider_location in the database',
             )
+
+
+def _is_moved(copies: _Copies) -> bool:
+    """Return whether legs of a vdisk come to a disk, or have left one.
+
+    The next move on the host finishes or undoes a move that was interrupted.
+    """
+    return any(vdisk.moving for _, vdisk in copies.values())

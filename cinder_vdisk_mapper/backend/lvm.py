@@ -25,6 +25,7 @@ from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import striping
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import sysfs
 
 CONF = cfg.CONF
@@ -36,14 +37,74 @@ class LVMBackend(striping.StripingBackend):
     """A vdisk is ``/dev/diskplacer-<disk>/<name>``.
 
     A striped one is ``/dev/mapper/diskplacer-striped-<name>``, over its pieces
-    of that name on each of its disks.
+    of that name on each of its disks. Each leg of an elastic one is a logical
+    volume of its own.
     """
 
     connection_type = 'local'
 
     helper = privsep_lvm
 
+    def extend(self, disk: str, name: str, size_gb: int) -> None:
+        self._resize('extend', disk, name, size_gb)
+
+    def shrink(self, disk: str, name: str, size_gb: int) -> None:
+        self._resize('shrink', disk, name, size_gb)
+
+    def _resize(
+        self, operation: str, disk: str, name: str, size_gb: int
+    ) -> None:
+        legs = self._run('legs', disk, name) or [name]
+        for leg in legs:
+            self._run(operation, disk, leg, size_gb * GIB // len(legs))
+
+    def clone(
+        self, disk: str, source: str, name: str, volume_id: str, size_gb: int
+    ) -> None:
+        self._clone('clone', disk, source, name, volume_id, size_gb)
+
+    def allocate_clone(
+        self, disk: str, source: str, name: str, volume_id: str, size_gb: int
+    ) -> None:
+        self._clone('allocate_clone', disk, source, name, volume_id, size_gb)
+
+    def _clone(
+        self,
+        operation: str,
+        disk: str,
+        source: str,
+        name: str,
+        volume_id: str,
+        size_gb: int,
+    ) -> None:
+        suffixes = self._suffixes(disk, source)
+        size = size_gb * GIB // len(suffixes)
+        for one in suffixes:
+            leg, new = source + one, name + one
+            self._run(operation, disk, leg, new, volume_id, size)
+
+    def revert(self, disk: str, name: str, snapshot: str) -> None:
+        for suffix in self._suffixes(disk, name):
+            self._run('revert', disk, name + suffix, snapshot + suffix)
+
+    def clear(self, disk: str, name: str) -> None:
+        for suffix in self._suffixes(disk, name):
+            self._run('clear', disk, name + suffix)
+
+    def _suffixes(self, disk: str, name: str) -> list[str]:
+        """Return what the names of a vdisk's legs have after its own."""
+        legs = self._run('legs', disk, name) or [name]
+        return [leg.removeprefix(name) for leg in legs]
+
     def delete(self, disk: str, name: str) -> None:
+        for leg in self._run('legs', disk, name):
+            self._delete(disk, leg)
+
+    def delete_moving(self, disk: str, name: str) -> None:
+        for leg in self._run('moving_legs', disk, name):
+            self._delete(disk, leg)
+
+    def _delete(self, disk: str, name: str) -> None:
         device = self._run('mark_deleted', disk, name)
         wiped = device is None or self._wipe(disk, name, *device)
         self._run('remove', disk, name, wiped)

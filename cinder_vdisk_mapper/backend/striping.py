@@ -12,6 +12,7 @@
 
 """Backends that can stripe a vdisk over several disks."""
 
+import abc
 import os
 
 from cinder_vdisk_mapper.backend import base
@@ -22,9 +23,9 @@ from nova_diskplacer.disks.vdisk import GIB
 class StripingBackend(base.Backend):
     """Stores a striped vdisk as a piece of the same name on each disk.
 
-    ``location`` has the UUIDs of the disks, in the order of the stripe. The
-    other operations change one piece. The vdisk has a device while it is
-    attached.
+    ``location`` has the UUID of the disk of each leg, in the order of the
+    stripe; the legs of a disk are its piece. The other operations change one
+    piece. The vdisk has a device while it is attached.
     """
 
     def create_piece(
@@ -35,16 +36,28 @@ class StripingBackend(base.Backend):
         server_id: str | None,
         size_gb: int,
         location: str,
+        minimum: int,
     ) -> None:
         """Allocate the piece of a striped vdisk on one of its disks.
 
         :param size_gb: size of the piece.
+        :param minimum: least number of disks of an elastic vdisk, else 0.
         :raises DiskError: as ``create``.
         """
-        size = size_gb * GIB
-        self._run(
-            'create_piece', disk, name, volume_id, server_id, size, location
-        )
+        suffixes = [
+            suffix for uuid, suffix in naming.pieces(location) if uuid == disk
+        ]
+        for suffix in suffixes:
+            self._run(
+                'create_piece',
+                disk,
+                name + suffix,
+                volume_id,
+                server_id,
+                size_gb * GIB // len(suffixes),
+                location,
+                minimum,
+            )
 
     def activate_stripe(self, location: str, name: str, size_gb: int) -> None:
         """Make the device of a striped vdisk of ``size_gb`` GiB.
@@ -77,3 +90,54 @@ class StripingBackend(base.Backend):
     def stripe_writes(self, location: str, name: str) -> str:
         """Return a text that changes if a striped vdisk is written to."""
         return str(self._run('stripe_writes', location, name))
+
+    # Moves of legs, see leg_moves
+
+    def create_legs(self, old: str, name: str, new: str) -> None:
+        """Allocate the legs that come to a disk in a move."""
+        self._run('create_legs', old, name, new)
+
+    def begin_move(
+        self, old: str, name: str, new: str, size_gb: int, percent: int
+    ) -> None:
+        """Begin, or go on, to copy the legs that were created.
+
+        :param percent: of the time that the copy may take.
+        """
+        self._run('begin_move', old, name, new, size_gb * GIB, percent)
+
+    def move_progress(self, old: str, name: str, new: str) -> tuple[int, int]:
+        """Return how many bytes are in both places, and all bytes.
+
+        :raises DiskError: the copy has failed.
+        """
+        done, total = self._run('move_progress', old, name, new)
+        return done, total
+
+    def complete_legs(self, old: str, name: str, new: str) -> None:
+        """Mark legs that are the same in both places as complete."""
+        self._run('complete_legs', old, name, new)
+
+    def end_move(self, kept: str, name: str, size_gb: int) -> None:
+        """Have a vdisk use the legs of the location ``kept`` alone."""
+        self._run('end_move', kept, name, size_gb * GIB)
+
+    def settle_legs(self, new: str, name: str, old: str) -> None:
+        """Mark the legs that have left, and those of the new location."""
+        self._run('settle_legs', new, name, old)
+
+    def interrupted_move(self, disk: str, name: str) -> tuple[str, str] | None:
+        """Return the locations before and after the move to a disk, if any.
+
+        The legs that were not created yet are not among the moved ones.
+        """
+        found = self._run('interrupted_move', disk, name)
+        return (found[0], found[1]) if found else None
+
+    def release_throttle(self) -> None:
+        """Let the kernel copy freely again, after a move that was killed."""
+        self._run('release_throttle')
+
+    @abc.abstractmethod
+    def delete_moving(self, disk: str, name: str) -> None:
+        """Delete legs that were to come to a disk, or have left it."""

@@ -44,11 +44,11 @@ def follow(
     server: str,
     source: str,
     target: str,
-    leaving: str = '',
+    leaving_gb: int = 0,
 ) -> None:
     """Move the part of a claim that vdisks have left to another disk.
 
-    :param leaving: name of a vdisk that counts as gone.
+    :param leaving_gb: GiB of vdisks that count as gone.
     """
     claim_moves.follow(
         operations.placement,
@@ -56,7 +56,7 @@ def follow(
         source,
         target,
         operations.backend.disk,
-        leaving,
+        leaving_gb,
     )
 
 
@@ -137,7 +137,11 @@ class VolumeMove:
             )
             if bound_for:
                 follow(
-                    self._operations, bound_for, self.source, self.target, name
+                    self._operations,
+                    bound_for,
+                    self.source,
+                    self.target,
+                    self.vdisk.size_gb,
                 )
 
     def _check_plan(self) -> None:

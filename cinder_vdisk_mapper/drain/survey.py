@@ -154,7 +154,7 @@ class Surveyor:
         request = server.request if server else None
         try:
             policy = (
-                request.mapping
+                request.placed_by
                 if request
                 else binding.mapping_of(
                     volume.volume_type, self.default_mapping

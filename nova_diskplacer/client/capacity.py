@@ -28,7 +28,7 @@ ROOM = 'GiB'
 THROUGHPUT = 'MB/s'
 DISKS = 'disks'
 
-_SPREADING = (flavor.ROUND_ROBIN, flavor.STRIPED)
+_SPREADING = (flavor.ROUND_ROBIN, flavor.STRIPED, flavor.ELASTIC)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +53,9 @@ def capacities(
 ) -> list[Capacity]:
     """Return how many servers fit each host, by host.
 
-    Any mapping but ``round_robin`` and ``striped`` may put all vdisks on one
-    disk; of one that is installed besides, the figure is the most that may
-    fit.
+    Any mapping but ``round_robin``, ``striped`` and ``elastic`` over two disks
+    or more may put all vdisks on one disk; of one that is installed besides,
+    the figure is the most that may fit.
     """
     by_host = collections.defaultdict(list)
     for disk in disks:
@@ -85,7 +85,7 @@ def count_servers(
     server on a disk, so a disk serves N servers with at most N times as many.
     """
     most = sum(slots) // request.pieces
-    if request.mapping not in _SPREADING:
+    if request.placed_by not in _SPREADING:
         return most
     per_disk = _per_disk(request)
     while most and (
@@ -101,7 +101,7 @@ def _per_disk(request: flavor.VDiskRequest) -> int:
 
 
 def _suits(disk: facts.Disk, request: flavor.VDiskRequest) -> bool:
-    if request.mapping == flavor.STRIPED and not disk.can_stripe:
+    if request.legs > 1 and not disk.can_stripe:
         return False
     return request.media in (flavor.ANY, disk.medium) and (
         request.cache_mode is None
@@ -120,7 +120,7 @@ def _limit(
     disks: list[facts.Disk], servers: int, request: flavor.VDiskRequest
 ) -> str:
     """Return what one more server lacks."""
-    if request.mapping in _SPREADING and (
+    if request.placed_by in _SPREADING and (
         len(disks) * _per_disk(request) < request.pieces
     ):
         return DISKS

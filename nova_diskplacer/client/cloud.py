@@ -17,6 +17,7 @@ that are no volumes of Cinder (leftovers, snapshots), and for which server a
 vdisk was bound that is attached to none.
 """
 
+import collections
 import collections.abc
 import contextlib
 import dataclasses
@@ -89,7 +90,7 @@ def vdisks_of(
 ) -> list[facts.VDisk]:
     """Return the volumes that are on disks.
 
-    A striped volume has an equal part on each of its disks.
+    A striped volume has equal parts on its disks.
 
     A volume counts for the server that it is attached to, or else for that
     which Nova created it for, if it is of the same project.
@@ -98,7 +99,8 @@ def vdisks_of(
     """
     found = []
     for volume in volumes:
-        on = [disk for disk in disks_of(volume) if disk in disks]
+        parts = disks_of(volume)
+        on = collections.Counter(disk for disk in parts if disk in disks)
         if not on:
             continue
         attached: Item = next(iter(volume['attachments'] or ()), {})
@@ -116,17 +118,17 @@ def vdisks_of(
             facts.VDisk(
                 volume['id'],
                 disk,
-                -(-volume['size'] // len(disks_of(volume))),
+                number * -(-volume['size'] // len(parts)),
                 server,
                 device=short_device(attached.get('device')),
             )
-            for disk in on
+            for disk, number in on.items()
         ]
     return found
 
 
 def disks_of(volume: Item) -> list[str]:
-    """Return the UUIDs of the disks of a volume, several if it is striped."""
+    """Return the disk of each part of a volume, several if it is striped."""
     found: str = volume['provider_id'] or ''
     return found.split(',')
 

@@ -242,7 +242,8 @@ def _remove_vdisk(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if disk.health != discover.OK:
         raise exception.DiskError(f'disk {args.uuid} is {disk.health}')
     if discover.kind_of(disk_root, args.uuid) == discover.LVM:
-        volumes.delete(args.uuid, args.name)
+        for leg in volumes.legs(args.uuid, args.name):
+            volumes.delete(args.uuid, leg)
     else:
         vdisks.delete(disk.path, args.name)
     present = any(vdisk.name == args.name for vdisk in disk.vdisks)

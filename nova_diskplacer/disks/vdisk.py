@@ -25,10 +25,10 @@ class VDisk:
     incomplete clone, or is being deleted.
 
     ``stripe`` has the UUIDs of all disks of a striped vdisk, in the order of
-    the stripe. What is on one disk is a piece of it.
-
-    ``minimum`` is the least number of disks of an elastic vdisk, 0 for any
-    other. Its ``stripe`` has the disk of each leg, which repeats.
+    the stripe. What is on one disk is a piece of it. An elastic vdisk has at
+    least ``minimum`` disks, 0 for any other, and its piece consists of legs:
+    ``stripe`` has the disk of each leg. It is ``moving`` while a leg comes to
+    the disk, or has left it; such a leg counts in the size.
     """
 
     name: str
@@ -38,6 +38,7 @@ class VDisk:
     usable: bool = True
     stripe: tuple[str, ...] = ()
     minimum: int = 0
+    moving: bool = False
 
     @property
     def size_gb(self) -> int:

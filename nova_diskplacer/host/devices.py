@@ -43,7 +43,8 @@ def submission_devices(
     They are the tops of the stack of devices on the disk: its device, its
     partitions and the devices on them, unless they have holders. A request is
     submitted to only one of them. The device of a striped vdisk is on several
-    disks, so the volumes below it are the tops.
+    disks, so the volumes below it are the tops, and so are those below a leg
+    that is moved from one disk to another.
 
     :returns: whether each device is a logical volume, by ``major:minor``.
     :raises OSError: the device does not exist.
@@ -62,8 +63,7 @@ def _submission_devices(path: str, sys: str) -> dict[str, bool]:
                 # Linux before 5.12 traces a partition's requests there
                 found[sysfs.read(f'{path}/dev')] = False
     for name in os.listdir(f'{path}/holders'):
-        if _is_striped_vdisk(name, sys):
-            # its requests go to a volume on each of several disks
+        if _is_on_several_disks(name, sys):
             continue
         found.update(_submission_devices(sysfs.device_path(name, sys), sys))
     if found:
@@ -72,7 +72,8 @@ def _submission_devices(path: str, sys: str) -> dict[str, bool]:
     return {sysfs.read(f'{path}/dev'): volume}
 
 
-def _is_striped_vdisk(name: str, sys: str) -> bool:
+def _is_on_several_disks(name: str, sys: str) -> bool:
     path = f'{sysfs.device_path(name, sys)}/dm/uuid'
-    prefix = f'LVM-{constants.STRIPED_DEVICE}'
-    return sysfs.read_optional(path).startswith(prefix)
+    return sysfs.read_optional(path).startswith(
+        (f'LVM-{constants.STRIPED_DEVICE}', f'LVM-{constants.MOVING_DEVICE}')
+    )

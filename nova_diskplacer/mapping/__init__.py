@@ -29,8 +29,13 @@ if typing.TYPE_CHECKING:
 
 NAMESPACE = 'nova_diskplacer.mapping'
 
+CONSOLIDATED = 'consolidated'
+
 #: the mapping that puts a vdisk on several disks
 STRIPED = 'striped'
+
+#: the mapping that puts a vdisk on few disks, and later on more
+ELASTIC = 'elastic'
 
 
 @functools.cache
@@ -42,7 +47,7 @@ def names() -> tuple[str, ...]:
 
 def names_on_one_disk() -> tuple[str, ...]:
     """Return the names of the mappings that put a vdisk on one disk."""
-    return tuple(name for name in names() if name != STRIPED)
+    return tuple(name for name in names() if name not in (STRIPED, ELASTIC))
 
 
 @functools.cache

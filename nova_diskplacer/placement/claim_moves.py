@@ -61,14 +61,14 @@ def follow(
     source: str,
     target: str,
     read_disk: collections.abc.Callable[[str], discover.Disk],
-    leaving: str = '',
+    leaving_gb: int = 0,
 ) -> bool:
     """Move the part of a claim that vdisks have left; repeatable.
 
     One request changes both claims and the reserved parts of both disks.
 
     :param read_disk: returns the present state of a disk.
-    :param leaving: name of a vdisk that counts as gone from ``source``.
+    :param leaving_gb: GiB of vdisks that count as gone from ``source``.
     :returns: False if there was nothing to move.
     :raises DiskError: the claim does not fit on ``target``.
     :raises Conflict: other processes kept changing the providers or the
@@ -88,7 +88,7 @@ def follow(
         allocations = client.allocations(server)
         part = part_to_move(
             claims[source].get(server, {}),
-            _held_gb(disks[source], server, leaving),
+            max(0, _held_gb(disks[source], server) - leaving_gb),
             claims[target].get(server, {}),
             _held_gb(disks[target], server),
         )
@@ -148,11 +148,8 @@ def moved(
     )
 
 
-def _held_gb(disk: discover.Disk, server: str, leaving: str = '') -> int:
-    staying = [vdisk for vdisk in disk.vdisks if vdisk.name != leaving]
-    return -ledger.unfilled_gb(
-        dataclasses.replace(disk, vdisks=tuple(staying)), server, 0
-    )
+def _held_gb(disk: discover.Disk, server: str) -> int:
+    return -ledger.unfilled_gb(disk, server, 0)
 
 
 def _with(

@@ -66,12 +66,12 @@ def compute_nodes_with_room(request: flavor.VDiskRequest) -> set[str]:
         resources[placement_client.MBPS] = request.piece_mbps
     any_medium = request.media == flavor.ANY
     required = [] if any_medium else [traits.MEDIA[request.media]]
-    if request.mapping == flavor.STRIPED:
+    if request.legs > 1:
         required.append(traits.LVM)
     found = _query(lambda: _PLACEMENT.disks_with_room(resources, *required))
     disks = collections.Counter(disk.root for disk in found or ())
     least = 1
-    if mapping.load(request.mapping).spreads:
+    if mapping.load(request.placed_by).spreads:
         per_disk = min(request.vdisks_per_disk, request.vdisks)
         least = -(-request.pieces // per_disk)
     return {root for root, number in disks.items() if number >= least}

@@ -87,7 +87,7 @@ class FreeCapacity:
         usable = self.medium > 0
         if request.media != flavor.ANY:
             usable = self.medium == MEDIA[request.media]
-        if request.mapping == flavor.STRIPED:
+        if request.legs > 1:
             usable = usable & self.can_stripe
         return np.where(usable & (slots > 0), slots, 0)
 
@@ -143,11 +143,11 @@ class DiskPlan:
         request = self.request
         pieces = request.pieces
         per_disk = request.vdisks_per_disk
-        policy = mapping.load(request.mapping)
+        policy = mapping.load(request.placed_by)
         if self.own_vdisks or self.other_vdisks:
             free, bound, bad = self._subtract_bound(free)
             slots = free.slots(request)
-            pieces = max(0, pieces - len(self.own_vdisks))
+            pieces = max(0, pieces - self._bound_pieces())
             if policy.spreads:
                 slots = np.clip(slots, 0, np.maximum(per_disk - bound, 0))
             if allowed is not None:
@@ -204,18 +204,45 @@ class DiskPlan:
         size: collections.Counter[str] = collections.Counter()
         for vdisk in self.own_vdisks:
             size[vdisk.disk] += vdisk.size_gb
-        number = collections.Counter(
-            vdisk.disk for vdisk in self._vdisks_of_flavor()
-        )
+        mbps = self._mbps_of_bound()
         return {
-            disk: (
-                max(0, size[disk] - reserved),
-                number[disk] * self.request.piece_mbps,
-            )
+            disk: (max(0, size[disk] - reserved), mbps[disk])
             for disk, reserved in zip(
                 disks, reserved_gb.tolist(), strict=False
             )
         }
+
+    def _bound_pieces(self) -> int:
+        """Return how many of the request's pieces are bound already.
+
+        An elastic vdisk has more pieces while it is wide.
+        """
+        if not self.request.widest_disks:
+            return len(self.own_vdisks)
+        bound = {vdisk.volume_id for vdisk in self.own_vdisks}
+        return len(bound) * self.request.stripe_disks
+
+    def _mbps_of_bound(self) -> collections.Counter[str]:
+        """Return the MB/s that bound vdisks claim, by disk.
+
+        Each disk of an elastic vdisk has its share of them.
+        """
+        request = self.request
+        found: collections.Counter[str] = collections.Counter()
+        if not request.widest_disks:
+            for vdisk in self._vdisks_of_flavor():
+                found[vdisk.disk] += request.piece_mbps
+            return found
+        whole = collections.Counter[str]()
+        for vdisk in self.own_vdisks:
+            whole[vdisk.volume_id] += vdisk.size_gb
+        usual = request.leg_gb * request.legs
+        of_flavor = sorted(whole, key=lambda one: (whole[one] != usual, one))
+        for vdisk in self.own_vdisks:
+            if vdisk.volume_id in of_flavor[: request.vdisks]:
+                total = request.vdisk_mbps * vdisk.size_gb
+                found[vdisk.disk] += -(-total // whole[vdisk.volume_id])
+        return found
 
     def _vdisks_of_flavor(self) -> list[BoundVDisk]:
         """Return the bound vdisks that claim the flavor's MB/s.

@@ -37,6 +37,10 @@ DIRTY_FROM = 'diskplacer.dirty_from'
 # on one of them before the next one follows.
 STRIPE = 'diskplacer.stripe'
 CHUNK = 'diskplacer.chunk'
+# The least number of disks of an elastic vdisk.
+MINIMUM = 'diskplacer.minimum'
+# A leg of an elastic vdisk that comes to a disk or has left it, by its number.
+MOVING = 'diskplacer.moving'
 # A clone that is being made, and a volume that is being deleted.
 INCOMPLETE = 'diskplacer.incomplete'
 DELETED = 'diskplacer.deleted'
@@ -50,6 +54,7 @@ POOL = 'pool'
 PREFIX = 'diskplacer-'
 
 _VDISK = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}')
+_LEG = re.compile(r'\.[0-9]$')
 # LVM reserves names with this prefix.
 _RESERVED = 'snapshot'
 
@@ -99,6 +104,31 @@ def striped_device(vdisk: str) -> str:
     return f'/dev/mapper/{constants.STRIPED_DEVICE}{volume_name(vdisk)}'
 
 
+def moving_device(vdisk: str, leg: int) -> str:
+    """Return the path of the device over both places of a moving leg."""
+    return f'/dev/mapper/{constants.MOVING_DEVICE}{volume_name(vdisk)}.{leg}'
+
+
+def pieces(location: str) -> list[tuple[str, str]]:
+    """Return the disk of each leg, and what its name has after the vdisk's.
+
+    The lowest leg of a disk has the vdisk's name. So does each piece of a
+    vdisk that has one leg on each disk.
+
+    :param location: UUIDs of the disks, in the order of the stripe.
+    """
+    disks = location.split(',')
+    return [
+        (disk, '' if disk not in disks[:leg] else f'.{leg}')
+        for leg, disk in enumerate(disks)
+    ]
+
+
+def whole_name(name: str) -> str:
+    """Return the name of the vdisk that a leg with that name belongs to."""
+    return _LEG.sub('', name)
+
+
 def is_entry(path: str) -> bool:
     """Tell whether an entry of the disk root belongs to a volume group."""
     target = f'/dev/{PREFIX}{os.path.basename(path)}'
@@ -126,16 +156,23 @@ def value(tags: collections.abc.Set[str], key: str) -> str:
 
 
 def stripe_tags(
-    disks: collections.abc.Iterable[str], chunk_bytes: int = CHUNK_BYTES
+    disks: collections.abc.Iterable[str], minimum: int = 0
 ) -> list[str]:
     """Return the tags of each piece of a striped vdisk.
 
     :param disks: UUIDs of the disks, in the order of the stripe.
+    :param minimum: least number of disks of an elastic vdisk, 0 for others.
     """
     return [
-        *(f'{STRIPE}.{number}={disk}' for number, disk in enumerate(disks)),
-        f'{CHUNK}={chunk_bytes}',
+        *location_tags(disks),
+        f'{CHUNK}={CHUNK_BYTES}',
+        *([f'{MINIMUM}={minimum}'] if minimum else ()),
     ]
+
+
+def location_tags(disks: collections.abc.Iterable[str]) -> list[str]:
+    """Return those of these tags that tell the disks."""
+    return [f'{STRIPE}.{number}={disk}' for number, disk in enumerate(disks)]
 
 
 def stripe_of(tags: collections.abc.Set[str]) -> tuple[str, ...]:

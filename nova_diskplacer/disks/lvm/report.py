@@ -15,6 +15,7 @@
 What is required and not there, or not usable, raises DiskError.
 """
 
+import collections
 import dataclasses
 import json
 from typing import Any
@@ -79,7 +80,11 @@ class Volume:
         if naming.DELETED in self.tags:
             return 'is being deleted'
         if naming.INCOMPLETE in self.tags:
-            return 'is a clone that is not complete'
+            return (
+                'is being moved here'
+                if self.moving
+                else 'is a clone that is not complete'
+            )
         if self.dirty_from is not None:
             return 'is not zeroed yet'
         return ''
@@ -87,7 +92,7 @@ class Volume:
     @property
     def stripe_tags(self) -> list[str]:
         """The tags that make it a piece of a striped vdisk."""
-        keys = (naming.STRIPE + '.', naming.CHUNK + '=')
+        keys = (naming.STRIPE + '.', naming.CHUNK + '=', naming.MINIMUM + '=')
         return sorted(tag for tag in self.tags if tag.startswith(keys))
 
     @property
@@ -100,7 +105,14 @@ class Volume:
             self.size_bytes,
             not self.unusable_reason,
             naming.stripe_of(self.tags),
+            _number(naming.value(self.tags, naming.MINIMUM)) or 0,
+            self.moving,
         )
+
+    @property
+    def moving(self) -> bool:
+        """True for a leg that comes to the disk or has left it."""
+        return bool(naming.value(self.tags, naming.MOVING))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,9 +184,34 @@ class Group:
 
     @property
     def vdisks(self) -> tuple[VDisk, ...]:
-        """The vdisks in the group, sorted by name."""
-        found = (volume.vdisk for volume in self.volumes)
-        return tuple(sorted(found, key=lambda vdisk: vdisk.name))
+        """The vdisks in the group, sorted by name.
+
+        All legs of an elastic vdisk are one.
+        """
+        found: dict[str, list[VDisk]] = collections.defaultdict(list)
+        for volume in self.volumes:
+            vdisk = volume.vdisk
+            is_leg = vdisk.minimum or vdisk.moving
+            name = naming.whole_name(vdisk.name) if is_leg else vdisk.name
+            found[name].append(vdisk)
+        return tuple(_whole(name, found[name]) for name in sorted(found))
+
+    def legs_of(self, vdisk: str) -> list[str]:
+        """Return the names of a vdisk's legs, those that move at the end.
+
+        A vdisk that is not elastic has one, of its own name.
+        """
+        legs = [
+            one.vdisk
+            for one in self.volumes
+            if one.vdisk.name == vdisk
+            or (
+                (one.vdisk.minimum or one.moving)
+                and naming.whole_name(one.vdisk.name) == vdisk
+            )
+        ]
+        legs.sort(key=lambda one: (one.moving, one.name))
+        return [one.name for one in legs]
 
     def find(self, vdisk: str) -> Volume | None:
         """Return the volume of a vdisk, None if there is none."""
@@ -230,6 +267,23 @@ class Group:
                 f'{self.name} has {self.free_bytes} bytes free, '
                 f'{size_bytes} are needed'
             )
+
+
+def _whole(name: str, legs: list[VDisk]) -> VDisk:
+    """Return the vdisk, or the piece of one, that consists of legs.
+
+    It is usable if the legs that do not move are.
+    """
+    if len(legs) == 1:
+        return dataclasses.replace(legs[0], name=name)
+    staying = [leg for leg in legs if not leg.moving] or legs
+    return dataclasses.replace(
+        staying[0],
+        name=name,
+        size_bytes=sum(leg.size_bytes for leg in legs),
+        usable=all(leg.usable for leg in staying),
+        moving=len(staying) < len(legs) or staying[0].moving,
+    )
 
 
 def _unusable(volume: Volume) -> exception.DiskError:

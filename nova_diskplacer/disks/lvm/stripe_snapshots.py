@@ -35,15 +35,15 @@ def snapshot_stripe(
 
     It may be repeated.
 
-    :param location: UUIDs of the disks, in the order of the stripe.
+    :param location: UUID of the disk of each leg, in the order of the stripe.
     :raises DiskError: a disk lacks the space, the vdisk ``snapshot`` has
         another owner, or LVM or a disk fails.
     """
-    disks = location.split(',')
+    legs = naming.pieces(location)
     present = {
-        uuid: piece
-        for uuid in disks
-        if (piece := groups.require(uuid).find(snapshot)) is not None
+        (uuid, suffix): piece
+        for uuid, suffix in legs
+        if (piece := groups.require(uuid).find(snapshot + suffix)) is not None
     }
     for piece in present.values():
         if piece.vdisk.volume_id != snapshot_id:
@@ -51,21 +51,21 @@ def snapshot_stripe(
                 f'vdisk {snapshot} in {piece.group} belongs to '
                 f'{piece.vdisk.volume_id!r}'
             )
-    if len(present) < len(disks) or any(map(_is_deleted, present.values())):
-        for uuid in present:
-            volumes.delete(uuid, snapshot)
+    if len(present) < len(legs) or any(map(_is_deleted, present.values())):
+        for uuid, suffix in present:
+            volumes.delete(uuid, snapshot + suffix)
         with stripes.suspended(name):
-            for uuid in disks:
+            for uuid, suffix in legs:
                 copies.snapshot(
                     uuid,
-                    name,
-                    snapshot,
+                    name + suffix,
+                    snapshot + suffix,
                     snapshot_id,
                     mark=[naming.INCOMPLETE],
                 )
-    for uuid in disks:
+    for uuid, suffix in legs:
         with group_changes.changing(uuid) as group:
-            volume = group.require(snapshot)
+            volume = group.require(snapshot + suffix)
             if naming.INCOMPLETE in volume.tags:
                 group_changes.change_tags(volume, remove=[naming.INCOMPLETE])
 
@@ -77,8 +77,8 @@ def _is_deleted(volume: report.Volume) -> bool:
 def stripe_writes(location: str, name: str) -> str:
     """Return a text that changes if any piece of a vdisk is written to."""
     counters = []
-    for uuid in location.split(','):
-        volume = groups.require(uuid).require_usable(name)
+    for uuid, suffix in naming.pieces(location):
+        volume = groups.require(uuid).require_usable(name + suffix)
         path = group_changes.activate(volume)
         counters.append('/'.join(blockcopy.write_counters(path)))
     return ' '.join(counters)

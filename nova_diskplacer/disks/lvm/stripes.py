@@ -13,10 +13,11 @@
 """Devices over the pieces of striped vdisks.
 
 A striped vdisk has a piece, a logical volume, in the volume group of each of
-its disks. The device mapper's target ``striped`` makes one device of them,
-which exists while the vdisk is attached. Tags of each piece name all disks of
-the stripe. Every function may be repeated after a crash, and raises DiskError
-if a piece is missing, or LVM, the device mapper or a disk fails.
+its disks; the piece of an elastic vdisk has a volume for each of its legs. The
+device mapper's target ``striped`` makes one device of them, which exists while
+the vdisk is attached. Tags of each volume name all disks of the stripe. Every
+function may be repeated after a crash, and raises DiskError if a piece is
+missing, or LVM, the device mapper or a disk fails.
 
 The device's UUID begins as those of LVM's own devices do, and its name has
 three parts, as those of LVM's hidden devices have. So neither LVM nor udev
@@ -32,13 +33,13 @@ import zlib
 from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import device_mapper
 from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.host import files
 
-_SECTOR = 512
 _DIRECTORY = '/dev/mapper'
 
 # A disk that hangs keeps only few other vdisks waiting for their lock.
@@ -56,8 +57,10 @@ def table(
 
     :param pieces: paths of the pieces, in the order of the stripe.
     """
-    chunk = chunk_bytes // _SECTOR
-    rows, rest = divmod(size_bytes // _SECTOR, chunk * len(pieces))
+    chunk = chunk_bytes // device_mapper.SECTOR
+    rows, rest = divmod(
+        size_bytes // device_mapper.SECTOR, chunk * len(pieces)
+    )
     position = rows * chunk * len(pieces)
     lines = []
     if rows:
@@ -74,34 +77,66 @@ def table(
 def activate_stripe(location: str, name: str, size_bytes: int) -> str:
     """Make the device of a striped vdisk and return its path.
 
-    :param location: UUIDs of the disks, in the order of the stripe.
-    :param size_bytes: size of the vdisk, at most that of all pieces.
-    :raises DiskError: a piece cannot be used, is too small or is not of this
+    A leg that is being moved is used by the device that has both places.
+
+    :param location: UUID of the disk of each leg, in the order of the stripe.
+    :param size_bytes: size of the vdisk, at most that of all legs.
+    :raises DiskError: a leg cannot be used, is too small or is not of this
         stripe.
     """
     path = naming.striped_device(name)
-    disks = tuple(location.split(','))
-    with _locked(name):
-        volumes = [groups.require(uuid).require_usable(name) for uuid in disks]
-        for volume in volumes:
-            _check_piece(volume, disks, size_bytes)
+    with locked(name):
+        volumes = legs(location, name, size_bytes)
         if os.path.exists(path):
             # a snapshot that was killed has suspended it
             commands.run('dmsetup', 'resume', os.path.basename(path))
-            return path
-        chunk = int(naming.value(volumes[0].tags, naming.CHUNK))
-        pieces = [group_changes.activate(volume) for volume in volumes]
-        lines = table(pieces, size_bytes, chunk)
-        device = os.path.basename(path)
-        fields = (device, f'LVM-{device}', '', 'rw', *lines)
-        create = 'dmsetup', 'create', '--concise', ','.join(fields)
-        try:
-            commands.run(*create)
-        except exception.DiskError:
-            # a killed command leaves a device without a table and a path
-            commands.run('dmsetup', 'remove', device)
-            commands.run(*create)
+        else:
+            device_mapper.create(path, _table_of(name, volumes, size_bytes))
     return path
+
+
+def reload(location: str, name: str, size_bytes: int, moving: bool) -> None:
+    """Have the device of a striped vdisk use other legs, if it exists.
+
+    The caller holds the lock of the device.
+
+    :param moving: use the devices of legs that are being moved.
+    """
+    path = naming.striped_device(name)
+    if os.path.exists(path):
+        volumes = legs(location, name, size_bytes)
+        device_mapper.reload(
+            path, _table_of(name, volumes, size_bytes, moving)
+        )
+
+
+def _table_of(
+    name: str,
+    volumes: list[report.Volume],
+    size_bytes: int,
+    moving: bool = True,
+) -> list[str]:
+    chunk = int(naming.value(volumes[0].tags, naming.CHUNK))
+    paths = []
+    for leg, volume in enumerate(volumes):
+        both = naming.moving_device(name, leg)
+        use_both = moving and os.path.exists(both)
+        paths.append(both if use_both else group_changes.activate(volume))
+    return table(paths, size_bytes, chunk)
+
+
+def legs(location: str, name: str, size_bytes: int) -> list[report.Volume]:
+    """Return the volumes of the legs of a vdisk, in the order of the stripe.
+
+    :raises DiskError: as :func:`activate_stripe`.
+    """
+    volumes = [
+        groups.require(uuid).require_usable(name + suffix)
+        for uuid, suffix in naming.pieces(location)
+    ]
+    for volume in volumes:
+        _check_piece(volume, tuple(location.split(',')), size_bytes)
+    return volumes
 
 
 def deactivate_stripe(location: str, name: str) -> None:
@@ -114,12 +149,19 @@ def deactivate(name: str) -> None:
 
     :raises DiskError: a process has it open.
     """
-    path = naming.striped_device(name)
-    device = os.path.basename(path)
-    with _locked(name):
-        if os.path.exists(path):
-            commands.run('dmsetup', 'resume', device)
-            commands.run_retry_udev('dmsetup', 'remove', device)
+    with locked(name):
+        device_mapper.remove(naming.striped_device(name))
+
+
+def remove_devices(name: str) -> None:
+    """Remove all devices of a striped vdisk, those of moving legs too.
+
+    :raises DiskError: a process has it open.
+    """
+    with locked(name):
+        device_mapper.remove(naming.striped_device(name))
+        for leg in range(constants.MAX_STRIPE_DISKS):
+            device_mapper.remove(naming.moving_device(name, leg))
 
 
 def resume_stripes() -> None:
@@ -133,7 +175,7 @@ def resume_stripes() -> None:
                 vdisk = device.removeprefix(constants.STRIPED_DEVICE)
                 with (
                     contextlib.suppress(BlockingIOError),
-                    _locked(naming.vdisk_name(vdisk), wait=False),
+                    locked(naming.vdisk_name(vdisk), wait=False),
                 ):
                     commands.run('dmsetup', 'resume', device)
 
@@ -146,7 +188,7 @@ def suspended(name: str) -> collections.abc.Iterator[None]:
     """
     path = naming.striped_device(name)
     device = os.path.basename(path)
-    with _locked(name):
+    with locked(name):
         if not os.path.exists(path):
             yield
             return
@@ -157,7 +199,7 @@ def suspended(name: str) -> collections.abc.Iterator[None]:
             commands.run('dmsetup', 'resume', device)
 
 
-def _locked(
+def locked(
     name: str, wait: bool = True
 ) -> contextlib.AbstractContextManager[None]:
     """Lock the device of a striped vdisk, and of some others.
@@ -173,16 +215,19 @@ def _locked(
 def _check_piece(
     volume: report.Volume, disks: tuple[str, ...], size_bytes: int
 ) -> None:
-    if volume.vdisk.stripe != disks:
+    vdisk = volume.vdisk
+    # the tags of an elastic vdisk change after its disks
+    moved = vdisk.minimum and len(vdisk.stripe) == len(disks)
+    if vdisk.stripe != disks and not moved:
         raise exception.DiskError(
-            f'vdisk {volume.vdisk.name} in {volume.group} is not a piece of '
+            f'vdisk {vdisk.name} in {volume.group} is not a piece of '
             f'the stripe over {", ".join(disks)}'
         )
     chunk = int(naming.value(volume.tags, naming.CHUNK))
     rows = -(-size_bytes // (chunk * len(disks)))
     if volume.size_bytes < rows * chunk:
         raise exception.DiskError(
-            f'the piece of vdisk {volume.vdisk.name} in {volume.group} has '
+            f'the piece of vdisk {vdisk.name} in {volume.group} has '
             f'{volume.size_bytes} bytes, {rows * chunk} are needed: repeat '
             'the extension that was interrupted'
         )

@@ -51,7 +51,7 @@ def create(
     :raises DiskError: the name belongs to another volume, or the size is not
         positive.
     """
-    create_piece(uuid, name, volume_id, server_id, size_bytes, '')
+    create_piece(uuid, name, volume_id, server_id, size_bytes, '', 0)
 
 
 def create_piece(
@@ -61,11 +61,13 @@ def create_piece(
     server_id: str | None,
     size_bytes: int,
     location: str,
+    minimum: int,
 ) -> None:
-    """Create the piece of a striped vdisk on the disk ``uuid``.
+    """Create the piece, or a leg, of a striped vdisk on the disk ``uuid``.
 
-    :param location: UUIDs of the disks of the stripe, '' for a vdisk that is
-        not striped.
+    :param location: UUID of the disk of each leg of the stripe, '' for a vdisk
+        that is not striped.
+    :param minimum: least number of disks of an elastic vdisk, 0 for others.
     :raises DiskError: as :func:`create`, or the disk is not in the stripe.
     """
     named = location.split(',') if location else []
@@ -82,9 +84,14 @@ def create_piece(
             if server_id:
                 tags.append(f'{naming.SERVER}={server_id}')
             if disks:
-                tags += naming.stripe_tags(disks)
+                tags += naming.stripe_tags(disks, minimum)
             group_changes.allocate(group, name, size_bytes, tags)
     group_changes.zero_dirty(uuid, name)
+
+
+def legs(uuid: str, name: str) -> list[str]:
+    """Return the names of the legs of a vdisk, as ``Group.legs_of``."""
+    return groups.require(uuid).legs_of(name)
 
 
 def extend(uuid: str, name: str, size_bytes: int) -> None:
@@ -178,8 +185,8 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
     :raises DiskError: the vdisk is in use, or has snapshots.
     """
     piece = groups.require(uuid).find(name)
-    if piece is not None and piece.stripe_tags:
-        stripes.deactivate(name)
+    if piece is not None and piece.stripe_tags and not piece.moving:
+        stripes.remove_devices(naming.whole_name(name))
     for snapshot in groups.require(uuid).snapshots_of(name):
         if snapshot.startswith(CLONING):
             delete(uuid, snapshot)

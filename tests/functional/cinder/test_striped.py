@@ -24,7 +24,9 @@ from tests.functional.cinder import base
 class FileStripes(filesystem.FilesystemBackend, striping.StripingBackend):
     """Stores the pieces of striped vdisks as files, without a device."""
 
-    def create_piece(self, disk, name, volume_id, server_id, size_gb, stripe):
+    def create_piece(
+        self, disk, name, volume_id, server_id, size_gb, stripe, minimum
+    ):
         self.create(disk, name, volume_id, server_id, size_gb)
 
     def device_path(self, disk, name):
@@ -35,6 +37,9 @@ class FileStripes(filesystem.FilesystemBackend, striping.StripingBackend):
 
     def deactivate_stripe(self, location, name):
         pass
+
+    def delete_moving(self, disk, name):
+        raise NotImplementedError
 
     def resume_stripes(self):
         pass

@@ -67,7 +67,7 @@ class StripedTestCase(base.LVMTestCase):
     def create(self, name='volume-1', volume_id='1'):
         for uuid in self.uuids:
             volumes.create_piece(
-                uuid, name, volume_id, 'server', PIECE, self.location
+                uuid, name, volume_id, 'server', PIECE, self.location, 0
             )
         return stripes.activate_stripe(self.location, name, SIZE)
 
@@ -155,7 +155,7 @@ class StripedTestCase(base.LVMTestCase):
     def test_incomplete(self):
         for uuid in self.uuids[:2]:
             volumes.create_piece(
-                uuid, 'volume-1', '1', None, PIECE, self.location
+                uuid, 'volume-1', '1', None, PIECE, self.location, 0
             )
         self.assertRaises(
             exception.DiskError,

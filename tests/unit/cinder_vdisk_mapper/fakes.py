@@ -267,6 +267,18 @@ class Placement:
         self.offered[uuid] = inventories
         self.generation += 1
 
+    def reshape(self, changes, consumer, allocations):
+        self._answer()
+        for uuid, (generation, inventories) in changes.items():
+            if generation != self.generation:
+                raise exception.Conflict
+            self.offered[uuid] = inventories
+            gb = allocations.resources.get(uuid, {}).get(placement_client.GB)
+            self.claims[uuid].pop(consumer, None)
+            if gb:
+                self.claims[uuid][consumer] = gb
+        self.generation += 1
+
     def _answer(self):
         if self.down:
             raise exception.PlacementError('Placement is down')

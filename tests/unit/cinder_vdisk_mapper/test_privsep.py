@@ -233,7 +233,7 @@ class BackendsTestCase(testtools.TestCase):
             for value, declared in zip(arguments, types, strict=True):
                 self.assertTrue(privsep._is_a(value, declared), operation)
             ran.add(operation)
-            return [] if operation == 'disks' else None
+            return RESULTS.get(operation)
 
         with (
             mock.patch.object(backend, '_run', run),
@@ -289,10 +289,18 @@ LOOKUPS = (
 
 
 #: operations of no disk
+RESULTS = {
+    'disks': [],
+    'legs': ['volume-1'],
+    'moving_legs': ['volume-1.2'],
+    'move_progress': (1, 2),
+}
+
 WITHOUT_DISK = (
     'disks',
     'disk',
     'count_bind_failure',
+    'release_throttle',
     'link',
     'resume_stripes',
     'unlink',

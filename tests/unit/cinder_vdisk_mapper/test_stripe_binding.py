@@ -34,7 +34,9 @@ class StripingBackend(fakes.Backend, striping.StripingBackend):
         self.active = set()
         self.writes = []
 
-    def create_piece(self, disk, name, volume_id, server_id, size_gb, stripe):
+    def create_piece(
+        self, disk, name, volume_id, server_id, size_gb, stripe, minimum
+    ):
         if self._add(disk, name, volume_id, server_id, size_gb):
             held = self.known[disk].vdisks
             piece = VDisk(
@@ -43,6 +45,7 @@ class StripingBackend(fakes.Backend, striping.StripingBackend):
                 server_id,
                 size_gb * GIB,
                 stripe=tuple(stripe.split(',')),
+                minimum=minimum,
             )
             self._set(disk, (*held[:-1], piece))
             self.content[disk, name] = ''
@@ -53,6 +56,9 @@ class StripingBackend(fakes.Backend, striping.StripingBackend):
     def snapshot_stripe(self, location, name, snapshot, snapshot_id):
         for disk in location.split(','):
             self.snapshot(disk, name, snapshot, snapshot_id)
+
+    def delete_moving(self, disk, name):
+        raise NotImplementedError
 
     def stripe_is_active(self, name):
         return name in self.active
@@ -159,7 +165,9 @@ class BindTestCase(StripingTestCase):
 
     def test_completed_after_a_kill(self):
         self.claim('a', 'b', 'c')
-        self.backend.create_piece('b', 'volume-1', '1', 'server', 10, 'b,a,c')
+        self.backend.create_piece(
+            'b', 'volume-1', '1', 'server', 10, 'b,a,c', 0
+        )
         found = self.binder.bind(request('1', 30, server()))
         self.assertEqual('b,a,c', found)
         self.assertEqual({'a': 10, 'b': 10, 'c': 10}, self.pieces())
@@ -225,7 +233,7 @@ class OperationsTestCase(StripingTestCase):
         with mock.patch.object(locks, 'hold', wraps=locks.hold) as hold:
             self.operations.snapshot(*arguments)
         self.assertEqual(
-            ['disk-a', 'disk-b', 'disk-c'],
+            ['legs-volume-1', 'disk-a', 'disk-b', 'disk-c'],
             [call.args[0] for call in hold.call_args_list],
         )
         self.operations.snapshot(*arguments)

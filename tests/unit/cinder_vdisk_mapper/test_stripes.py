@@ -28,6 +28,15 @@ class StripesTestCase(testtools.TestCase):
             self.assertEqual(len(disks) > 1, stripes.is_striped(location))
         self.assertEqual([], stripes.disks_of(None))
 
+    def test_legs(self):
+        location = stripes.location_of(['a', 'a', 'b', 'a'])
+        self.assertEqual(['a', 'b'], stripes.disks_of(location))
+        self.assertEqual(['a', 'a', 'b', 'a'], stripes.legs_of(location))
+        self.assertEqual({'a': 9, 'b': 3}, stripes.pieces_gb(location, 10))
+        self.assertTrue(stripes.is_striped('a,a'))
+        self.assertEqual({'a': 7}, stripes.pieces_gb('a', 7))
+        self.assertEqual({}, stripes.pieces_gb(None, 7))
+
     @given(st.integers(1, 4), st.integers(2, 4), st.data())
     def test_all_vdisks_find_distinct_claimed_disks(
         self, vdisks, number, data

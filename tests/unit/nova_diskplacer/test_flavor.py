@@ -85,17 +85,61 @@ class ParseTest(Refusals):
         for policy in (None, 'round_robin', 'consolidated'):
             self._refused(
                 'stripe_disks=2 is allowed only with '
-                'diskplacer:mapping=striped, not with '
+                'diskplacer:mapping=striped or elastic, not with '
                 f'diskplacer:mapping={policy or "round_robin"}',
                 mapping=policy,
                 stripe_disks='2',
             )
-        for number in ('1', '7', 'x'):
+        for number in ('1', '7', 'x', '2-3', '4-2', '2-2', '1-8', '1-', '-4'):
+            for policy in ('striped', 'elastic'):
+                self._refused(
+                    f'stripe_disks={number} is not an integer from 2 to 6, or '
+                    'MINIMUM-MAXIMUM, such as 1-4, where the maximum is at '
+                    'most 6 and a multiple of the smaller minimum',
+                    mapping=policy,
+                    stripe_disks=number,
+                )
+        self._refused(
+            'mapping=striped requires diskplacer:stripe_disks, an integer '
+            'from 2 to 6, not 1-4',
+            mapping='striped',
+            stripe_disks='1-4',
+        )
+        for number, rest in (('3', ', not 3'), (None, '')):
             self._refused(
-                f'stripe_disks={number} is not an integer from 2 to 6',
-                mapping='striped',
+                'mapping=elastic requires diskplacer:stripe_disks, '
+                'MINIMUM-MAXIMUM, such as 1-4, where the maximum is at most 6 '
+                f'and a multiple of the smaller minimum{rest}',
+                mapping='elastic',
                 stripe_disks=number,
             )
+
+    def test_elastic(self):
+        specs = {
+            'diskplacer:vdisks': '2',
+            'diskplacer:vdisk_gb': '10',
+            'diskplacer:vdisk_mbps': '50',
+            'diskplacer:mapping': 'elastic',
+        }
+        for text, numbers, sizes, placed_by in (
+            ('1-4', (1, 4), (2, 12, 3, 50), 'consolidated'),
+            ('2-4', (2, 4), (4, 6, 3, 25), 'elastic'),
+            ('3-6', (3, 6), (6, 4, 2, 17), 'elastic'),
+        ):
+            request = flavor.parse({**specs, 'diskplacer:stripe_disks': text})
+            self.assertEqual(
+                numbers, (request.stripe_disks, request.widest_disks)
+            )
+            self.assertEqual(
+                sizes,
+                (
+                    request.pieces,
+                    request.piece_gb,
+                    request.leg_gb,
+                    request.piece_mbps,
+                ),
+            )
+            self.assertEqual(placed_by, request.placed_by)
 
     def test_everything(self):
         request = flavor.parse(
@@ -254,7 +298,7 @@ class ValidatorsTest(unittest.TestCase):
         for name, spec in flavor.SPECS.items():
             value = spec.choices[0] if spec.choices else str(spec.minimum)
             if spec.pattern:
-                value = 'sequential_sync'
+                value = '1-4' if spec.allowed else 'sequential_sync'
             validators.validate(flavor.NAMESPACE + name, value)
 
     def test_nova_refuses(self):
@@ -268,6 +312,10 @@ class ValidatorsTest(unittest.TestCase):
             ('diskplacer:io_tier', 'very fast'),
             ('diskplacer:io_tier', ''),
             ('diskplacer:guest', 'hbase'),
+            ('diskplacer:stripe_disks', '1'),
+            ('diskplacer:stripe_disks', '22'),
+            ('diskplacer:stripe_disks', '4-1'),
+            ('diskplacer:stripe_disks', '1-44'),
         ):
             with self.assertRaises(ValidationError):
                 validators.validate(key, value)

@@ -27,6 +27,7 @@ from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.audit import auditor
+from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from nova_diskplacer import exception
@@ -36,6 +37,8 @@ from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
+from nova_diskplacer.placement.client import GB
+from nova_diskplacer.placement.client import MBPS
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 
@@ -703,6 +706,70 @@ class CompareTestCase(AuditTestCase):
                 ('orphan', 'd2', findings.DELETE),
             ],
             make_state([dataclasses.replace(record, deleted=True)], pieces),
+        )
+
+    def test_elastic(self):
+        legs = ('d1', 'd1', 'd2', 'd1')
+
+        def piece(gb, **changes):
+            changes = {'stripe': legs, 'minimum': 1, **changes}
+            return dataclasses.replace(vdisk(size_gb=gb), **changes)
+
+        record = volume(disk=','.join(legs), size_gb=8)
+        self.assertFound(
+            [], make_state([record], {'d1': [piece(6)], 'd2': [piece(2)]})
+        )
+        self.assertFound(
+            [('wrong-size', 'd1', findings.EXTEND)],
+            make_state([record], {'d1': [piece(5)], 'd2': [piece(2)]}),
+        )
+        # a leg is moved
+        coming = piece(2, usable=False, moving=True)
+        held = {'d1': [piece(6)], 'd2': [piece(2)], 'd3': [coming]}
+        self.assertFound([], make_state([record], held))
+
+    def test_claims_of_legs(self):
+        legs = ('d1', 'd1', 'd2', 'd1')
+        request = flavor.VDiskRequest(
+            1,
+            8,
+            vdisk_mbps=50,
+            mapping='elastic',
+            stripe_disks=1,
+            widest_disks=4,
+        )
+
+        def lacks(claims, moving=False):
+            held = [
+                (
+                    disk,
+                    dataclasses.replace(
+                        vdisk(size_gb=gb), stripe=legs, minimum=1, moving=moved
+                    ),
+                )
+                for disk, gb, moved in (
+                    ('d1', 6, False),
+                    ('d2', 2, False),
+                    *((('d3', 2, True),) if moving else ()),
+                )
+            ]
+            claims = {
+                disk: {
+                    name: amount
+                    for name, amount in zip((GB, MBPS), both, strict=True)
+                    if amount
+                }
+                for disk, both in claims.items()
+            }
+            found, nowhere = claim_checks.lacks(request, held, claims)
+            return [(one.disk, one.gb, one.mbps) for one in found], nowhere
+
+        self.assertEqual(([], 0), lacks({'d1': (6, 38), 'd2': (2, 12)}))
+        self.assertEqual(([('d2', 2, 12)], 0), lacks({'d1': (6, 38)}))
+        # the claim of a leg that is moved has followed
+        self.assertEqual(
+            ([], 0),
+            lacks({'d1': (4, 26), 'd2': (2, 12), 'd3': (2, 12)}, True),
         )
 
     def test_oversold(self):

@@ -48,6 +48,7 @@ class WipeTestCase(testtools.TestCase):
             patch = mock.patch.object(module, name, getattr(self.calls, name))
             patch.start()
             self.addCleanup(patch.stop)
+        self.calls.legs.side_effect = lambda disk, name: [name]
         self.calls.mark_deleted.return_value = ('/dev/x', 100 * MIB)
         self.calls._supports_write_zeroes.return_value = False
         self.backend.configuration = mock.Mock(
@@ -60,10 +61,12 @@ class WipeTestCase(testtools.TestCase):
         self.backend.delete(UUID, 'volume-1')
         self.calls.remove.assert_called_once_with(UUID, 'volume-1', mock.ANY)
         names = [call[0] for call in self.calls.mock_calls]
-        self.assertEqual(('mark_deleted', 'remove'), (names[0], names[-1]))
+        self.assertEqual(
+            ('legs', 'mark_deleted', 'remove'), (*names[:2], names[-1])
+        )
         wiped = self.calls.remove.call_args[0][2]
         return [
-            name for name in names[1:-1] if not name.startswith('_')
+            name for name in names[2:-1] if not name.startswith('_')
         ], wiped
 
     def test_zero(self):

@@ -66,6 +66,15 @@ class CapacityTest(base.BaseTestCase):
             found = one(disks, **{**stripe, **refused})
             self.assertEqual((0, capacity.DISKS), (found.servers, found.limit))
 
+    def test_elastic(self):
+        """A vdisk takes its narrowest stripe, of LVM disks."""
+        disks = [disk(uuid, can_stripe=True) for uuid in 'abc']
+        elastic = {'mapping': 'elastic', 'widest_disks': 4, 'vdisk_gb': 100}
+        found = one([*disks, disk('d')], stripe_disks=1, vdisks=2, **elastic)
+        self.assertEqual((3, 3, 1), (found.disks, found.slots, found.servers))
+        found = one(disks, stripe_disks=2, vdisks=1, **elastic)
+        self.assertEqual((3, 6, 3), (found.disks, found.slots, found.servers))
+
     def test_throughput(self):
         disks = [disk(uuid, total_mbps=100) for uuid in 'ab']
         found = one(disks, vdisk_mbps=40)

@@ -38,6 +38,7 @@ class VDisksTest(base.BaseTestCase):
                 volume(id='two', provider_id='b'),
                 volume(id='three', provider_id='x'),
                 volume(id='four', provider_id=None),
+                volume(id='five', provider_id='a,a,x,b'),
             ],
             ('a', 'b'),
             {},
@@ -47,6 +48,8 @@ class VDisksTest(base.BaseTestCase):
                 facts.VDisk('one', 'a', 4, 'server', device='vdb'),
                 facts.VDisk('one', 'b', 4, 'server', device='vdb'),
                 facts.VDisk('two', 'b', 10),
+                facts.VDisk('five', 'a', 6),
+                facts.VDisk('five', 'b', 3),
             ],
             found,
         )

@@ -75,6 +75,17 @@ class StackTest(testtools.TestCase):
         )
         self.assertEqual({'253:0': True}, self.tops())
 
+    def test_leg_that_is_moved(self):
+        self.device('sda', '8:0')
+        self.device('sdb', '8:16')
+        self.device('dm-0', '253:0', ['sda'], 'LVM-one')
+        self.device('dm-1', '253:1', ['sdb'], 'LVM-other')
+        self.device(
+            'dm-2', '253:2', ['dm-0', 'dm-1'], 'LVM-diskplacer-moving-volume.1'
+        )
+        self.device('dm-3', '253:3', ['dm-2'], 'LVM-diskplacer-striped-volume')
+        self.assertEqual({'253:0': True}, self.tops())
+
     def test_volumes(self):
         """Thin ones too, which lie on those of their pool."""
         self.device('sda', '8:0')

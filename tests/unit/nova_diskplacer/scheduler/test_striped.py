@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import unittest
 
 import numpy as np
@@ -130,3 +131,46 @@ class StripedPlanTest(unittest.TestCase):
         # a new report without them
         cache.update(fakes.report(0, *disks(0)))
         self.assertEqual([], cache.bound_vdisks(['volume']))
+
+    def test_elastic(self):
+        """The narrowest stripe is claimed, and what a wide one has is kept."""
+        what = request(mapping='elastic', stripe_disks=1, widest_disks=4)
+        cache = fakes.make_cache(fakes.report(0, *disks(0)))
+        choice, uuids, claims = self.choose(cache, what)
+        self.assertTrue(choice.fits[0])
+        self.assertEqual({uuids[0]: {plan.GB: 100, plan.MBPS: 100}}, claims)
+        two = request(
+            mapping='elastic', stripe_disks=2, widest_disks=4, vdisk_gb=90
+        )
+        _, uuids, claims = self.choose(cache, two)
+        part = {plan.GB: 46, plan.MBPS: 50}
+        self.assertEqual(dict.fromkeys(uuids[:2], part), claims)
+        # it was widened
+        wide = [
+            fakes.disk(
+                0,
+                index,
+                vdisks=[fakes.vdisk('volume', SERVER, gb)] if gb else [],
+                can_stripe=True,
+            )
+            for index, gb in enumerate((50, 25, 25, 0))
+        ]
+        cache = fakes.make_cache(fakes.report(0, *wide))
+        for vdisks, more in ((1, 0), (2, 1)):
+            several = dataclasses.replace(what, vdisks=vdisks)
+            choice, uuids, claims = self.choose(cache, several, bound=True)
+            self.assertTrue(choice.fits[0])
+            self.assertEqual(more, choice.counts[0].sum())
+        claims = self.choose(cache, what, bound=True)[2]
+        self.assertEqual(
+            {
+                uuids[0]: {plan.GB: 50, plan.MBPS: 50},
+                uuids[1]: {plan.GB: 25, plan.MBPS: 25},
+                uuids[2]: {plan.GB: 25, plan.MBPS: 25},
+            },
+            claims,
+        )
+        # not on disks without legs
+        plain = [fakes.disk(0, index) for index in range(4)]
+        cache = fakes.make_cache(fakes.report(0, *plain))
+        self.assertFalse(self.choose(cache, what)[0].fits[0])

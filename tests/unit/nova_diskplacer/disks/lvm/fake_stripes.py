@@ -30,9 +30,12 @@ class FakeStripes(fake_lvm.FakeLVM):
     """The groups of three disks.
 
     ``devices`` maps the names of devices of striped vdisks to their tables,
-    ``suspended`` has the names of suspended ones. ``step`` counts the changes
+    ``loaded`` to those that the next resumption makes valid. ``suspended`` has
+    the names of suspended ones. ``step`` counts the changes
     of all groups and devices. ``frozen`` tells for each snapshot's piece that
-    was made whether the vdisk was suspended.
+    was made whether the vdisk was suspended. ``copied`` is the part that the
+    kernel has copied of what is moved, in percent, and ``dead`` has the disks
+    that fail.
     """
 
     def __init__(self, size_gb=20, content='old'):
@@ -42,6 +45,9 @@ class FakeStripes(fake_lvm.FakeLVM):
             for uuid in UUIDS
         }
         self.devices = {}
+        self.loaded = {}
+        self.copied = 100
+        self.dead = set()
         self.suspended = set()
         self.frozen = []
 
@@ -59,12 +65,44 @@ class FakeStripes(fake_lvm.FakeLVM):
             ('groups.run_unless_hung', lambda uuid, work: work()),
             ('stripes._DIRECTORY', self.mapper),
             ('naming.striped_device', self.path),
+            ('naming.moving_device', self.moving_path),
+            ('resync_throttle.limit', lambda percent: None),
+            ('resync_throttle.release', lambda: None),
         ):
             self.useFixture(fixtures.MonkeyPatch(name + target, value))
 
     def path(self, vdisk):
         """Replace ``naming.striped_device``."""
         return f'{self.mapper}/diskplacer-striped-{naming.volume_name(vdisk)}'
+
+    def moving_path(self, vdisk, leg):
+        """Replace ``naming.moving_device``."""
+        name = naming.volume_name(vdisk)
+        return f'{self.mapper}/diskplacer-moving-{name}.{leg}'
+
+    def places_of(self, device):
+        """Return where a device writes the legs to: (disk, volume) of each."""
+        found = []
+        for word in self.devices[device].split():
+            if word.startswith('/dev/diskplacer-'):
+                group, volume = word.split('/')[2:]
+                found.append((group.removeprefix('diskplacer-'), volume))
+            elif word.startswith(self.mapper):
+                found += self.places_of(os.path.basename(word))
+        return found
+
+    def write_all(self, vdisk, word):
+        """Have the server write a word to all of a vdisk."""
+        for uuid, volume in self.places_of(f'diskplacer-striped-{vdisk}'):
+            if uuid not in self.dead:
+                self.of(uuid).write(volume, word)
+
+    def reboot(self):
+        """Take all devices away."""
+        for device in list(self.devices):
+            os.unlink(f'{self.mapper}/{device}')
+        self.devices.clear()
+        self.loaded.clear()
 
     def find(self, uuid):
         """Replace ``groups.find``."""
@@ -113,18 +151,47 @@ class FakeStripes(fake_lvm.FakeLVM):
         elif device not in self.devices:
             raise exception.DiskError(f'no {device}')
         elif command == 'remove':
-            if device in self.open:
+            path = f'{self.mapper}/{device}'
+            if device in self.open or any(
+                path in table.split() for table in self.devices.values()
+            ):
                 raise exception.DiskError(f'{device} is in use')
             self.step('remove')
             del self.devices[device]
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f'{self.mapper}/{device}')
+        elif command == 'load':
+            self.step('load')
+            self.loaded[device] = arguments[1]
+        elif command == 'table':
+            return self.devices[device]
+        elif command == 'status':
+            return self._status(device)
         elif command == 'suspend':
             self.step('suspend')
             self.suspended.add(device)
         else:
             self.suspended.discard(device)
+            if device in self.loaded:
+                self.step('resume')
+                self.devices[device] = self.loaded.pop(device)
         return ''
+
+    def _status(self, device):
+        """Return the status of a mirror, which has copied more by now."""
+        table = self.devices[device]
+        if ' mirror ' not in table:
+            return table
+        (here, source), (there, target) = self.places_of(device)
+        health = ''.join(
+            'D' if one in self.dead else 'A' for one in (here, there)
+        )
+        if health == 'AA' and self.copied == 100:
+            words = self.of(here).read(source)
+            volume = self.of(there).volumes[target]
+            for extent, word in zip(volume.extents, words, strict=True):
+                self.of(there).content[extent] = word
+        return f'0 9 mirror 2 253:1 253:2 {self.copied}/100 1 {health} 1 core'
 
     def zero(self, target, start=0, end=None):
         self._on(target).zero(target, start, end)

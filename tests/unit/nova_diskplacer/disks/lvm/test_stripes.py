@@ -86,7 +86,7 @@ class StripesTestCase(testtools.TestCase):
 
     def create(self, disks=UUIDS, name='volume-1', location=LOCATION):
         for uuid in disks:
-            volumes.create_piece(uuid, name, '1', 'server', GIB, location)
+            volumes.create_piece(uuid, name, '1', 'server', GIB, location, 0)
 
     def activate(self, size=2 * GIB, location=LOCATION):
         return stripes.activate_stripe(location, 'volume-1', size)

@@ -1,0 +1,164 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Moves the legs of elastic volumes of this host, one move at a time.
+
+A command has read cinder.conf before.
+"""
+
+import collections.abc
+import contextlib
+
+from cinder import exception as cinder_exc
+from cinder import objects
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import records
+from cinder_vdisk_mapper import stripes
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.elastic import order
+from cinder_vdisk_mapper.elastic import setup
+from nova_diskplacer import exception
+from nova_diskplacer.elastic import legs
+from nova_diskplacer.host import files
+
+LOG = logging.getLogger(__name__)
+
+#: percent of the time for which the kernel copies
+PERCENT = 10
+
+
+def move(
+    volume_id: str,
+    location: legs.Location,
+    progress: collections.abc.Callable[[int, int], None],
+    stopped: collections.abc.Callable[[], bool],
+    percent: int = PERCENT,
+) -> None:
+    """Move legs of a volume by one step; repeatable.
+
+    :param location: UUID of the disk of each leg afterwards.
+    :param progress: told of copied and all bytes, once a second.
+    :param stopped: tells, once a second, if the move is to be taken back.
+    :param percent: of the time that the kernel copies, 1 to 100.
+    :raises DiskPlacerError: the legs are where they were; the message has the
+        reason.
+    """
+    with _alone():
+        backend, volume = setup.find(setup.backends(cfg.CONF), volume_id)
+        wanted = stripes.location_of(location)
+        for disk, found in _interrupted(backend, naming.volume(volume)):
+            if found != (volume.provider_location, wanted):
+                _recover(backend, disk, naming.volume(volume))
+                volume.refresh()
+        if volume.provider_location == wanted:
+            return
+        old = tuple(stripes.legs_of(volume.provider_location))
+        try:
+            legs.step(old, location)
+        except ValueError as error:
+            raise exception.DiskError(
+                f'volume {volume_id} cannot be moved: {error}'
+            ) from error
+        moved = backend.move(volume, old, location, percent)
+        try:
+            order.run(moved.as_move(), progress, stopped)
+        finally:
+            if not _interrupted(backend, naming.volume(volume)):
+                backend.operations.striping.release_throttle()
+
+
+def recover() -> None:
+    """Finish or take back all interrupted moves of this host.
+
+    :raises DiskPlacerError: some can neither be finished nor taken back, or
+        another process moves legs.
+    """
+    failed = []
+    with _alone():
+        for backend in setup.backends(cfg.CONF):
+            for disk in backend.operations.backend.disks():
+                for vdisk in disk.vdisks:
+                    if not vdisk.moving:
+                        continue
+                    try:
+                        _recover(backend, disk.uuid, vdisk.name)
+                    except exception.DiskPlacerError as error:
+                        failed.append(f'{vdisk.name}: {error}')
+            if not failed:
+                backend.operations.striping.release_throttle()
+    if failed:
+        raise exception.DiskError(
+            'moves are neither finished nor taken back: ' + '; '.join(failed)
+        )
+
+
+def _alone() -> contextlib.AbstractContextManager[None]:
+    return files.sole(
+        'elastic-move',
+        exception.DiskError('another process moves legs of a vdisk'),
+    )
+
+
+def _interrupted(
+    backend: setup.Backend, name: str
+) -> list[tuple[str, tuple[str, str] | None]]:
+    """Return the disks with legs of a vdisk that come or have left.
+
+    Each has the locations before and after the move, None for legs that have
+    left.
+    """
+    return [
+        (
+            disk.uuid,
+            backend.operations.striping.interrupted_move(disk.uuid, name),
+        )
+        for disk in backend.operations.backend.disks()
+        if any(one.name == name and one.moving for one in disk.vdisks)
+    ]
+
+
+def _recover(backend: setup.Backend, disk: str, name: str) -> None:
+    """Finish or take back the move that has left legs on a disk."""
+    operations = backend.operations
+    volume = _volume_of(backend, name)
+    if volume is None:
+        operations.delete_everywhere(None, name)
+        return
+    found = operations.striping.interrupted_move(disk, name)
+    if found is None:
+        # the rest of a move that was finished but for this
+        operations.striping.delete_moving(disk, name)
+        operations.try_reserve(disk)
+        return
+    location = tuple(stripes.legs_of(volume.provider_location))
+    old, new = (tuple(stripes.legs_of(one)) for one in found)
+    if location != old and len(location) == len(old):
+        # it was decided, and some legs are settled
+        new = location
+    order.take_back(backend.move(volume, old, new, PERCENT).as_move())
+
+
+def _volume_of(backend: setup.Backend, name: str) -> Volume | None:
+    """Return the volume with a vdisk, None if Cinder has deleted it."""
+    for record in records.Records(backend.context, (backend.name,), 0).others(
+        [name]
+    ):
+        if record.vdisk == name and not record.deleted:
+            with contextlib.suppress(cinder_exc.VolumeNotFound):
+                found: Volume = objects.Volume.get_by_id(
+                    backend.context, record.id
+                )
+                return found
+    return None

@@ -1,0 +1,241 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The move of the legs of a volume from disk to disk, for :mod:`order`."""
+
+import collections.abc
+import contextlib
+import dataclasses
+from typing import Any
+
+from cinder import exception as cinder_exc
+from cinder import objects
+from oslo_db import exception as db_exc
+
+from cinder_vdisk_mapper import linking
+from cinder_vdisk_mapper import locks
+from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import stripes
+from cinder_vdisk_mapper import vdisk_operations
+from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.elastic import order
+from cinder_vdisk_mapper.stripe_operations import StripeOperations
+from nova_diskplacer import exception
+from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.elastic import legs
+from nova_diskplacer.placement import claim_moves
+
+_MIGRATED = (None, '', 'success', 'error')
+_MOVABLE = ('available', 'in-use')
+# Nova attaches and detaches meanwhile.
+_DECIDABLE = (*_MOVABLE, 'reserved', 'attaching', 'detaching')
+
+
+@dataclasses.dataclass(frozen=True)
+class LegMove:
+    """The move of legs of a volume.
+
+    :param name: of the backend, as ``host@section``.
+    :param media: of the backend's disks: hdd, ssd or any.
+    :param old: location of the volume before the move.
+    :param new: that after the move, one step away.
+    :param percent: of the time that the kernel copies.
+    """
+
+    context: Any
+    operations: StripeOperations
+    name: str
+    media: str
+    volume: Volume
+    old: legs.Location
+    new: legs.Location
+    percent: int
+
+    def as_move(self) -> order.Move:
+        """Return the steps of the move."""
+        return order.Move(
+            decided=self._decided,
+            begin=self._begin,
+            copied=self._copied,
+            decide=self._decide,
+            finish=self._finish,
+            undo=self._undo,
+        )
+
+    @property
+    def _step(self) -> legs.Step:
+        """The legs that move, not all of them if that was interrupted."""
+        moved = [
+            leg
+            for leg, (here, there) in enumerate(
+                zip(self.old, self.new, strict=True)
+            )
+            if here != there
+        ]
+        return legs.Step(self.old[moved[0]], self.new[moved[0]], tuple(moved))
+
+    @property
+    def _locations(self) -> tuple[str, str, str]:
+        """The old location, the name of the vdisk, and the new location."""
+        old, new = stripes.location_of(self.old), stripes.location_of(self.new)
+        return old, naming.volume(self.volume), new
+
+    @property
+    def _moved_gb(self) -> int:
+        gb = stripes.leg_gb(self.volume.size, len(self.old))
+        return gb * len(self._step.legs)
+
+    def _fresh(self) -> Volume:
+        with _cinder_errors():
+            found: Volume = objects.Volume.get_by_id(
+                self.context, self.volume.id
+            )
+            return found
+
+    def _decided(self) -> bool:
+        old, _, new = self._locations
+        location = self._fresh().provider_location
+        if location not in (old, new):
+            raise exception.DiskError(
+                f'volume {self.volume.id} is on disks {location}, and its '
+                f'move is from {old} to {new}'
+            )
+        return location == new
+
+    def _check(self, volume: Volume, statuses: tuple[str, ...]) -> None:
+        """Check that the legs of a volume may be moved.
+
+        :raises DiskError: they may not.
+        """
+        refusal = ''
+        if volume.host.partition('#')[0] != self.name:
+            refusal = f'belongs to backend {volume.host}'
+        elif volume.provider_location != self._locations[0]:
+            refusal = f'is on disks {volume.provider_location}'
+        elif volume.status not in statuses:
+            refusal = f'is {volume.status}, which is none of: ' + ', '.join(
+                statuses
+            )
+        elif volume.migration_status not in _MIGRATED:
+            refusal = 'is being migrated'
+        elif naming.is_exported(volume):
+            refusal = 'is exported to another host'
+        elif self._has_snapshots():
+            refusal = 'has snapshots: delete them first'
+        if refusal:
+            raise exception.DiskError(f'volume {volume.id} {refusal}')
+
+    def _has_snapshots(self) -> bool:
+        with _cinder_errors():
+            return bool(
+                objects.SnapshotList.get_all_for_volume(
+                    self.context, self.volume.id
+                )
+            )
+
+    def _begin(self) -> None:
+        """Allocate the legs, have their claim follow, and begin the copy."""
+        step, (old, name, new) = self._step, self._locations
+        backend = self.operations.striping
+        with self.operations.moving(name):
+            self._check(self._fresh(), _MOVABLE)
+            _, vdisk = backend.usable_vdisk(step.source, name)
+            if not vdisk.minimum:
+                raise exception.DiskError(
+                    f'volume {self.volume.id} is not elastic'
+                )
+            self._allocate()
+            self._follow(vdisk, step.source, step.target)
+            backend.begin_move(old, name, new, self.volume.size, self.percent)
+
+    def _allocate(self) -> None:
+        target, (old, name, new) = self._step.target, self._locations
+        backend = self.operations.striping
+        with locks.hold(f'disk-{target}'):
+            disk = backend.disk(target)
+            begun = any(one.name == name and one.moving for one in disk.vdisks)
+            if not begun and (
+                disk.draining or not base.usable_disks([disk], self.media)
+            ):
+                raise exception.DiskError(
+                    f'disk {target} ({disk.medium}, {disk.health}) takes no '
+                    f'vdisks of backend {self.name} now'
+                )
+            free = self.operations.free_gb(disk)
+            refusal = vdisk_operations.refusal(
+                target, f'hold {self._moved_gb} GiB of {name}', free
+            )
+            if not begun and free < self._moved_gb:
+                raise refusal
+            backend.create_legs(old, name, new)
+            if not self.operations.reserve(target):
+                raise refusal
+
+    def _follow(self, vdisk: VDisk, source: str, target: str) -> None:
+        """Have the claim of the vdisk's server follow the legs."""
+        if vdisk.server_id:
+            claim_moves.follow(
+                self.operations.placement,
+                vdisk.server_id,
+                source,
+                target,
+                self.operations.backend.disk,
+                self._moved_gb,
+            )
+
+    def _copied(self) -> tuple[int, int]:
+        return self.operations.striping.move_progress(*self._locations)
+
+    def _decide(self) -> None:
+        _, name, new = self._locations
+        with (
+            locks.hold(f'volume-{self.volume.id}'),
+            self.operations.moving(name),
+        ):
+            volume = self._fresh()
+            self._check(volume, _DECIDABLE)
+            self.operations.striping.complete_legs(*self._locations)
+            with _cinder_errors():
+                linking.save_disk(volume, new)
+
+    def _finish(self) -> None:
+        step, (old, name, new) = self._step, self._locations
+        backend = self.operations.striping
+        with self.operations.moving(name):
+            backend.end_move(new, name, self.volume.size)
+            backend.settle_legs(new, name, old)
+        self._remove(step.source)
+
+    def _undo(self) -> None:
+        step, (old, name, _) = self._step, self._locations
+        with self.operations.moving(name):
+            self.operations.striping.end_move(old, name, self.volume.size)
+            _, vdisk = self.operations.backend.find_vdisk(step.source, name)
+            self._follow(vdisk, step.target, step.source)
+            self._remove(step.target)
+
+    def _remove(self, disk: str) -> None:
+        """Delete the legs that are not used, and release their space."""
+        name = naming.volume(self.volume)
+        self.operations.striping.delete_moving(disk, name)
+        with locks.hold(f'disk-{disk}'):
+            self.operations.try_reserve(disk)
+
+
+@contextlib.contextmanager
+def _cinder_errors() -> collections.abc.Iterator[None]:
+    """Raise what Cinder and its database raise as a DiskError."""
+    try:
+        yield
+    except (cinder_exc.CinderException, db_exc.DBError) as error:
+        raise exception.DiskError(str(error)) from error

@@ -1,0 +1,105 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Moves legs of an elastic volume, in an order that survives kills.
+
+1. The legs are allocated on the target, and the claim follows.
+2. The kernel copies. The server's writes go to both places.
+3. ``provider_location`` of the volume is changed, in one step: from here on,
+   the legs are on the target.
+4. The volume uses them alone, and those on the source are wiped.
+
+Before step 3 a repetition goes on with the copy or takes it back; afterwards
+it finishes. Both places have the same data from the end of the copy to step 4,
+so it does not matter when the volume is attached or the host is booted.
+"""
+
+import collections.abc
+import dataclasses
+import time
+
+from oslo_log import log as logging
+
+from nova_diskplacer import exception
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at a copy.
+_INTERVAL = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """A move of legs.
+
+    ``decided`` tells if the legs are on the target. ``begin`` allocates them
+    there and has the kernel copy, or go on to. ``copied`` returns the bytes in
+    both places and all bytes, and raises an error if a disk has failed.
+    ``decide`` makes the target the place of the legs, ``finish`` removes them
+    from the source and ``undo`` from the target.
+    """
+
+    decided: collections.abc.Callable[[], bool]
+    begin: collections.abc.Callable[[], None]
+    copied: collections.abc.Callable[[], tuple[int, int]]
+    decide: collections.abc.Callable[[], None]
+    finish: collections.abc.Callable[[], None]
+    undo: collections.abc.Callable[[], None]
+
+
+def run(
+    move: Move,
+    progress: collections.abc.Callable[[int, int], None],
+    stopped: collections.abc.Callable[[], bool],
+) -> None:
+    """Move legs, or go on with a move that was interrupted.
+
+    :param progress: told of copied and all bytes.
+    :param stopped: tells if the move is to be taken back.
+    :raises DiskPlacerError: it was taken back, or must be repeated if that
+        failed too.
+    """
+    if not move.decided():
+        try:
+            move.begin()
+            _wait(move, progress, stopped)
+            move.decide()
+        except exception.DiskPlacerError:
+            try:
+                take_back(move)
+            except exception.DiskPlacerError as error:
+                LOG.error('The move is not taken back, recover it: %s', error)
+            raise
+    move.finish()
+
+
+def take_back(move: Move) -> None:
+    """Undo a move that was interrupted, or finish it if it is decided."""
+    if move.decided():
+        move.finish()
+    else:
+        move.undo()
+
+
+def _wait(
+    move: Move,
+    progress: collections.abc.Callable[[int, int], None],
+    stopped: collections.abc.Callable[[], bool],
+) -> None:
+    while True:
+        done, total = move.copied()
+        progress(done, total)
+        if done == total:
+            return
+        if stopped():
+            raise exception.DiskPlacerError('the move was stopped')
+        time.sleep(_INTERVAL)

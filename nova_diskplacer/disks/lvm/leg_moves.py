@@ -1,0 +1,262 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Moves legs of an elastic vdisk from one disk to another.
+
+While a leg is moved, a device of the target ``mirror`` is over both its
+places: the kernel copies, writes of the server go to both, and the device of
+the vdisk uses it as the leg. Where the leg is afterwards is the caller's
+decision. Tags mark the legs that come, and those that have left.
+
+A write that fails in one of the places waits in the mirror until
+:func:`end_move` repeats it in the place that is kept. So the vdisk has no
+error when the disk that a leg comes to dies, and has one when the disk that it
+is on dies, as without a move.
+
+Every function may be repeated after a crash, and raises DiskError if a leg is
+missing, or LVM, the device mapper or a disk fails. The location ``old`` is
+that before the move, ``new`` the one after it: UUIDs of the disks of all legs,
+with commas between them.
+"""
+
+import os
+import re
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import device_mapper
+from nova_diskplacer.disks.lvm import group_changes
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import report
+from nova_diskplacer.disks.lvm import resync_throttle
+from nova_diskplacer.disks.lvm import stripes
+
+# Sectors that the kernel copies at once; writes to them wait meanwhile.
+_REGION = 1024
+
+_STATUS = re.compile(r' mirror \d+ .*?(\d+)/(\d+) 1 ([A-Z]+) ')
+
+
+def create_legs(old: str, name: str, new: str) -> None:
+    """Allocate the legs that come to a disk.
+
+    :raises DiskError: the legs to move have snapshots, or the disk lacks the
+        space.
+    """
+    for leg, here, there in _moved(old, new):
+        origin = groups.require(here[0])
+        source = origin.require_usable(name + here[1])
+        if origin.snapshots_of(source.vdisk.name):
+            raise exception.DiskError(f'vdisk {name} has snapshots')
+        with group_changes.changing(there[0]) as group:
+            target = group.find(name + there[1])
+            if target is None:
+                owners = (naming.VOLUME + '=', naming.SERVER + '=')
+                tags = [tag for tag in source.tags if tag.startswith(owners)]
+                tags += [f'{naming.MOVING}={leg}', naming.INCOMPLETE]
+                group_changes.allocate(
+                    group,
+                    name + there[1],
+                    source.size_bytes,
+                    tags + source.stripe_tags,
+                )
+            elif naming.DELETED in target.tags or not target.moving:
+                raise exception.DiskError(
+                    f'disk {there[0]} still has a vdisk {target.vdisk.name}'
+                )
+
+
+def begin_move(
+    old: str, name: str, new: str, size_bytes: int, percent: int
+) -> None:
+    """Have the kernel copy the legs that were created.
+
+    :param size_bytes: size of the vdisk.
+    :param percent: of the time that the kernel copies.
+    """
+    with stripes.locked(name):
+        devices = [
+            naming.moving_device(name, leg) for leg, *_ in _moved(old, new)
+        ]
+        if any(map(_has_ended, devices)):
+            _end(old, name, size_bytes)
+        for leg, here, there in _moved(old, new):
+            path = naming.moving_device(name, leg)
+            if not os.path.exists(path):
+                source = groups.require(here[0]).require_usable(name + here[1])
+                _begin(path, source, there[0], name + there[1])
+        stripes.reload(old, name, size_bytes, moving=True)
+        resync_throttle.limit(percent)
+
+
+def _begin(path: str, source: report.Volume, uuid: str, leg: str) -> None:
+    """Make a mirror of both places of a leg, whose copy begins anew."""
+    with group_changes.changing(uuid) as group:
+        target = group.require(leg)
+        if naming.INCOMPLETE not in target.tags:
+            group_changes.change_tags(target, [naming.INCOMPLETE])
+    places = [group_changes.activate(one) for one in (source, target)]
+    device_mapper.create(
+        path,
+        [
+            f'0 {source.size_bytes // device_mapper.SECTOR} mirror '
+            f'core 1 {_REGION} 2 {places[0]} 0 {places[1]} 0 1 handle_errors'
+        ],
+    )
+
+
+def _has_ended(path: str) -> bool:
+    return os.path.exists(path) and ' mirror ' not in device_mapper.table(path)
+
+
+def move_progress(old: str, name: str, new: str) -> tuple[int, int]:
+    """Return how many bytes are in both places, and all bytes.
+
+    :raises DiskError: a disk has failed, or nothing is copied any more.
+    """
+    done = total = 0
+    for leg, here, _ in _moved(old, new):
+        path = naming.moving_device(name, leg)
+        if not os.path.exists(path):
+            raise exception.DiskError(
+                f'the copy of leg {leg} of {name} has ended: the volume was '
+                'deleted, or the host was rebooted'
+            )
+        found = _STATUS.search(device_mapper.status(path))
+        if found is None:
+            raise exception.DiskError(f'the copy of leg {leg} was taken back')
+        if found[3].strip('A'):
+            raise exception.DiskError(
+                f'a disk failed while leg {leg} of {name} was copied: the '
+                f'kernel tells {found[3]} of its places, see its log'
+            )
+        size = groups.require(here[0]).require(name + here[1]).size_bytes
+        done += size * int(found[1]) // int(found[2])
+        total += size
+    return done, total
+
+
+def complete_legs(old: str, name: str, new: str) -> None:
+    """Mark legs that are the same in both places as complete.
+
+    :raises DiskError: they are not the same yet.
+    """
+    with stripes.locked(name):
+        done, total = move_progress(old, name, new)
+        if done < total:
+            raise exception.DiskError(
+                f'{total - done} bytes of {name} are not copied yet'
+            )
+        for _, _, (uuid, suffix) in _moved(old, new):
+            with group_changes.changing(uuid) as group:
+                leg = group.require(name + suffix)
+                group_changes.change_tags(
+                    leg, remove=[naming.INCOMPLETE, *leg.dirty_tags]
+                )
+
+
+def end_move(kept: str, name: str, size_bytes: int) -> None:
+    """Have the vdisk use the legs of one location alone.
+
+    :param kept: that location, ``old`` or ``new``.
+    """
+    with stripes.locked(name):
+        _end(kept, name, size_bytes)
+
+
+def _end(kept: str, name: str, size_bytes: int) -> None:
+    paths = []
+    for leg, (uuid, suffix) in enumerate(naming.pieces(kept)):
+        path = naming.moving_device(name, leg)
+        if os.path.exists(path):
+            volume = groups.require(uuid).require_usable(name + suffix)
+            place = group_changes.activate(volume)
+            sectors = device_mapper.table(path).split()[1]
+            # requests that wait for the other place are repeated in this one
+            device_mapper.reload(
+                path, [f'0 {sectors} linear {place} 0'], '--noflush'
+            )
+            paths.append(path)
+    stripes.reload(kept, name, size_bytes, moving=False)
+    for path in paths:
+        device_mapper.remove(path)
+
+
+def settle_legs(new: str, name: str, old: str) -> None:
+    """Mark the legs that have left, and those of the new location.
+
+    Legs that come keep the tags of the old one to the end, for
+    :func:`interrupted_move`.
+    """
+    stripes.legs(new, name, 0)
+    for leg, (uuid, suffix), _ in _moved(old, new):
+        with group_changes.changing(uuid) as group:
+            left = group.find(name + suffix)
+            if left is not None and not left.moving:
+                mark = f'{naming.MOVING}={leg}'
+                group_changes.change_tags(
+                    left, [mark, naming.DELETED], left.stripe_tags
+                )
+    places = dict(enumerate(naming.pieces(new)))
+    moved = [leg for leg, *_ in _moved(old, new)]
+    wanted = set(naming.location_tags(new.split(',')))
+    for leg in sorted(places, key=lambda leg: leg in moved):
+        uuid, suffix = places[leg]
+        with group_changes.changing(uuid) as group:
+            volume = group.require(name + suffix)
+            present = set(naming.location_tags(volume.vdisk.stripe))
+            if volume.moving:
+                present.add(f'{naming.MOVING}={leg}')
+            if wanted != present:
+                group_changes.change_tags(
+                    volume, wanted - present, present - wanted
+                )
+
+
+def interrupted_move(uuid: str, name: str) -> list[str]:
+    """Return the locations before and after the move that brings legs here.
+
+    Those that were not created yet are not among the moved ones.
+
+    :returns: none if no legs come to the disk.
+    """
+    group = groups.require(uuid)
+    coming = [
+        leg
+        for leg in map(group.require, moving_legs(uuid, name))
+        if naming.DELETED not in leg.tags
+    ]
+    if not coming:
+        return []
+    disks = list(coming[0].vdisk.stripe)
+    old = ','.join(disks)
+    for leg in coming:
+        disks[int(naming.value(leg.tags, naming.MOVING))] = uuid
+    return [old, ','.join(disks)]
+
+
+def moving_legs(uuid: str, name: str) -> list[str]:
+    """Return the names of the legs that come to a disk or have left it."""
+    group = groups.require(uuid)
+    return [leg for leg in group.legs_of(name) if group.require(leg).moving]
+
+
+def _moved(
+    one: str, other: str
+) -> list[tuple[int, tuple[str, str], tuple[str, str]]]:
+    """Return the legs that differ, with both disks and suffixes."""
+    pairs = zip(naming.pieces(one), naming.pieces(other), strict=True)
+    return [
+        (leg, here, there)
+        for leg, (here, there) in enumerate(pairs)
+        if here[0] != there[0]
+    ]

@@ -1,0 +1,197 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Elastic volumes with real volumes, claims and locks."""
+
+import dataclasses
+from unittest import mock
+
+from cinder import objects
+
+from cinder_vdisk_mapper.elastic import mover
+from cinder_vdisk_mapper.elastic import setup
+from nova_diskplacer import exception
+from nova_diskplacer.elastic import legs
+from nova_diskplacer.host import files
+from nova_diskplacer.placement.client import GB
+from tests.functional.cinder import base
+from tests.functional.cinder import test_striped
+
+GIB = 1 << 30
+
+
+class FileLegs(test_striped.FileStripes):
+    """Stores the legs of a disk, a GiB each, as one file; copies nothing.
+
+    ``tags`` is the location of each vdisk, ``coming`` that of its move.
+    """
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.tags = {}
+        self.coming = {}
+        self.copied = (1, 1)
+
+    def disks(self):
+        return [self._tagged(disk) for disk in super().disks()]
+
+    def disk(self, uuid):
+        return self._tagged(super().disk(uuid))
+
+    def _tagged(self, disk):
+        vdisks = []
+        for vdisk in disk.vdisks:
+            location = self.tags.get(vdisk.name, ())
+            target = self.coming.get(vdisk.name, location)
+            vdisks.append(
+                dataclasses.replace(
+                    vdisk,
+                    stripe=location,
+                    minimum=1,
+                    moving=target.count(disk.uuid) > location.count(disk.uuid),
+                )
+            )
+        return dataclasses.replace(disk, vdisks=tuple(vdisks))
+
+    def create_piece(
+        self, disk, name, volume_id, server_id, size_gb, stripe, minimum
+    ):
+        self.create(disk, name, volume_id, server_id, size_gb)
+        self.tags[name] = tuple(stripe.split(','))
+
+    def create_legs(self, old, name, new):
+        step = legs.step(tuple(old.split(',')), tuple(new.split(',')))
+        size_gb = new.split(',').count(step.target)
+        if step.target in old:
+            self.extend(step.target, name, size_gb)
+        else:
+            _, vdisk = self.find_vdisk(step.source, name)
+            owners = vdisk.volume_id, vdisk.server_id
+            self.create(step.target, name, *owners, size_gb)
+        self.coming[name] = tuple(new.split(','))
+
+    def begin_move(self, old, name, new, size_gb, percent):
+        pass
+
+    def move_progress(self, old, name, new):
+        return self.copied
+
+    def complete_legs(self, old, name, new):
+        pass
+
+    def end_move(self, kept, name, size_gb):
+        pass
+
+    def settle_legs(self, new, name, old):
+        self.tags[name] = tuple(new.split(','))
+
+    def interrupted_move(self, disk, name):
+        if name in self.coming and self.coming[name] != self.tags[name]:
+            return ','.join(self.tags[name]), ','.join(self.coming[name])
+        return None
+
+    def release_throttle(self):
+        pass
+
+    def delete_moving(self, disk, name):
+        self.coming.pop(name, None)
+        if size_gb := self.tags[name].count(disk):
+            self.shrink(disk, name, size_gb)
+        else:
+            self.delete(disk, name)
+
+
+class ElasticTestCase(base.CinderTestCase):
+    def setUp(self):
+        patch = mock.patch(
+            'cinder_vdisk_mapper.backend.base.load',
+            lambda options: FileLegs(options.vdisk_disk_root),
+        )
+        patch.start()
+        self.addCleanup(patch.stop)
+        super().setUp()
+        lock_directory = files.lock_directory()
+        self.addCleanup(files.set_lock_directory, lock_directory)
+        self.host = self.hosts['host1']
+        files.set_lock_directory(self.host.root + '-commands')
+        self.disks = sorted(self.host.disks())
+        operations = self.volume[0].manager.driver.operations
+        self.backend = operations.backend
+        found = setup.Backend(self.context, 'host1@vdisk', 'any', operations)
+        patch = mock.patch.object(setup, 'backends', lambda conf: [found])
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_claims_follow_the_legs(self):
+        first, second, third = self.disks
+        server = self.server(
+            claims={first: 4},
+            vdisks=1,
+            vdisk_gb=4,
+            mapping='elastic',
+            stripe_disks='1-4',
+        )
+        volume = self.create(4, name=f'{server}-blank-vol')
+        attachment, _ = self.attach(volume, server)
+
+        def move(location, copied=(1, 1)):
+            self.backend.copied = copied
+            mover.move(
+                volume['id'], location, lambda *bytes_: None, lambda: True
+            )
+
+        def check(location):
+            row = objects.Volume.get_by_id(self.context, volume['id'])
+            self.assertEqual(','.join(location), row.provider_location)
+            self.assertEqual(row.provider_location, row.provider_id)
+            self.assertEqual(
+                {
+                    disk: {GB: location.count(disk)}
+                    for disk in self.disks
+                    if disk in location
+                },
+                self.placement.allocations(server).resources,
+            )
+            self.assertEqual(
+                dict.fromkeys(self.disks, 0), self.host.reserved()
+            )
+            self.assertEqual(
+                [location.count(disk) for disk in self.disks],
+                [
+                    sum(one.size_bytes for one in disk.vdisks) // GIB
+                    for disk in self.host.disks().values()
+                ],
+            )
+
+        narrow = (first,) * 4
+        check(narrow)
+        wide = (first, first, second, second)
+        error = self.assertRaises(
+            exception.DiskPlacerError, move, wide, (0, 1)
+        )
+        self.assertIn('was stopped', str(error))
+        check(narrow)
+        move(wide)
+        check(wide)
+        # a disk whose space is claimed
+        self.claim(base.fake.USER2_ID, {third: 4})
+        wider = (first, third, second, second)
+        error = self.assertRaises(exception.DiskPlacerError, move, wider)
+        self.assertIn('has no room to hold 1 GiB', str(error))
+        check(wide)
+        move(narrow)
+        check(narrow)
+        self.detach(volume, attachment)
+        self.delete(volume)
+        self.assertEqual(
+            [()] * 3, [disk.vdisks for disk in self.host.disks().values()]
+        )

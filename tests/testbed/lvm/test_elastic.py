@@ -1,0 +1,434 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Moves of legs of elastic vdisks on the real device mapper."""
+
+import contextlib
+import mmap
+import os
+import random
+import signal
+import threading
+
+import fixtures
+
+from cinder_vdisk_mapper import privsep_lvm
+from cinder_vdisk_mapper.elastic import order
+from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import groups
+from nova_diskplacer.disks.lvm import leg_moves
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import resync_throttle
+from nova_diskplacer.disks.lvm import stripes
+from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.elastic import legs
+from tests import shell
+from tests.testbed import udev
+from tests.testbed.lvm import base
+
+MIB = base.MIB
+DISKS = 4
+LEGS = 4
+LEG = 16 * MIB
+SIZE = LEGS * LEG
+BLOCK = 4096
+NAME = 'volume-1'
+DEVICE = naming.striped_device(NAME)
+#: the disk that may die is this device over a spare one
+MORTAL = 'mortal'
+START = 2048
+THROTTLE = '/sys/module/dm_mirror/parameters/raid1_resync_throttle'
+
+
+class Writes:
+    """Random writes to a device, and what each block of it must have.
+
+    A block has its number and the number of the write.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        self.last = [0] * (SIZE // BLOCK)
+        self.error = None
+        self._stopped = threading.Event()
+        self._random = random.Random(1)
+
+    def write(self, count):
+        """Write to random blocks, whatever is in the way of the writes."""
+        with self._opened() as (descriptor, buffer):
+            for _ in range(count):
+                block = self._random.randrange(len(self.last))
+                number = self.last[block] + 1
+                buffer[:16] = block.to_bytes(8) + number.to_bytes(8)
+                os.pwritev(descriptor, [buffer], block * BLOCK)
+                self.last[block] = number
+
+    def wrong(self):
+        """Return the blocks that do not have what was written last."""
+        with self._opened() as (descriptor, buffer):
+            return [
+                block
+                for block, number in enumerate(self.last)
+                if os.preadv(descriptor, [buffer], block * BLOCK) != BLOCK
+                or buffer[:16]
+                != (block if number else 0).to_bytes(8) + number.to_bytes(8)
+            ]
+
+    @contextlib.contextmanager
+    def going_on(self):
+        """Write in the background."""
+        thread = threading.Thread(target=self._go_on)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stopped.set()
+            thread.join()
+
+    def _go_on(self):
+        try:
+            while not self._stopped.is_set():
+                self.write(50)
+        except OSError as error:
+            self.error = error
+
+    @contextlib.contextmanager
+    def _opened(self):
+        descriptor = os.open(self.path, os.O_RDWR | os.O_DIRECT)
+        try:
+            with mmap.mmap(-1, BLOCK) as buffer:
+                yield descriptor, buffer
+        finally:
+            os.close(descriptor)
+
+
+class Vdisk:
+    """An elastic vdisk; ``location`` is what Cinder's database has."""
+
+    def __init__(self, location):
+        self.location = location
+        self.percent = 100
+
+    def move(self, new):
+        """Return the move to a location."""
+        old = self.location
+        step = legs.step(old, new)
+        move = ','.join(old), NAME, ','.join(new)
+
+        def begin():
+            leg_moves.create_legs(*move)
+            leg_moves.begin_move(*move, SIZE, self.percent)
+
+        def decide():
+            leg_moves.complete_legs(*move)
+            self.location = new
+
+        def finish():
+            leg_moves.end_move(move[2], NAME, SIZE)
+            leg_moves.settle_legs(move[2], NAME, move[0])
+            delete_moving(step.source)
+            resync_throttle.release()
+
+        def undo():
+            leg_moves.end_move(move[0], NAME, SIZE)
+            delete_moving(step.target)
+            resync_throttle.release()
+
+        return order.Move(
+            decided=lambda: self.location == new,
+            begin=begin,
+            copied=lambda: leg_moves.move_progress(*move),
+            decide=decide,
+            finish=finish,
+            undo=undo,
+        )
+
+
+def delete_moving(uuid):
+    for leg in leg_moves.moving_legs(uuid, NAME):
+        volumes.delete(uuid, leg)
+
+
+def killed_at(count, work):
+    """Do work in a process that is killed before a command; tell if it was.
+
+    :param count: of commands that change something, from 0.
+    """
+    child = os.fork()
+    if not child:
+        run, left = commands.run, [count]
+
+        def counted(*command):
+            if command[0] != 'lvm' and command[1] not in ('table', 'status'):
+                left[0] -= 1
+                if left[0] < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return run(*command)
+
+        try:
+            commands.run = counted
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return True
+    if os.WEXITSTATUS(status):
+        raise AssertionError('the work failed')
+    return False
+
+
+class ElasticTestCase(base.LVMTestCase):
+    devices = DISKS
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.mortal = cls.spare[-1]
+        # so that LVM finds what is on it in one place only
+        sectors = int(shell.run('blockdev', '--getsz', cls.mortal)) - START
+        cls.sectors = sectors
+        shell.run(
+            'dmsetup', 'create', MORTAL,
+            '--table', f'0 {sectors} linear {cls.mortal} {START}',
+        )  # fmt: skip
+        cls.addClassCleanup(shell.run, 'dmsetup', 'remove', '--retry', MORTAL)
+        devices = [*cls.spare[:-1], f'/dev/mapper/{MORTAL}']
+        cls.addClassCleanup(base.erase, devices[-1])
+        cls.uuids = [cls.prepared(device).uuid for device in devices]
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.lvm.commands._launcher',
+                privsep_lvm._CONFINED,
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'cinder_vdisk_mapper.elastic.order._INTERVAL', 0.1
+            )
+        )
+        self.addCleanup(self.purge)
+        self.a, self.b, self.c, self.d = self.uuids
+        self.vdisk = Vdisk((self.a,) * LEGS)
+        for uuid, suffix in self.pieces():
+            volumes.create_piece(
+                uuid, NAME + suffix, '1', 'server', LEG, self.text, 1
+            )
+        self.activate()
+        self.writes = Writes(DEVICE)
+
+    def purge(self):
+        udev.settle()
+        for uuid in self.uuids:
+            for leg in volumes.legs(uuid, NAME):
+                volumes.delete(uuid, leg)
+
+    @property
+    def text(self):
+        return ','.join(self.vdisk.location)
+
+    def pieces(self):
+        return naming.pieces(self.text)
+
+    def activate(self):
+        return stripes.activate_stripe(self.text, NAME, SIZE)
+
+    def move(self, new, stopped=lambda: False):
+        order.run(self.vdisk.move(new), lambda done, total: None, stopped)
+
+    def assertWhole(self):
+        """Nothing was lost, and nothing is left of a move."""
+        self.assertEqual([], self.writes.wrong())
+        for uuid in self.uuids:
+            number = self.vdisk.location.count(uuid)
+            self.assertEqual(
+                [(number * LEG, self.vdisk.location, True, False)]
+                if number
+                else [],
+                [
+                    (one.size_bytes, one.stripe, one.usable, one.moving)
+                    for one in groups.require(uuid).vdisks
+                ],
+            )
+        self.assertNotIn('diskplacer-moving', shell.run('dmsetup', 'ls'))
+        self.assertEqual(
+            f'0 {SIZE // 512} striped {LEGS}',
+            ' '.join(shell.run('dmsetup', 'table', DEVICE).split()[:4]),
+        )
+
+    def widths(self):
+        """Return the locations from one disk to all and back."""
+        found = [self.vdisk.location]
+        for disk in self.uuids[1:]:
+            found.append(legs.widen(found[-1], disk))
+        while narrower := legs.narrow(found[-1], 1):
+            found.append(narrower)
+        return found[1:]
+
+    def test_moved_under_load(self):
+        found = self.widths()
+        self.assertEqual([2, 3, 4, 3, 2, 1], [len({*one}) for one in found])
+        with self.writes.going_on():
+            for location in found:
+                self.move(location)
+        self.assertIsNone(self.writes.error)
+        self.assertGreater(sum(self.writes.last), 200)
+        self.assertWhole()
+        # each byte is where the layout says, at the full width too
+        self.move(found[0])
+        self.move(found[1])
+        self.move(found[2])
+        self.assertWhole()
+        for leg, (uuid, suffix) in enumerate(self.pieces()):
+            self.assertEqual('', suffix)
+            block = leg * naming.CHUNK_BYTES // BLOCK
+            piece = naming.device_path(uuid, NAME)
+            number = self.writes.last[block]
+            self.assertEqual(
+                (block if number else 0).to_bytes(8) + number.to_bytes(8),
+                base.read(piece, 16),
+            )
+        places = base.places(self.b, NAME)
+        stripes.deactivate(NAME)
+        self.purge()
+        self.assertTrue(base.is_zero(self.spare[1], places))
+
+    def test_what_has_left_is_wiped(self):
+        self.writes.write(4000)
+        old = [
+            place
+            for suffix in ('.2', '.3')
+            for place in base.places(self.a, NAME + suffix)
+        ]
+        self.assertFalse(base.is_zero(self.spare[0], old))
+        self.move((self.a, self.a, self.b, self.b))
+        self.assertTrue(base.is_zero(self.spare[0], old))
+        self.assertWhole()
+
+    def test_killed(self):
+        """The process is killed at each step, and the host may be booted."""
+        narrow, wide = [(self.a,) * 4, (self.a, self.a, self.b, self.b)]
+        count, moves = 0, {narrow: 0, wide: 0}
+        while min(moves.values()) < 1:
+            old = self.vdisk.location
+            new = wide if old == narrow else narrow
+            self.vdisk.percent = 100
+
+            def work(new=new):
+                move = self.vdisk.move(new)
+                order.run(move, lambda done, total: None, lambda: False)
+
+            # what a killed process has decided is in a file
+            decided = os.path.join(self.directory, 'decided')
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(decided)
+            complete = leg_moves.complete_legs
+
+            def decide(*move, complete=complete, decided=decided):
+                complete(*move)
+                with open(decided, 'w', encoding='utf-8'):
+                    pass
+
+            with fixtures.MonkeyPatch(
+                'nova_diskplacer.disks.lvm.leg_moves.complete_legs', decide
+            ):
+                killed = killed_at(count, work)
+            move = self.vdisk.move(new)
+            if os.path.exists(decided):
+                self.vdisk.location = new
+            self.writes.write(30)
+            if count % 4 == 1:
+                self.reboot()
+                self.activate()
+                self.writes.write(30)
+            if killed and count % 2:
+                order.take_back(move)
+            else:
+                order.run(move, lambda done, total: None, lambda: False)
+            self.assertWhole()
+            if killed:
+                count += 3
+            else:
+                moves[old] += 1
+                count = 1 if moves[old] == 1 else count
+
+    def reboot(self):
+        """Have all devices go, as when the host is booted."""
+        udev.settle()
+        stripes.remove_devices(NAME)
+        for uuid in self.uuids:
+            shell.run('vgchange', '-an', naming.group_name(uuid))
+
+    def test_the_target_dies(self):
+        before = self.vdisk.location
+        self.writes.write(200)
+        self.vdisk.percent = 1
+        failed = []
+
+        def die():
+            if not failed:
+                shell.run(
+                    'dmsetup', 'load', MORTAL,
+                    '--table', f'0 {self.sectors} error',
+                )  # fmt: skip
+                shell.run('dmsetup', 'resume', '--noflush', MORTAL)
+                failed.append(True)
+            return False
+
+        try:
+            with self.writes.going_on():
+                self.assertRaises(
+                    exception.DiskError,
+                    self.move,
+                    (self.a, self.a, self.d, self.d),
+                    die,
+                )
+                written = sum(self.writes.last)
+                while sum(self.writes.last) < written + 100:
+                    self.assertIsNone(self.writes.error)
+        finally:
+            shell.run(
+                'dmsetup', 'load', MORTAL,
+                '--table', f'0 {self.sectors} linear {self.mortal} {START}',
+            )  # fmt: skip
+            shell.run('dmsetup', 'resume', MORTAL)
+        self.assertIsNone(self.writes.error)
+        self.assertEqual([], self.writes.wrong())
+        # what is left there goes when it is back
+        self.assertEqual(before, self.vdisk.location)
+        order.take_back(self.vdisk.move((self.a, self.a, self.d, self.d)))
+        self.assertWhole()
+
+    def test_throttle(self):
+        self.vdisk.percent = 1
+        new = (self.a, self.a, self.b, self.b)
+        before = base.read(THROTTLE, 9) if os.path.exists(THROTTLE) else b''
+        seen = []
+
+        def stopped():
+            with open(THROTTLE, encoding='ascii') as stream:
+                seen.append(stream.read().strip())
+            # it may be killed now
+            return True
+
+        with contextlib.suppress(exception.DiskPlacerError):
+            self.move(new, stopped)
+        if seen:
+            self.assertEqual(['1'], seen)
+        with open(THROTTLE, 'rb') as stream:
+            self.assertEqual(before or b'100\n', stream.read())
+        self.assertWhole()
