@@ -91,7 +91,10 @@ class CommandTestCase(testtools.TestCase):
         )
         self.assertIs(cinder_conf.configure, args.configure)
         output = io.StringIO()
-        with contextlib.redirect_stdout(output):
+        with (
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(output),
+        ):
             self.assertEqual(0, args.handler(None, args))
         return output.getvalue()
 
