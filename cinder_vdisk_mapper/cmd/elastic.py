@@ -17,7 +17,6 @@ Entry points add them to ``diskplacer-manage``.
 
 import argparse
 import collections.abc
-import importlib
 import os
 import signal
 import threading
@@ -37,9 +36,6 @@ from nova_diskplacer.elastic import host
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import status_socket
-
-# Imported when a command runs, as all of Cinder is.
-_MOVER = 'cinder_vdisk_mapper.elastic.mover'
 
 
 def register(commands: Any) -> None:
@@ -167,8 +163,8 @@ def _mover() -> executor.Mover:
     """
     if os.geteuid() != 0:
         raise exception.ElasticError('moving vdisks needs root')
-    found: Any = importlib.import_module(_MOVER)
-    mover: executor.Mover = found
+    from cinder_vdisk_mapper.elastic import mover
+
     return mover
 
 

@@ -22,6 +22,7 @@ disk less has a fuller disk. A path that was interrupted may end elsewhere.
 """
 
 import collections.abc
+import functools
 
 from nova_diskplacer.elastic import legs
 
@@ -74,6 +75,7 @@ def wider(location: legs.Location, factor: int) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
+@functools.lru_cache(maxsize=1024)
 def narrower(location: legs.Location, minimum: int) -> tuple[Path, ...]:
     """Return the paths to narrower locations, the narrowest first.
 

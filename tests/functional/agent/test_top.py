@@ -162,7 +162,7 @@ class TopTest(base.BaseTestCase):
         )
         heads = 0
         while heads < 3:
-            heads += 'WHY' in process.stdout.readline()
+            heads += 'CLASS' in process.stdout.readline()
         process.stdout.close()
         self.assertEqual(0, process.wait(PATIENCE))
         self.assertEqual('', process.stderr.read())

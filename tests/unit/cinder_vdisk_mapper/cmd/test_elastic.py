@@ -15,12 +15,12 @@ import contextlib
 import io
 import os
 import signal
-import sys
 
 import fixtures
 import testtools
 
 from cinder_vdisk_mapper.cmd import cinder_conf
+from cinder_vdisk_mapper.elastic import mover
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import manage
 from nova_diskplacer.disks import discover
@@ -74,10 +74,8 @@ class CommandTestCase(testtools.TestCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         self.mover = Mover()
-        modules = {'cinder_vdisk_mapper.elastic.mover': self.mover}
-        self.useFixture(
-            fixtures.MockPatch('sys.modules', {**sys.modules, **modules})
-        )
+        self.patch(mover, 'move', self.mover.move)
+        self.patch(mover, 'recover', self.mover.recover)
         self.patch(os, 'geteuid', lambda: 0)
         self.disks = on_disks.disks('aabb', 'c')
         self.patch(discover, 'discover', lambda root: self.disks)
@@ -93,7 +91,10 @@ class CommandTestCase(testtools.TestCase):
         )
         self.assertIs(cinder_conf.configure, args.configure)
         output = io.StringIO()
-        with contextlib.redirect_stdout(output):
+        with (
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(output),
+        ):
             self.assertEqual(0, args.handler(None, args))
         return output.getvalue()
 

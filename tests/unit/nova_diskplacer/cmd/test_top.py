@@ -54,7 +54,7 @@ class TopTest(base.BaseTestCase):
     def test_once(self):
         self.serve(example.status_provider())
         self.assertEqual(0, self.top('--once'))
-        self.assertEqual(1, self.stdout.getvalue().count('WHY'))
+        self.assertEqual(1, self.stdout.getvalue().count('CLASS'))
 
     def test_json_has_all_that_the_agent_knows(self):
         self.serve(example.status_provider())
@@ -63,7 +63,7 @@ class TopTest(base.BaseTestCase):
             example.status_provider()(),
             status.from_json(self.stdout.getvalue()),
         )
-        self.assertEqual(5, json.loads(self.stdout.getvalue())['version'])
+        self.assertEqual(6, json.loads(self.stdout.getvalue())['version'])
 
     def test_no_agent(self):
         error = self.assertRaises(exception.ContentionError, self.top)

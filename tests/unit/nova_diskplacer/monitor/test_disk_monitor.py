@@ -114,10 +114,18 @@ class DiskMonitorTest(DiskMonitorTestCase):
                 pressure=states['hdd'].pressure,
                 idle_seconds=0.0,
                 totals=done,
+                totals_seconds=2.0,
+                used_seconds=1.0,
             ),
             states['hdd'],
         )
         self.assertIsNone(states['ssd'].latency)
+
+    def test_utilization_of_all_intervals(self):
+        self.update(seconds=2.0, hdd=work(50, busy=0.5))
+        state = self.update(seconds=4.0, hdd=work(50, busy=3.0))['hdd']
+        self.assertEqual(6.0, state.totals_seconds)
+        self.assertEqual(3.5, state.used_seconds)
 
     def test_score(self):
         state = self.update(('a', 'hdd'), hdd=work(50, busy=0.5))['hdd']
