@@ -46,7 +46,7 @@ ARRAY = str(uuid.uuid5(uuid.NAMESPACE_OID, 'striping'))
 
 
 class Layout(typing.NamedTuple):
-    """How many disks are used, and what is over them.
+    """The number of disks of a layout, and the devices over them.
 
     ``driver`` is ``dm`` or ``md``, or empty: each disk is a vdisk then.
     """
@@ -160,7 +160,7 @@ class Host:
 
     @contextlib.contextmanager
     def layout(self, name: str) -> collections.abc.Iterator[list[str]]:
-        """Have the devices that servers see in a layout."""
+        """Make the devices that servers see in a layout, and remove them."""
         driver, count = LAYOUTS[name]
         members = self._members[:count]
         if not driver:

@@ -76,7 +76,7 @@ Cell = tuple[str, int]
 
 
 class Run(typing.NamedTuple):
-    """What one run of streams measured.
+    """The figures of one run of streams.
 
     ``failed`` are the indexes of the streams that got an error.
     """

@@ -119,7 +119,7 @@ class StripingBackend(base.Backend):
         self._run('complete_legs', old, name, new)
 
     def end_move(self, kept: str, name: str, size_gb: int) -> None:
-        """Have a vdisk use the legs of the location ``kept`` alone."""
+        """Switch a vdisk to the legs of the location ``kept`` alone."""
         self._run('end_move', kept, name, size_gb * GIB)
 
     def settle_legs(self, new: str, name: str, old: str) -> None:

@@ -142,13 +142,13 @@ class Drainer:
         ]
 
     def _move_claims(self, uuid: str) -> None:
-        """Have claims on a disk follow vdisks that have left it."""
+        """Move claims on a disk after vdisks that have left it."""
         for server in self.operations.placement.provider_allocations(uuid):
             for disk in self._others(uuid):
                 moving.follow(self.operations, server, uuid, disk.uuid)
 
     def _restore_claims(self, uuid: str) -> None:
-        """Have claims come back for vdisks that have not left a disk."""
+        """Move claims back for vdisks that have not left a disk."""
         vdisks = self.operations.backend.disk(uuid).vdisks
         for server in {one.server_id for one in vdisks if one.server_id}:
             for disk in self._others(uuid):

@@ -48,7 +48,7 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class Room:
-    """What a disk has left: GiB that nobody takes, MB/s nobody claims."""
+    """Free GiB of a disk, and MB/s of it that nobody claims."""
 
     gb: int
     mbps: int

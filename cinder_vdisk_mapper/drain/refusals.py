@@ -22,7 +22,7 @@ _MIGRATED = (None, '', 'success', 'error')
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What decides if the vdisk of a volume can be moved at all.
+    """Facts that decide if the vdisk of a volume can be moved at all.
 
     ``servers`` have the volume attached, ``paths`` are those that they were
     given, and ``link`` is the one that stays true. ``settled`` is false while

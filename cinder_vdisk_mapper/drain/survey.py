@@ -40,7 +40,7 @@ from nova_diskplacer.placement.client import Resources
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What is on a disk and where it may go.
+    """The vdisks of a disk, and the disks that may take them.
 
     ``volumes`` are by the names of their vdisks.
     """

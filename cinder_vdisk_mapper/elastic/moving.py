@@ -182,7 +182,7 @@ class LegMove:
                 raise refusal
 
     def _follow(self, vdisk: VDisk, source: str, target: str) -> None:
-        """Have the claim of the vdisk's server follow the legs."""
+        """Move the claim of the vdisk's server after the legs."""
         if vdisk.server_id:
             claim_moves.follow(
                 self.operations.placement,

@@ -78,7 +78,7 @@ def create_legs(old: str, name: str, new: str) -> None:
 def begin_move(
     old: str, name: str, new: str, size_bytes: int, percent: int
 ) -> None:
-    """Have the kernel copy the legs that were created.
+    """Start the kernel's copy of the legs that were created.
 
     :param size_bytes: size of the vdisk.
     :param percent: of the time that the kernel copies.
@@ -101,7 +101,7 @@ def begin_move(
 
 
 def _mirror(path: str, source: report.Volume, uuid: str, leg: str) -> None:
-    """Have a device copy a leg to its new place, from the begin."""
+    """Make the device that copies a leg to its new place, from its start."""
     with group_changes.changing(uuid) as group:
         target = group.require(leg)
         if naming.INCOMPLETE not in target.tags:
@@ -170,7 +170,7 @@ def complete_legs(old: str, name: str, new: str) -> None:
 
 
 def end_move(kept: str, name: str, size_bytes: int) -> None:
-    """Have the vdisk use the legs of one location alone.
+    """Switch the vdisk to the legs of one location alone.
 
     :param kept: that location, ``old`` or ``new``.
     """

@@ -96,7 +96,7 @@ def activate_stripe(location: str, name: str, size_bytes: int) -> str:
 
 
 def reload(location: str, name: str, size_bytes: int, moving: bool) -> None:
-    """Have the device of a striped vdisk use other legs, if it exists.
+    """Switch the device of a striped vdisk to other legs, if it exists.
 
     The caller holds the lock of the device.
 
