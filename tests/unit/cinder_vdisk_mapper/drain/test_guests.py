@@ -17,12 +17,11 @@ import unittest
 import xml.etree.ElementTree
 from unittest import mock
 
-import libvirt
-
 from cinder_vdisk_mapper.drain import guests
 from cinder_vdisk_mapper.drain import mover
 from nova_diskplacer import exception
 from nova_diskplacer.host import libvirt_connection
+from tests.fakes import libvirt as fake_libvirt
 
 XML = """
 <domain type='kvm'>
@@ -53,6 +52,7 @@ class Domain:
     """A domain of libvirt, with the jobs that were asked for."""
 
     def __init__(self):
+        self.uuid = 's'
         self.active = True
         self.saved = False
         self.mirror = ''
@@ -81,21 +81,24 @@ class GuestsTestCase(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.domain = Domain()
-        self.known = True
-        self.connection = mock.Mock(lookupByUUIDString=self.look_up)
-        patch = mock.patch.object(
-            libvirt, 'open', return_value=self.connection
+        self.libvirt = fake_libvirt.FakeLibvirt(
+            self.domain,
+            VIR_DOMAIN_BLOCK_COPY_BANDWIDTH='bandwidth',
+            VIR_DOMAIN_BLOCK_COPY_REUSE_EXT=2,
+            VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB=4,
+            VIR_DOMAIN_BLOCK_COPY_SYNCHRONOUS_WRITES=8,
+            VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT=2,
+            registerErrorHandler=mock.Mock(),
         )
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.use(self.libvirt)
         self.guests = guests.Guests('qemu:///system', 5)
 
-    def look_up(self, uuid):
-        if self.known:
-            return self.domain
-        error = libvirt.libvirtError('no domain')
-        error.err = (libvirt.VIR_ERR_NO_DOMAIN, 0, '', 0, '', None, None)
-        raise error
+    def use(self, module):
+        libvirt_connection.import_libvirt.cache_clear()
+        self.addCleanup(libvirt_connection.import_libvirt.cache_clear)
+        patch = mock.patch.dict(sys.modules, {'libvirt': module})
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def test_a_server_that_runs(self):
         self.assertIsNone(self.guests.find('s', '1').job())
@@ -103,7 +106,7 @@ class GuestsTestCase(unittest.TestCase):
     def test_a_server_that_does_not_run(self):
         self.domain.active = False
         self.assertIsNone(self.guests.find('s', '1'))
-        self.known = False
+        self.libvirt.running.clear()
         self.assertIsNone(self.guests.find('s', '1'))
 
     def test_a_suspended_server(self):
@@ -116,21 +119,17 @@ class GuestsTestCase(unittest.TestCase):
             self.guests.find('s', '3')
 
     def test_errors_of_libvirt(self):
-        self.domain.isActive = mock.Mock(
-            side_effect=libvirt.libvirtError('gone')
-        )
-        with self.assertRaisesRegex(exception.HypervisorError, 'gone'):
+        self.domain.isActive = mock.Mock(side_effect=fake_libvirt.Error(7))
+        with self.assertRaisesRegex(exception.HypervisorError, 'error 7'):
             self.guests.find('s', '1')
-        self.connection.close.assert_called_once_with()
+        self.assertEqual(1, self.libvirt.closed)
 
     def test_without_libvirt_python(self):
-        libvirt_connection.import_libvirt.cache_clear()
-        self.addCleanup(libvirt_connection.import_libvirt.cache_clear)
-        with mock.patch.dict(sys.modules, {'libvirt': None}):
-            with self.assertRaisesRegex(
-                exception.HypervisorError, 'not installed'
-            ):
-                self.guests.find('s', '1')
+        self.use(None)
+        with self.assertRaisesRegex(
+            exception.HypervisorError, 'not installed'
+        ):
+            self.guests.find('s', '1')
 
     def test_jobs(self):
         guest = self.guests.find('s', '1')
@@ -155,10 +154,7 @@ class GuestsTestCase(unittest.TestCase):
             disk.find('driver').attrib,
         )
         self.assertEqual({'bandwidth': 5 << 20}, parameters)
-        self.assertTrue(
-            flags & libvirt.VIR_DOMAIN_BLOCK_COPY_SYNCHRONOUS_WRITES
-        )
-        self.assertTrue(flags & libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT)
+        self.assertEqual(2 | 4 | 8, flags)
 
     def test_block_devices(self):
         disk = xml.etree.ElementTree.fromstring(
@@ -176,7 +172,7 @@ class GuestsTestCase(unittest.TestCase):
         guest.abort()
         self.assertEqual(
             [
-                ('vdb', libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT),
+                ('vdb', self.libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT),
                 ('vdb', 0),
             ],
             self.domain.asked,
