@@ -103,7 +103,7 @@ class Thread(threading.Thread):
                 size_gb=1,
                 server=server,
                 boot_time=server is not None,
-                policy=self.random.choice(mapping.names()),
+                policy=self.random.choice(mapping.names_on_one_disk()),
                 attached=dict,
             )
         )
