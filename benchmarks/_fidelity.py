@@ -70,7 +70,8 @@ class Claim:
     """A figure of a paper, or what it found of how figures compare.
 
     Either ``result`` is the name of the result that answers it, or one of
-    ``not_measured`` and ``not_measurable`` says why none does.
+    ``not_measured`` and ``not_measurable`` says why none does. ``beside`` is
+    another result with the same figures, from other disks.
     """
 
     place: str
@@ -81,6 +82,7 @@ class Claim:
     ours: tuple[Ours, ...] = ()
     reproduced_if: tuple[_report.Goal, ...] = ()
     note: str | None = None
+    beside: str | None = None
     not_measured: str | None = None
     not_measurable: str | None = None
 
@@ -92,6 +94,12 @@ class Claim:
             ours: results[self.result].value(ours.name) for ours in self.ours
         }
         return {ours: value for ours, value in found.items() if value}
+
+    def other(self) -> 'Claim | None':
+        """Return the claim with the result beside, if there is one."""
+        if self.beside is None:
+            return None
+        return dataclasses.replace(self, result=self.beside, beside=None)
 
     def verdict(self, results: _results.Results) -> str:
         """Return one of VERDICTS.

@@ -222,6 +222,7 @@ OPERATIONS: dict[str, Operation] = {
     'link': link,
     'unlink': unlink,
     'in_use': _on_disk(vdisks.in_use),
+    'writes': _on_disk(vdisks.writes),
     'create': _on_disk(vdisks.create),
     'extend': _on_disk(vdisks.extend),
     'shrink': _on_disk(vdisks.shrink),

@@ -138,6 +138,7 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'link': privsep.link,
     'unlink': privsep.unlink,
     'in_use': _on_disk(volumes.in_use),
+    'writes': _on_disk(volumes.writes),
     'create': _on_disk(volumes.create),
     'extend': _on_disk(volumes.extend),
     'shrink': _on_disk(volumes.shrink),

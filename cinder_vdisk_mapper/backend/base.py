@@ -177,6 +177,10 @@ class Backend(abc.ABC):
         """Return whether a process has a vdisk open."""
         return bool(self._run('in_use', disk, name))
 
+    def writes(self, disk: str, name: str) -> str:
+        """Return a text that changes if a vdisk is written to."""
+        return str(self._run('writes', disk, name))
+
     def create(
         self,
         disk: str,

@@ -17,7 +17,8 @@ The order makes every step repeatable after a kill:
 1. the target is made, and takes its space in Placement;
 2. the data is copied: by QEMU, which then writes to both places, or by the
    backend if no process has the vdisk open;
-3. the link is changed, in one step: from here on, the target is the vdisk;
+3. the link is changed, in one step, if nobody else has written to the source
+   meanwhile: from here on, the target is the vdisk;
 4. QEMU is told to use the target alone;
 5. the source is deleted.
 
@@ -87,7 +88,8 @@ class Move:
     ``create`` makes the empty target, unless it is there, and takes its space
     in Placement. ``fill`` allocates the blocks that QEMU has left out.
     ``guest`` returns the disk of the server, None if it does not run with it.
-    ``copy`` copies between vdisks that no process has open. ``decided`` tells
+    ``copy`` copies between vdisks that no process has open, and ``writes``
+    returns a text that changes if the source is written to. ``decided`` tells
     if the target is the vdisk, ``decide`` makes it so, or with False the
     source. ``save`` tells Cinder. ``check`` raises an error if the volume has
     changed since the move was planned. ``locked`` locks the volume.
@@ -99,6 +101,7 @@ class Move:
     create: collections.abc.Callable[[], None]
     guest: collections.abc.Callable[[], GuestDisk | None]
     copy: collections.abc.Callable[[], None]
+    writes: collections.abc.Callable[[], str]
     fill: collections.abc.Callable[[], None]
     decided: collections.abc.Callable[[], bool]
     decide: collections.abc.Callable[[bool], None]
@@ -117,9 +120,7 @@ def run(move: Move) -> None:
         repetition finishes the move.
     """
     _settle(move)
-    if not move.decided():
-        _copy(move)
-    _finish(move)
+    _finish(move, None if move.decided() else _copy(move))
 
 
 def take_back(move: Move) -> None:
@@ -129,7 +130,7 @@ def take_back(move: Move) -> None:
     """
     _settle(move)
     if move.decided():
-        _finish(move)
+        _finish(move, None)
         return
     guest = move.guest()
     if guest and _job(move, guest):
@@ -152,9 +153,11 @@ def _settle(move: Move) -> None:
             move.decide(False)
 
 
-def _copy(move: Move) -> None:
+def _copy(move: Move) -> str | None:
     """Make the target a whole copy.
 
+    :returns: what ``writes`` told before the backend copied, None if QEMU has
+        copied and now writes to both.
     :raises DiskError: a process other than the server uses the source, or the
         copy failed.
     """
@@ -165,8 +168,9 @@ def _copy(move: Move) -> None:
                 'it is in use, but not by its server on this host'
             )
         move.create()
+        before = move.writes()
         move.copy()
-        return
+        return before
     if not _job(move, guest):
         move.create()
         guest.start(move.target.path)
@@ -182,35 +186,57 @@ def _copy(move: Move) -> None:
             break
         time.sleep(_INTERVAL)
     move.fill()
+    return None
 
 
-def _finish(move: Move) -> None:
-    """Make the target the vdisk, and delete the source."""
+def _finish(move: Move, copied: str | None) -> None:
+    """Make the target the vdisk, and delete the source.
+
+    :param copied: as ``_copy`` returns.
+    :raises DiskError: the target is no whole copy any more.
+    """
     with move.locked():
         move.check()
         guest = move.guest()
         job = _job(move, guest) if guest else None
         if not move.decided():
-            if guest and (job is None or not job.ready):
+            if not (job and job.ready if copied is None else guest is None):
                 raise exception.DiskError(
-                    'its server was started or rebooted while it was copied'
+                    'its server was started, stopped or rebooted while it '
+                    'was copied'
                 )
+            if copied is not None:
+                _check_unwritten(move, copied)
             move.decide(True)
         if guest and job:
             try:
                 guest.pivot()
             except exception.DiskPlacerError:
-                if guest.job():
-                    # QEMU still writes to both
+                # QEMU still writes to both, or to the source alone
+                if guest.job() or move.source.in_use():
                     move.decide(False)
                 raise
+        # a process may have opened the source before the decision
         if move.source.in_use():
             if not move.target.in_use():
-                # a process has opened it before the decision
                 move.decide(False)
             raise exception.DiskError('a process still has it open')
+        if copied is not None:
+            try:
+                _check_unwritten(move, copied)
+            except exception.DiskError:
+                if not move.target.in_use():
+                    move.decide(False)
+                raise
         move.save()
     move.source.delete()
+
+
+def _check_unwritten(move: Move, copied: str) -> None:
+    if move.writes() != copied:
+        raise exception.DiskError(
+            'its server was started and wrote to it while it was copied'
+        )
 
 
 def _job(move: Move, guest: GuestDisk) -> Job | None:

@@ -96,6 +96,7 @@ class VolumeMove:
             create=self._create,
             guest=self._guest,
             copy=functools.partial(self._copy, progress),
+            writes=functools.partial(backend.writes, self.source, name),
             fill=functools.partial(
                 backend.extend, self.target, name, self.vdisk.size_gb
             ),

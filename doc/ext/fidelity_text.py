@@ -144,9 +144,23 @@ def _here(claim: _fidelity.Claim, results: _results.Results) -> str:
             parts.append(f'{ours.label}: {", ".join(texts)}')
     if values:
         parts.append(f'On {results[str(claim.result)].date}')
+    parts += [_beside(claim, results)]
     parts += [claim.not_measured, claim.not_measurable, claim.note]
     parts.append(_command(claim.command))
     return '\n\n'.join(part for part in parts if part)
+
+
+def _beside(claim: _fidelity.Claim, results: _results.Results) -> str:
+    """Return what other disks say of a claim."""
+    other = claim.other()
+    values = other.values(results) if other else {}
+    if other is None or not values:
+        return ''
+    figures = ', '.join(
+        f'{ours.label}: {value_text(value, ours.unit)}'
+        for ours, value in values.items()
+    )
+    return f'In ``{other.result}`` *{other.verdict(results)}*: {figures}'
 
 
 def _command(command: str | None) -> str:

@@ -174,7 +174,8 @@ class FilterRun:
         self._tries[index] += 1
         if not capacities and self._tries[index] > 1:
             return None
-        self.cache.update_from_placement(row, capacities)
+        if capacities is not None:
+            self.cache.update_from_placement(row, capacities)
         with self.cache.selection_lock:
             # if nothing else fits, compete for disks that others have just
             # chosen: their claims may fail

@@ -183,7 +183,8 @@ def _update_hosts_with_room(
     # there may be other reasons why the first ones do not fit
     for index in np.random.default_rng().permutation(indices)[:_ROOM_QUERIES]:
         capacities = placement_queries.disks_in_tree(hosts[index].uuid)
-        cache.update_from_placement(int(rows[index]), capacities)
+        if capacities is not None:
+            cache.update_from_placement(int(rows[index]), capacities)
     return bool(indices)
 
 

@@ -285,9 +285,19 @@ class HostDiskCache:
             str, placement_client.DiskCapacity
         ],
     ) -> None:
-        """Replace a host's figures by those of Placement."""
+        """Replace a host's figures by those of Placement.
+
+        :param capacities: of all its disks, none if no disk has a free GiB.
+        """
         with self._lock:
             host = self._figures[:, row]
+            if not capacities:
+                total, reserved = (
+                    host[_INDEX[name]] for name in ('total_gb', 'reserved_gb')
+                )
+                host[_INDEX['used_gb']] = np.maximum(total - reserved, 0)
+                self._mark_outdated(row)
+                return
             for column, disk in enumerate(self._disks[row]):
                 known = capacities.get(disk)
                 if known is None:

@@ -47,12 +47,14 @@ class _Adapter:
 _PLACEMENT = placement_client.PlacementClient(_Adapter())
 
 
-def disks_in_tree(provider: str) -> dict[str, placement_client.DiskCapacity]:
+def disks_in_tree(
+    provider: str,
+) -> dict[str, placement_client.DiskCapacity] | None:
     """Return the capacities of the disks below a compute node's provider.
 
-    It is empty if no disk has a free GiB, or if the query fails.
+    It is empty if no disk has a free GiB, None if the query fails.
     """
-    return _query(lambda: _PLACEMENT.disk_capacities(provider)) or {}
+    return _query(lambda: _PLACEMENT.disk_capacities(provider))
 
 
 def compute_nodes_with_room(request: flavor.VDiskRequest) -> set[str]:

@@ -282,6 +282,16 @@ def in_use(disk: str, name: str) -> bool:
         return False
 
 
+def writes(disk: str, name: str) -> str:
+    """Return a text that changes if a vdisk is written to."""
+    with (
+        errors(disk, name),
+        locked(disk, fcntl.LOCK_SH) as directory,
+        files.open_vdisk(directory, name, os.O_RDONLY) as descriptor,
+    ):
+        return str(os.fstat(descriptor).st_mtime_ns)
+
+
 def rename(disk: str, name: str, new_name: str, volume_id: str) -> None:
     """Rename an unused vdisk and change its owner; it is bound for no server.
 

@@ -176,6 +176,12 @@ def in_use(uuid: str, name: str) -> bool:
     return group_changes.is_open(volume)
 
 
+def writes(uuid: str, name: str) -> str:
+    """Return a text that changes if a vdisk is written to."""
+    path = group_changes.activate(groups.require(uuid).require(name))
+    return '/'.join(blockcopy.write_counters(path))
+
+
 def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
     """Mark a vdisk as deleted, for good.
 

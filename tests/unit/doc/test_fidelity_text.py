@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import datetime
 
 import testtools
@@ -109,6 +110,24 @@ class LinesTest(testtools.TestCase):
         lines = self.lines({})
         self.assertIn('     - **not measured**\n', lines)
         self.assertIn('     - BFQ: to be at most −42.7 %\n', lines)
+
+    def test_another_result_beside(self):
+        other = dataclasses.replace(RESULT, figures={'change': -40.0})
+        claim = dataclasses.replace(CLAIM, beside='contention-guests')
+        for results, count in (
+            (RESULTS, 0),
+            (RESULTS | {'contention-guests': other}, 1),
+        ):
+            lines = fidelity_text.paper_lines(
+                _fidelity.Paper((claim,), ()), results
+            )
+            self.assertEqual(
+                count,
+                lines.count(
+                    '       In ``contention-guests`` *refuted*: BFQ: −40 %'
+                ),
+            )
+            self.assertIn('     - **reproduced**', lines)
 
     def test_item(self):
         self.assertIn(

@@ -16,6 +16,7 @@ import itertools
 import unittest
 from unittest import mock
 
+from hypothesis import example
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -40,11 +41,12 @@ class World:
     ``written`` counts the server's writes, ``data`` is the last one in each
     place. QEMU has the place ``qemu`` open, None if the server is stopped,
     and copies to the target if ``copying``; from ``ready`` on it writes to
-    both. ``fatal`` is the step after which the process is killed.
+    both. ``fatal`` is the step after which the process is killed. While the
+    volume is locked, which is for moments, one thing may happen at most.
     """
 
     def __init__(self, runs=True):
-        self.written = 1
+        self.written = self.written_to_source = 1
         self.data = {SOURCE: 1}
         self.link = self.saved = SOURCE
         self.copying = self.ready = False
@@ -52,6 +54,7 @@ class World:
         self.fatal = None
         self.steps = 0
         self.meanwhile = lambda: None
+        self.quiet = False
         if runs:
             self.boot()
 
@@ -72,6 +75,7 @@ class World:
             return
         self.written += 1
         self.data[self.qemu] = self.written
+        self.written_to_source += self.qemu == SOURCE
         if self.ready:
             self.data[TARGET] = self.written
 
@@ -84,8 +88,24 @@ class World:
         self.steps += 1
         if self.steps == self.fatal:
             raise Killed
-        self.meanwhile()
+        if not self.quiet:
+            self.meanwhile()
         self.write()
+
+    @contextlib.contextmanager
+    def locked(self):
+        meanwhile = self.meanwhile
+
+        def once():
+            meanwhile()
+            self.quiet = self.happened
+
+        self.happened = False
+        self.meanwhile = once
+        try:
+            yield
+        finally:
+            self.meanwhile, self.quiet = meanwhile, False
 
     def create(self):
         self.data.setdefault(TARGET, 0)
@@ -107,6 +127,8 @@ class World:
             raise exception.DiskError('in use')
         self.data[TARGET] = content
         self.step()
+        if self.data[SOURCE] != content:
+            raise exception.DiskError('written to')
 
     def decide(self, moved):
         self.link = TARGET if moved else SOURCE
@@ -163,12 +185,13 @@ class World:
             self.create,
             self.guest,
             self.copy,
+            lambda: str(self.written_to_source),
             self.step,
             lambda: self.link == TARGET,
             self.decide,
             self.save,
             self.step,
-            contextlib.nullcontext,
+            self.locked,
             lambda done, total: self.step(),
         )
 
@@ -256,7 +279,7 @@ class WalkTestCase(unittest.TestCase):
                 else:
                     self.assert_taken_back(world)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=1000, deadline=None)
     @given(
         runs=st.booleans(),
         kills=st.lists(st.integers(1, 14), max_size=4),
@@ -265,12 +288,14 @@ class WalkTestCase(unittest.TestCase):
             max_size=30,
         ),
     )
+    @example(True, [7], ['', '', '', 'boot', 'stop'])
     def test_whatever_happens_meanwhile(self, runs, kills, events):
         world = World(runs)
         happens = iter(events)
 
         def meanwhile():
             event = next(happens, '')
+            world.happened = bool(event)
             if event:
                 getattr(world, event)()
 

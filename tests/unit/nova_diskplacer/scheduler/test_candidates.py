@@ -36,7 +36,7 @@ class DiskCandidatesTest(unittest.TestCase):
         self.cache = fakes.make_cache(
             fakes.report(0, *(fakes.disk(0, i, total_gb=10) for i in range(3)))
         )
-        self.fresh = {}
+        self.fresh = None
         self.looks = []
         patch = mock.patch.object(
             placement_queries, 'disks_in_tree', self._look

@@ -402,7 +402,7 @@ class NumaTest(FilterTestCase):
         self._nodes(0, 0, 0, 1, 1)
         self.hosts[0].numa_topology = fakes.numa_topology(2, 0)
         with mock.patch.object(
-            filters.placement_queries, 'disks_in_tree', lambda _: {}
+            filters.placement_queries, 'disks_in_tree', lambda _: None
         ):
             self._passed(self._asked())
             candidate = self.hosts[0].allocation_candidates[0]
@@ -419,7 +419,7 @@ class NumaTest(FilterTestCase):
             requests=[objects.InstancePCIRequest(count=1, spec=[{}])]
         )
         with mock.patch.object(
-            filters.placement_queries, 'disks_in_tree', lambda _: {}
+            filters.placement_queries, 'disks_in_tree', lambda _: None
         ):
             self._passed(wanted)
             (candidate,) = self.hosts[0].allocation_candidates

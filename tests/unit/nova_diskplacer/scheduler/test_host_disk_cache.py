@@ -236,6 +236,10 @@ class HostDiskCacheTest(unittest.TestCase):
         self.assertEqual([2, 0], self.slots()[0])
         self.assertEqual([1, 0], self.slots(vdisk_mbps=10)[0])
 
+    def test_placement_tells_that_no_disk_has_room(self):
+        self.cache.update_from_placement(0, {})
+        self.assertEqual([0, 0], self.slots()[0])
+
     def test_a_snapshot_is_no_bound_vdisk(self):
         snapshot = {**fakes.vdisk('p', None), 'is_snapshot': True}
         volume = {**fakes.vdisk('v', None), 'is_snapshot': False}

@@ -235,7 +235,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         extra_specs = {
             flavor.NAMESPACE + field.name: str(value)
             for field in dataclasses.fields(request)
-            if (value := getattr(request, field.name))
+            if (value := getattr(request, field.name)) != field.default
         }
         spec = objects.RequestSpec(
             flavor=objects.Flavor(name='any', extra_specs=extra_specs)

@@ -145,5 +145,5 @@ class QueriesTest(unittest.TestCase):
             with self.assertLogs(
                 placement_queries.LOG.logger, 'WARNING'
             ) as logs:
-                self.assertEqual({}, placement_queries.disks_in_tree('host'))
+                self.assertIsNone(placement_queries.disks_in_tree('host'))
             self.assertIn('Query for disks failed', logs.output[0])
