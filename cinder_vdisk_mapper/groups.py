@@ -38,6 +38,7 @@ from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.stripe_operations import StripeOperations
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 
@@ -61,7 +62,7 @@ class _Copy(NamedTuple):
 
 
 def create_snapshots(
-    operations: VDiskOperations, context: Any, snapshots: Sequence[Snapshot]
+    operations: StripeOperations, context: Any, snapshots: Sequence[Snapshot]
 ) -> Updates:
     """Make snapshots of one moment: all of them or none.
 
@@ -77,6 +78,13 @@ def create_snapshots(
         for volume_id in sorted(snapshot.volume_id for snapshot in snapshots):
             stack.enter_context(locks.hold(f'volume-{volume_id}'))
         volumes = _detached_volumes(context, snapshots)
+        for volume in sorted(volumes.values(), key=naming.volume):
+            if stripes.is_striped(volume.provider_location):
+                stack.enter_context(
+                    operations.settled(
+                        volume.provider_location or '', naming.volume(volume)
+                    )
+                )
         copies = [
             _Copy(
                 disk,

@@ -58,6 +58,13 @@ class LVMBackend(striping.StripingBackend):
         for leg in legs:
             self._run(operation, disk, leg, size_gb * GIB // len(legs))
 
+    def snapshot(
+        self, disk: str, name: str, snapshot: str, snapshot_id: str
+    ) -> None:
+        for one in self._suffixes(disk, name):
+            leg, new = name + one, snapshot + one
+            self._run('snapshot', disk, leg, new, snapshot_id)
+
     def clone(
         self, disk: str, source: str, name: str, volume_id: str, size_gb: int
     ) -> None:

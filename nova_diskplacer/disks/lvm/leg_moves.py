@@ -83,29 +83,31 @@ def begin_move(
     :param size_bytes: size of the vdisk.
     :param percent: of the time that the kernel copies.
     """
+    moved = _moved(old, new)
     with stripes.locked(name):
-        devices = [
-            naming.moving_device(name, leg) for leg, *_ in _moved(old, new)
-        ]
-        if any(map(_has_ended, devices)):
-            _end(old, name, size_bytes)
-        for leg, here, there in _moved(old, new):
+        for leg, (uuid, suffix), _ in moved:
             path = naming.moving_device(name, leg)
             if not os.path.exists(path):
-                source = groups.require(here[0]).require_usable(name + here[1])
-                _begin(path, source, there[0], name + there[1])
+                source = groups.require(uuid).require_usable(name + suffix)
+                device_mapper.create(path, [_linear(source)])
+        # a mirror that copies before all writes go by it would miss some
         stripes.reload(old, name, size_bytes, moving=True)
+        for leg, here, there in moved:
+            path = naming.moving_device(name, leg)
+            if ' mirror ' not in device_mapper.table(path):
+                source = groups.require(here[0]).require_usable(name + here[1])
+                _mirror(path, source, there[0], name + there[1])
         resync_throttle.limit(percent)
 
 
-def _begin(path: str, source: report.Volume, uuid: str, leg: str) -> None:
-    """Make a mirror of both places of a leg, whose copy begins anew."""
+def _mirror(path: str, source: report.Volume, uuid: str, leg: str) -> None:
+    """Have a device copy a leg to its new place, from the begin."""
     with group_changes.changing(uuid) as group:
         target = group.require(leg)
         if naming.INCOMPLETE not in target.tags:
             group_changes.change_tags(target, [naming.INCOMPLETE])
     places = [group_changes.activate(one) for one in (source, target)]
-    device_mapper.create(
+    device_mapper.reload(
         path,
         [
             f'0 {source.size_bytes // device_mapper.SECTOR} mirror '
@@ -114,8 +116,11 @@ def _begin(path: str, source: report.Volume, uuid: str, leg: str) -> None:
     )
 
 
-def _has_ended(path: str) -> bool:
-    return os.path.exists(path) and ' mirror ' not in device_mapper.table(path)
+def _linear(volume: report.Volume, sectors: int = 0) -> str:
+    """Return the line of a device that is on a volume alone."""
+    place = group_changes.activate(volume)
+    sectors = sectors or volume.size_bytes // device_mapper.SECTOR
+    return f'0 {sectors} linear {place} 0'
 
 
 def move_progress(old: str, name: str, new: str) -> tuple[int, int]:
@@ -179,12 +184,9 @@ def _end(kept: str, name: str, size_bytes: int) -> None:
         path = naming.moving_device(name, leg)
         if os.path.exists(path):
             volume = groups.require(uuid).require_usable(name + suffix)
-            place = group_changes.activate(volume)
-            sectors = device_mapper.table(path).split()[1]
+            sectors = int(device_mapper.table(path).split()[1])
             # requests that wait for the other place are repeated in this one
-            device_mapper.reload(
-                path, [f'0 {sectors} linear {place} 0'], '--noflush'
-            )
+            device_mapper.reload(path, [_linear(volume, sectors)], '--noflush')
             paths.append(path)
     stripes.reload(kept, name, size_bytes, moving=False)
     for path in paths:

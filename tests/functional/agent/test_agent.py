@@ -47,6 +47,7 @@ class AgentTest(base.AgentTestCase):
                     'medium': 'hdd',
                     'model': 'Fake',
                     'numa_node': 0,
+                    'can_stripe': False,
                     'total_gb': 100,
                     'reserved_gb': 10,
                     'used_gb': 0,

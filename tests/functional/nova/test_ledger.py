@@ -33,13 +33,14 @@ from nova_diskplacer import flavor
 from nova_diskplacer import mapping as mappings
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import report_listener
+from tests.fakes import flavors
 from tests.functional.nova import base
 
 requests = st.builds(
     flavor.VDiskRequest,
     vdisks=st.integers(1, 5),
     vdisk_gb=st.integers(10, 40),
-    mapping=st.sampled_from(mappings.names()),
+    mapping=st.sampled_from(mappings.names_on_one_disk()),
     media=st.sampled_from([flavor.ANY, flavor.HDD, flavor.SSD]),
     vdisk_mbps=st.sampled_from([0, 20]),
     vdisks_per_disk=st.sampled_from([1, 2]),
@@ -145,15 +146,12 @@ class LedgerTestCase(test.TestCase):
             host.uuid = provider
             host.allocation_candidates = [candidate]
             hosts.append(host)
-        extra_specs = {
-            flavor.NAMESPACE + name: str(value)
-            for name, value in vars(request).items()
-            if value
-        }
         spec = objects.RequestSpec(
             context=context.get_admin_context(),
             instance_uuid=server,
-            flavor=objects.Flavor(name='any', extra_specs=extra_specs),
+            flavor=objects.Flavor(
+                name='any', extra_specs=flavors.extra_specs(request)
+            ),
         )
         client = report.report_client_singleton()
         passed = filters.DiskPlacementFilter().filter_all(hosts, spec)

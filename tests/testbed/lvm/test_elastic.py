@@ -16,8 +16,11 @@ import contextlib
 import mmap
 import os
 import random
-import signal
+import subprocess
+import sys
 import threading
+import time
+from unittest import mock
 
 import fixtures
 
@@ -154,39 +157,44 @@ class Vdisk:
         )
 
 
+def run(move, stopped=lambda: False):
+    order.run(move, lambda done, total: None, stopped)
+
+
+def begin_and_hang(vdisk, new):
+    """Begin a move, and wait to be killed."""
+    vdisk.percent = 1
+    vdisk.move(new).begin()
+    print('begun', flush=True)
+    time.sleep(600)
+
+
 def delete_moving(uuid):
     for leg in leg_moves.moving_legs(uuid, NAME):
         volumes.delete(uuid, leg)
 
 
-def killed_at(count, work):
-    """Do work in a process that is killed before a command; tell if it was.
+class Killed(BaseException):
+    """The process was killed at this point."""
 
-    :param count: of commands that change something, from 0.
+
+@contextlib.contextmanager
+def killed_at(count):
+    """Kill the process before a command that changes something.
+
+    :param count: of such commands, from 0.
     """
-    child = os.fork()
-    if not child:
-        run, left = commands.run, [count]
+    run, left = commands.run, [count]
 
-        def counted(*command):
-            if command[0] != 'lvm' and command[1] not in ('table', 'status'):
-                left[0] -= 1
-                if left[0] < 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return run(*command)
+    def counted(*command):
+        if command[0] != 'lvm' and command[1] not in ('table', 'status'):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+        return run(*command)
 
-        try:
-            commands.run = counted
-            work()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return True
-    if os.WEXITSTATUS(status):
-        raise AssertionError('the work failed')
-    return False
+    with mock.patch.object(commands, 'run', counted):
+        yield
 
 
 class ElasticTestCase(base.LVMTestCase):
@@ -248,7 +256,7 @@ class ElasticTestCase(base.LVMTestCase):
         return stripes.activate_stripe(self.text, NAME, SIZE)
 
     def move(self, new, stopped=lambda: False):
-        order.run(self.vdisk.move(new), lambda done, total: None, stopped)
+        run(self.vdisk.move(new), stopped)
 
     def assertWhole(self):
         """Nothing was lost, and nothing is left of a move."""
@@ -320,36 +328,16 @@ class ElasticTestCase(base.LVMTestCase):
         self.assertWhole()
 
     def test_killed(self):
-        """The process is killed at each step, and the host may be booted."""
-        narrow, wide = [(self.a,) * 4, (self.a, self.a, self.b, self.b)]
-        count, moves = 0, {narrow: 0, wide: 0}
-        while min(moves.values()) < 1:
+        """The process is killed at steps, and the host may be booted."""
+        narrow, wide = (self.a,) * 4, (self.a, self.a, self.b, self.b)
+        for count in range(99):
             old = self.vdisk.location
             new = wide if old == narrow else narrow
-            self.vdisk.percent = 100
-
-            def work(new=new):
-                move = self.vdisk.move(new)
-                order.run(move, lambda done, total: None, lambda: False)
-
-            # what a killed process has decided is in a file
-            decided = os.path.join(self.directory, 'decided')
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(decided)
-            complete = leg_moves.complete_legs
-
-            def decide(*move, complete=complete, decided=decided):
-                complete(*move)
-                with open(decided, 'w', encoding='utf-8'):
-                    pass
-
-            with fixtures.MonkeyPatch(
-                'nova_diskplacer.disks.lvm.leg_moves.complete_legs', decide
-            ):
-                killed = killed_at(count, work)
             move = self.vdisk.move(new)
-            if os.path.exists(decided):
-                self.vdisk.location = new
+            killed = True
+            with contextlib.suppress(Killed), killed_at(3 * count):
+                run(move)
+                killed = False
             self.writes.write(30)
             if count % 4 == 1:
                 self.reboot()
@@ -358,13 +346,33 @@ class ElasticTestCase(base.LVMTestCase):
             if killed and count % 2:
                 order.take_back(move)
             else:
-                order.run(move, lambda done, total: None, lambda: False)
+                run(move)
             self.assertWhole()
-            if killed:
-                count += 3
-            else:
-                moves[old] += 1
-                count = 1 if moves[old] == 1 else count
+            if not killed:
+                break
+        self.assertGreater(count, 8)
+
+    def test_killed_while_the_kernel_copies(self):
+        """It goes on, and another process finds it."""
+        new = (self.a, self.a, self.b, self.b)
+        script = (
+            'from tests.testbed.lvm import test_elastic\n'
+            f'vdisk = test_elastic.Vdisk({self.vdisk.location!r})\n'
+            f'test_elastic.begin_and_hang(vdisk, {new!r})\n'
+        )
+        with (
+            self.writes.going_on(),
+            subprocess.Popen(
+                [sys.executable, '-c', script], stdout=subprocess.PIPE
+            ) as process,
+        ):
+            self.assertEqual(b'begun\n', process.stdout.readline())
+            process.kill()
+            process.wait()
+            self.assertIn('diskplacer-moving', shell.run('dmsetup', 'ls'))
+            self.move(new)
+        self.assertIsNone(self.writes.error)
+        self.assertWhole()
 
     def reboot(self):
         """Have all devices go, as when the host is booted."""

@@ -23,6 +23,7 @@ from oslo_concurrency import lockutils
 from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import connections
+from cinder_vdisk_mapper import groups as groups_
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
@@ -451,6 +452,7 @@ class WalkTestCase(testtools.TestCase):
                 self.assertEqual({'own'}, self.words(world, 'volume-1'))
                 self.assertEqual({'late'}, self.words(world, 'volume-2'))
                 self.assertEqual({'own'}, self.words(world, 'snapshot-s'))
+                self.snapshot_of_group(world)
                 world.extend()
                 self.assertEqual({'own', ZERO}, self.words(world, 'volume-1'))
                 world.row['size'] = 8
@@ -471,6 +473,15 @@ class WalkTestCase(testtools.TestCase):
                 world.thaw()
                 world.remove()
                 self.assertNothingIsLeft(world)
+
+    def snapshot_of_group(self, world):
+        one = mock.Mock(id='g', volume_id='1', volume=world.volume)
+        (update,) = groups_.create_snapshots(
+            world.driver.operations, None, [one]
+        )
+        one.provider_location = update['provider_location']
+        self.assertEqual({'own'}, self.words(world, 'snapshot-g'))
+        world.driver.delete_snapshot(one)
 
     def words(self, world, name):
         return {

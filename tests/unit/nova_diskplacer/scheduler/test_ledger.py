@@ -40,6 +40,7 @@ from nova_diskplacer.scheduler import candidates
 from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import host_disk_cache
 from tests.fakes import disks as fake_disks
+from tests.fakes import flavors
 from tests.unit.nova_diskplacer.scheduler import fakes
 from tests.unit.nova_diskplacer.scheduler import simulated
 
@@ -232,13 +233,10 @@ class Ledger(stateful.RuleBasedStateMachine):
 
     def schedule(self, request, number):
         """Do what nova-scheduler does; the servers made, all or none."""
-        extra_specs = {
-            flavor.NAMESPACE + field.name: str(value)
-            for field in dataclasses.fields(request)
-            if (value := getattr(request, field.name)) != field.default
-        }
         spec = objects.RequestSpec(
-            flavor=objects.Flavor(name='any', extra_specs=extra_specs)
+            flavor=objects.Flavor(
+                name='any', extra_specs=flavors.extra_specs(request)
+            )
         )
         spec._context = None
         filter_ = filters.DiskPlacementFilter()

@@ -47,6 +47,7 @@ class FakeStripes(fake_lvm.FakeLVM):
         self.devices = {}
         self.loaded = {}
         self.copied = 100
+        self.mirrored = set()
         self.dead = set()
         self.suspended = set()
         self.frozen = []
@@ -175,7 +176,22 @@ class FakeStripes(fake_lvm.FakeLVM):
             if device in self.loaded:
                 self.step('resume')
                 self.devices[device] = self.loaded.pop(device)
+                self.mirrored.discard(device)
+                if ' mirror ' in self.devices[device]:
+                    # the kernel may be this fast
+                    self._copy(device)
         return ''
+
+    def _copy(self, device):
+        """Copy what a mirror has not copied yet, if it may."""
+        if device in self.mirrored or self.copied < 100:
+            return
+        self.mirrored.add(device)
+        (here, source), (there, target) = self.places_of(device)
+        words = self.of(here).read(source)
+        volume = self.of(there).volumes[target]
+        for extent, word in zip(volume.extents, words, strict=True):
+            self.of(there).content[extent] = word
 
     def _status(self, device):
         """Return the status of a mirror, which has copied more by now."""
@@ -186,11 +202,8 @@ class FakeStripes(fake_lvm.FakeLVM):
         health = ''.join(
             'D' if one in self.dead else 'A' for one in (here, there)
         )
-        if health == 'AA' and self.copied == 100:
-            words = self.of(here).read(source)
-            volume = self.of(there).volumes[target]
-            for extent, word in zip(volume.extents, words, strict=True):
-                self.of(there).content[extent] = word
+        if health == 'AA':
+            self._copy(device)
         return f'0 9 mirror 2 253:1 253:2 {self.copied}/100 1 {health} 1 core'
 
     def zero(self, target, start=0, end=None):

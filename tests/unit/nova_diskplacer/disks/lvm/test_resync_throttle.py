@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The bound of copies by the kernel, whose files are in a directory here."""
+"""The bound of copies by the kernel, in a file of its own."""
 
 import os
 
