@@ -1,0 +1,483 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Runs in the guest: an elastic vdisk under pressure and in quiet.
+
+``python _elastic_guest.py JSON`` prints what was measured as JSON on its last
+line. Times are in seconds since the first phase began.
+"""
+
+import collections
+import collections.abc
+import contextlib
+import functools
+import glob
+import json
+import math
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy
+from oslo_config import cfg
+from oslo_log import log
+
+import _contention_guest as guest
+import _striping_layouts as layouts
+from cinder_vdisk_mapper.elastic import order
+from nova_diskplacer import conf as options
+from nova_diskplacer.agent import io_loop
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import prepare
+from nova_diskplacer.disks.lvm import group_changes
+from nova_diskplacer.disks.lvm import leg_moves
+from nova_diskplacer.disks.lvm import naming
+from nova_diskplacer.disks.lvm import prepare as lvm_prepare
+from nova_diskplacer.disks.lvm import resync_throttle
+from nova_diskplacer.disks.lvm import stripes
+from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.elastic import executor
+from nova_diskplacer.elastic import legs
+from nova_diskplacer.host import libvirt_servers
+from nova_diskplacer.monitor import elastic_status
+
+TOP = pathlib.Path('/srv/elastic')
+ROOT = TOP / 'disks'
+# Where libvirt has the cgroups of servers.
+MACHINES = pathlib.Path('/sys/fs/cgroup/machine')
+NAME, STRIPE, NEIGHBOUR = 'volume-elastic', 'volume-stripe', 'volume-other'
+VOLUMES = {NAME: '1', STRIPE: '2', NEIGHBOUR: '3'}
+# Domains of libvirt: the server, and its neighbour.
+DOMAINS = {'server': 1, 'neighbour': 2}
+MIB = 1 << 20
+NEIGHBOUR_SIZE = 256 * MIB
+# GiB that Placement has left on each disk: enough.
+ROOM_GB = 64
+# Seconds between two searches for what is on the disks, as the agent's.
+DISCOVER_S = 2.0
+
+# Bins of latencies, each 2 % longer than the one before.
+BINS = 50
+
+Location = legs.Location
+
+
+def bin_of(ms: float) -> int:
+    """Return the bin of a latency in milliseconds."""
+    return round(BINS * math.log(max(ms, 1e-3)))
+
+
+def seconds_of(
+    requests: collections.abc.Iterable[tuple[float, float]], origin: float
+) -> list[tuple[int, dict[int, int]]]:
+    """Return how many requests of each bin ended in each second.
+
+    :param requests: their ends in milliseconds since the epoch, and latencies
+        in nanoseconds.
+    :param origin: seconds since the epoch.
+    """
+    found: dict[int, collections.Counter[int]] = {}
+    for end, latency in requests:
+        second = math.floor(end / 1000 - origin)
+        found.setdefault(second, collections.Counter())[
+            bin_of(latency / 1e6)
+        ] += 1
+    return [(second, dict(bins)) for second, bins in sorted(found.items())]
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class Load:
+    """fio in the cgroup of a server, which logs every request."""
+
+    def __init__(self, domain: str, *argv: str) -> None:
+        self.begin = time.time()
+        number = DOMAINS[domain]
+        self._log = str(TOP / f'{domain}-{self.begin}')
+        cgroup = MACHINES / f'qemu-{number}-{domain}.libvirt-qemu'
+        self._process = subprocess.Popen(
+            [
+                'sh', '-c', 'echo $$ > "$0"/cgroup.procs && exec "$@"',
+                str(cgroup), 'fio', f'--write_lat_log={self._log}',
+                '--log_unix_epoch=1', '--disable_slat=1', '--disable_clat=1',
+                '--output=/dev/null', *argv,
+            ]
+        )  # fmt: skip
+
+    def wait(self) -> None:
+        """Wait for its end.
+
+        :raises RuntimeError: it has failed.
+        """
+        if self._process.wait():
+            raise RuntimeError(f'fio: exit {self._process.returncode}')
+
+    def stop(self) -> None:
+        """End it before its time."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait()
+
+    def seconds(self, origin: float) -> list[tuple[int, dict[int, int]]]:
+        """Return its requests as :func:`seconds_of`."""
+        paths = glob.glob(f'{self._log}_lat.*.log')
+        if not paths:
+            raise RuntimeError(f'fio has left no log {self._log}')
+        requests = numpy.concatenate(
+            [
+                numpy.loadtxt(path, delimiter=',', usecols=(0, 1), ndmin=2)
+                for path in paths
+            ]
+        )
+        return seconds_of(requests.tolist(), origin)
+
+
+def streams(
+    device: str, size: int, count: int, seconds: int, *argv: str
+) -> list[str]:
+    """Return fio's arguments for the streams of the server."""
+    some = layouts.streams([device], size, count)
+    return [*argv, *layouts.fio(some, seconds)[1:]]
+
+
+def steady(device: str, settings: guest.Settings) -> list[str]:
+    """Return fio's arguments for the neighbour, until it is ended."""
+    return [
+        '--name=neighbour', f'--filename={device}', '--readonly', '--thread',
+        '--direct=1', '--ioengine=libaio', f'--iodepth={layouts.DEPTH}',
+        f'--bs={layouts.BLOCK}', '--rw=randread', '--time_based',
+        '--runtime=100000', f'--rate={settings["neighbour_rate"]}',
+        '--rate_process=poisson', '--clocksource=clock_gettime',
+    ]  # fmt: skip
+
+
+class Mover:
+    """Moves legs as ``cinder_vdisk_mapper.elastic.mover``, without Cinder.
+
+    What that keeps in Cinder's database is ``location``, and nothing is
+    claimed in Placement. All that touches disks is the same.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        size: int,
+        wanted: collections.abc.Callable[
+            [], elastic_status.WantedStep | None
+        ],
+    ) -> None:
+        self.location = location
+        self.steps: list[guest.Settings] = []
+        self._size, self._wanted = size, wanted
+
+    def move(
+        self,
+        volume_id: str,
+        location: Location,
+        progress: collections.abc.Callable[[int, int], None],
+        stopped: collections.abc.Callable[[], bool],
+        percent: int,
+    ) -> None:
+        """Take a step; see ``executor.Mover``."""
+        step = self._wanted()
+        told: guest.Settings = {
+            'begin': time.time(),
+            'asked': step.asked if step else 0.0,
+            'old': self.location,
+            'new': location,
+            'failed': '',
+        }
+        self.steps.append(told)
+        try:
+            move = self._as_move(location, percent, told)
+            order.run(move, progress, stopped)
+        except Exception as error:
+            told['failed'] = str(error) or type(error).__name__
+            raise
+        finally:
+            told['end'] = time.time()
+            say(f'step: {told}')
+
+    def recover(self) -> None:
+        """Do nothing: no step of this guest was interrupted."""
+
+    def _as_move(
+        self, new: Location, percent: int, told: guest.Settings
+    ) -> order.Move:
+        old = self.location
+        step = legs.step(old, new)
+        move = ','.join(old), NAME, ','.join(new)
+
+        def begin() -> None:
+            leg_moves.create_legs(*move)
+            leg_moves.begin_move(*move, self._size, percent)
+            told['copy_begin'] = time.time()
+
+        def decide() -> None:
+            told['copy_end'] = time.time()
+            leg_moves.complete_legs(*move)
+            self.location = new
+
+        def finish() -> None:
+            leg_moves.end_move(move[2], NAME, self._size)
+            leg_moves.settle_legs(move[2], NAME, move[0])
+            told['decided'] = time.time()
+            _delete_moving(step.source)
+            resync_throttle.release()
+
+        def undo() -> None:
+            leg_moves.end_move(move[0], NAME, self._size)
+            _delete_moving(step.target)
+            resync_throttle.release()
+
+        return order.Move(
+            decided=lambda: self.location == new,
+            begin=begin,
+            copied=lambda: leg_moves.move_progress(*move),
+            decide=decide,
+            finish=finish,
+            undo=undo,
+        )
+
+
+def _delete_moving(uuid: str) -> None:
+    for leg in leg_moves.moving_legs(uuid, NAME):
+        volumes.delete(uuid, leg)
+
+
+def prepared(device: str, mbps: int) -> str:
+    """Make a device an LVM disk, and return its UUID."""
+    queue = pathlib.Path(f'/sys/block/{guest.kernel_name(device)}/queue')
+    (queue / 'scheduler').write_text(layouts.SCHEDULER)
+    (queue / 'rotational').write_text('1')
+    disk = prepare.prepare(
+        str(ROOT),
+        device,
+        medium='hdd',
+        mbps=mbps,
+        fstab=str(TOP / 'fstab'),
+        lvm_options=lvm_prepare.Options(zero=False),
+    )
+    # nothing was ever written to it
+    group_changes.mark_zeroed(disk.uuid)
+    return disk.uuid
+
+
+def created(name: str, location: Location, leg: int, minimum: int) -> str:
+    """Make a striped vdisk with its device, and return the path of that."""
+    text = ','.join(location)
+    for uuid, suffix in naming.pieces(text):
+        volumes.create_piece(
+            uuid, name + suffix, VOLUMES[name], None, leg, text, minimum
+        )
+    return stripes.activate_stripe(text, name, leg * len(location))
+
+
+def server(domain: str, device: str) -> libvirt_servers.Server:
+    """Return a server with a vdisk, as libvirt would describe it."""
+    return libvirt_servers.Server(
+        uuid=domain,
+        name=domain,
+        extra_specs={},
+        vdisks=(device,),
+        caches={},
+        running=True,
+        pinned_by_nova=False,
+        xml='',
+        domain_id=DOMAINS[domain],
+    )
+
+
+@contextlib.contextmanager
+def cgroups() -> collections.abc.Iterator[None]:
+    """Have cgroups as libvirt makes them for domains."""
+    (MACHINES.parent / 'cgroup.subtree_control').write_text('+io')
+    MACHINES.mkdir(exist_ok=True)
+    (MACHINES / 'cgroup.subtree_control').write_text('+io')
+    made = [
+        MACHINES / f'qemu-{number}-{domain}.libvirt-qemu'
+        for domain, number in DOMAINS.items()
+    ]
+    for path in made:
+        path.mkdir()
+    try:
+        yield
+    finally:
+        for path in made:
+            path.rmdir()
+
+
+class Agent:
+    """The I/O loop of the agent, with what it decides on elastic vdisks."""
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, servers: list[libvirt_servers.Server]
+    ) -> None:
+        self._disks: list[discover.Disk] = discover.discover(str(ROOT))
+        room = {disk.uuid: ROOM_GB for disk in self._disks}
+        self._loop = io_loop.IOLoop(
+            conf, lambda: servers, lambda: self._disks, lambda: room
+        )
+
+    def wanted(self) -> elastic_status.WantedStep | None:
+        """Return the step that the agent wants."""
+        status = self._loop.current_status()
+        found = status.elastic if status else None
+        return found.step if found else None
+
+    def why(self) -> str:
+        """Return the verdict on the vdisk."""
+        status = self._loop.current_status()
+        found = status.elastic if status else None
+        return '; '.join(one.why for one in found.vdisks) if found else ''
+
+    def run(self, stopped: threading.Event) -> None:
+        """Measure and decide until ``stopped`` is set."""
+        thread = threading.Thread(target=self._loop.run, args=(stopped,))
+        thread.start()
+        last = ''
+        while not stopped.wait(DISCOVER_S):
+            self._disks = discover.discover(str(ROOT))
+            if self.why() != last:
+                last = self.why()
+                say(last)
+        thread.join()
+
+
+@contextlib.contextmanager
+def running(
+    *work: collections.abc.Callable[[threading.Event], None],
+) -> collections.abc.Iterator[None]:
+    """Have threads work, and end them."""
+    stopped = threading.Event()
+    threads = [
+        threading.Thread(target=one, args=(stopped,)) for one in work
+    ]
+    for one in threads:
+        one.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        for one in threads:
+            one.join()
+
+
+def configured(settings: guest.Settings) -> cfg.ConfigOpts:
+    """Return the configuration of the agent."""
+    path = TOP / 'diskplacer.conf'
+    lines = [
+        '[diskplacer]', f'disk_root = {ROOT}',
+        '[diskplacer_agent]', f'state_dir = {TOP}/state',
+        '[diskplacer_elastic]', 'enabled = true',
+        *(f'{key} = {value}' for key, value in settings['options'].items()),
+    ]  # fmt: skip
+    path.write_text('\n'.join(lines))
+    conf = cfg.ConfigOpts()
+    options.register_opts(conf)
+    conf.register_opt(cfg.StrOpt('host', default='testbed'))
+    log.register_options(conf)
+    # not where who started it is told
+    conf.set_default('use_stderr', True)
+    conf([], default_config_files=[str(path)])
+    log.setup(conf, 'elastic')
+    return conf
+
+
+def measure(settings: guest.Settings) -> guest.Settings:
+    """Return what the phases and the steps were like."""
+    TOP.mkdir(parents=True)
+    conf = configured(settings)
+    guest.run('modprobe', 'dm-mirror')
+    uuids = [prepared(one, settings['mbps']) for one in settings['devices']]
+    leg, count = settings['leg_mib'] * MIB, len(uuids)
+    size = count * leg
+    home = (uuids[0],) * count
+    stripe = created(STRIPE, tuple(uuids), leg, 0)
+    device = created(NAME, home, leg, 1)
+    other = created(NEIGHBOUR, (uuids[-1],), NEIGHBOUR_SIZE, 0)
+    make = functools.partial(
+        streams, size=size, count=settings['streams']
+    )
+    origin = time.time()
+    loads: dict[str, Load] = {}
+
+    def phase(name: str, *argv: str) -> Load:
+        say(f'phase {name}')
+        loads[name] = Load('server', *argv)
+        return loads[name]
+
+    with cgroups():
+        neighbour = Load('neighbour', *steady(other, settings))
+        try:
+            for name, path in (('stripe', stripe), ('narrow', device)):
+                seconds = settings['seconds'][name]
+                phase(name, *make(path, seconds=seconds)).wait()
+            agent = Agent(
+                conf, [server('server', device), server('neighbour', other)]
+            )
+            mover = Mover(home, size, agent.wanted)
+
+            def execute(stopped: threading.Event) -> None:
+                executor.Executor(
+                    str(ROOT),
+                    mover,
+                    agent.wanted,
+                    stopped,
+                    conf.diskplacer_elastic.copy_share,
+                ).run()
+
+            with running(agent.run, execute):
+                seconds = settings['seconds']['pressure']
+                phase('pressure', *make(device, seconds=seconds)).wait()
+                rate = f'--rate={settings["quiet_rate"]}'
+                seconds = settings['seconds']['quiet']
+                phase('quiet', rate, *make(device, seconds=seconds)).wait()
+                end, location = time.time(), mover.location
+        finally:
+            neighbour.stop()
+    stripes.deactivate(NAME)
+    return {
+        'phases': {
+            name: {
+                'begin': load.begin - origin,
+                'seconds': load.seconds(origin),
+            }
+            for name, load in loads.items()
+        },
+        'neighbour': neighbour.seconds(origin),
+        'neighbour_disk': uuids[-1],
+        'steps': [_relative(one, origin) for one in mover.steps],
+        'end': end - origin,
+        'end_width': len(legs.disks(location)),
+    }
+
+
+def _relative(step: guest.Settings, origin: float) -> guest.Settings:
+    """Return a step with times since the origin."""
+    times = ('begin', 'copy_begin', 'copy_end', 'decided', 'end')
+    return {
+        key: value - origin if key in times else value
+        for key, value in step.items()
+    }
+
+
+def main() -> None:
+    print(json.dumps(measure(json.loads(sys.argv[1]))))
+
+
+if __name__ == '__main__':
+    main()
