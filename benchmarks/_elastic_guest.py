@@ -35,6 +35,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 import _contention_guest as guest
+import _elastic_figures as figures
 import _striping_layouts as layouts
 from cinder_vdisk_mapper.elastic import order
 from nova_diskplacer import conf as options
@@ -68,15 +69,7 @@ ROOM_GB = 64
 # Seconds between two searches for what is on the disks, as the agent's.
 DISCOVER_S = 2.0
 
-# Bins of latencies, each 2 % longer than the one before.
-BINS = 50
-
 Location = legs.Location
-
-
-def bin_of(ms: float) -> int:
-    """Return the bin of a latency in milliseconds."""
-    return round(BINS * math.log(max(ms, 1e-3)))
 
 
 def seconds_of(
@@ -91,9 +84,8 @@ def seconds_of(
     found: dict[int, collections.Counter[int]] = {}
     for end, latency in requests:
         second = math.floor(end / 1000 - origin)
-        found.setdefault(second, collections.Counter())[
-            bin_of(latency / 1e6)
-        ] += 1
+        bins = found.setdefault(second, collections.Counter())
+        bins[figures.bin_of(latency / 1e6)] += 1
     return [(second, dict(bins)) for second, bins in sorted(found.items())]
 
 
@@ -105,7 +97,7 @@ class Load:
     """fio in the cgroup of a server, which logs every request."""
 
     def __init__(self, domain: str, *argv: str) -> None:
-        self.begin = time.time()
+        self.begin = self.end = time.time()
         number = DOMAINS[domain]
         self._log = str(TOP / f'{domain}-{self.begin}')
         cgroup = MACHINES / f'qemu-{number}-{domain}.libvirt-qemu'
@@ -123,8 +115,10 @@ class Load:
 
         :raises RuntimeError: it has failed.
         """
-        if self._process.wait():
-            raise RuntimeError(f'fio: exit {self._process.returncode}')
+        code = self._process.wait()
+        self.end = time.time()
+        if code:
+            raise RuntimeError(f'fio: exit {code}')
 
     def stop(self) -> None:
         """End it before its time."""
@@ -175,9 +169,7 @@ class Mover:
         self,
         location: Location,
         size: int,
-        wanted: collections.abc.Callable[
-            [], elastic_status.WantedStep | None
-        ],
+        wanted: collections.abc.Callable[[], elastic_status.WantedStep | None],
     ) -> None:
         self.location = location
         self.steps: list[guest.Settings] = []
@@ -363,9 +355,7 @@ def running(
 ) -> collections.abc.Iterator[None]:
     """Have threads work, and end them."""
     stopped = threading.Event()
-    threads = [
-        threading.Thread(target=one, args=(stopped,)) for one in work
-    ]
+    threads = [threading.Thread(target=one, args=(stopped,)) for one in work]
     for one in threads:
         one.start()
     try:
@@ -409,9 +399,7 @@ def measure(settings: guest.Settings) -> guest.Settings:
     stripe = created(STRIPE, tuple(uuids), leg, 0)
     device = created(NAME, home, leg, 1)
     other = created(NEIGHBOUR, (uuids[-1],), NEIGHBOUR_SIZE, 0)
-    make = functools.partial(
-        streams, size=size, count=settings['streams']
-    )
+    make = functools.partial(streams, size=size, count=settings['streams'])
     origin = time.time()
     loads: dict[str, Load] = {}
 
@@ -446,7 +434,7 @@ def measure(settings: guest.Settings) -> guest.Settings:
                 rate = f'--rate={settings["quiet_rate"]}'
                 seconds = settings['seconds']['quiet']
                 phase('quiet', rate, *make(device, seconds=seconds)).wait()
-                end, location = time.time(), mover.location
+                location = mover.location
         finally:
             neighbour.stop()
     stripes.deactivate(NAME)
@@ -454,6 +442,7 @@ def measure(settings: guest.Settings) -> guest.Settings:
         'phases': {
             name: {
                 'begin': load.begin - origin,
+                'end': load.end - origin,
                 'seconds': load.seconds(origin),
             }
             for name, load in loads.items()
@@ -461,8 +450,8 @@ def measure(settings: guest.Settings) -> guest.Settings:
         'neighbour': neighbour.seconds(origin),
         'neighbour_disk': uuids[-1],
         'steps': [_relative(one, origin) for one in mover.steps],
-        'end': end - origin,
         'end_width': len(legs.disks(location)),
+        'leg_bytes': leg,
     }
 
 

@@ -10,14 +10,47 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""An elastic vdisk of 1 to 4 disks, under pressure and then in quiet."""
+"""An elastic vdisk of 1 to 4 disks: first under pressure, then in quiet.
+
+In a testbed guest with four LVM disks, four streams read a vdisk in sequence,
+as in striping: 128 KiB at a time, 16 requests in flight each. They read
+
+stripe    a fixed stripe of all four disks,
+narrow    the elastic vdisk on one disk, while nothing decides or moves,
+pressure  the same, and the agent decides and legs are moved: it is widened,
+quiet     the same at a twentieth of a disk's throughput: it is narrowed.
+
+All the time a neighbour, a vdisk on the disk that the agent takes last, reads
+at random places at a tenth of that disk's throughput.
+
+The agent's own I/O loop measures, by the kernel's counters of cgroups and
+disks, and decides; the executor takes its steps, by the kernel's mirrors.
+Cinder's database and Placement are left out: the location of the legs is in
+memory, and each disk has room. Nothing sets I/O weights.
+
+Options of [diskplacer_elastic] are those of OPTIONS, and the defaults: above
+all copy_share=0.1 and widen_factor=2. So the vdisk is widened by two moves,
+each of half of its legs, and there are two minutes for two times of
+measurement, of up to widen_after and two intervals (25 s), and two copies:
+70 s remain for them. A mirror copies 512 KiB at a time. It waits for them
+behind the requests of the streams, for 8 MiB at 21 MB/s or 0.4 s, and rests
+nine times as long, but 1 s at most before it reads and before it writes. That
+is 2.4 s or 0.2 MB/s, a tenth of what the disk's throughput makes one expect,
+and some 15 MB in 70 s. So the vdisk has LEG_MIB in each of its legs, 16 MiB in
+all. In quiet nothing is waited for, and copies are faster.
+
+The disks are throttled to an eighth of the throughput of the hard disk of
+tools/seeking_disk, as emulated processors do not keep up with four disks.
+
+Each move is compared with the 20 s before it: the worst of all is shown.
+"""
 
 import argparse
-import json
 import signal
 import sys
 import typing
 
+import _elastic_figures as figures_
 import _in_guest
 import _report
 import _striping_layouts as layouts
@@ -30,10 +63,12 @@ MB = 10**6
 SLOWER = 8
 MBPS = model.HardDisk(1).slowed(SLOWER).bytes_per_s / MB
 GIB = 2
-LEG_MIB = 8
+LEG_MIB = 4
 STREAMS = 4
+# Shares of a disk's throughput.
 QUIET = 0.05
 NEIGHBOUR = 0.1
+MOVES = ('moves', 'copy_mbps', 'kept', 'slower')
 OPTIONS = {
     'interval': 5,
     'widen_after': 15,
@@ -69,6 +104,52 @@ def measure(args: argparse.Namespace) -> dict[str, typing.Any]:
     return found
 
 
+def show(figures: _report.Figures) -> None:
+    """Print what was measured."""
+
+    def shown(name: str) -> str:
+        value = figures[name]
+        return '-' if value is None else f'{value:.4g}'
+
+    _report.table(
+        ('', 'MB/s', 'p99, ms'),
+        [
+            [text, shown(f'{name}_mbps'), shown(f'{name}_p99_ms')]
+            for text, name in (
+                ('Fixed stripe of 4 disks', 'stripe'),
+                ('Elastic, 1 disk, no moves', 'narrow'),
+            )
+        ],
+    )
+    _report.table(
+        ('Moves', 'Number', 'Copy, MB/s', 'Throughput kept', 'p99, times'),
+        [
+            [text, *(shown(f'{name}_{what}') for what in MOVES)]
+            for text, name in (
+                ('To more disks, under pressure', 'widen'),
+                ('To fewer disks, in quiet', 'narrow'),
+            )
+        ],
+    )
+    _report.table(
+        ('Elastic vdisk', 'Measured'),
+        [
+            [text, shown(name)]
+            for text, name in (
+                ('Within 10 % of the stripe after, s', 'wide_after_s'),
+                (
+                    'Afterwards, of the stripe',
+                    'rest_of_stripe',
+                ),
+                ('Throughput that the neighbour keeps', 'neighbour_kept'),
+                ('Width in the end', 'end_width'),
+                ('Narrow again after, s of quiet', 'narrow_after_quiet_s'),
+                ('Moves that failed', 'failed_moves'),
+            )
+        ],
+    )
+
+
 def main() -> int:
     # an exit ends the guest and whatever waits for it
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
@@ -92,8 +173,11 @@ def main() -> int:
     for name in ('baseline', 'pressure', 'quiet'):
         if getattr(args, name) < 1:
             parser.error(f'--{name} {getattr(args, name)}: must be at least 1')
-    found = measure(args)
-    with open('/tmp/w/eb-raw.json', 'w') as f: json.dump(found, f)
+    figures = figures_.evaluate(measure(args))
+    show(figures)
+    _report.show_goals(figures, figures_.goals())
+    if args.json:
+        _report.write(args.json, 'elastic', figures, figures_.goals())
     return 0
 
 
