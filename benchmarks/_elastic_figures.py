@@ -189,9 +189,7 @@ def evaluate(found: Found) -> _report.Figures:
         figures[f'{direction}_moves'] = len(some)
         figures[f'{direction}_kept'] = min(_known(compared, 0), default=None)
         figures[f'{direction}_slower'] = max(_known(compared, 1), default=None)
-        figures[f'{direction}_copy_mbps'] = _copy_mbps(
-            found['steps'], widens, found['leg_bytes']
-        )
+        figures[f'{direction}_copy_mbps'] = _copy_mbps(found['steps'], widens)
         shares += [
             _compare(neighbour, move)
             for move in some
@@ -254,17 +252,18 @@ def _compare(load: Series, move: Move) -> _Comparison:
     return during.mbps / before.mbps, slower
 
 
-def _copy_mbps(
-    steps: list[Found], widens: bool, leg_bytes: int
-) -> float | None:
-    """Return the mean rate of the kernel's copies of steps."""
+def _copy_mbps(steps: list[Found], widens: bool) -> float | None:
+    """Return the mean rate of the kernel's copies, while it is bounded.
+
+    It is that from the first look at each copy to the last one.
+    """
     size = seconds = 0.0
     for step in steps:
         old, new = (len(set(step[name])) for name in ('old', 'new'))
-        if 'copy_end' in step and (new > old) == widens:
-            pairs = zip(step['old'], step['new'], strict=True)
-            size += leg_bytes * sum(here != there for here, there in pairs)
-            seconds += step['copy_end'] - step['copy_begin']
+        if 'looks' in step and (new > old) == widens:
+            (begin, before), (end, after) = step['looks']
+            size += after - before
+            seconds += end - begin
     return size / seconds / MB if seconds else None
 
 

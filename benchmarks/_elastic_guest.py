@@ -169,11 +169,12 @@ class Mover:
         self,
         location: Location,
         size: int,
+        origin: float,
         wanted: collections.abc.Callable[[], elastic_status.WantedStep | None],
     ) -> None:
         self.location = location
         self.steps: list[guest.Settings] = []
-        self._size, self._wanted = size, wanted
+        self._size, self._origin, self._wanted = size, origin, wanted
 
     def move(
         self,
@@ -186,7 +187,7 @@ class Mover:
         """Take a step; see ``executor.Mover``."""
         step = self._wanted()
         told: guest.Settings = {
-            'begin': time.time(),
+            'begin': time.time() - self._origin,
             'asked': step.asked if step else 0.0,
             'old': self.location,
             'new': location,
@@ -194,21 +195,25 @@ class Mover:
         }
         self.steps.append(told)
         try:
-            move = self._as_move(location, percent, told)
-            order.run(move, progress, stopped)
+            move = self._as_move(location, percent)
+
+            def look(done: int, total: int) -> None:
+                seen = time.time() - self._origin, done
+                told['looks'] = told.get('looks', [seen])[:1] + [seen]
+                progress(done, total)
+
+            order.run(move, look, stopped)
         except Exception as error:
             told['failed'] = str(error) or type(error).__name__
             raise
         finally:
-            told['end'] = time.time()
+            told['end'] = time.time() - self._origin
             say(f'step: {told}')
 
     def recover(self) -> None:
         """Do nothing: no step of this guest was interrupted."""
 
-    def _as_move(
-        self, new: Location, percent: int, told: guest.Settings
-    ) -> order.Move:
+    def _as_move(self, new: Location, percent: int) -> order.Move:
         old = self.location
         step = legs.step(old, new)
         move = ','.join(old), NAME, ','.join(new)
@@ -216,17 +221,14 @@ class Mover:
         def begin() -> None:
             leg_moves.create_legs(*move)
             leg_moves.begin_move(*move, self._size, percent)
-            told['copy_begin'] = time.time()
 
         def decide() -> None:
-            told['copy_end'] = time.time()
             leg_moves.complete_legs(*move)
             self.location = new
 
         def finish() -> None:
             leg_moves.end_move(move[2], NAME, self._size)
             leg_moves.settle_legs(move[2], NAME, move[0])
-            told['decided'] = time.time()
             _delete_moving(step.source)
             resync_throttle.release()
 
@@ -417,7 +419,7 @@ def measure(settings: guest.Settings) -> guest.Settings:
             agent = Agent(
                 conf, [server('server', device), server('neighbour', other)]
             )
-            mover = Mover(home, size, agent.wanted)
+            mover = Mover(home, size, origin, agent.wanted)
 
             def execute(stopped: threading.Event) -> None:
                 executor.Executor(
@@ -449,23 +451,15 @@ def measure(settings: guest.Settings) -> guest.Settings:
         },
         'neighbour': neighbour.seconds(origin),
         'neighbour_disk': uuids[-1],
-        'steps': [_relative(one, origin) for one in mover.steps],
+        'steps': mover.steps,
         'end_width': len(legs.disks(location)),
-        'leg_bytes': leg,
-    }
-
-
-def _relative(step: guest.Settings, origin: float) -> guest.Settings:
-    """Return a step with times since the origin."""
-    times = ('begin', 'copy_begin', 'copy_end', 'decided', 'end')
-    return {
-        key: value - origin if key in times else value
-        for key, value in step.items()
     }
 
 
 def main() -> None:
-    print(json.dumps(measure(json.loads(sys.argv[1]))))
+    found = json.dumps(measure(json.loads(sys.argv[1])))
+    say('RAW ' + found)
+    print(found)
 
 
 if __name__ == '__main__':

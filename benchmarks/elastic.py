@@ -70,9 +70,9 @@ QUIET = 0.05
 NEIGHBOUR = 0.1
 MOVES = ('moves', 'copy_mbps', 'kept', 'slower')
 OPTIONS = {
-    'interval': 5,
-    'widen_after': 15,
-    'min_interval': 5,
+    'interval': 2,
+    'widen_after': 8,
+    'min_interval': 0,
     'narrow_after': 30,
 }
 

@@ -25,6 +25,7 @@ import _elastic_guest as guest
 import _striping_layouts as layouts
 import elastic
 
+MIB = 1 << 20
 A, B, C, D = 'abcd'
 # Phases of 100 s, one after the other.
 PHASES = ('stripe', 'narrow', 'pressure', 'quiet')
@@ -47,8 +48,7 @@ def mbps(rate):
 def step(begin, end, old, new, asked=None, **fields):
     return {
         'begin': begin,
-        'copy_begin': begin + 1,
-        'copy_end': end - 1,
+        'looks': [(begin + 1, MIB), (end - 1, 9 * MIB)],
         'end': end,
         'old': tuple(old),
         'new': tuple(new),
@@ -94,7 +94,6 @@ def found(steps=STEPS, **series):
         'neighbour_disk': D,
         'steps': list(steps),
         'end_width': len(set(steps[-1]['new'])) if steps else 1,
-        'leg_bytes': 4 * elastic_figures.MB,
     }
 
 
@@ -213,8 +212,10 @@ class EvaluateTest(testtools.TestCase):
         self.assertEqual(64, figures['wide_after_s'])
         self.assertAlmostEqual(78 / STRIPE, figures['rest_of_stripe'])
         self.assertEqual(80, figures['narrow_after_quiet_s'])
-        # 16 MB in 8 and 3 and 3 s
-        self.assertAlmostEqual(16 / 14, figures['widen_copy_mbps'])
+        # in 8 and 3 and 3 s
+        self.assertAlmostEqual(
+            24 * MIB / elastic_figures.MB / 14, figures['widen_copy_mbps']
+        )
         self.assertEqual(
             [],
             [
