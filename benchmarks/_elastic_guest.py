@@ -20,22 +20,17 @@ import collections
 import collections.abc
 import contextlib
 import functools
-import glob
 import json
-import math
 import pathlib
-import signal
-import subprocess
 import sys
 import threading
 import time
 
-import numpy
 from oslo_config import cfg
 from oslo_log import log
 
 import _contention_guest as guest
-import _elastic_figures as figures
+import _elastic_loads as loads_
 import _striping_layouts as layouts
 from cinder_vdisk_mapper.elastic import order
 from nova_diskplacer import conf as options
@@ -56,12 +51,8 @@ from nova_diskplacer.monitor import elastic_status
 
 TOP = pathlib.Path('/srv/elastic')
 ROOT = TOP / 'disks'
-# Where libvirt has the cgroups of servers.
-MACHINES = pathlib.Path('/sys/fs/cgroup/machine')
 NAME, STRIPE, NEIGHBOUR = 'volume-elastic', 'volume-stripe', 'volume-other'
 VOLUMES = {NAME: '1', STRIPE: '2', NEIGHBOUR: '3'}
-# Domains of libvirt: the server, and its neighbour.
-DOMAINS = {'server': 1, 'neighbour': 2}
 MIB = 1 << 20
 NEIGHBOUR_SIZE = 256 * MIB
 # GiB that Placement has left on each disk: enough.
@@ -72,90 +63,8 @@ DISCOVER_S = 2.0
 Location = legs.Location
 
 
-def seconds_of(
-    requests: collections.abc.Iterable[tuple[float, float]], origin: float
-) -> list[tuple[int, dict[int, int]]]:
-    """Return how many requests of each bin ended in each second.
-
-    :param requests: their ends in milliseconds since the epoch, and latencies
-        in nanoseconds.
-    :param origin: seconds since the epoch.
-    """
-    found: dict[int, collections.Counter[int]] = {}
-    for end, latency in requests:
-        second = math.floor(end / 1000 - origin)
-        bins = found.setdefault(second, collections.Counter())
-        bins[figures.bin_of(latency / 1e6)] += 1
-    return [(second, dict(bins)) for second, bins in sorted(found.items())]
-
-
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-class Load:
-    """fio in the cgroup of a server, which logs every request."""
-
-    def __init__(self, domain: str, *argv: str) -> None:
-        self.begin = self.end = time.time()
-        number = DOMAINS[domain]
-        self._log = str(TOP / f'{domain}-{self.begin}')
-        cgroup = MACHINES / f'qemu-{number}-{domain}.libvirt-qemu'
-        self._process = subprocess.Popen(
-            [
-                'sh', '-c', 'echo $$ > "$0"/cgroup.procs && exec "$@"',
-                str(cgroup), 'fio', f'--write_lat_log={self._log}',
-                '--log_unix_epoch=1', '--disable_slat=1', '--disable_clat=1',
-                '--output=/dev/null', *argv,
-            ]
-        )  # fmt: skip
-
-    def wait(self) -> None:
-        """Wait for its end.
-
-        :raises RuntimeError: it has failed.
-        """
-        code = self._process.wait()
-        self.end = time.time()
-        if code:
-            raise RuntimeError(f'fio: exit {code}')
-
-    def stop(self) -> None:
-        """End it before its time."""
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait()
-
-    def seconds(self, origin: float) -> list[tuple[int, dict[int, int]]]:
-        """Return its requests as :func:`seconds_of`."""
-        paths = glob.glob(f'{self._log}_lat.*.log')
-        if not paths:
-            raise RuntimeError(f'fio has left no log {self._log}')
-        requests = numpy.concatenate(
-            [
-                numpy.loadtxt(path, delimiter=',', usecols=(0, 1), ndmin=2)
-                for path in paths
-            ]
-        )
-        return seconds_of(requests.tolist(), origin)
-
-
-def streams(
-    device: str, size: int, count: int, seconds: int, *argv: str
-) -> list[str]:
-    """Return fio's arguments for the streams of the server."""
-    some = layouts.streams([device], size, count)
-    return [*argv, *layouts.fio(some, seconds)[1:]]
-
-
-def steady(device: str, settings: guest.Settings) -> list[str]:
-    """Return fio's arguments for the neighbour, until it is ended."""
-    return [
-        '--name=neighbour', f'--filename={device}', '--readonly', '--thread',
-        '--direct=1', '--ioengine=libaio', f'--iodepth={layouts.DEPTH}',
-        f'--bs={layouts.BLOCK}', '--rw=randread', '--time_based',
-        '--runtime=100000', f'--rate={settings["neighbour_rate"]}',
-        '--rate_process=poisson', '--clocksource=clock_gettime',
-    ]  # fmt: skip
 
 
 class Mover:
@@ -280,40 +189,6 @@ def created(name: str, location: Location, leg: int, minimum: int) -> str:
     return stripes.activate_stripe(text, name, leg * len(location))
 
 
-def server(domain: str, device: str) -> libvirt_servers.Server:
-    """Return a server with a vdisk, as libvirt would describe it."""
-    return libvirt_servers.Server(
-        uuid=domain,
-        name=domain,
-        extra_specs={},
-        vdisks=(device,),
-        caches={},
-        running=True,
-        pinned_by_nova=False,
-        xml='',
-        domain_id=DOMAINS[domain],
-    )
-
-
-@contextlib.contextmanager
-def cgroups() -> collections.abc.Iterator[None]:
-    """Have cgroups as libvirt makes them for domains."""
-    (MACHINES.parent / 'cgroup.subtree_control').write_text('+io')
-    MACHINES.mkdir(exist_ok=True)
-    (MACHINES / 'cgroup.subtree_control').write_text('+io')
-    made = [
-        MACHINES / f'qemu-{number}-{domain}.libvirt-qemu'
-        for domain, number in DOMAINS.items()
-    ]
-    for path in made:
-        path.mkdir()
-    try:
-        yield
-    finally:
-        for path in made:
-            path.rmdir()
-
-
 class Agent:
     """The I/O loop of the agent, with what it decides on elastic vdisks."""
 
@@ -401,23 +276,31 @@ def measure(settings: guest.Settings) -> guest.Settings:
     stripe = created(STRIPE, tuple(uuids), leg, 0)
     device = created(NAME, home, leg, 1)
     other = created(NEIGHBOUR, (uuids[-1],), NEIGHBOUR_SIZE, 0)
-    make = functools.partial(streams, size=size, count=settings['streams'])
+    make = functools.partial(
+        loads_.streams, size=size, count=settings['streams']
+    )
     origin = time.time()
-    loads: dict[str, Load] = {}
+    loads: dict[str, loads_.Load] = {}
 
-    def phase(name: str, *argv: str) -> Load:
+    def phase(name: str, *argv: str) -> loads_.Load:
         say(f'phase {name}')
-        loads[name] = Load('server', *argv)
+        loads[name] = loads_.Load(TOP, 'server', *argv)
         return loads[name]
 
-    with cgroups():
-        neighbour = Load('neighbour', *steady(other, settings))
+    with loads_.cgroups():
+        neighbour = loads_.Load(
+            TOP, 'neighbour', *loads_.steady(other, settings['neighbour_rate'])
+        )
         try:
             for name, path in (('stripe', stripe), ('narrow', device)):
                 seconds = settings['seconds'][name]
                 phase(name, *make(path, seconds=seconds)).wait()
             agent = Agent(
-                conf, [server('server', device), server('neighbour', other)]
+                conf,
+                [
+                    loads_.server('server', device),
+                    loads_.server('neighbour', other),
+                ],
             )
             mover = Mover(home, size, origin, agent.wanted)
 

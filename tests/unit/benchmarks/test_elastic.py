@@ -21,7 +21,7 @@ import testtools
 from hypothesis import strategies
 
 import _elastic_figures as elastic_figures
-import _elastic_guest as guest
+import _elastic_loads as loads
 import _striping_layouts as layouts
 import elastic
 
@@ -107,7 +107,7 @@ class SecondsTest(testtools.TestCase):
         )
     )
     def test_each_request_is_counted(self, requests):
-        found = guest.seconds_of(requests, 1.0)
+        found = loads.seconds_of(requests, 1.0)
         self.assertEqual(
             collections.Counter(
                 math.floor(end / 1000 - 1) for end, _ in requests
