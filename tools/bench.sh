@@ -28,8 +28,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # benchmarks that run real services
 CLOUD='background_cost mapping_throughput sweep'
 # benchmarks that run in the guest of tools/testbed.sh
-TESTBED='agent_cost contention driver_ops io_cost_feedback profile_effect'
-TESTBED+=' striping'
+TESTBED='agent_cost contention driver_ops elastic io_cost_feedback'
+TESTBED+=' profile_effect striping'
 
 names=$(cd benchmarks && echo [!_]*.py)
 names=${names//.py/}
