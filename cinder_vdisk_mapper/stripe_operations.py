@@ -185,8 +185,8 @@ class StripeOperations(vdisk_operations.VDiskOperations):
                 for uuid in stripes.disks_of(location)
             ]
             tagged = {stripes.location_of(piece.stripe) for piece in pieces}
-            if tagged != {location} or (
-                any(piece.minimum for piece in pieces) and self._is_moved(name)
+            if any(piece.minimum for piece in pieces) and (
+                tagged != {location} or self._is_moved(name)
             ):
                 raise errors.BindingError(
                     f'vdisk {name} on disks {location} is being moved, or was '

@@ -43,7 +43,7 @@ class PathTest(base.TestCase):
     def test_bad_extra_specs_are_refused(self):
         for key, value, allowed in (
             ('diskplacer:vdisks', '0', '1'),
-            ('diskplacer:mapping', 'striped', 'round_robin'),
+            ('diskplacer:mapping', 'scattered', 'round_robin'),
             ('diskplacer:vdisk', '4', 'diskplacer'),
         ):
             error = self.assertRaises(
