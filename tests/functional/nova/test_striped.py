@@ -48,3 +48,16 @@ class StripedTestCase(base.CloudTestCase):
         for server in servers:
             self._delete_server(server)
             self.assertEqual({}, self.allocations(server['id']))
+
+    def test_claims_of_elastic_vdisks(self):
+        """They claim their narrowest stripe."""
+        elastic = {'mapping': 'elastic', 'vdisk_gb': 30, 'vdisk_mbps': 50}
+        for disks, number, gb, mbps in (
+            ('1-4', 2, [64], [100]),
+            ('2-4', 1, [16, 16], [25, 25]),
+        ):
+            flavor = self.flavor(vdisks=number, stripe_disks=disks, **elastic)
+            server = self.boot(flavor)
+            self.assert_claims(server, gb, mbps)
+            self.assertEqual('host1', self.host_of(server).name)
+            self.report()
