@@ -450,7 +450,7 @@ class Ledger(stateful.RuleBasedStateMachine):
             strategies.integers(0, 2), min_size=4, max_size=4
         ),
         per_disk=strategies.integers(1, 2),
-        mapping=strategies.sampled_from(mappings.names()),
+        mapping=strategies.sampled_from(mappings.names_on_one_disk()),
     )
     def boot(self, counts, per_disk, mapping):
         """Boot a server with as many vdisks on each disk."""
@@ -477,7 +477,7 @@ class Ledger(stateful.RuleBasedStateMachine):
         data=strategies.data(),
         size=strategies.integers(1, 15),
         boot_time=strategies.booleans(),
-        policy=strategies.sampled_from(mappings.names()),
+        policy=strategies.sampled_from(mappings.names_on_one_disk()),
     )
     def attach(self, data, size, boot_time, policy):
         """Attach a new volume; boot-time ones are as the flavor says."""

@@ -150,10 +150,14 @@ class DiskTestCase(testtools.TestCase):
         self.patch(discover, 'inspect', return_value=self.disks[0])
         self.patch(discover, 'kind_of', return_value=discover.LVM)
         self.patch(os, 'geteuid', return_value=0)
+        legs = ['volume-v', 'volume-v.leg1']
+        self.patch(volumes, 'legs', return_value=legs)
         delete = self.patch(volumes, 'delete')
         status, output = self.run_disk('remove-vdisk', UUIDS[0], 'volume-v')
         self.assertEqual((0, 'volume-v was removed\n'), (status, output))
-        delete.assert_called_once_with(UUIDS[0], 'volume-v')
+        self.assertEqual(
+            [mock.call(UUIDS[0], leg) for leg in legs], delete.mock_calls
+        )
 
     def test_show_what_was_measured(self):
         model = io_model.Model(9, 8, 7, 6, 5, 4, 3, 'bfq', 'today')
