@@ -31,8 +31,6 @@ BINS = 50
 SPAN_S = 10
 # Seconds before a move that it is compared with.
 BEFORE_S = 20
-# Of a phase: what was started, or is stopped, at that moment is not counted.
-MARGIN_S = layouts.RAMP_S + 2
 KEPT = 0.9
 SLOWER = 2.0
 WIDE_WITHIN_S = 120
@@ -132,7 +130,7 @@ def moves(
     """Return the moves that steps belong to.
 
     The time before a move is at most ``BEFORE_S`` long and has neither other
-    moves nor the first seconds of a phase in it.
+    moves nor anything before the phase's first requests in it.
     """
     found: list[Move] = []
     for _, group in itertools.groupby(steps, key=lambda step: step['asked']):
@@ -148,11 +146,11 @@ def moves(
                 phase=phase,
                 before=max(
                     begin - BEFORE_S,
-                    phases[phase]['begin'] + MARGIN_S,
+                    phases[phase]['first'],
                     *(one.end for one in found),
                 ),
                 begin=begin,
-                until=min(last['end'], phases[phase]['end'] - MARGIN_S),
+                until=min(last['end'], phases[phase]['end']),
                 end=last['end'],
                 widens=len(set(last['new'])) > len(set(first['old'])),
                 disks=frozenset(
@@ -175,9 +173,7 @@ def evaluate(found: Found) -> _report.Figures:
     neighbour = Series(found['neighbour'])
     figures: _report.Figures = {}
     for name in ('stripe', 'narrow'):
-        window = loads[name].window(
-            phases[name]['begin'] + MARGIN_S, phases[name]['end'] - MARGIN_S
-        )
+        window = loads[name].window(phases[name]['first'], phases[name]['end'])
         figures[f'{name}_mbps'] = window and window.mbps
         figures[f'{name}_p99_ms'] = window and window.p99_ms
     every = moves(found['steps'], phases)
@@ -200,7 +196,7 @@ def evaluate(found: Found) -> _report.Figures:
     figures |= _pressure(
         loads['pressure'],
         phases['pressure']['begin'],
-        phases['pressure']['end'] - MARGIN_S,
+        phases['pressure']['end'],
         figures['stripe_mbps'],
         [one.end for one in done if one.widens and one.phase == 'pressure'],
     )

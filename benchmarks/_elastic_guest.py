@@ -323,15 +323,18 @@ def measure(settings: guest.Settings) -> guest.Settings:
         finally:
             neighbour.stop()
     stripes.deactivate(NAME)
+    phases = {}
+    for name, load in loads.items():
+        seconds = load.seconds(origin)
+        phases[name] = {
+            'begin': load.begin - origin,
+            'first': seconds[0][0] + 1,
+            # afterwards fio writes its log
+            'end': seconds[-1][0],
+            'seconds': seconds,
+        }
     return {
-        'phases': {
-            name: {
-                'begin': load.begin - origin,
-                'end': load.end - origin,
-                'seconds': load.seconds(origin),
-            }
-            for name, load in loads.items()
-        },
+        'phases': phases,
         'neighbour': neighbour.seconds(origin),
         'neighbour_disk': uuids[-1],
         'steps': mover.steps,
@@ -340,9 +343,7 @@ def measure(settings: guest.Settings) -> guest.Settings:
 
 
 def main() -> None:
-    found = json.dumps(measure(json.loads(sys.argv[1])))
-    say('RAW ' + found)
-    print(found)
+    print(json.dumps(measure(json.loads(sys.argv[1]))))
 
 
 if __name__ == '__main__':

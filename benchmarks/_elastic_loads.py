@@ -63,7 +63,7 @@ class Load:
     def __init__(
         self, directory: pathlib.Path, domain: str, *argv: str
     ) -> None:
-        self.begin = self.end = time.time()
+        self.begin = time.time()
         number = DOMAINS[domain]
         self._log = str(directory / f'{domain}-{self.begin}')
         cgroup = MACHINES / f'qemu-{number}-{domain}.libvirt-qemu'
@@ -81,10 +81,8 @@ class Load:
 
         :raises RuntimeError: it has failed.
         """
-        code = self._process.wait()
-        self.end = time.time()
-        if code:
-            raise RuntimeError(f'fio: exit {code}')
+        if self._process.wait():
+            raise RuntimeError(f'fio: exit {self._process.returncode}')
 
     def stop(self) -> None:
         """End it before its time."""
@@ -102,6 +100,8 @@ class Load:
                 for path in paths
             ]
         )
+        if not len(requests):
+            raise RuntimeError(f'fio has logged no request: {self._log}')
         return seconds_of(requests.tolist(), origin)
 
 

@@ -85,7 +85,8 @@ def found(steps=STEPS, **series):
         'phases': {
             name: {
                 'begin': 100.0 * number,
-                'end': 100.0 * number + 100,
+                'first': 100 * number + 5,
+                'end': 100 * number + 100,
                 'seconds': loads[name],
             }
             for number, name in enumerate(PHASES)
@@ -186,7 +187,7 @@ class MovesTest(testtools.TestCase):
     def test_one_outlasts_its_phase(self):
         (move,) = self.moves(step(290, 310, 'aaaa', 'aabb'))
         self.assertEqual('pressure', move.phase)
-        self.assertEqual(300 - elastic_figures.MARGIN_S, move.until)
+        self.assertEqual(300, move.until)
         self.assertEqual(310, move.end)
 
     def test_one_failed(self):
