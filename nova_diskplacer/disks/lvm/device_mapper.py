@@ -51,8 +51,19 @@ def reload(
 
     :param options: of the last command.
     """
+    load(path, table)
+    resume(path, *options)
+
+
+def load(path: str, table: collections.abc.Iterable[str]) -> None:
+    """Give a device the table that it uses once it is resumed."""
     device = os.path.basename(path)
     commands.run('dmsetup', 'load', '--table', '\n'.join(table), device)
+
+
+def resume(path: str, *options: str) -> None:
+    """Put the loaded table of a device in use."""
+    device = os.path.basename(path)
     commands.run('dmsetup', 'resume', '--nolockfs', *options, device)
 
 

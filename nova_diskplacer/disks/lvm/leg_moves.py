@@ -96,24 +96,28 @@ def begin_move(
             path = naming.moving_device(name, leg)
             if ' mirror ' not in device_mapper.table(path):
                 source = groups.require(here[0]).require_usable(name + here[1])
-                _mirror(path, source, there[0], name + there[1])
-        resync_throttle.limit(percent)
+                _mirror(path, source, there[0], name + there[1], percent)
 
 
-def _mirror(path: str, source: report.Volume, uuid: str, leg: str) -> None:
+def _mirror(
+    path: str, source: report.Volume, uuid: str, leg: str, percent: int
+) -> None:
     """Make the device that copies a leg to its new place, from its start."""
     with group_changes.changing(uuid) as group:
         target = group.require(leg)
         if naming.INCOMPLETE not in target.tags:
             group_changes.change_tags(target, [naming.INCOMPLETE])
     places = [group_changes.activate(one) for one in (source, target)]
-    device_mapper.reload(
+    device_mapper.load(
         path,
         [
             f'0 {source.size_bytes // device_mapper.SECTOR} mirror '
             f'core 1 {_REGION} 2 {places[0]} 0 {places[1]} 0 1 handle_errors'
         ],
     )
+    # the table has loaded the module, and nothing is copied yet
+    resync_throttle.limit(percent)
+    device_mapper.resume(path)
 
 
 def _linear(volume: report.Volume, sectors: int = 0) -> str:

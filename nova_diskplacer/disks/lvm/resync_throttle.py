@@ -13,8 +13,7 @@
 """Bounds the time that the kernel spends on copies of mirrors.
 
 The setting is that of all mirrors of the host. Its former value is saved
-before it is changed, so that a killed process does not
-lose it.
+before it is changed, so that a killed process does not lose it.
 """
 
 import os
