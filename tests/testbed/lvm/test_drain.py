@@ -120,6 +120,7 @@ class DrainTestCase(base.LVMTestCase):
             create=lambda: volumes.create(self.target, NAME, '1', None, SIZE),
             guest=lambda: guests.Guests(self.uri, 0).find(server, '1'),
             copy=lambda: self.backend.copy(self.source, NAME, self.target),
+            writes=lambda: self.backend.writes(self.source, NAME),
             fill=lambda: volumes.extend(self.target, NAME, SIZE),
             decided=lambda: self.backend.linked_disk(NAME) == self.target,
             decide=lambda moved: self.backend.link(
