@@ -200,7 +200,10 @@ class Group:
         """Return the names of a vdisk's legs, those that move at the end.
 
         A vdisk that is not elastic has one, of its own name.
+
+        :raises DiskError: it cannot be the name of a vdisk.
         """
+        naming.volume_name(vdisk)
         legs = [
             one.vdisk
             for one in self.volumes

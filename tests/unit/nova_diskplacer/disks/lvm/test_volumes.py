@@ -239,6 +239,13 @@ class DirtyTestCase(LVMTestCase):
             self.assertRaises(exception.DiskError, work, UUID, *arguments)
         self.assertEqual(['own'] * PART, self.lvm.read('volume-1'))
 
+    def test_no_vdisk_has_the_name_of_the_pool(self):
+        for work in (volumes.legs, volumes.delete, volumes.writes):
+            error = self.assertRaises(
+                exception.DiskError, work, UUID, naming.POOL
+            )
+            self.assertIn('cannot be the name of a vdisk', str(error))
+
     def test_copy_of_what_is_written_to_meanwhile(self):
         self.create()
         copies.copy(UUID, 'volume-1', UUID)
