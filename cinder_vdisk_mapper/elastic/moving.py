@@ -31,6 +31,7 @@ from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.elastic import order
 from cinder_vdisk_mapper.stripe_operations import StripeOperations
 from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.placement import claim_moves
@@ -163,7 +164,7 @@ class LegMove:
         backend = self.operations.striping
         with locks.hold(f'disk-{target}'):
             disk = backend.disk(target)
-            begun = any(one.name == name and one.moving for one in disk.vdisks)
+            begun = self._is_moving(disk)
             if not begun and (
                 disk.draining or not base.usable_disks([disk], self.media)
             ):
@@ -219,10 +220,20 @@ class LegMove:
     def _undo(self) -> None:
         step, (old, name, _) = self._step, self._locations
         with self.operations.moving(name):
+            target = self.operations.backend.disk(step.target)
+            coming = self._is_moving(target)
+            if not coming and target.health == discover.OK:
+                # it was refused before anything was made
+                return
             self.operations.striping.end_move(old, name, self.volume.size)
             _, vdisk = self.operations.backend.find_vdisk(step.source, name)
-            self._follow(vdisk, step.target, step.source)
+            if coming:
+                self._follow(vdisk, step.target, step.source)
             self._remove(step.target)
+
+    def _is_moving(self, disk: discover.Disk) -> bool:
+        name = naming.volume(self.volume)
+        return any(one.name == name and one.moving for one in disk.vdisks)
 
     def _remove(self, disk: str) -> None:
         """Delete the legs that are not used, and release their space."""

@@ -192,7 +192,8 @@ def _end(kept: str, name: str, size_bytes: int) -> None:
             # requests that wait for the other place are repeated in this one
             device_mapper.reload(path, [_linear(volume, sectors)], '--noflush')
             paths.append(path)
-    stripes.reload(kept, name, size_bytes, moving=False)
+    if paths:
+        stripes.reload(kept, name, size_bytes, moving=False)
     for path in paths:
         device_mapper.remove(path)
 
