@@ -29,7 +29,7 @@ from tools.testbed import __main__ as command
 TOP = pathlib.Path(__file__).parents[2]
 SCRIPT = TOP / 'tools' / 'testbed.sh'
 # Seconds for the suites of a guest: a few times what they take.
-TIMEOUT = 2700
+TIMEOUT = 3600
 # How often throughput is measured, until that is right: not while this machine
 # has stalled.
 MEASURINGS = 10
