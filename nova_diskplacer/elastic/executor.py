@@ -65,7 +65,7 @@ class Mover(Protocol):
 
 
 class Executor:
-    """Takes the steps that ``wanted`` returns until ``stopped`` is set.
+    """Moves legs of vdisks, one step at a time, as the agent decides.
 
     :param wanted: returns the step that the agent wants, None without one.
     :param copy_share: ``[diskplacer_elastic] copy_share``.

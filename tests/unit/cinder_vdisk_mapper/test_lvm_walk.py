@@ -178,8 +178,14 @@ OPERATIONS = {
 }
 
 
-class WalkTestCase(testtools.TestCase):
-    """Has a test for each operation, made below."""
+class DriverTestCase(testtools.TestCase):
+    """A test of the driver without Cinder's database.
+
+    ``stand_ins`` are further functions that return a value: the object that
+    has it, the name and the value.
+    """
+
+    stand_ins = ()
 
     def setUp(self):
         super().setUp()
@@ -190,10 +196,15 @@ class WalkTestCase(testtools.TestCase):
         for target, name, value in (
             (objects.VolumeAttachmentList, 'get_all_by_instance_uuid', []),
             (backend_lvm, '_supports_write_zeroes', True),
+            *self.stand_ins,
         ):
             patch = mock.patch.object(target, name, return_value=value)
             patch.start()
             self.addCleanup(patch.stop)
+
+
+class WalkTestCase(DriverTestCase):
+    """Has a test for each operation, made below."""
 
     def walk(self, name):
         """Kill an operation at each step; returns how many it has."""

@@ -12,17 +12,8 @@
 
 """Kills operations on a striped volume at each step, and repeats them."""
 
-from unittest import mock
-
-import fixtures
-import testtools
-from cinder import objects
-from oslo_concurrency import lockutils
-from oslo_config import fixture as config_fixture
-
 from cinder_vdisk_mapper import connections
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from nova_diskplacer import flavor
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.placement import ledger
@@ -106,23 +97,10 @@ OPERATIONS = {
 }
 
 
-class StripeWalkTestCase(testtools.TestCase):
+class StripeWalkTestCase(test_lvm_walk.DriverTestCase):
     """Has a test for each operation, made below."""
 
-    def setUp(self):
-        super().setUp()
-        self.useFixture(fixtures.FakeLogger())
-        conf = self.useFixture(config_fixture.Config(lockutils.CONF))
-        path = self.useFixture(fixtures.TempDir()).path
-        conf.config(lock_path=path, group='oslo_concurrency')
-        for target, name, value in (
-            (objects.VolumeAttachmentList, 'get_all_by_instance_uuid', []),
-            (backend_lvm, '_supports_write_zeroes', True),
-            (connections, '_attaching_server', SERVER),
-        ):
-            patch = mock.patch.object(target, name, return_value=value)
-            patch.start()
-            self.addCleanup(patch.stop)
+    stand_ins = ((connections, '_attaching_server', SERVER),)
 
     def walk(self, name):
         """Kill an operation at each step; returns how many it has."""

@@ -15,18 +15,13 @@
 import contextlib
 from unittest import mock
 
-import fixtures
-import testtools
 from cinder import exception as cinder_exc
 from cinder import objects
-from oslo_concurrency import lockutils
-from oslo_config import fixture as config_fixture
 
 from cinder_vdisk_mapper import connections
 from cinder_vdisk_mapper import groups as groups_
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import stripes
-from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from cinder_vdisk_mapper.elastic import mover
 from cinder_vdisk_mapper.elastic import order
 from cinder_vdisk_mapper.elastic import setup
@@ -168,21 +163,8 @@ class World(test_lvm_walk.World):
         self.deleted = True
 
 
-class WalkTestCase(testtools.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.useFixture(fixtures.FakeLogger())
-        conf = self.useFixture(config_fixture.Config(lockutils.CONF))
-        path = self.useFixture(fixtures.TempDir()).path
-        conf.config(lock_path=path, group='oslo_concurrency')
-        for target, name, value in (
-            (objects.VolumeAttachmentList, 'get_all_by_instance_uuid', []),
-            (backend_lvm, '_supports_write_zeroes', True),
-            (connections, '_attaching_server', SERVER),
-        ):
-            patch = mock.patch.object(target, name, return_value=value)
-            patch.start()
-            self.addCleanup(patch.stop)
+class WalkTestCase(test_lvm_walk.DriverTestCase):
+    stand_ins = ((connections, '_attaching_server', SERVER),)
 
     def assertWhole(self, world, location, word):
         """The volume is on these disks, claimed there, and nothing else."""
