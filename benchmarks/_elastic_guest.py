@@ -158,7 +158,9 @@ class Mover:
 
 def _delete_moving(uuid: str) -> None:
     for leg in leg_moves.moving_legs(uuid, NAME):
-        volumes.delete(uuid, leg)
+        volumes.mark_deleted(uuid, leg)
+        volumes.zero(uuid, leg)
+    leg_moves.remove_legs(uuid, NAME, wiped=True)
 
 
 def prepared(device: str, mbps: int) -> str:

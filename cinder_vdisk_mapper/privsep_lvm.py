@@ -167,6 +167,7 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'end_move': _on_disks(leg_moves.end_move),
     'settle_legs': _on_both(leg_moves.settle_legs),
     'moving_legs': _on_disk(leg_moves.moving_legs),
+    'remove_legs': _on_disk(leg_moves.remove_legs),
     'interrupted_move': _on_disk(leg_moves.interrupted_move),
     'release_throttle': release_throttle,
 }

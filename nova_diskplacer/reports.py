@@ -155,6 +155,9 @@ _VDISK_RULES = {
     'size_gb': _FIGURE,
     # earlier releases do not send it
     'is_snapshot': _BOOLEAN._replace(required=False),
+    # where an elastic vdisk is being moved to, and why; not sent without a
+    # move, nor by earlier releases
+    'move': _STRING._replace(required=False),
 }
 
 

@@ -108,13 +108,18 @@ class LVMBackend(striping.StripingBackend):
             self._delete(disk, leg)
 
     def delete_moving(self, disk: str, name: str) -> None:
-        for leg in self._run('moving_legs', disk, name):
-            self._delete(disk, leg)
+        legs = self._run('moving_legs', disk, name)
+        wiped = [self._mark_and_wipe(disk, leg) for leg in legs]
+        self._run('remove_legs', disk, name, all(wiped))
 
     def _delete(self, disk: str, name: str) -> None:
-        device = self._run('mark_deleted', disk, name)
-        wiped = device is None or self._wipe(disk, name, *device)
+        wiped = self._mark_and_wipe(disk, name)
         self._run('remove', disk, name, wiped)
+
+    def _mark_and_wipe(self, disk: str, name: str) -> bool:
+        """Mark a volume as deleted, and return whether it has no data now."""
+        device = self._run('mark_deleted', disk, name)
+        return device is None or self._wipe(disk, name, *device)
 
     def sweep(self, disk: str) -> None:
         """Do nothing: tags mark the incomplete volumes."""

@@ -28,6 +28,7 @@ from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.host import log_once
 from nova_diskplacer.host import systemd
 from nova_diskplacer.io_weights import manager
+from nova_diskplacer.monitor import elastic_status
 from nova_diskplacer.monitor import history
 from nova_diskplacer.monitor import sampler
 from nova_diskplacer.monitor import status
@@ -102,6 +103,13 @@ class IOLoop:
     def idle(self) -> dict[str, bool]:
         """By UUID, true for disks that are idle."""
         return {uuid: disk.idle for uuid, disk in self._disk_states.items()}
+
+    @property
+    def moves(self) -> dict[str, str]:
+        """Where elastic vdisks are being moved to and why, by volume."""
+        found = self._background.elastic
+        status_ = found and found.status
+        return elastic_status.moves(status_) if status_ else {}
 
     @property
     def _disk_states(self) -> collections.abc.Mapping[str, types.DiskState]:

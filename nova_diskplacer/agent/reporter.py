@@ -33,6 +33,7 @@ _FIGURES = ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps', 'used_mbps')
 
 Pressure = collections.abc.Mapping[str, int]
 Idle = collections.abc.Mapping[str, bool]
+Moves = collections.abc.Mapping[str, str]
 
 
 class ReportSender:
@@ -119,6 +120,7 @@ class Reporter:
         pressure: Pressure,
         asked: bool = False,
         idle: Idle = types.MappingProxyType({}),
+        moves: Moves = types.MappingProxyType({}),
     ) -> None:
         """Send a report if it differs from the last one.
 
@@ -130,6 +132,7 @@ class Reporter:
         :param pressure: pressure in per cent by disk UUID.
         :param asked: send the report in any case.
         :param idle: whether disks are idle, by UUID.
+        :param moves: where elastic vdisks are being moved to, by volume.
         """
         self._pressure = smooth(self._pressure, pressure)
         report = reports.with_digest(
@@ -141,7 +144,8 @@ class Reporter:
                 'cache_mode': cache_mode,
                 **self._software,
                 'disks': [
-                    _disk(reported, self._pressure, idle) for reported in disks
+                    _disk(reported, self._pressure, idle, moves)
+                    for reported in disks
                 ],
             }
         )
@@ -170,7 +174,10 @@ def smooth(before: Pressure, now: Pressure) -> Pressure:
 
 
 def _disk(
-    reported: inventory.ReportedDisk, pressure: Pressure, idle: Idle
+    reported: inventory.ReportedDisk,
+    pressure: Pressure,
+    idle: Idle,
+    moves: Moves,
 ) -> dict[str, typing.Any]:
     disk = reported.disk
     figures = {'pressure': pressure, 'idle': idle}
@@ -194,6 +201,11 @@ def _disk(
                 'server_id': vdisk.server_id,
                 'size_gb': vdisk.size_gb,
                 'is_snapshot': vdisk.is_snapshot,
+                **(
+                    {'move': moves[vdisk.volume_id]}
+                    if vdisk.volume_id in moves
+                    else {}
+                ),
             }
             for vdisk in disk.vdisks
         ],

@@ -318,6 +318,7 @@ class Agent:
                 self._io_loop.pressure,
                 asked,
                 self._io_loop.idle,
+                self._io_loop.moves,
             )
 
 

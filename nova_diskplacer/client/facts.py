@@ -80,6 +80,7 @@ class VDisk:
 
     ``id`` is of the volume or snapshot. ``server_id`` is the server that it
     counts for, ``device`` its name there, such as ``vdb``, if it is attached.
+    ``move`` tells where an elastic one is being moved to and why.
     """
 
     id: str
@@ -88,6 +89,7 @@ class VDisk:
     server_id: str | None = None
     is_snapshot: bool = False
     device: str = ''
+    move: str = ''
 
 
 @dataclasses.dataclass(frozen=True)

@@ -159,7 +159,7 @@ def _servers(
             ),
             _cell(
                 'VDisks',
-                ' '.join(_vdisk(one, short) for one in its),
+                ' '.join(_vdisks_of(its, short)),
                 [_fields(one) for one in its],
             ),
             sum(one.row.size_gb for one in its),
@@ -169,10 +169,19 @@ def _servers(
     ]
 
 
-def _vdisk(
-    one: vdisk_map.Entry, short: collections.abc.Mapping[str, str]
-) -> str:
-    return f'{one.device or _short_volume(one)}→{disk_of(one, short)}'
+def _vdisks_of(
+    rows: collections.abc.Iterable[vdisk_map.Entry],
+    short: collections.abc.Mapping[str, str],
+) -> list[str]:
+    """Return vdisks with their disks, several of a striped one."""
+    found: dict[typing.Any, tuple[str, list[str]]] = {}
+    for number, one in enumerate(rows):
+        row = one.row
+        name = one.device or _short_volume(one)
+        # claims have no vdisk
+        key = row.volume_id or row.snapshot_id or number
+        found.setdefault(key, (name, []))[1].append(disk_of(one, short))
+    return [f'{name}→{"+".join(disks)}' for name, disks in found.values()]
 
 
 def _cell(column: str, text: str, data: typing.Any) -> Cell:

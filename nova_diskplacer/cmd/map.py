@@ -137,6 +137,7 @@ def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
                 'servers': by_server(rows),
                 'missing_hosts': facts.missing_hosts,
                 **list_disks(heard.values()),
+                'moves': moves(facts),
                 'findings': findings,
             }
         )
@@ -258,6 +259,7 @@ def with_reports(
                     vdisk['server_id'],
                     vdisk.get('is_snapshot', False),
                     (devices or {}).get(vdisk['volume_id'], ''),
+                    vdisk.get('move', ''),
                 )
                 for vdisk in disk['vdisks']
             ]
@@ -315,6 +317,11 @@ def list_disks(
     }
 
 
+def moves(facts: facts_.Facts) -> dict[str, str]:
+    """Return where elastic volumes are being moved to, by their IDs."""
+    return {vdisk.id: vdisk.move for vdisk in facts.vdisks if vdisk.move}
+
+
 def _table(
     facts: facts_.Facts,
     rows: list[vdisk_map.Entry],
@@ -332,6 +339,10 @@ def _table(
     ]
     if idle:
         lines.append(f'Idle disks: {", ".join(idle)}.')
+    lines += [
+        f'Volume {volume} is being moved {move}.'
+        for volume, move in sorted(moves(facts).items())
+    ]
     if facts.missing_hosts:
         lines.append(
             'No report from the agents of: '

@@ -85,6 +85,15 @@ def no_moves() -> dict[str, dict[str, int]]:
     return {direction: {DONE: 0, FAILED: 0} for direction in (WIDEN, NARROW)}
 
 
+def moves(elastic: ElasticStatus) -> dict[str, str]:
+    """Return where vdisks are being moved to and why, by volume."""
+    return {
+        vdisk.uuid: f'to {vdisk.target} disks: {vdisk.why}'
+        for vdisk in elastic.vdisks
+        if vdisk.target is not None
+    }
+
+
 def _of_vdisks(
     name: str,
     text: str,

@@ -29,7 +29,10 @@ class DrainTest(base.TestCase):
         super().setUp()
         self.host = self.cloud.libvirt_host
         kernel, initramfs = guest.build_with_user_data(
-            files={'init': INIT.read_bytes()}
+            files={
+                'init': INIT.read_bytes(),
+                **guest.program_files(pathlib.Path('/usr/bin/fio')),
+            }
         )
         self.image = self.cloud.create_guest_image(
             'verifying', kernel, initramfs, **guest.DRIVE_PROPERTIES

@@ -95,7 +95,7 @@ def clone(
         original = group.require_usable(source)
         if volume.thin:
             group_changes.resize(group, volume, size_bytes)
-            group_changes.change_tags(volume, remove=[naming.INCOMPLETE])
+            group_changes.change_tags([volume], remove=[naming.INCOMPLETE])
             return
     group_changes.zero_dirty(uuid, name)
     path = group_changes.activate(original)
@@ -106,7 +106,7 @@ def clone(
         _copy_from_snapshot(uuid, original, volume)
     blockcopy.clear(target, original.size_bytes, volume.size_bytes)
     with group_changes.changing(uuid) as group:
-        group_changes.change_tags(volume, remove=[naming.INCOMPLETE])
+        group_changes.change_tags([volume], remove=[naming.INCOMPLETE])
 
 
 def revert(uuid: str, name: str, snapshot: str) -> None:

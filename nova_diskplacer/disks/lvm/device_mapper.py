@@ -78,6 +78,14 @@ def remove(path: str) -> None:
         commands.run_retry_udev('dmsetup', 'remove', device)
 
 
+def is_open(path: str) -> bool:
+    """Return whether a process or another device has a device open."""
+    if not os.path.exists(path):
+        return False
+    columns = '--columns', '--noheadings', '--options', 'open'
+    return commands.run('dmsetup', 'info', *columns, path).strip() != '0'
+
+
 def table(path: str) -> str:
     """Return the table of a device."""
     return commands.run('dmsetup', 'table', os.path.basename(path))

@@ -25,6 +25,7 @@ from oslo_log import log as logging
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import blockcopy
 from nova_diskplacer.disks.lvm import commands
+from nova_diskplacer.disks.lvm import device_mapper
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
@@ -146,7 +147,7 @@ def zero_dirty(uuid: str, name: str) -> None:
         with changing(uuid) as group:
             # an extension meanwhile zeroes its own part
             if group.require(name).size_bytes == volume.size_bytes:
-                change_tags(volume, remove=volume.dirty_tags)
+                change_tags([volume], remove=volume.dirty_tags)
 
 
 def activate(volume: report.Volume) -> str:
@@ -175,21 +176,20 @@ def check_unused(volume: report.Volume) -> None:
 
 def is_open(volume: report.Volume) -> bool:
     """Return whether a process has a volume open, be it udev."""
-    found = commands.run(
-        'lvs', '--noheadings', '--options', 'lv_device_open',
-        volume.path,
-    )  # fmt: skip
-    return found.strip() == 'open'
+    return device_mapper.is_open(f'/dev/{volume.path}')
 
 
 def change_tags(
-    volume: report.Volume,
+    volumes: collections.abc.Iterable[report.Volume],
     add: collections.abc.Iterable[str] = (),
     remove: collections.abc.Iterable[str] = (),
 ) -> None:
-    """Add and remove tags of a volume by one command."""
+    """Add and remove tags of volumes of a group by one command.
+
+    A killed command may have changed some of the volumes.
+    """
     options = naming.tag_options(add, remove)
-    commands.run('lvchange', *options, volume.path)
+    commands.run('lvchange', *options, *(one.path for one in volumes))
 
 
 def _finish(uuid: str, before: report.Group) -> None:

@@ -39,6 +39,7 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
 from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripes
+from nova_diskplacer.disks.lvm import volumes
 
 # Sectors that the kernel copies at once; writes to them wait meanwhile.
 _REGION = 1024
@@ -52,26 +53,28 @@ def create_legs(old: str, name: str, new: str) -> None:
     :raises DiskError: the legs to move have snapshots, or the disk lacks the
         space.
     """
-    for leg, here, there in _moved(old, new):
-        origin = groups.require(here[0])
-        source = origin.require_usable(name + here[1])
-        if origin.snapshots_of(source.vdisk.name):
-            raise exception.DiskError(f'vdisk {name} has snapshots')
-        with group_changes.changing(there[0]) as group:
-            target = group.find(name + there[1])
+    moved = _moved(old, new)
+    (_, (here, _), (there, _)), *_ = moved
+    origin = groups.require(here)
+    with group_changes.changing(there) as group:
+        for leg, (_, suffix), (_, coming) in moved:
+            source = origin.require_usable(name + suffix)
+            if origin.snapshots_of(source.vdisk.name):
+                raise exception.DiskError(f'vdisk {name} has snapshots')
+            target = group.find(name + coming)
             if target is None:
                 owners = (naming.VOLUME + '=', naming.SERVER + '=')
                 tags = [tag for tag in source.tags if tag.startswith(owners)]
                 tags += [f'{naming.MOVING}={leg}', naming.INCOMPLETE]
                 group_changes.allocate(
                     group,
-                    name + there[1],
+                    name + coming,
                     source.size_bytes,
                     tags + source.stripe_tags,
                 )
             elif naming.DELETED in target.tags or not target.moving:
                 raise exception.DiskError(
-                    f'disk {there[0]} still has a vdisk {target.vdisk.name}'
+                    f'disk {there} still has a vdisk {target.vdisk.name}'
                 )
 
 
@@ -106,7 +109,7 @@ def _mirror(
     with group_changes.changing(uuid) as group:
         target = group.require(leg)
         if naming.INCOMPLETE not in target.tags:
-            group_changes.change_tags(target, [naming.INCOMPLETE])
+            group_changes.change_tags([target], [naming.INCOMPLETE])
     places = [group_changes.activate(one) for one in (source, target)]
     device_mapper.load(
         path,
@@ -165,12 +168,13 @@ def complete_legs(old: str, name: str, new: str) -> None:
             raise exception.DiskError(
                 f'{total - done} bytes of {name} are not copied yet'
             )
-        for _, _, (uuid, suffix) in _moved(old, new):
-            with group_changes.changing(uuid) as group:
-                leg = group.require(name + suffix)
-                group_changes.change_tags(
-                    leg, remove=[naming.INCOMPLETE, *leg.dirty_tags]
-                )
+        places = [there for _, _, there in _moved(old, new)]
+        with group_changes.changing(places[0][0]) as group:
+            legs = [group.require(name + suffix) for _, suffix in places]
+            dirty = {tag for leg in legs for tag in leg.dirty_tags}
+            group_changes.change_tags(
+                legs, remove=[naming.INCOMPLETE, *dirty]
+            )
 
 
 def end_move(kept: str, name: str, size_bytes: int) -> None:
@@ -205,28 +209,44 @@ def settle_legs(new: str, name: str, old: str) -> None:
     :func:`interrupted_move`.
     """
     stripes.legs(new, name, 0)
-    for leg, (uuid, suffix), _ in _moved(old, new):
+    moved, places = _moved(old, new), naming.pieces(new)
+    (_, (source, _), (target, _)), *_ = moved
+    leaving = [name + suffix for _, (_, suffix), _ in moved]
+    coming = [name + suffix for _, _, (_, suffix) in moved]
+    disks = {source, *new.split(',')}
+    for uuid in sorted(disks, key=lambda uuid: uuid == target):
         with group_changes.changing(uuid) as group:
-            left = group.find(name + suffix)
-            if left is not None and not left.moving:
-                mark = f'{naming.MOVING}={leg}'
-                group_changes.change_tags(
-                    left, [mark, naming.DELETED], left.stripe_tags
-                )
-    places = dict(enumerate(naming.pieces(new)))
-    moved = [leg for leg, *_ in _moved(old, new)]
-    wanted = set(naming.location_tags(new.split(',')))
-    for leg in sorted(places, key=lambda leg: leg in moved):
-        uuid, suffix = places[leg]
-        with group_changes.changing(uuid) as group:
-            volume = group.require(name + suffix)
-            present = set(naming.location_tags(volume.vdisk.stripe))
-            if volume.moving:
-                present.add(f'{naming.MOVING}={leg}')
-            if wanted != present:
-                group_changes.change_tags(
-                    volume, wanted - present, present - wanted
-                )
+            if uuid == source:
+                _mark_left(group, leaving)
+            legs = [name + suffix for disk, suffix in places if disk == uuid]
+            if uuid == target:
+                _settle(group, [leg for leg in legs if leg not in coming], new)
+                legs = coming
+            _settle(group, legs, new)
+
+
+def _mark_left(group: report.Group, names: list[str]) -> None:
+    left = [one for one in map(group.find, names) if one and not one.moving]
+    if left:
+        group_changes.change_tags(
+            left,
+            [f'{naming.MOVING}=left', naming.DELETED],
+            {tag for one in left for tag in one.stripe_tags},
+        )
+
+
+def _settle(group: report.Group, names: list[str], location: str) -> None:
+    """Give legs the tags of a location, and none of a move."""
+    wanted = set(naming.location_tags(location.split(',')))
+    marks = naming.STRIPE + '.', naming.MOVING + '='
+    present = {
+        one: {tag for tag in one.tags if tag.startswith(marks)}
+        for one in map(group.require, names)
+    }
+    others = [one for one in present if present[one] != wanted]
+    if others:
+        old = set().union(*present.values())
+        group_changes.change_tags(others, wanted, old - wanted)
 
 
 def interrupted_move(uuid: str, name: str) -> list[str]:
@@ -249,6 +269,15 @@ def interrupted_move(uuid: str, name: str) -> list[str]:
     for leg in coming:
         disks[int(naming.value(leg.tags, naming.MOVING))] = uuid
     return [old, ','.join(disks)]
+
+
+def remove_legs(uuid: str, name: str, wiped: bool) -> None:
+    """Remove the legs of :func:`moving_legs` that are marked as deleted.
+
+    :param wiped: all of them read as zeros.
+    :raises DiskError: one is in use.
+    """
+    volumes.remove_all(uuid, moving_legs(uuid, name), wiped)
 
 
 def moving_legs(uuid: str, name: str) -> list[str]:

@@ -67,7 +67,7 @@ def snapshot_stripe(
         with group_changes.changing(uuid) as group:
             volume = group.require(snapshot + suffix)
             if naming.INCOMPLETE in volume.tags:
-                group_changes.change_tags(volume, remove=[naming.INCOMPLETE])
+                group_changes.change_tags([volume], remove=[naming.INCOMPLETE])
 
 
 def _is_deleted(volume: report.Volume) -> bool:

@@ -17,6 +17,7 @@ repeated after a crash, and raises DiskError if a vdisk that it needs is
 missing, the disk lacks the space, or LVM or the disk fails.
 """
 
+import collections.abc
 import contextlib
 
 from nova_diskplacer import exception
@@ -109,7 +110,7 @@ def extend(uuid: str, name: str, size_bytes: int) -> None:
             group.check_free(size_bytes - volume.size_bytes)
             if group.needs_zeroing and volume.dirty_from is None:
                 dirty = f'{naming.DIRTY_FROM}={volume.size_bytes}'
-                group_changes.change_tags(volume, [dirty])
+                group_changes.change_tags([volume], [dirty])
             group_changes.resize(group, volume, size_bytes)
     group_changes.zero_dirty(uuid, name)
 
@@ -138,7 +139,7 @@ def shrink(uuid: str, name: str, size_bytes: int) -> None:
         if volume.size_bytes > size_bytes:
             group_changes.resize(group, volume, size_bytes)
         if volume.dirty_from is not None and volume.dirty_from >= size_bytes:
-            group_changes.change_tags(volume, remove=volume.dirty_tags)
+            group_changes.change_tags([volume], remove=volume.dirty_tags)
 
 
 def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
@@ -161,7 +162,7 @@ def rename(uuid: str, name: str, new_name: str, volume_id: str) -> None:
         new = {f'{naming.VOLUME}={volume_id}'} if volume_id else set()
         # the name changes last: it proves that all else is done
         if old != new:
-            group_changes.change_tags(volume, new - old, old - new)
+            group_changes.change_tags([volume], new - old, old - new)
         wanted = naming.volume_name(new_name)
         if volume.name != wanted:
             commands.run('lvrename', group.name, volume.name, wanted)
@@ -207,11 +208,13 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
                 + ', '.join(snapshots)
             )
         path = volume.path
-        if not volume.origin:
+        if volume.moving:
+            group_changes.check_unused(volume)
+        elif not volume.origin:
             # fails while the volume is in use
             commands.run_retry_udev('lvchange', '--activate', 'n', path)
         if naming.DELETED not in volume.tags:
-            group_changes.change_tags(volume, [naming.DELETED])
+            group_changes.change_tags([volume], [naming.DELETED])
         if volume.thin:
             return None
         if volume.origin:
@@ -240,15 +243,27 @@ def remove(uuid: str, name: str, wiped: bool) -> None:
     :param wiped: all of the vdisk reads as zeros.
     :raises DiskError: the vdisk is in use.
     """
+    remove_all(uuid, [name], wiped)
+
+
+def remove_all(
+    uuid: str, names: collections.abc.Iterable[str], wiped: bool
+) -> None:
+    """Remove those of some vdisks that are marked as deleted, as one."""
     with group_changes.changing(uuid) as group:
-        volume = group.find(name)
-        if volume is None or naming.DELETED not in volume.tags:
+        deleted = [
+            volume
+            for volume in map(group.find, names)
+            if volume and naming.DELETED in volume.tags
+        ]
+        if not deleted:
             return
-        if not wiped and not volume.thin:
+        if not wiped and not group.thin:
             group_changes.unmark_zeroed(uuid)
         # the zeros must be durable before the next volume gets the space
         group_changes.flush(group)
-        commands.run_retry_udev('lvremove', '--force', '--yes', volume.path)
+        paths = [volume.path for volume in deleted]
+        commands.run_retry_udev('lvremove', '--force', '--yes', *paths)
 
 
 def delete(uuid: str, name: str) -> None:

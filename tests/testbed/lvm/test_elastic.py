@@ -171,7 +171,9 @@ def run(move, stopped=lambda: False):
 
 def delete_moving(uuid):
     for leg in leg_moves.moving_legs(uuid, NAME):
-        volumes.delete(uuid, leg)
+        volumes.mark_deleted(uuid, leg)
+        volumes.zero(uuid, leg)
+    leg_moves.remove_legs(uuid, NAME, wiped=True)
 
 
 class Killed(BaseException):

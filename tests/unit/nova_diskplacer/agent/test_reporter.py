@@ -21,6 +21,8 @@ from oslotest import base
 from nova_diskplacer import reports
 from nova_diskplacer.agent import inventory
 from nova_diskplacer.agent import reporter
+from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.disks.vdisk import VDisk
 from tests.fakes import disks as fake_disks
 from tests.unit.nova_diskplacer.agent import test_service
 
@@ -40,14 +42,22 @@ class ReporterTest(base.BaseTestCase):
     def put(self, message):
         self.sent.append(message)
 
-    def update(self, pressure=0, asked=False, idle=None, **disk):
+    def update(
+        self, pressure=0, asked=False, idle=None, moves=None, **disk
+    ):
         """Return what the agent sends: a report, a heartbeat or None."""
         self.sent.clear()
         reported = inventory.ReportedDisk(
             fake_disks.make_disk('a', **disk), test_service.FIGURES
         )
         self.reporter.update(
-            'root', None, [reported], {'a': pressure}, asked, idle or {}
+            'root',
+            None,
+            [reported],
+            {'a': pressure},
+            asked,
+            idle or {},
+            moves or {},
         )
         return self.sent[0] if self.sent else None
 
@@ -112,6 +122,15 @@ class ReporterTest(base.BaseTestCase):
         for idle in (False, True):
             report = self.assert_report(self.update(idle={'a': idle}))
             self.assertEqual(idle, report['disks'][0]['idle'])
+
+    def test_a_move(self):
+        vdisks = (VDisk('volume-v', 'v', None, GIB, True),)
+        (vdisk,) = self.update(vdisks=vdisks)['disks'][0]['vdisks']
+        self.assertNotIn('move', vdisk)
+        moves = {'v': 'to 4 disks: pressure of 99%', 'w': 'to 2 disks'}
+        report = self.assert_report(self.update(vdisks=vdisks, moves=moves))
+        (vdisk,) = report['disks'][0]['vdisks']
+        self.assertEqual(moves['v'], vdisk['move'])
 
     def test_small_changes_of_pressure_are_not_reported(self):
         self.assert_report(self.update(pressure=3))

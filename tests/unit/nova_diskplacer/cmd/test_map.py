@@ -218,6 +218,20 @@ class ShowTest(base.BaseTestCase):
         )
         self.assertIn('Idle disks: host-a a1.', self.table())
 
+    def test_striped(self):
+        """Disks of one vdisk are in one place, and its move is told."""
+        heard = report('host-a', a1=[('v1', 's1', 5)], a2=[('v1', 's1', 5)])
+        for disk in heard['disks']:
+            disk['vdisks'][0]['move'] = 'to 4 disks: pressure of 99%'
+        disks = {uuid: facts.Disk(uuid, host) for uuid, host in HOSTS.items()}
+        claims = {'a1': {'s1': 5}, 'a2': {'s1': 5}}
+        self.facts = map_.with_reports(disks, claims, {'root-host-a': heard})
+        self.rows = vdisk_map.entries(self.facts)
+        text = self.table()
+        self.assertRegex(text, r'\| v1→a1\+a2 +\| 10 +\| ok')
+        move = 'Volume v1 is being moved to 4 disks: pressure of 99%.'
+        self.assertEqual(1, text.count(move))
+
     def test_long(self):
         text = self.table(long=True)
         self.assertRegex(
@@ -360,6 +374,7 @@ class CommandTest(base.BaseTestCase):
                 ],
                 'unhealthy_disks': [],
                 'missing_hosts': ['node-b'],
+                'moves': {},
                 'disks': [
                     {
                         'disk': 'a1',

@@ -87,6 +87,7 @@ class FakeLVM(fixtures.Fixture):
                 'disks.lvm.groups._cache',
                 groups.GroupCache(report.read, commands.KnownDevices()),
             ),
+            ('disks.lvm.device_mapper.is_open', self.is_open),
             ('host.files._lock_directory', locks),
             ('host.files.set_lock_directory', lambda path: None),
             ('disks.lvm.blockcopy.zero', self.zero),
@@ -141,12 +142,14 @@ class FakeLVM(fixtures.Fixture):
         name, *rest = command
         if name == 'lvm':
             return self.report()
-        if name == 'lvs':
-            return 'open' if rest[-1].split('/')[1] in self.open else ''
         if name != 'udevadm':
             options, words = _parse(rest)
             getattr(self, '_' + name)(options, *words)
         return ''
+
+    def is_open(self, path):
+        """Replace ``device_mapper.is_open``."""
+        return os.path.basename(path) in self.open
 
     def report(self):
         """Return LVM's report of the group."""
@@ -209,28 +212,30 @@ class FakeLVM(fixtures.Fixture):
         self._commit('lvreduce')
         del volume.extents[wanted:]
 
-    def _lvchange(self, options, path):
-        volume = self._volume(path)
-        if 'activate' in options:
-            wanted = options['activate'][0] == 'y'
-            if not wanted:
-                self._check_closed(path)
-            volume.active = wanted
-            return
-        self._commit('lvchange')
-        volume.tags -= set(options.get('deltag', ()))
-        volume.tags |= set(options.get('addtag', ()))
+    def _lvchange(self, options, *paths):
+        for path in paths:
+            volume = self._volume(path)
+            if 'activate' in options:
+                wanted = options['activate'][0] == 'y'
+                if not wanted:
+                    self._check_closed(path)
+                volume.active = wanted
+                continue
+            self._commit('lvchange')
+            volume.tags -= set(options.get('deltag', ()))
+            volume.tags |= set(options.get('addtag', ()))
 
     def _lvrename(self, options, group, old, new):
         self._volume(f'{group}/{old}')
         self._commit('lvrename')
         self.volumes[new] = self.volumes.pop(old)
 
-    def _lvremove(self, options, path):
-        self._volume(path)
-        self._check_closed(path)
-        self._commit('lvremove')
-        del self.volumes[path.split('/')[1]]
+    def _lvremove(self, options, *paths):
+        for path in paths:
+            self._volume(path)
+            self._check_closed(path)
+            self._commit('lvremove')
+            del self.volumes[path.split('/')[1]]
 
     def _lvconvert(self, options, path):
         volume = self._volume(path)

@@ -124,20 +124,27 @@ class FakeStripes(fake_lvm.FakeLVM):
             for one in command
             if one.split('/')[0] in self.groups
         }
-        group = self.groups[name]
-        # what a device is made of is open
-        group.open = {
-            path.split('/')[3]
-            for table in self.devices.values()
-            for path in table.split()
-            if path.startswith(f'/dev/{name}/')
-        }
+        group = self._group(name)
         if '--snapshot' in command:
             origin = command[-1].split('/')[1]
             self.frozen.append(
                 f'diskplacer-striped-{origin}' in self.suspended
             )
         return group.run(*command)
+
+    def is_open(self, path):
+        return self._group(path.split('/')[2]).is_open(path)
+
+    def _group(self, name):
+        """Return a group; what a device is made of is open."""
+        group = self.groups[name]
+        group.open = {
+            path.split('/')[3]
+            for table in self.devices.values()
+            for path in table.split()
+            if path.startswith(f'/dev/{name}/')
+        }
+        return group
 
     def _dmsetup(self, command, *arguments):
         device = arguments[-1]
