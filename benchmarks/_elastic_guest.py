@@ -316,6 +316,8 @@ def measure(settings: guest.Settings) -> guest.Settings:
                 ).run()
 
             with running(agent.run, execute):
+                while not agent.why():
+                    time.sleep(1)
                 seconds = settings['seconds']['pressure']
                 phase('pressure', *make(device, seconds=seconds)).wait()
                 rate = f'--rate={settings["quiet_rate"]}'

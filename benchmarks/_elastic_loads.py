@@ -29,10 +29,13 @@ import numpy
 
 import _elastic_figures as figures
 import _striping_layouts as layouts
+from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.host import libvirt_servers
 
 # Where libvirt has the cgroups of servers.
 MACHINES = pathlib.Path('/sys/fs/cgroup/machine')
+# Requests in flight of a stream: a row of the vdisk's chunks.
+DEPTH = layouts.DISKS * naming.CHUNK_BYTES // layouts.BLOCK
 # Domains of libvirt: the server, and its neighbour.
 DOMAINS = {'server': 1, 'neighbour': 2}
 
@@ -110,7 +113,7 @@ def streams(
 ) -> list[str]:
     """Return fio's arguments for the streams of the server."""
     some = layouts.streams([device], size, count)
-    return [*argv, *layouts.fio(some, seconds)[1:]]
+    return [*argv, *layouts.fio(some, seconds, DEPTH)[1:]]
 
 
 def steady(device: str, rate: int) -> list[str]:
@@ -120,7 +123,7 @@ def steady(device: str, rate: int) -> list[str]:
     """
     return [
         '--name=neighbour', f'--filename={device}', '--readonly', '--thread',
-        '--direct=1', '--ioengine=libaio', f'--iodepth={layouts.DEPTH}',
+        '--direct=1', '--ioengine=libaio', f'--iodepth={DEPTH}',
         f'--bs={layouts.BLOCK}', '--rw=randread', '--time_based',
         '--runtime=100000', f'--rate={rate}',
         '--rate_process=poisson', '--clocksource=clock_gettime',

@@ -94,12 +94,15 @@ def streams(
 
 
 def fio(
-    some: collections.abc.Iterable[Stream], seconds: int
+    some: collections.abc.Iterable[Stream], seconds: int, depth: int = DEPTH
 ) -> tuple[str, ...]:
-    """Return the command that reads streams at the same time."""
+    """Return the command that reads streams at the same time.
+
+    :param depth: requests of a stream in flight.
+    """
     return (
         'fio', '--readonly', '--thread', '--direct=1', '--ioengine=libaio',
-        f'--iodepth={DEPTH}', f'--bs={BLOCK}', '--rw=read', '--time_based',
+        f'--iodepth={depth}', f'--bs={BLOCK}', '--rw=read', '--time_based',
         f'--ramp_time={RAMP_S}', f'--runtime={seconds}',
         # by its own clock fio is wrong by some per cent in the guest
         '--clocksource=clock_gettime', '--output-format=json+',

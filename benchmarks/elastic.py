@@ -13,7 +13,8 @@
 """An elastic vdisk of 1 to 4 disks: first under pressure, then in quiet.
 
 In a testbed guest with four LVM disks, four streams read a vdisk in sequence,
-as in striping: 128 KiB at a time, 16 requests in flight each. They read
+as in striping: 128 KiB at a time, 8 requests in flight each, which is a row of
+the vdisk's chunks. They read
 
 stripe    a fixed stripe of all four disks,
 narrow    the elastic vdisk on one disk, while nothing decides or moves,
@@ -33,11 +34,11 @@ all copy_share=0.1 and widen_factor=2. So the vdisk is widened by two moves,
 each of half of its legs, after up to widen_after and two intervals each, 24 s
 in all. The first copies two legs at once, the other one after the other. A
 mirror copies 512 KiB at a time. It waits for them behind the requests of the
-streams, for 8 MiB at 21 MB/s or 0.4 s, and rests nine times as long, but 1 s
-at most before it reads and before it writes: 2.4 s, or 0.2 MB/s, a tenth of
-what the disk's throughput makes one expect. So legs have LEG_MIB, an extent of
-LVM, 16 MiB in all, and the copies take 58 s of the two minutes. The rest, 38
-s, is for LVM. In quiet nothing is waited for, and copies are faster.
+streams, for 4 MiB at 21 MB/s or 0.2 s, and rests nine times as long, but 1 s
+at most before it reads and before it writes. That is a small part of what the
+disk's throughput makes one expect, so legs have LEG_MIB, an extent of LVM, 16
+MiB in all. LVM's commands wait as long for each of their requests. In quiet
+nothing is waited for, and copies are faster.
 
 The disks are throttled to an eighth of the throughput of the hard disk of
 tools/seeking_disk, as emulated processors do not keep up with four disks.

@@ -194,6 +194,9 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
     piece = groups.require(uuid).find(name)
     if piece is not None and piece.stripe_tags and not piece.moving:
         stripes.remove_devices(naming.whole_name(name))
+    if piece is not None and piece.moving and naming.DELETED in piece.tags:
+        group_changes.check_unused(piece)
+        return group_changes.activate(piece), piece.size_bytes
     for snapshot in groups.require(uuid).snapshots_of(name):
         if snapshot.startswith(CLONING):
             delete(uuid, snapshot)
@@ -208,9 +211,7 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
                 + ', '.join(snapshots)
             )
         path = volume.path
-        if volume.moving:
-            group_changes.check_unused(volume)
-        elif not volume.origin:
+        if not volume.origin:
             # fails while the volume is in use
             commands.run_retry_udev('lvchange', '--activate', 'n', path)
         if naming.DELETED not in volume.tags:
