@@ -38,8 +38,10 @@ from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
+from cinder_vdisk_mapper.elastic import order
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
+from nova_diskplacer.host import files
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 
@@ -118,6 +120,10 @@ class Auditor:
                 for backend in self.backends
                 for name, disk in backend.links().items()
             },
+            moves_legs=not any(
+                vdisk.moving for disk in disks.values() for vdisk in disk.vdisks
+            )
+            or files.is_locked(order.LOCK),
         )
 
     def repair(

@@ -82,7 +82,8 @@ class HostState:
     ``forgotten`` are disks of records that were forgotten on this host.
     ``orphan_providers`` are disks in the same provider tree that this host
     does not have. ``links`` has the disk that each link leads to, by the name
-    of its vdisk.
+    of its vdisk. ``moves_legs`` is false if a move of legs of an elastic vdisk is
+    begun and no process carries it out.
     """
 
     records: tuple[Record, ...]
@@ -92,6 +93,7 @@ class HostState:
     orphan_providers: tuple[str, ...] = ()
     nova: Nova = Nova()
     links: dict[str, str | None] = dataclasses.field(default_factory=dict)
+    moves_legs: bool = True
 
     def vdisks_of(self, server: str) -> list[tuple[str, VDisk]]:
         """Return the vdisks bound for a server, with their disks."""

@@ -52,9 +52,13 @@ def split(
     return [(record, copies)]
 
 
-def check(record: state.Record, copies: _Copies) -> findings.Findings:
+def check(
+    host: state.HostState, record: state.Record, copies: _Copies
+) -> findings.Findings:
     """Compare the disks of a stripe with those of the record."""
     if _is_moved(copies):
+        if not host.moves_legs:
+            yield from _unfinished(record, copies)
         return
     legs = stripes.legs_of(record.disk)
     for uuid, (_, vdisk) in sorted(copies.items()):
@@ -91,6 +95,21 @@ def check(record: state.Record, copies: _Copies) -> findings.Findings:
                 f'{record.kind} {record.id} is striped over {record.disk}',
                 advice='find out who changed the tags diskplacer.stripe of '
                 'the logical volume or provider_location in the database',
+            )
+
+
+def _unfinished(record: state.Record, copies: _Copies) -> findings.Findings:
+    for uuid, (_, vdisk) in sorted(copies.items()):
+        if vdisk.moving:
+            yield findings.Finding(
+                'unfinished-move',
+                uuid,
+                record.vdisk,
+                record.id,
+                f'legs of {record.kind} {record.id} come to the disk or have '
+                'left it, and no process moves them',
+                advice='start the service diskplacer-elastic, which finishes '
+                'the move or takes it back',
             )
 
 

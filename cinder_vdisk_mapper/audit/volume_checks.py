@@ -101,7 +101,7 @@ def check_records(host: state.HostState) -> findings.Findings:
             alone = living[record.vdisk] == 1
             for part, own in stripe_checks.split(record, present):
                 yield from _check_settled(host, part, dict(own), alone)
-            yield from stripe_checks.check(record, present)
+            yield from stripe_checks.check(host, record, present)
         elif record.stuck:
             kind = 'snapshot ' if record.kind == 'snapshot' else ''
             yield _finding(

@@ -106,7 +106,7 @@ def recover() -> None:
 
 def _alone() -> contextlib.AbstractContextManager[None]:
     return files.sole(
-        'elastic-move',
+        order.LOCK,
         exception.DiskError('another process moves legs of a vdisk'),
     )
 

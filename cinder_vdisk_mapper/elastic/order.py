@@ -33,6 +33,9 @@ from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
 
+#: the lock of who moves legs on a host
+LOCK = 'elastic-move'
+
 # Seconds between two looks at a copy.
 _INTERVAL = 1.0
 

@@ -132,6 +132,15 @@ def sole(
         yield
 
 
+def is_locked(name: str) -> bool:
+    """Return whether a process holds a lock of this host."""
+    try:
+        with lock(name, wait=False):
+            return False
+    except BlockingIOError:
+        return True
+
+
 @contextlib.contextmanager
 def lock(name: str, *, wait: bool) -> collections.abc.Iterator[None]:
     """Hold a lock of this host; the kernel releases that of a killed process.

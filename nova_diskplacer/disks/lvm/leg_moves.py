@@ -41,8 +41,10 @@ from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
 
-# Sectors that the kernel copies at once; writes to them wait meanwhile.
-_REGION = 1024
+# Sectors that the kernel copies at once; writes to them wait meanwhile. Under
+# pressure each copy waits long for the disk. In quiet, requests wait for it.
+_REGION_UNDER_PRESSURE = 1024
+_REGION_IN_QUIET = 256
 
 _STATUS = re.compile(r' mirror \d+ .*?(\d+)/(\d+) 1 ([A-Z]+) ')
 
@@ -87,6 +89,8 @@ def begin_move(
     :param percent: of the time that the kernel copies.
     """
     moved = _moved(old, new)
+    widens = len({*old.split(',')}) < len({*new.split(',')})
+    region = _REGION_UNDER_PRESSURE if widens else _REGION_IN_QUIET
     with stripes.locked(name):
         for leg, (uuid, suffix), _ in moved:
             path = naming.moving_device(name, leg)
@@ -99,11 +103,18 @@ def begin_move(
             path = naming.moving_device(name, leg)
             if ' mirror ' not in device_mapper.table(path):
                 source = groups.require(here[0]).require_usable(name + here[1])
-                _mirror(path, source, there[0], name + there[1], percent)
+                _mirror(
+                    path, source, there[0], name + there[1], region, percent
+                )
 
 
 def _mirror(
-    path: str, source: report.Volume, uuid: str, leg: str, percent: int
+    path: str,
+    source: report.Volume,
+    uuid: str,
+    leg: str,
+    region: int,
+    percent: int,
 ) -> None:
     """Make the device that copies a leg to its new place, from its start."""
     with group_changes.changing(uuid) as group:
@@ -115,7 +126,7 @@ def _mirror(
         path,
         [
             f'0 {source.size_bytes // device_mapper.SECTOR} mirror '
-            f'core 1 {_REGION} 2 {places[0]} 0 {places[1]} 0 1 handle_errors'
+            f'core 1 {region} 2 {places[0]} 0 {places[1]} 0 1 handle_errors'
         ],
     )
     # the table has loaded the module, and nothing is copied yet

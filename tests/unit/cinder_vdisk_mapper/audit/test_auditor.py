@@ -726,7 +726,12 @@ class CompareTestCase(AuditTestCase):
         # a leg is moved
         coming = piece(2, usable=False, moving=True)
         held = {'d1': [piece(6)], 'd2': [piece(2)], 'd3': [coming]}
-        self.assertFound([], make_state([record], held))
+        host = make_state([record], held)
+        self.assertFound([], host)
+        self.assertFound(
+            [('unfinished-move', 'd3', '')],
+            dataclasses.replace(host, moves_legs=False),
+        )
 
     def test_claims_of_legs(self):
         legs = ('d1', 'd1', 'd2', 'd1')

@@ -145,7 +145,9 @@ class LocksTest(testtools.TestCase):
             return True
 
     def test_held(self):
+        self.assertFalse(files.is_locked('one'))
         with files.lock('one', wait=True):
+            self.assertTrue(files.is_locked('one'))
             self.assertTrue(self.refused('one'))
             self.assertFalse(self.refused('other'))
         self.assertFalse(self.refused('one'))
