@@ -37,8 +37,8 @@ from cinder_vdisk_mapper.audit import link_checks
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.audit import volume_checks
 from cinder_vdisk_mapper.backend import base
-from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from cinder_vdisk_mapper.elastic import order
+from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import files
@@ -121,7 +121,9 @@ class Auditor:
                 for name, disk in backend.links().items()
             },
             moves_legs=not any(
-                vdisk.moving for disk in disks.values() for vdisk in disk.vdisks
+                vdisk.moving
+                for disk in disks.values()
+                for vdisk in disk.vdisks
             )
             or files.is_locked(order.LOCK),
         )

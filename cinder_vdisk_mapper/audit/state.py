@@ -82,8 +82,8 @@ class HostState:
     ``forgotten`` are disks of records that were forgotten on this host.
     ``orphan_providers`` are disks in the same provider tree that this host
     does not have. ``links`` has the disk that each link leads to, by the name
-    of its vdisk. ``moves_legs`` is false if a move of legs of an elastic vdisk is
-    begun and no process carries it out.
+    of its vdisk. ``moves_legs`` is false if a move of legs of an elastic vdisk
+    is begun and no process carries it out.
     """
 
     records: tuple[Record, ...]

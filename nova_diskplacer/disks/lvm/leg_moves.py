@@ -183,9 +183,7 @@ def complete_legs(old: str, name: str, new: str) -> None:
         with group_changes.changing(places[0][0]) as group:
             legs = [group.require(name + suffix) for _, suffix in places]
             dirty = {tag for leg in legs for tag in leg.dirty_tags}
-            group_changes.change_tags(
-                legs, remove=[naming.INCOMPLETE, *dirty]
-            )
+            group_changes.change_tags(legs, remove=[naming.INCOMPLETE, *dirty])
 
 
 def end_move(kept: str, name: str, size_bytes: int) -> None:

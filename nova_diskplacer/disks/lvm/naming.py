@@ -39,8 +39,8 @@ STRIPE = 'diskplacer.stripe'
 CHUNK = 'diskplacer.chunk'
 # The least number of disks of an elastic vdisk.
 MINIMUM = 'diskplacer.minimum'
-# A leg of an elastic vdisk that comes to a disk: its number. "left" for one that
-# has left the disk.
+# A leg of an elastic vdisk that comes to a disk: its number. "left" for one
+# that has left the disk.
 MOVING = 'diskplacer.moving'
 # A clone that is being made, and a volume that is being deleted.
 INCOMPLETE = 'diskplacer.incomplete'

@@ -42,9 +42,7 @@ class ReporterTest(base.BaseTestCase):
     def put(self, message):
         self.sent.append(message)
 
-    def update(
-        self, pressure=0, asked=False, idle=None, moves=None, **disk
-    ):
+    def update(self, pressure=0, asked=False, idle=None, moves=None, **disk):
         """Return what the agent sends: a report, a heartbeat or None."""
         self.sent.clear()
         reported = inventory.ReportedDisk(
