@@ -38,6 +38,7 @@ from nova_diskplacer.agent import io_loop
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.lvm import group_changes
+from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import leg_moves
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import prepare as lvm_prepare
@@ -46,6 +47,7 @@ from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.elastic import executor
 from nova_diskplacer.elastic import legs
+from nova_diskplacer.elastic import pace
 from nova_diskplacer.host import libvirt_servers
 from nova_diskplacer.monitor import elastic_status
 
@@ -126,6 +128,7 @@ class Mover:
         old = self.location
         step = legs.step(old, new)
         move = ','.join(old), NAME, ','.join(new)
+        paced = pace.Pace(percent, self._copy_mbps(percent, step))
 
         def begin() -> None:
             leg_moves.create_legs(*move)
@@ -150,9 +153,21 @@ class Mover:
             decided=lambda: self.location == new,
             begin=begin,
             copied=lambda: leg_moves.move_progress(*move),
+            pace=lambda done: resync_throttle.limit(
+                paced.after(done, time.monotonic())
+            ),
             decide=decide,
             finish=finish,
             undo=undo,
+        )
+
+    def _copy_mbps(self, percent: int, step: legs.Step) -> float:
+        disks = [
+            groups.require(one).identity for one in (step.source, step.target)
+        ]
+        return min(
+            pace.copy_mbps(percent / 100, disk.medium, disk.mbps)
+            for disk in disks
         )
 
 

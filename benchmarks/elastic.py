@@ -32,14 +32,12 @@ memory, and each disk has room. Nothing sets I/O weights.
 Options of [diskplacer_elastic] are those of OPTIONS, and the defaults: above
 all copy_share=0.1 and widen_factor=2. So the vdisk is widened by two moves,
 each of half of its legs, after up to widen_after and two intervals each. The
-first copies two legs at once, the other one after the other. To widen it, a
-mirror copies 512 KiB at a time. It waits for them behind the requests of the
-streams, for 4 MiB at 21 MB/s or 0.2 s, and rests nine times as long, but 1 s
-at most before it reads and before it writes. That is a small part of what the
-disk's throughput makes one expect, so legs have LEG_MIB, an extent of LVM, 16
-MiB in all. LVM's commands wait as long for each of their requests. In quiet
-nothing is waited for: there a mirror copies 128 KiB at a time, as the requests
-of the server wait for the copy.
+first copies two legs at once, the other one after the other. They are hard
+disks for the agent, so a tenth of their time is 1.1 MB/s. Under pressure each
+512 KiB, and each request of LVM's commands, waits behind the requests of the
+streams, for 4 MiB at 21 MB/s or 0.2 s. So legs have LEG_MIB, an extent of LVM,
+16 MiB in all. In quiet nothing is waited for: there a mirror copies 128 KiB at
+a time, as the requests of the server wait for the copy.
 
 The disks are throttled to an eighth of the throughput of the hard disk of
 tools/seeking_disk, as emulated processors do not keep up with four disks.

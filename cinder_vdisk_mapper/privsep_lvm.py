@@ -126,6 +126,11 @@ def resume_stripes(*, root: str) -> None:
     stripes.resume_stripes()
 
 
+def limit_copies(percent: int, *, root: str) -> None:
+    """Bound copies, as :func:`resync_throttle.limit`."""
+    resync_throttle.limit(percent)
+
+
 def release_throttle(*, root: str) -> None:
     """Let copies run freely, as :func:`resync_throttle.release`."""
     resync_throttle.release()
@@ -169,6 +174,7 @@ OPERATIONS: dict[str, privsep.Operation] = {
     'moving_legs': _on_disk(leg_moves.moving_legs),
     'remove_legs': _on_disk(leg_moves.remove_legs),
     'interrupted_move': _on_disk(leg_moves.interrupted_move),
+    'limit_copies': limit_copies,
     'release_throttle': release_throttle,
 }
 

@@ -106,6 +106,10 @@ class StripingBackend(base.Backend):
         """
         self._run('begin_move', old, name, new, size_gb * GIB, percent)
 
+    def limit_copies(self, percent: int) -> None:
+        """Let the kernel copy for a part of the time."""
+        self._run('limit_copies', percent)
+
     def move_progress(self, old: str, name: str, new: str) -> tuple[int, int]:
         """Return how many bytes are in both places, and all bytes.
 

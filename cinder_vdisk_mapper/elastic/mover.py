@@ -35,7 +35,7 @@ from nova_diskplacer.host import files
 
 LOG = logging.getLogger(__name__)
 
-#: percent of the time for which the kernel copies
+#: percent of the disks' time that a copy takes
 PERCENT = 10
 
 
@@ -51,7 +51,7 @@ def move(
     :param location: UUID of the disk of each leg afterwards.
     :param progress: told of copied and all bytes, once a second.
     :param stopped: tells, once a second, if the move is to be taken back.
-    :param percent: of the time that the kernel copies, 1 to 100.
+    :param percent: of the disks' time that the copy takes, 1 to 100.
     :raises DiskPlacerError: the legs are where they were; the message has the
         reason.
     """

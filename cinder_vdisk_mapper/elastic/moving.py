@@ -15,6 +15,7 @@
 import collections.abc
 import contextlib
 import dataclasses
+import time
 from typing import Any
 
 from cinder import exception as cinder_exc
@@ -34,6 +35,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.elastic import legs
+from nova_diskplacer.elastic import pace
 from nova_diskplacer.placement import claim_moves
 
 _MIGRATED = (None, '', 'success', 'error')
@@ -50,7 +52,7 @@ class LegMove:
     :param media: of the backend's disks: hdd, ssd or any.
     :param old: location of the volume before the move.
     :param new: that after the move, one step away.
-    :param percent: of the time that the kernel copies.
+    :param percent: of the disks' time that the copy takes.
     """
 
     context: Any
@@ -68,6 +70,7 @@ class LegMove:
             decided=self._decided,
             begin=self._begin,
             copied=self._copied,
+            pace=_Pace(self),
             decide=self._decide,
             finish=self._finish,
             undo=self._undo,
@@ -231,6 +234,17 @@ class LegMove:
                 self._follow(vdisk, step.target, step.source)
             self._remove(step.target)
 
+    def copy_mbps(self) -> float:
+        """Return the rate of the copy in MB/s."""
+        share = self.percent / 100
+        step = self._step
+        return min(
+            pace.copy_mbps(share, disk.medium, max(disk.mbps, 1))
+            for disk in map(
+                self.operations.striping.disk, (step.source, step.target)
+            )
+        )
+
     def _is_moving(self, disk: discover.Disk) -> bool:
         name = naming.volume(self.volume)
         return any(one.name == name and one.moving for one in disk.vdisks)
@@ -241,6 +255,24 @@ class LegMove:
         self.operations.striping.delete_moving(disk, name)
         with locks.hold(f'disk-{disk}'):
             self.operations.try_reserve(disk)
+
+
+class _Pace:
+    """Holds the copy of a move to the share of the disks' time."""
+
+    def __init__(self, move: LegMove) -> None:
+        self._move = move
+        self._percent = move.percent
+        self._pace: pace.Pace | None = None
+
+    def __call__(self, done: int) -> None:
+        if self._pace is None:
+            rate = self._move.copy_mbps()
+            self._pace = pace.Pace(self._percent, rate)
+        percent = self._pace.after(done, time.monotonic())
+        if percent != self._percent:
+            self._move.operations.striping.limit_copies(percent)
+            self._percent = percent
 
 
 @contextlib.contextmanager

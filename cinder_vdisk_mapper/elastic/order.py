@@ -47,6 +47,7 @@ class Move:
     ``decided`` tells if the legs are on the target. ``begin`` allocates them
     there and has the kernel copy, or go on to. ``copied`` returns the bytes in
     both places and all bytes, and raises an error if a disk has failed.
+    ``pace`` is told the bytes in both places, and adapts the rate of the copy.
     ``decide`` makes the target the place of the legs, ``finish`` removes them
     from the source and ``undo`` from the target.
     """
@@ -54,6 +55,7 @@ class Move:
     decided: collections.abc.Callable[[], bool]
     begin: collections.abc.Callable[[], None]
     copied: collections.abc.Callable[[], tuple[int, int]]
+    pace: collections.abc.Callable[[int], None]
     decide: collections.abc.Callable[[], None]
     finish: collections.abc.Callable[[], None]
     undo: collections.abc.Callable[[], None]
@@ -105,4 +107,5 @@ def _wait(
             return
         if stopped():
             raise exception.DiskPlacerError('the move was stopped')
+        move.pace(done)
         time.sleep(_INTERVAL)

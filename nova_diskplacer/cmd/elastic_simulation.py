@@ -103,6 +103,13 @@ def _add_vdisk(group: Any) -> None:
         metavar='MB/S',
         help='throughput of each disk in MB/s (default: %(default)s)',
     )
+    group.add_argument(
+        '--medium',
+        choices=constants.MEDIA,
+        default=constants.HDD,
+        help='medium of the disks: a move is slower on hard disks, which seek '
+        '(default: %(default)s)',
+    )
 
 
 def _period(text: str) -> tuple[float, float]:
@@ -139,7 +146,9 @@ def run(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     _override(conf, args.set)
     used = settings.from_conf(conf)
     load, seconds = _load(args)
-    setup = simulation.Setup(args.size_gb, args.min, args.max, args.mbps)
+    setup = simulation.Setup(
+        args.size_gb, args.min, args.max, args.mbps, args.medium
+    )
     if seconds > _MAX_STEPS * used.interval:
         raise exception.ElasticError(
             f'{seconds:g} s are more than {_MAX_STEPS} intervals of '

@@ -148,16 +148,16 @@ the vdisk is moved there: its mean over ``widen_after``.
         min=0.01,
         max=0.5,
         help="""
-Share of the time, 0 to 1, for which the kernel copies during a move, in whole
-per cent. It bounds what a move takes of a disk, and so the loss of the servers
-on it. The time of a move is estimated as if it took this share of the
-throughput that ``diskplacer-manage disk list`` shows. ``elastic run`` reads it
-when it starts.
+Share of a disk's time, 0 to 1, that a move takes, in whole per cent, and so of
+what servers on the disk lose to it. The rate of a move is the share of the
+throughput that ``diskplacer-manage disk list`` shows, and less for hard disks,
+which seek for each 512 KiB that are copied. ``elastic run`` reads it when it
+starts.
 """,
     ),
     cfg.FloatOpt(
         'max_move_time',
-        default=7200.0,
+        default=28800.0,
         min=1.0,
         max=604800.0,
         help="""

@@ -56,7 +56,7 @@ class Mover(Protocol):
     ) -> None:
         """Take a step, or take it back once ``stopped()`` is true.
 
-        :param percent: of the time that is spent on copying, 1 to 100.
+        :param percent: of the disks' time that the copy takes, 1 to 100.
         :raises DiskPlacerError: the volume is where it was.
         """
 

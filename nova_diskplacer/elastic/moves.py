@@ -19,6 +19,7 @@ import itertools
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import host as host_
 from nova_diskplacer.elastic import legs
+from nova_diskplacer.elastic import pace
 from nova_diskplacer.elastic import paths
 from nova_diskplacer.elastic import settings as settings_
 from nova_diskplacer.elastic import targets
@@ -138,6 +139,10 @@ def step_seconds(
     settings: settings_.Settings,
 ) -> float:
     """Return the time that a step takes."""
-    slower = min(disks[step.source].mbps, disks[step.target].mbps)
-    size_bytes = len(step.legs) * leg_gb * GIB
-    return size_bytes / (settings.copy_share * slower * MB)
+    slower = min(
+        pace.copy_mbps(
+            settings.copy_share, disks[disk].medium, disks[disk].mbps
+        )
+        for disk in (step.source, step.target)
+    )
+    return len(step.legs) * leg_gb * GIB / (slower * MB)

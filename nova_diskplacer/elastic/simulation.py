@@ -22,7 +22,6 @@ import collections.abc
 import dataclasses
 import itertools
 
-from nova_diskplacer import constants
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import host as host_
 from nova_diskplacer.elastic import legs
@@ -106,12 +105,13 @@ def read(path: str) -> Series:
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """The vdisk, and the throughput of each disk in MB/s."""
+    """The vdisk, and the disks: throughput of each in MB/s, and medium."""
 
     size_gb: int
     minimum: int
     maximum: int
     mbps: float
+    medium: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,9 +140,7 @@ def run(
     """Return the steps of a simulation of so many seconds."""
     uuids = [f'disk{number:02}' for number in range(setup.maximum)]
     leg_gb = -(-setup.size_gb // setup.maximum)
-    disk = host_.Disk(
-        constants.SSD, setup.mbps, room_gb=leg_gb * setup.maximum
-    )
+    disk = host_.Disk(setup.medium, setup.mbps, room_gb=leg_gb * setup.maximum)
     disks = dict.fromkeys(uuids, disk)
     vdisk = host_.ElasticVDisk(
         leg_gb,

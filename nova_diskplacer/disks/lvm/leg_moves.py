@@ -41,10 +41,14 @@ from nova_diskplacer.disks.lvm import resync_throttle
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
 
-# Sectors that the kernel copies at once; writes to them wait meanwhile. Under
-# pressure each copy waits long for the disk. In quiet, requests wait for it.
-_REGION_UNDER_PRESSURE = 1024
-_REGION_IN_QUIET = 256
+# Least and most sectors that the kernel copies at once; writes to them wait
+# meanwhile. Under pressure each copy waits long for the disk, so it copies the
+# most. In quiet, requests wait for the copy, so it takes a few ms at most.
+_LEAST_REGION = 128
+_MOST_REGION = 1024
+_QUIET_COPY_S = 0.007
+
+MB = 10**6
 
 _STATUS = re.compile(r' mirror \d+ .*?(\d+)/(\d+) 1 ([A-Z]+) ')
 
@@ -86,11 +90,9 @@ def begin_move(
     """Start the kernel's copy of the legs that were created.
 
     :param size_bytes: size of the vdisk.
-    :param percent: of the time that the kernel copies.
+    :param percent: of the time that the kernel copies at first.
     """
     moved = _moved(old, new)
-    widens = len({*old.split(',')}) < len({*new.split(',')})
-    region = _REGION_UNDER_PRESSURE if widens else _REGION_IN_QUIET
     with stripes.locked(name):
         for leg, (uuid, suffix), _ in moved:
             path = naming.moving_device(name, leg)
@@ -103,9 +105,20 @@ def begin_move(
             path = naming.moving_device(name, leg)
             if ' mirror ' not in device_mapper.table(path):
                 source = groups.require(here[0]).require_usable(name + here[1])
+                sectors = _region(old, new, here[0], there[0])
                 _mirror(
-                    path, source, there[0], name + there[1], region, percent
+                    path, source, there[0], name + there[1], sectors, percent
                 )
+
+
+def _region(old: str, new: str, *disks: str) -> int:
+    """Return how many sectors the kernel copies at once, a power of two."""
+    if len({*old.split(',')}) < len({*new.split(',')}):
+        return _MOST_REGION
+    mbps = min(groups.require(disk).identity.mbps for disk in disks)
+    sectors = int(_QUIET_COPY_S * mbps * MB / device_mapper.SECTOR)
+    region = 1 << max(0, sectors.bit_length() - 1)
+    return max(_LEAST_REGION, min(_MOST_REGION, region))
 
 
 def _mirror(

@@ -85,6 +85,9 @@ class FileLegs(test_striped.FileStripes):
     def move_progress(self, old, name, new):
         return self.copied
 
+    def limit_copies(self, percent):
+        pass
+
     def complete_legs(self, old, name, new):
         pass
 

@@ -159,6 +159,7 @@ class Vdisk:
             decided=lambda: self.location == new,
             begin=begin,
             copied=lambda: leg_moves.move_progress(*move),
+            pace=lambda done: resync_throttle.limit(self.percent),
             decide=decide,
             finish=finish,
             undo=undo,

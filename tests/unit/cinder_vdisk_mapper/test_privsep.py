@@ -300,6 +300,7 @@ WITHOUT_DISK = (
     'disks',
     'disk',
     'count_bind_failure',
+    'limit_copies',
     'release_throttle',
     'link',
     'resume_stripes',

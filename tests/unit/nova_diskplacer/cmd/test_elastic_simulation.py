@@ -22,7 +22,7 @@ from tests import configured
 
 P2 = (
     '--load', '600:600', '--demand', '2400', '--mbps', '600',
-    '--max', '4', '--size-gb', '4',
+    '--medium', 'ssd', '--max', '4', '--size-gb', '4',
     '--set', 'widen_after=30', '--set', 'narrow_after=300',
     '--set', 'widen_factor=4', '--set', 'min_interval=60',
 )  # fmt: skip

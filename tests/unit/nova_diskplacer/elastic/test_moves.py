@@ -14,6 +14,7 @@ import testtools
 
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.elastic import moves
+from nova_diskplacer.elastic import pace
 from tests.unit.nova_diskplacer.elastic import hosts
 
 
@@ -63,6 +64,14 @@ class PlanTest(testtools.TestCase):
         self.assertAlmostEqual(
             (4 / 100e6 + 2 / 50e6 + 2 / 100e6) * GIB, move.seconds
         )
+
+    def test_a_hard_disk_seeks(self):
+        disks = {uuid: hosts.disk(medium='hdd', mbps=500) for uuid in 'abcd'}
+        settings = hosts.changed(max_move_time=10000)
+        move = plan(hosts.vdisk('a'), (2,), disks, settings).move
+        rate = pace.copy_mbps(settings.copy_share, 'hdd', 500)
+        self.assertAlmostEqual(rate, move.mbps)
+        self.assertLess(rate, settings.copy_share * 500)
 
     def test_next_width_if_the_best_is_impossible(self):
         others = {'a': 0.0, 'b': 0.9, 'c': 0.0, 'd': 0.0}

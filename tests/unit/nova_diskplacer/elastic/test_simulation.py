@@ -95,7 +95,9 @@ class P2Test(testtools.TestCase):
 
     LOAD = simulation.Period(600, 600, 4000)
     # it takes 86 s, 43 of them for the first half
-    SETUP = simulation.Setup(size_gb=8, minimum=1, maximum=4, mbps=1000)
+    SETUP = simulation.Setup(
+        size_gb=8, minimum=1, maximum=4, mbps=1000, medium='ssd'
+    )
 
     def simulate(self, **settings):
         self.steps = simulation.run(

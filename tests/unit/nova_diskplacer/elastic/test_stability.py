@@ -22,7 +22,9 @@ from hypothesis import strategies as st
 from nova_diskplacer.elastic import simulation
 from tests.unit.nova_diskplacer.elastic import hosts
 
-SETUP = simulation.Setup(size_gb=1, minimum=1, maximum=4, mbps=1000.0)
+SETUP = simulation.Setup(
+    size_gb=1, minimum=1, maximum=4, mbps=1000.0, medium='ssd'
+)
 WHOLE = SETUP.maximum * SETUP.mbps
 
 # K and L of the policy

@@ -1,0 +1,68 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import time
+from unittest import mock
+
+import testtools
+
+from cinder_vdisk_mapper.elastic import moving
+from nova_diskplacer.elastic import pace
+from tests.fakes import disks
+
+OLD, NEW = ('a', 'a'), ('a', 'b')
+SSD_MBPS = 500
+
+
+class PaceTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.operations = mock.Mock()
+        self.operations.striping.disk = lambda uuid: disks.make_disk(
+            uuid, medium='hdd' if uuid == 'a' else 'ssd', mbps=SSD_MBPS
+        )
+        self.move = moving.LegMove(
+            None, self.operations, 'node@lvm', 'any', None, OLD, NEW, 10
+        )
+
+    def limits(self, *copied):
+        """Return the parts of the time that the kernel is given."""
+        told = self.move.as_move().pace
+        with mock.patch.object(time, 'monotonic') as clock:
+            for clock.return_value, done in enumerate(copied):
+                told(done)
+        return [
+            one.args[0]
+            for one in self.operations.striping.limit_copies.mock_calls
+        ]
+
+    def test_the_slower_disk_bounds_the_rate(self):
+        self.assertAlmostEqual(
+            pace.copy_mbps(0.1, 'hdd', SSD_MBPS), self.move.copy_mbps()
+        )
+
+    def test_the_kernel_is_given_more_time_if_it_copies_too_little(self):
+        found = self.limits(*[0] * 5)
+        self.assertEqual(sorted(found), found)
+        self.assertEqual(12, found[0])
+
+    def test_and_less_if_it_copies_too_much(self):
+        found = self.limits(*(10**9 * second for second in range(9)))
+        self.assertEqual([5, 2, 1], found)
+
+    def test_it_is_left_alone_if_it_copies_at_the_rate(self):
+        rate = round(self.move.copy_mbps() * 10**6)
+        self.assertEqual([], self.limits(*(rate * n for n in range(9))))
+
+    def test_a_move_of_a_disk_that_is_away_can_be_taken_back(self):
+        self.operations.striping.disk = mock.Mock(side_effect=KeyError)
+        self.move.as_move()
