@@ -21,6 +21,8 @@ from tools.minicloud import checks
 from tools.minicloud import guest
 from tools.minicloud import hypervisor
 
+# MiB that a guest with fio needs.
+RAM = 512
 INIT = pathlib.Path(__file__).with_name('verifying-init')
 
 
@@ -40,6 +42,7 @@ class DrainTest(base.TestCase):
         medium = self.cloud.hosts[0].media[0]
         self.flavor = self.api.create_flavor(
             'drained',
+            ram=RAM,
             vdisks=1,
             vdisk_gb=1,
             mapping='round_robin',

@@ -337,14 +337,19 @@ class Api:
         )
         return image
 
-    def create_flavor(self, name: str, **extra_specs: str | int) -> str:
-        """Make a small flavor; extra specs without ``diskplacer:``."""
+    def create_flavor(
+        self, name: str, ram: int = 128, **extra_specs: str | int
+    ) -> str:
+        """Make a small flavor; extra specs without ``diskplacer:``.
+
+        :param ram: in MiB.
+        """
         flavor = str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
         body = {
             'id': flavor,
             'name': name,
             'vcpus': 1,
-            'ram': 128,
+            'ram': ram,
             'disk': 1,
         }
         self.post('compute', '/flavors', {'flavor': body})
