@@ -78,9 +78,11 @@ def _on_disk(
     return operation
 
 
-def _copy(uuid: str, name: str, target: str) -> None:
+def _copy(uuid: str, name: str, target: str, rate: int) -> None:
     """Copy a vdisk, unless the disk ``target`` hangs."""
-    groups.run_unless_hung(target, lambda: copies.copy(uuid, name, target))
+    groups.run_unless_hung(
+        target, lambda: copies.copy(uuid, name, target, rate)
+    )
 
 
 def _on_disks(

@@ -282,16 +282,17 @@ class Backend(abc.ABC):
         """
         self._run('clear', disk, name)
 
-    def copy(self, disk: str, name: str, target: str) -> None:
+    def copy(self, disk: str, name: str, target: str, rate: int = 0) -> None:
         """Copy a vdisk's content to its vdisk on disk ``target``.
 
         The target has the same name and volume, is at least as large and not
         attached. The copy is durable when this returns; bytes beyond the end
         of the source read as zeros.
 
+        :param rate: MiB/s at most, 0 for no limit.
         :raises DiskError: either is not there, or they do not match.
         """
-        self._run('copy', disk, name, target)
+        self._run('copy', disk, name, target, rate)
 
     def rename(
         self, disk: str, name: str, new_name: str, volume_id: str

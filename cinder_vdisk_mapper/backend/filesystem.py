@@ -16,6 +16,7 @@ from cinder_vdisk_mapper import privsep
 from cinder_vdisk_mapper.backend import base
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.host import copy_rate
 
 
 class FilesystemBackend(base.Backend):
@@ -32,9 +33,11 @@ class FilesystemBackend(base.Backend):
     ) -> None:
         self.clone(disk, source, name, volume_id, size_gb)
 
-    def copy(self, disk: str, name: str, target: str) -> None:
+    def copy(self, disk: str, name: str, target: str, rate: int = 0) -> None:
         start: int | None = 0
+        limit = copy_rate.Limit(rate)
         while start is not None:
+            limit.wait(start)
             start = self._run('copy', disk, name, target, start)
 
     def device_path(self, disk: str, name: str) -> str:

@@ -65,8 +65,8 @@ def register(commands: Any) -> None:
         type=_rate,
         default=0,
         metavar='MIB',
-        help='MiB per second at most for the copy of a vdisk of a running '
-        'server (default: no limit)',
+        help='MiB per second at most for the copy of a vdisk (default: no '
+        'limit)',
     )
     command.add_argument(
         '--libvirt-uri',

@@ -173,7 +173,8 @@ class VolumeMove:
         # of a file: the backend itself looks at a logical volume
         with files.disk_errors(path):
             before = os.stat(path).st_mtime_ns
-            self._backend.copy(self.source, name, self.target)
+            rate = self.surveyor.guests.rate
+            self._backend.copy(self.source, name, self.target, rate)
             after = os.stat(path).st_mtime_ns
         if after != before:
             raise exception.DiskError('it was written to while it was copied')

@@ -37,7 +37,7 @@ def from_conf(
 ) -> drainer.Drainer:
     """Return the drainer of the backend that has a disk.
 
-    :param rate: MiB/s of a copy by QEMU, 0 for no limit.
+    :param rate: MiB/s of the copy of a vdisk, 0 for no limit.
     :raises DiskPlacerError: cinder.conf has no such backend, or lacks options
         that it needs.
     """

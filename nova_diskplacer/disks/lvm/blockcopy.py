@@ -26,6 +26,7 @@ import os
 import time
 from concurrent.futures import thread as thread_pool
 
+from nova_diskplacer.host import copy_rate
 from nova_diskplacer.host import files
 from nova_diskplacer.host import sysfs
 
@@ -43,18 +44,21 @@ _ZERO_STEP = 1 << 30
 _OPEN_TIMEOUT = 60
 
 
-def copy(source: str, target: str, size: int, compare: bool = False) -> None:
+def copy(
+    source: str, target: str, size: int, compare: bool = False, rate: int = 0
+) -> None:
     """Copy the first ``size`` bytes of a device to another.
 
     :param compare: write only differing blocks, so that the target's snapshots
         do not grow needlessly. Otherwise only zeros are not written again.
+    :param rate: MiB/s at most, 0 for no limit.
     """
     with (
         files.disk_errors(source),
         files.opened(source, _FLAGS) as reader,
         files.disk_errors(target),
     ):
-        _rewrite(reader, target, 0, size, compare)
+        _rewrite(reader, target, 0, size, compare, rate)
 
 
 def clear(target: str, start: int, end: int) -> None:
@@ -100,7 +104,12 @@ def write_counters(path: str) -> tuple[str, str]:
 
 
 def _rewrite(
-    reader: int | None, target: str, start: int, end: int, compare: bool
+    reader: int | None,
+    target: str,
+    start: int,
+    end: int,
+    compare: bool,
+    rate: int = 0,
 ) -> None:
     with (
         _open_exclusively(target) as writer,
@@ -109,8 +118,10 @@ def _rewrite(
         mmap.mmap(-1, _STEP) as present,
     ):
         zeros = bytes(_STEP)
+        limit = copy_rate.Limit(rate)
         for offset in range(start, end, _STEP):
             _check_service_runs()
+            limit.wait(offset - start)
             size = min(_STEP, end - offset)
             if reader is not None:
                 _read(reader, wanted, size, offset)

@@ -131,9 +131,10 @@ def clear(uuid: str, name: str) -> None:
     blockcopy.clear(group_changes.activate(volume), 0, volume.size_bytes)
 
 
-def copy(uuid: str, name: str, target_uuid: str) -> None:
+def copy(uuid: str, name: str, target_uuid: str, rate: int = 0) -> None:
     """Copy an unused vdisk to the vdisk of the same name on another disk.
 
+    :param rate: MiB/s at most, 0 for no limit.
     :raises DiskError: a vdisk is in use or written to meanwhile, or they do
         not match.
     """
@@ -153,7 +154,7 @@ def copy(uuid: str, name: str, target_uuid: str) -> None:
     group_changes.check_unused(target)
     path = group_changes.activate(volume)
     before = blockcopy.write_counters(path)
-    _overwrite(target, volume)
+    _overwrite(target, volume, rate=rate)
     if blockcopy.write_counters(path) != before:
         raise exception.DiskError(
             f'vdisk {name} on disk {uuid} was written to while it was copied'
@@ -161,12 +162,15 @@ def copy(uuid: str, name: str, target_uuid: str) -> None:
 
 
 def _overwrite(
-    target: report.Volume, source: report.Volume, compare: bool = False
+    target: report.Volume,
+    source: report.Volume,
+    compare: bool = False,
+    rate: int = 0,
 ) -> None:
     """Copy a volume to another one, and zero the rest of that."""
     path = group_changes.activate(target)
     size = min(source.size_bytes, target.size_bytes)
-    blockcopy.copy(group_changes.activate(source), path, size, compare)
+    blockcopy.copy(group_changes.activate(source), path, size, compare, rate)
     blockcopy.clear(path, size, target.size_bytes)
 
 

@@ -183,7 +183,7 @@ class AllowListTestCase(testtools.TestCase):
             mock.patch.object(discover, 'run_unless_hung', work_on),
             mock.patch.object(groups, 'run_unless_hung', work_on),
         ):
-            for run, start in ((privsep.run, [0]), (privsep_lvm.run, [])):
+            for run, start in ((privsep.run, [0]), (privsep_lvm.run, [9])):
                 self.assertRaises(
                     exception.DiskHung,
                     run,
@@ -209,8 +209,8 @@ class AllowListTestCase(testtools.TestCase):
             5,
         )
         with mock.patch.object(copies, 'copy') as copied:
-            privsep_lvm.run(self.root, 'copy', UUID, 'volume-1', OTHER)
-        copied.assert_called_once_with(UUID, 'volume-1', OTHER)
+            privsep_lvm.run(self.root, 'copy', UUID, 'volume-1', OTHER, 9)
+        copied.assert_called_once_with(UUID, 'volume-1', OTHER, 9)
 
     def test_lvm_is_confined(self):
         with mock.patch.object(discover, 'discover', return_value=[]):

@@ -57,6 +57,18 @@ class FilesystemTestCase(testtools.TestCase):
         """Return the vdisks on the disk."""
         return self.backend.disk(self.uuid).vdisks
 
+    def test_copy_at_a_rate(self):
+        """It waits after each part."""
+        waited = []
+        self.useFixture(fixtures.MonkeyPatch('time.sleep', waited.append))
+        self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: 0.0))
+        parts = [64 << 20, 128 << 20, None]
+        for rate, expected in ((32, [0.0, 2.0, 4.0]), (0, [])):
+            waited.clear()
+            with mock.patch.object(self.backend, '_run', side_effect=parts):
+                self.backend.copy(self.uuid, 'volume-1', 'other', rate)
+            self.assertEqual(expected, waited)
+
     def test_life(self):
         self.backend.create(self.uuid, 'volume-1', '1', 'server', 1)
         self.assertEqual((VDisk('volume-1', '1', 'server', GIB),), self.held())

@@ -282,7 +282,7 @@ class FakeLVM(fixtures.Fixture):
         """Replace ``blockcopy.clear``."""
         self.zero(target, start, end)
 
-    def copy(self, source, target, size, compare=False):
+    def copy(self, source, target, size, compare=False, rate=0):
         """Replace ``blockcopy.copy``."""
         found = self.read(os.path.basename(source).removeprefix('_'))
         self._fill(self._device(target).extents, found, 0, size)

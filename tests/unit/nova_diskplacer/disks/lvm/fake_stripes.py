@@ -216,7 +216,7 @@ class FakeStripes(fake_lvm.FakeLVM):
     def zero(self, target, start=0, end=None):
         self._on(target).zero(target, start, end)
 
-    def copy(self, source, target, size, compare=False):
+    def copy(self, source, target, size, compare=False, rate=0):
         self._on(target).copy(source, target, size, compare)
 
     def _on(self, path):

@@ -74,6 +74,13 @@ class RawTestCase(testtools.TestCase):
             self.assertEqual(again, self.written(copy))
             self.assertEqual(data + b'y', self.read(self.target))
 
+    def test_rate(self):
+        waited = []
+        self.useFixture(fixtures.MonkeyPatch('time.sleep', waited.append))
+        self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: 0.0))
+        blockcopy.copy(self.source, self.target, SIZE, rate=2)
+        self.assertEqual([0.0, 2.0, 4.0], waited)
+
     def test_zeros_are_not_copied_onto_zeros(self):
         self.file('target', b'\0' * SIZE)
         self.assertEqual(
