@@ -32,7 +32,7 @@ class DrainTestCase(test_snapshots.SnapshotTestCase):
         self.addCleanup(files.set_lock_directory, lock_directory)
         files.set_lock_directory(self.host.root + '-commands')
         # servers that are stopped
-        self.guests = mock.Mock(**{'find.return_value': None})
+        self.guests = mock.Mock(rate=0, **{'find.return_value': None})
         operations = self.volume[0].manager.driver.operations
         self.drainer = drainer.Drainer(
             survey.Surveyor(

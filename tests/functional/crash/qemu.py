@@ -90,6 +90,8 @@ def serve(address, path):
 class Guests:
     """The servers of which one may run, by the socket at ``address``."""
 
+    rate = 0
+
     def __init__(self, address):
         self.address = address
 
