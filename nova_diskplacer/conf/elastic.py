@@ -157,7 +157,7 @@ starts.
     ),
     cfg.FloatOpt(
         'max_move_time',
-        default=28800.0,
+        default=43200.0,
         min=1.0,
         max=604800.0,
         help="""
