@@ -178,6 +178,10 @@ def evaluate(found: Found) -> _report.Figures:
         figures[f'{name}_p99_ms'] = window and window.p99_ms
     every = moves(found['steps'], phases)
     done = [move for move in every if not move.failed]
+    # it asks for the same all the time, in requests at random times
+    alone = neighbour.window(
+        phases['narrow']['first'], phases['narrow']['end']
+    )
     shares = []
     for direction, widens in (('widen', True), ('narrow', False)):
         some = [move for move in done if move.widens == widens]
@@ -187,11 +191,13 @@ def evaluate(found: Found) -> _report.Figures:
         figures[f'{direction}_slower'] = max(_known(compared, 1), default=None)
         figures[f'{direction}_copy_mbps'] = _copy_mbps(found['steps'], widens)
         shares += [
-            _compare(neighbour, move)
+            window.mbps / alone.mbps
             for move in some
             if found['neighbour_disk'] in move.disks
+            and (window := neighbour.window(move.begin, move.end))
+            and alone
         ]
-    figures['neighbour_kept'] = min(_known(shares, 0), default=None)
+    figures['neighbour_kept'] = min(shares, default=None)
     figures['failed_moves'] = len(every) - len(done)
     figures |= _pressure(
         loads['pressure'],

@@ -42,7 +42,9 @@ a time, as the requests of the server wait for the copy.
 The disks are throttled to an eighth of the throughput of the hard disk of
 tools/seeking_disk, as emulated processors do not keep up with four disks.
 
-Each move is compared with the 20 s before it: the worst of all is shown.
+Each move is compared with the 20 s before it: the worst of all is shown. The
+neighbour, whose requests come at random times, is compared with the time in
+which nothing moves.
 """
 
 import argparse
