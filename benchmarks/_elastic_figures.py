@@ -189,6 +189,9 @@ def evaluate(found: Found) -> _report.Figures:
         figures[f'{direction}_moves'] = len(some)
         figures[f'{direction}_kept'] = min(_known(compared, 0), default=None)
         figures[f'{direction}_slower'] = max(_known(compared, 1), default=None)
+        figures[f'{direction}_move_p99_ms'] = max(
+            _known(compared, 2), default=None
+        )
         figures[f'{direction}_copy_mbps'] = _copy_mbps(found['steps'], widens)
         shares += [
             window.mbps / alone.mbps
@@ -217,7 +220,7 @@ def evaluate(found: Found) -> _report.Figures:
     return figures
 
 
-_Comparison = tuple[float | None, float | None]
+_Comparison = tuple[float | None, float | None, float | None]
 
 
 def _known(compared: list[_Comparison], index: int) -> list[float]:
@@ -245,13 +248,16 @@ def _pressure(
 
 
 def _compare(load: Series, move: Move) -> _Comparison:
-    """Return throughput and p99 during a move over those before it."""
+    """Return throughput and p99 during a move over those before it.
+
+    The third figure is the p99 during the move in milliseconds.
+    """
     before = load.window(move.before, move.begin)
     during = load.window(move.begin, move.until)
     if not before or not during or not before.p99_ms:
-        return None, None
+        return None, None, None
     slower = during.p99_ms / before.p99_ms if during.p99_ms else None
-    return during.mbps / before.mbps, slower
+    return during.mbps / before.mbps, slower, during.p99_ms
 
 
 def _copy_mbps(steps: list[Found], widens: bool) -> float | None:

@@ -70,7 +70,7 @@ STREAMS = 4
 # Shares of a disk's throughput.
 QUIET = 0.05
 NEIGHBOUR = 0.1
-MOVES = ('moves', 'copy_mbps', 'kept', 'slower')
+MOVES = ('moves', 'copy_mbps', 'kept', 'move_p99_ms', 'slower')
 OPTIONS = {
     'interval': 2,
     'widen_after': 8,
@@ -124,7 +124,14 @@ def show(figures: _report.Figures) -> None:
         ],
     )
     _report.table(
-        ('Moves', 'Number', 'Copy, MB/s', 'Throughput kept', 'p99, times'),
+        (
+            'Moves',
+            'Number',
+            'Copy, MB/s',
+            'Throughput kept',
+            'p99, ms',
+            'p99, times',
+        ),
         [
             [text, *(shown(f'{name}_{what}') for what in MOVES)]
             for text, name in (

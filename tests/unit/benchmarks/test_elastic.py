@@ -209,6 +209,7 @@ class EvaluateTest(testtools.TestCase):
         self.assertAlmostEqual(0.95, figures['widen_kept'])
         self.assertAlmostEqual(1.5, figures['widen_slower'], delta=0.04)
         self.assertAlmostEqual(1.9, figures['narrow_slower'], delta=0.05)
+        self.assertAlmostEqual(60, figures['widen_move_p99_ms'], delta=0.6)
         self.assertAlmostEqual(1, figures['neighbour_kept'])
         self.assertEqual(64, figures['wide_after_s'])
         self.assertAlmostEqual(78 / STRIPE, figures['rest_of_stripe'])
