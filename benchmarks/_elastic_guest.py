@@ -165,10 +165,7 @@ class Mover:
         disks = [
             groups.require(one).identity for one in (step.source, step.target)
         ]
-        return min(
-            pace.copy_mbps(percent / 100, disk.medium, disk.mbps)
-            for disk in disks
-        )
+        return pace.step_mbps(percent / 100, disks)
 
 
 def _delete_moving(uuid: str) -> None:

@@ -236,14 +236,9 @@ class LegMove:
 
     def copy_mbps(self) -> float:
         """Return the rate of the copy in MB/s."""
-        share = self.percent / 100
-        step = self._step
-        return min(
-            pace.copy_mbps(share, disk.medium, max(disk.mbps, 1))
-            for disk in map(
-                self.operations.striping.disk, (step.source, step.target)
-            )
-        )
+        both = self._step.source, self._step.target
+        disks = map(self.operations.striping.disk, both)
+        return pace.step_mbps(self.percent / 100, disks)
 
     def _is_moving(self, disk: discover.Disk) -> bool:
         name = naming.volume(self.volume)

@@ -139,10 +139,6 @@ def step_seconds(
     settings: settings_.Settings,
 ) -> float:
     """Return the time that a step takes."""
-    slower = min(
-        pace.copy_mbps(
-            settings.copy_share, disks[disk].medium, disks[disk].mbps
-        )
-        for disk in (step.source, step.target)
-    )
-    return len(step.legs) * leg_gb * GIB / (slower * MB)
+    both = disks[step.source], disks[step.target]
+    mbps = pace.step_mbps(settings.copy_share, both)
+    return len(step.legs) * leg_gb * GIB / (mbps * MB)

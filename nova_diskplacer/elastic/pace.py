@@ -17,6 +17,9 @@ waits for the disk. So the rate that a part gives depends on the load: it is
 measured, and the part adapted.
 """
 
+import collections.abc
+from typing import Protocol
+
 from nova_diskplacer import constants
 
 MB = 10**6
@@ -37,6 +40,16 @@ _GROWTH = 1.25
 _SHRINKAGE = 0.5
 
 
+class Disk(Protocol):
+    """A disk of a medium, with a throughput in MB/s."""
+
+    @property
+    def medium(self) -> str: ...
+
+    @property
+    def mbps(self) -> float: ...
+
+
 def copy_mbps(share: float, medium: str, mbps: float) -> float:
     """Return the rate of a copy that takes a share of a disk's time, in MB/s.
 
@@ -46,6 +59,16 @@ def copy_mbps(share: float, medium: str, mbps: float) -> float:
     """
     seeks = 2 * _SEEK_S if medium == constants.HDD else 0.0
     return share * COPY_BYTES / MB / (COPY_BYTES / (mbps * MB) + seeks)
+
+
+def step_mbps(share: float, disks: collections.abc.Iterable[Disk]) -> float:
+    """Return the rate of a copy between disks, which the slower one bounds.
+
+    A disk without a known throughput, such as a missing one, counts as 1 MB/s.
+    """
+    return min(
+        copy_mbps(share, disk.medium, max(disk.mbps, 1)) for disk in disks
+    )
 
 
 class Pace:

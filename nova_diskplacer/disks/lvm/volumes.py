@@ -259,7 +259,7 @@ def remove_all(
         ]
         if not deleted:
             return
-        if not wiped and not group.thin:
+        if not wiped and not all(volume.thin for volume in deleted):
             group_changes.unmark_zeroed(uuid)
         # the zeros must be durable before the next volume gets the space
         group_changes.flush(group)
