@@ -124,7 +124,7 @@ class Timing:
 
     ``boot_timeout`` are the seconds after which servers count as not booting.
     ``fill_mbps`` (MB/s) is assumed while nothing is known. With a ``patience``
-    above 1 cells may take longer.
+    above 1, boots and cells may take that many times as long.
     """
 
     boot_timeout: float
@@ -149,11 +149,12 @@ class Timing:
         longest = max((pace.boot for pace in self.paces.values()), default=0)
         known = self.pace(body).boot or 2 * longest
         expected = 10 + 1.5 * known if known else _FIRST_BOOT
-        return min(self.boot_timeout, expected)
+        return min(self.boot_timeout, self.patience * expected)
 
     def fill_seconds(self, body: Body, data_mib: int) -> float:
         """Return the seconds in which the measured space is filled."""
-        return 5 + 1.5 * _seconds(data_mib, self.pace(body).fill_mbps)
+        seconds = _seconds(data_mib, self.pace(body).fill_mbps)
+        return self.patience * (5 + 1.5 * seconds)
 
     def slot_seconds(self, cell: cells.Cell, limits: Limits) -> int:
         """Return the length of a slot, without the gap before it."""

@@ -12,6 +12,7 @@
 
 import dataclasses
 import os
+import threading
 
 import fixtures
 import testtools
@@ -234,8 +235,18 @@ class SpindownTest(testtools.TestCase):
             self.run_all(one)
         seen = one.disks[A]
         self.assertEqual((True, 10.0), (seen.now, seen.seconds))
-        with fixtures.MonkeyPatch(
-            'nova_diskplacer.agent.spindown._TIMEOUT', 0.0
-        ):
-            self.run_all(one)
+        answer = threading.Event()
+        self.addCleanup(answer.set)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.hdparm.in_standby',
+                lambda name: answer.wait(),
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.agent.spindown._TIMEOUT', 0.0
+            )
+        )
+        self.run_all(one)
         self.assertEqual(dataclasses.replace(seen, now=False), one.disks[A])

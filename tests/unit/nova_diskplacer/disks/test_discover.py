@@ -92,9 +92,12 @@ class DiscoverTestCase(TestCase):
         name = self.add()
         for draining in (True, False, False):
             discover.set_draining(self.root, name, draining)
-            (disk,) = discover.discover(self.root)
-            self.assertEqual(('ok', draining), (disk.health, disk.draining))
-            self.assertEqual(disk, discover.inspect(self.root, name))
+            for (disk,) in (
+                discover.discover(self.root),
+                [discover.inspect(self.root, name)],
+            ):
+                self.assertEqual('ok', disk.health)
+                self.assertEqual(draining, disk.draining)
 
     def test_link_to_a_directory(self):
         elsewhere = os.path.join(self.root, 'srv')

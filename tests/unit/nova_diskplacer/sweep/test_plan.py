@@ -157,6 +157,21 @@ class TimingTest(testtools.TestCase):
         slow = TIMING.learned(self.body, plan.Pace(290, 50, 1))
         self.assertEqual(300, slow.boot_seconds(self.body))
 
+    def test_patience_with_servers_that_boot(self):
+        for pace in ({}, {self.body: plan.Pace(30, 50, 1)}):
+            timing = dataclasses.replace(TIMING, paces=pace)
+            patient = dataclasses.replace(timing, patience=2)
+            self.assertEqual(
+                2 * timing.boot_seconds(self.body),
+                patient.boot_seconds(self.body),
+            )
+            self.assertEqual(
+                2 * timing.fill_seconds(self.body, 100),
+                patient.fill_seconds(self.body, 100),
+            )
+        short = dataclasses.replace(patient, boot_timeout=60)
+        self.assertEqual(60, short.boot_seconds(self.body))
+
     def test_bare_metal_boots_nothing(self):
         bare = plan.Body('bare', 0, 0, 0)
         self.assertEqual(0, TIMING.boot_seconds(bare))
