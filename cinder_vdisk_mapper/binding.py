@@ -28,9 +28,9 @@ from oslo_log import log as logging
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import stripe_binding
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import VolumeType
+from cinder_vdisk_mapper.striping import binder
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import mapping
@@ -88,7 +88,7 @@ class Binder:
         :raises DiskError: the operation on the claimed disk fails.
         """
         with _locked(request):
-            striped = stripe_binding.StripeBinder(self.operations, request)
+            striped = binder.StripeBinder(self.operations, request)
             if location := striped.resume():
                 return location
             for found in self.operations.backend.disks_holding(request.name):

@@ -30,17 +30,17 @@ from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import export
 from cinder_vdisk_mapper import handover
 from cinder_vdisk_mapper import linking
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.binding import Binder
 from cinder_vdisk_mapper.binding import BindRequest
 from cinder_vdisk_mapper.cinder_types import Connector
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.cinder_types import attachments
-from cinder_vdisk_mapper.stripe_operations import StripeOperations
+from cinder_vdisk_mapper.striping.operations import StripeOperations
 from nova_diskplacer import exception
 
 CONF = cfg.CONF
@@ -96,7 +96,7 @@ class Connections:
         update: ModelUpdate = {}
         if disk:
             self.operations.backend.check_disk(disk, naming.volume(volume))
-            for place in stripes.disks_of(disk):
+            for place in locations.disks_of(disk):
                 binder.check_max_per_disk(request, place)
         else:
             disk = binder.bind(request)
@@ -152,7 +152,7 @@ class Connections:
         ):
             # allocate the blocks again that were truncated or left out
             self.operations.extend(disk, naming.volume(volume), volume.size)
-        if stripes.is_striped(disk):
+        if locations.is_striped(disk):
             self._deactivate(volume)
 
     def initialize_connection(
@@ -201,7 +201,7 @@ class Connections:
 
         Its legs may have been moved since it was read.
         """
-        if not stripes.is_striped(location):
+        if not locations.is_striped(location):
             return
         with locks.hold(f'volume-{volume.id}'):
             if volume.provider_location:
@@ -302,6 +302,6 @@ def attached(
     ):
         volume = attachment.volume
         if volume.project_id == server.project_id:
-            for disk in stripes.disks_of(volume.provider_location):
+            for disk in locations.disks_of(volume.provider_location):
                 by_disk[disk].add(naming.volume(volume))
     return {disk: frozenset(names) for disk, names in by_disk.items()}

@@ -15,7 +15,7 @@
 Runs in the cinder-volume of each compute node. A volume takes no space until
 it is attached for the first time or filled; then it is bound to a disk, which
 it never leaves by itself. ``provider_location`` is the UUID of that disk; a
-striped volume is bound to several, see ``stripes``.
+striped volume is bound to several, see ``locations``.
 """
 
 import contextlib
@@ -44,12 +44,12 @@ from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import groups
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import migration
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import qemu_img
 from cinder_vdisk_mapper import stats
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
@@ -59,7 +59,7 @@ from cinder_vdisk_mapper.cinder_types import attachments
 from cinder_vdisk_mapper.connections import Connections
 from cinder_vdisk_mapper.managed import ManagedVDisks
 from cinder_vdisk_mapper.migration import Migration
-from cinder_vdisk_mapper.stripe_operations import StripeOperations
+from cinder_vdisk_mapper.striping.operations import StripeOperations
 from nova_diskplacer import exception
 from nova_diskplacer import internals
 from nova_diskplacer.disks import discover
@@ -360,7 +360,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
             sparse = ('-S', '0') if disable_sparse else ()
             qemu_img.convert(image, device, device, *sparse, '-O', 'raw')
         # zeros were written by deallocating their blocks
-        for disk, size_gb in stripes.pieces_gb(
+        for disk, size_gb in locations.pieces_gb(
             volume.provider_location, volume.size
         ).items():
             self.backend.extend(disk, naming.volume(volume), size_gb)

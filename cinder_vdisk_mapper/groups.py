@@ -31,14 +31,14 @@ from cinder import objects
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.cinder_types import attachments
-from cinder_vdisk_mapper.stripe_operations import StripeOperations
+from cinder_vdisk_mapper.striping.operations import StripeOperations
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 
@@ -79,7 +79,7 @@ def create_snapshots(
             stack.enter_context(locks.hold(f'volume-{volume_id}'))
         volumes = _detached_volumes(context, snapshots)
         for volume in sorted(volumes.values(), key=naming.volume):
-            if stripes.is_striped(volume.provider_location):
+            if locations.is_striped(volume.provider_location):
                 stack.enter_context(
                     operations.settled(
                         volume.provider_location or '', naming.volume(volume)
@@ -93,7 +93,7 @@ def create_snapshots(
                 snapshot.id,
             )
             for snapshot in snapshots
-            for disk in stripes.disks_of(
+            for disk in locations.disks_of(
                 volumes[snapshot.id].provider_location
             )
         ]

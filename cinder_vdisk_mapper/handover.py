@@ -29,8 +29,8 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.binding import BindRequest
 from cinder_vdisk_mapper.cinder_types import Connector
@@ -72,7 +72,7 @@ def hand_over(
         disk = volume.provider_location
         # a killed attempt may have left a vdisk of an unbound volume
         holding = operations.backend.disks_holding(request.name)
-        for place in stripes.disks_of(disk) or holding:
+        for place in locations.disks_of(disk) or holding:
             _check_blank(operations.backend, volume, request, place)
         if disk:
             volume.provider_location = volume.provider_id = None

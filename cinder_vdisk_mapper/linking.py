@@ -16,9 +16,9 @@ A move of a vdisk first changes its link and then ``provider_location``. Where
 a killed move has left them different, the link is right.
 """
 
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import Volume
 from nova_diskplacer import exception
@@ -34,7 +34,7 @@ def stable_path(backend: base.Backend, volume: Volume) -> str:
         be made.
     """
     name = naming.volume(volume)
-    if stripes.is_striped(volume.provider_location):
+    if locations.is_striped(volume.provider_location):
         return backend.device_path(volume.provider_location or '', name)
     if backend.linked_disk(name) != volume.provider_location:
         with locks.hold(f'volume-{volume.id}'):

@@ -32,9 +32,9 @@ from cinder.volume import volume_types
 from cinder.volume import volume_utils
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
@@ -267,7 +267,7 @@ class ManagedVDisks:
 
     def _unmanage(self, disk: str | None, name: str, id_: str) -> None:
         # a killed run may not have saved the disk
-        if stripes.is_striped(disk):
+        if locations.is_striped(disk):
             raise errors.BindingError(
                 f'{name} is striped over disks {disk} and cannot be unmanaged',
                 'a striped volume and its snapshots cannot be unmanaged',

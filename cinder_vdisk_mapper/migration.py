@@ -28,8 +28,8 @@ from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.binding import Binder
 from cinder_vdisk_mapper.binding import BindRequest
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
@@ -102,7 +102,7 @@ class Migration:
             drivers.
         :raises DiskPlacerError: it cannot be moved.
         """
-        if stripes.is_striped(volume.provider_location):
+        if locations.is_striped(volume.provider_location):
             raise errors.BindingError(
                 f'volume {volume.id} is striped over disks '
                 f'{volume.provider_location} and cannot be migrated: a copy '
@@ -160,7 +160,7 @@ class Migration:
             naming.volume(volume): (volume.id, volume.provider_location)
             for volume in volumes
             if volume.provider_location
-            and not stripes.is_striped(volume.provider_location)
+            and not locations.is_striped(volume.provider_location)
         }
         copies = {
             (vdisk.name, disk.uuid)

@@ -38,8 +38,8 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from cinder_vdisk_mapper import cinder_internals
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import stripes
 from nova_diskplacer import internals
 
 CONF = cfg.CONF
@@ -185,4 +185,4 @@ def _fits(
     largest_gb = backend_state.capabilities.get(capability)
     if size_gb is None or largest_gb is None:
         return True
-    return stripes.leg_gb(size_gb, stripe_disks) <= int(largest_gb)
+    return locations.leg_gb(size_gb, stripe_disks) <= int(largest_gb)

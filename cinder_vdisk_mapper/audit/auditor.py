@@ -27,10 +27,10 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import configured
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.audit import claim_checks
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import link_checks
@@ -97,7 +97,7 @@ class Auditor:
             if vdisk.name not in known and state.is_vdisk_name(vdisk.name)
         )
         absent = {
-            disk for one in records for disk in stripes.disks_of(one.disk)
+            disk for one in records for disk in locations.disks_of(one.disk)
         } - set(disks)
         providers, orphans = self._providers(disks)
         if nova is None:
@@ -181,7 +181,7 @@ class Auditor:
                     return self.records.record(_find(host, finding), disk)
                 case findings.EXTEND:
                     record = _find(host, finding)
-                    pieces = stripes.pieces_gb(record.disk, record.size_gb)
+                    pieces = locations.pieces_gb(record.disk, record.size_gb)
                     self._extend(disk, vdisk, pieces.get(disk, record.size_gb))
                 case findings.CLAIM:
                     inventory.ensure_claim(

@@ -15,7 +15,7 @@
 import collections.abc
 import dataclasses
 
-from cinder_vdisk_mapper import stripes
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from nova_diskplacer.disks import discover
@@ -37,13 +37,13 @@ def split(
     """
     if _is_moved(copies):
         return []
-    if stripes.is_striped(record.disk):
+    if locations.is_striped(record.disk):
         return [
             (
                 dataclasses.replace(record, disk=uuid, size_gb=size_gb),
                 {uuid: copies[uuid]} if uuid in copies else {},
             )
-            for uuid, size_gb in stripes.pieces_gb(
+            for uuid, size_gb in locations.pieces_gb(
                 record.disk, record.size_gb
             ).items()
         ]
@@ -60,7 +60,7 @@ def check(
         if not host.moves_legs:
             yield from _unfinished(record, copies)
         return
-    legs = stripes.legs_of(record.disk)
+    legs = locations.legs_of(record.disk)
     for uuid, (_, vdisk) in sorted(copies.items()):
         if not legs and vdisk.stripe:
             yield findings.Finding(
@@ -91,7 +91,7 @@ def check(
                 record.vdisk,
                 record.id,
                 f'the vdisk is a piece of a stripe over disks '
-                f'{stripes.location_of(vdisk.stripe) or "none"}, '
+                f'{locations.location_of(vdisk.stripe) or "none"}, '
                 f'{record.kind} {record.id} is striped over {record.disk}',
                 advice='find out who changed the tags diskplacer.stripe of '
                 'the logical volume or provider_location in the database',

@@ -21,7 +21,7 @@ from typing import Any
 
 from stevedore import driver as stevedore_driver
 
-from cinder_vdisk_mapper import stripes
+from cinder_vdisk_mapper import locations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
@@ -109,7 +109,7 @@ class Backend(abc.ABC):
         """
         if not disk:
             raise exception.DiskError('the volume is not bound to a disk')
-        for uuid in stripes.disks_of(disk):
+        for uuid in locations.disks_of(disk):
             health = self.disk(uuid).health
             if health != discover.OK:
                 raise exception.DiskError(

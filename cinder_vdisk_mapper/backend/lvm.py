@@ -20,8 +20,8 @@ from cinder.volume import volume_utils
 from oslo_concurrency import processutils
 from oslo_config import cfg
 
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import privsep_lvm
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import striping
 from nova_diskplacer import exception
 from nova_diskplacer.disks.lvm import naming
@@ -128,7 +128,7 @@ class LVMBackend(striping.StripingBackend):
         return True
 
     def device_path(self, disk: str, name: str) -> str:
-        if stripes.is_striped(disk):
+        if locations.is_striped(disk):
             return naming.striped_device(name)
         return naming.device_path(disk, name)
 

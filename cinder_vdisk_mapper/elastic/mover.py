@@ -23,9 +23,9 @@ from cinder import objects
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.elastic import order
 from cinder_vdisk_mapper.elastic import setup
@@ -57,14 +57,14 @@ def move(
     """
     with _alone():
         backend, volume = setup.find(setup.backends(cfg.CONF), volume_id)
-        wanted = stripes.location_of(location)
+        wanted = locations.location_of(location)
         for disk, found in _interrupted(backend, naming.volume(volume)):
             if found != (volume.provider_location, wanted):
                 _recover(backend, disk, naming.volume(volume))
                 volume.refresh()
         if volume.provider_location == wanted:
             return
-        old = tuple(stripes.legs_of(volume.provider_location))
+        old = tuple(locations.legs_of(volume.provider_location))
         try:
             legs.step(old, location)
         except ValueError as error:
@@ -142,8 +142,8 @@ def _recover(backend: setup.Backend, disk: str, name: str) -> None:
         operations.striping.delete_moving(disk, name)
         operations.try_reserve(disk)
         return
-    location = tuple(stripes.legs_of(volume.provider_location))
-    old, new = (tuple(stripes.legs_of(one)) for one in found)
+    location = tuple(locations.legs_of(volume.provider_location))
+    old, new = (tuple(locations.legs_of(one)) for one in found)
     if location != old and len(location) == len(old):
         # it was decided, and some legs are settled
         new = location

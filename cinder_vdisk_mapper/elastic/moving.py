@@ -23,14 +23,14 @@ from cinder import objects
 from oslo_db import exception as db_exc
 
 from cinder_vdisk_mapper import linking
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.elastic import order
-from cinder_vdisk_mapper.stripe_operations import StripeOperations
+from cinder_vdisk_mapper.striping.operations import StripeOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
@@ -91,12 +91,12 @@ class LegMove:
     @property
     def _locations(self) -> tuple[str, str, str]:
         """The old location, the name of the vdisk, and the new location."""
-        old, new = stripes.location_of(self.old), stripes.location_of(self.new)
+        old, new = map(locations.location_of, (self.old, self.new))
         return old, naming.volume(self.volume), new
 
     @property
     def _moved_gb(self) -> int:
-        gb = stripes.leg_gb(self.volume.size, len(self.old))
+        gb = locations.leg_gb(self.volume.size, len(self.old))
         return gb * len(self._step.legs)
 
     def _fresh(self) -> Volume:

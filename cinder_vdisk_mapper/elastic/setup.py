@@ -27,7 +27,7 @@ from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.elastic import moving
-from cinder_vdisk_mapper.stripe_operations import StripeOperations
+from cinder_vdisk_mapper.striping.operations import StripeOperations
 from nova_diskplacer import exception
 from nova_diskplacer.elastic import legs
 from nova_diskplacer.placement import client as placement_client

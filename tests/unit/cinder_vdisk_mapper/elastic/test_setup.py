@@ -26,7 +26,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.placement import client as placement_client
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
-from tests.unit.cinder_vdisk_mapper import test_stripe_binding
+from tests.unit.cinder_vdisk_mapper.striping import test_binder
 
 
 class SetupTestCase(testtools.TestCase):
@@ -34,7 +34,7 @@ class SetupTestCase(testtools.TestCase):
         super().setUp()
         self.kinds = {
             'node@files': fakes.Backend(),
-            'node@lvm': test_stripe_binding.StripingBackend(),
+            'node@lvm': test_binder.StripingBackend(),
         }
         options = {
             name: mock.Mock(backend=backend, vdisk_media='hdd')

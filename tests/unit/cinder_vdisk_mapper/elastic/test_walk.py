@@ -20,8 +20,8 @@ from cinder import objects
 
 from cinder_vdisk_mapper import connections
 from cinder_vdisk_mapper import groups as groups_
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import nova_api
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.elastic import mover
 from cinder_vdisk_mapper.elastic import order
 from cinder_vdisk_mapper.elastic import setup
@@ -122,7 +122,7 @@ class World(test_lvm_walk.World):
 
     @property
     def location(self):
-        return tuple(stripes.legs_of(self.row['provider_location']))
+        return tuple(locations.legs_of(self.row['provider_location']))
 
     @contextlib.contextmanager
     def killed_at(self, count):
@@ -170,7 +170,7 @@ class WalkTestCase(test_lvm_walk.DriverTestCase):
         """The volume is on these disks, claimed there, and nothing else."""
         self.assertEqual(location, world.location)
         self.assertEqual(set(), world.lvm.suspended)
-        text = stripes.location_of(location)
+        text = locations.location_of(location)
         places = [
             (uuid, 'volume-1' + suffix) for uuid, suffix in naming.pieces(text)
         ]
@@ -379,6 +379,7 @@ class WalkTestCase(test_lvm_walk.DriverTestCase):
 
     def test_operations_meanwhile(self):
         old, new = MOVES['widen']
+        location = locations.location_of(old)
         with World('old') as world:
             world.start_at(old)
             world.lvm.copied = 5
@@ -393,7 +394,7 @@ class WalkTestCase(test_lvm_walk.DriverTestCase):
                 ):
                     world.volume = world.read(None, '1')
                     world.snapshot.volume = world.volume
-                    world.snapshot.provider_location = stripes.location_of(old)
+                    world.snapshot.provider_location = location
                     error = self.assertRaises(
                         cinder_exc.VolumeDriverException, operation
                     )

@@ -10,55 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Locations of volumes: one disk, or the disks of a stripe.
+"""Chooses the disks of a striped vdisk."""
 
-``provider_location`` of a volume is the UUID of its disk. That of a striped
-volume has the UUIDs of all its disks, in the order of the stripe. An elastic
-volume is a stripe of equal legs: its location has the disk of each leg, and
-some disks have several.
-"""
-
-from collections.abc import Mapping
 from collections.abc import Sequence
 
 from nova_diskplacer.disks import discover
 from nova_diskplacer.placement import ledger
-
-_SEPARATOR = ','
-
-
-def location_of(legs: Sequence[str]) -> str:
-    """Return the location of a volume whose legs are on disks."""
-    return _SEPARATOR.join(legs)
-
-
-def legs_of(location: str | None) -> list[str]:
-    """Return the UUID of the disk of each leg, none for None or ''."""
-    return location.split(_SEPARATOR) if location else []
-
-
-def disks_of(location: str | None) -> list[str]:
-    """Return the UUIDs of the disks of a location, each once."""
-    return list(dict.fromkeys(legs_of(location)))
-
-
-def is_striped(location: str | None) -> bool:
-    """Return whether a location is that of a striped volume."""
-    return len(legs_of(location)) > 1
-
-
-def leg_gb(size_gb: int, legs: int) -> int:
-    """Return the GiB of each leg of a vdisk, rounded up."""
-    return -(-size_gb // legs)
-
-
-def pieces_gb(location: str | None, size_gb: int) -> Mapping[str, int]:
-    """Return the GiB of a vdisk on each disk of its location."""
-    legs = legs_of(location)
-    return {
-        disk: legs.count(disk) * leg_gb(size_gb, len(legs))
-        for disk in disks_of(location)
-    }
 
 
 def claimed_disks(

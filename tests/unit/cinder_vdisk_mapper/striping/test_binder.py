@@ -14,8 +14,8 @@ from unittest import mock
 
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
-from cinder_vdisk_mapper import stripe_operations
 from cinder_vdisk_mapper.backend import striping
+from cinder_vdisk_mapper.striping.operations import StripeOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
@@ -85,9 +85,7 @@ class StripingTestCase(test_binding.BindingTestCase):
         super().setUp()
         self.setup(*(fake_disks.make_disk(uuid) for uuid in 'abcd'))
         self.backend = StripingBackend(*self.backend.disks())
-        self.operations = stripe_operations.StripeOperations(
-            self.backend, self.placement
-        )
+        self.operations = StripeOperations(self.backend, self.placement)
         self.binder.operations = self.operations
 
     def claim(self, *disks, gb=10):

@@ -20,12 +20,12 @@ from cinder_vdisk_mapper import nova_api
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 from tests.unit.cinder_vdisk_mapper import test_driver
-from tests.unit.cinder_vdisk_mapper import test_stripe_binding
+from tests.unit.cinder_vdisk_mapper.striping import test_binder
 
 LOCATION = 'a,b,c'
 
 
-class Backend(test_stripe_binding.StripingBackend):
+class Backend(test_binder.StripingBackend):
     """Keeps the sizes of the devices that it has made."""
 
     def __init__(self, *disks):
@@ -50,7 +50,7 @@ class DriverTestCase(test_driver.DriverTestCase):
         self.backend = self.driver.backend = Backend(*disks)
         self.placement = self.driver.placement = fakes.Placement(*disks)
         self.placement.claim('server', dict.fromkeys('abc', 10))
-        request = test_stripe_binding.server().request
+        request = test_binder.server().request
         self.get.side_effect = lambda context, uuid: nova_api.Server(
             uuid, fakes.PROJECT, 'node', request
         )

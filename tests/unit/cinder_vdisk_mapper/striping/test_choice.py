@@ -14,29 +14,13 @@ import testtools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cinder_vdisk_mapper import stripes
+from cinder_vdisk_mapper.striping import choice
 from tests.fakes import disks as fake_disks
 
 UUIDS = 'abcdef'
 
 
-class StripesTestCase(testtools.TestCase):
-    def test_location(self):
-        for disks in ([], ['a'], ['b', 'a', 'c']):
-            location = stripes.location_of(disks)
-            self.assertEqual(disks, stripes.disks_of(location))
-            self.assertEqual(len(disks) > 1, stripes.is_striped(location))
-        self.assertEqual([], stripes.disks_of(None))
-
-    def test_legs(self):
-        location = stripes.location_of(['a', 'a', 'b', 'a'])
-        self.assertEqual(['a', 'b'], stripes.disks_of(location))
-        self.assertEqual(['a', 'a', 'b', 'a'], stripes.legs_of(location))
-        self.assertEqual({'a': 9, 'b': 3}, stripes.pieces_gb(location, 10))
-        self.assertTrue(stripes.is_striped('a,a'))
-        self.assertEqual({'a': 7}, stripes.pieces_gb('a', 7))
-        self.assertEqual({}, stripes.pieces_gb(None, 7))
-
+class ChoiceTestCase(testtools.TestCase):
     @given(st.integers(1, 4), st.integers(2, 4), st.data())
     def test_all_vdisks_find_distinct_claimed_disks(
         self, vdisks, number, data
@@ -56,7 +40,7 @@ class StripesTestCase(testtools.TestCase):
         claims = {uuid: 10 * count for uuid, count in counts.items()}
         held = dict.fromkeys(UUIDS, 0)
         for volume in range(vdisks):
-            chosen = stripes.claimed_disks(
+            chosen = choice.claimed_disks(
                 list(disks.values()), 's', claims, held, 10, most, number
             )
             self.assertEqual(number, len(set(chosen)))
@@ -81,7 +65,7 @@ class StripesTestCase(testtools.TestCase):
         ):
             self.assertEqual(
                 expected,
-                stripes.claimed_disks(disks, 's', claims, held, 10, 1, number),
+                choice.claimed_disks(disks, 's', claims, held, 10, 1, number),
             )
 
     def test_free_disks(self):
@@ -95,5 +79,5 @@ class StripesTestCase(testtools.TestCase):
         ):
             self.assertEqual(
                 expected,
-                stripes.free_disks(disks, room, held, 10, 1, number),
+                choice.free_disks(disks, room, held, 10, 1, number),
             )

@@ -25,8 +25,8 @@ import dataclasses
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import striping
 from nova_diskplacer import exception
@@ -57,14 +57,14 @@ class StripeOperations(vdisk_operations.VDiskOperations):
 
     def extend(self, disk: str, name: str, size_gb: int) -> None:
         """Extend a bound vdisk, or the pieces of one, to ``size_gb`` GiB."""
-        if not stripes.is_striped(disk):
+        if not locations.is_striped(disk):
             super().extend(disk, name, size_gb)
             return
         with self.settled(disk, name):
             self._extend_pieces(disk, name, size_gb)
 
     def _extend_pieces(self, location: str, name: str, size_gb: int) -> None:
-        pieces = stripes.pieces_gb(location, size_gb)
+        pieces = locations.pieces_gb(location, size_gb)
         self.striping.deactivate_stripe(location, name)
         before = {
             uuid: self.backend.find_vdisk(uuid, name)[1].size_gb
@@ -84,10 +84,10 @@ class StripeOperations(vdisk_operations.VDiskOperations):
         self, disk: str, name: str, snapshot: str, snapshot_id: str
     ) -> None:
         """Make a snapshot of a vdisk, on the same disks."""
-        if not stripes.is_striped(disk):
+        if not locations.is_striped(disk):
             super().snapshot(disk, name, snapshot, snapshot_id)
             return
-        disks = stripes.disks_of(disk)
+        disks = locations.disks_of(disk)
         with self.settled(disk, name), self._locked(disks):
             present = set(self.backend.disks_holding(snapshot))
             refusals = {
@@ -116,7 +116,7 @@ class StripeOperations(vdisk_operations.VDiskOperations):
 
         A striped vdisk that is in use is copied from a temporary snapshot.
         """
-        if not stripes.is_striped(disk):
+        if not locations.is_striped(disk):
             super().clone(disk, source, name, volume_id, size_gb)
             return
         with self.settled(disk, source):
@@ -130,7 +130,7 @@ class StripeOperations(vdisk_operations.VDiskOperations):
         volume_id: str,
         size_gb: int,
     ) -> None:
-        pieces = stripes.pieces_gb(location, size_gb)
+        pieces = locations.pieces_gb(location, size_gb)
         temporary = _CLONING + volume_id
         frozen = self._is_whole(pieces, temporary)
         if not frozen:
@@ -162,12 +162,12 @@ class StripeOperations(vdisk_operations.VDiskOperations):
 
     def revert(self, disk: str, name: str, snapshot: str | None) -> None:
         """Give a vdisk that nobody uses the content of its snapshot."""
-        if not stripes.is_striped(disk):
+        if not locations.is_striped(disk):
             super().revert(disk, name, snapshot)
             return
         with self.settled(disk, name):
             self.striping.deactivate_stripe(disk, name)
-            for uuid in stripes.disks_of(disk):
+            for uuid in locations.disks_of(disk):
                 super().revert(uuid, name, snapshot)
 
     @contextlib.contextmanager
@@ -182,9 +182,9 @@ class StripeOperations(vdisk_operations.VDiskOperations):
         with self.moving(name):
             pieces = [
                 self.backend.find_vdisk(uuid, name)[1]
-                for uuid in stripes.disks_of(location)
+                for uuid in locations.disks_of(location)
             ]
-            tagged = {stripes.location_of(piece.stripe) for piece in pieces}
+            tagged = {locations.location_of(piece.stripe) for piece in pieces}
             if any(piece.minimum for piece in pieces) and (
                 tagged != {location} or self._is_moved(name)
             ):
@@ -213,7 +213,7 @@ class StripeOperations(vdisk_operations.VDiskOperations):
 
     def delete_everywhere(self, disk: str | None, name: str) -> None:
         """Delete a vdisk, or the pieces of one, and leftovers elsewhere."""
-        if disk and stripes.is_striped(disk):
+        if disk and locations.is_striped(disk):
             with self.moving(name):
                 self._delete_stripe(disk, name)
                 super().delete_everywhere(None, name)
@@ -227,7 +227,7 @@ class StripeOperations(vdisk_operations.VDiskOperations):
     def _delete_stripe(self, location: str, name: str) -> None:
         kept = [
             uuid
-            for uuid in stripes.disks_of(location)
+            for uuid in locations.disks_of(location)
             if not self.backend.forgotten(uuid)
         ]
         for uuid in kept:

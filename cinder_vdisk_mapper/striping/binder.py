@@ -18,9 +18,10 @@ import dataclasses
 import typing
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
-from cinder_vdisk_mapper import stripes
 from cinder_vdisk_mapper.backend import striping
+from cinder_vdisk_mapper.striping import choice
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer import mapping
@@ -56,7 +57,7 @@ class StripeBinder:
                     self._create(
                         backend, vdisk.stripe, vdisk.minimum, reserve=True
                     )
-                    return stripes.location_of(vdisk.stripe)
+                    return locations.location_of(vdisk.stripe)
         return None
 
     def bind(
@@ -93,20 +94,20 @@ class StripeBinder:
                 'the disks of the host cannot stripe a volume',
             )
         number = wanted.stripe_disks
-        leg_gb = stripes.leg_gb(size_gb, wanted.legs)
+        leg_gb = locations.leg_gb(size_gb, wanted.legs)
         piece_gb = leg_gb * wanted.legs // number
         per_disk = max(held.values(), default=0) + 1
         if mapping.load(wanted.placed_by).spreads:
             per_disk = min(wanted.vdisks_per_disk, wanted.vdisks)
         if claims:
-            chosen = stripes.claimed_disks(
+            chosen = choice.claimed_disks(
                 disks, server.uuid, claims, held, piece_gb, per_disk, number
             )
             if not chosen and not self.request.boot_time:
                 return None
         else:
             room = {disk.uuid: self.operations.free_gb(disk) for disk in disks}
-            chosen = stripes.free_disks(
+            chosen = choice.free_disks(
                 disks, room, held, piece_gb, per_disk, number
             )
         if not chosen:
@@ -123,7 +124,7 @@ class StripeBinder:
         location = legs.narrowest(tuple(chosen), wanted.legs)
         minimum = number if wanted.widest_disks else 0
         self._create(backend, location, minimum, reserve=not claims)
-        return stripes.location_of(location)
+        return locations.location_of(location)
 
     def _create(
         self,
@@ -139,9 +140,9 @@ class StripeBinder:
         :param minimum: least number of disks of an elastic vdisk, else 0.
         """
         request, operations = self.request, self.operations
-        location = stripes.location_of(legs_on)
-        disks = stripes.disks_of(location)
-        pieces = stripes.pieces_gb(location, request.size_gb)
+        location = locations.location_of(legs_on)
+        disks = locations.disks_of(location)
+        pieces = locations.pieces_gb(location, request.size_gb)
         with contextlib.ExitStack() as stack:
             # a change that oversells a disk is undone under its lock
             for uuid in sorted(disks):
