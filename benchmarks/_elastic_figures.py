@@ -30,7 +30,7 @@ BINS = 50
 # Seconds of a throughput that is to last.
 SPAN_S = 10
 # Seconds before a move that it is compared with.
-BEFORE_S = 20
+BEFORE_S = 40
 KEPT = 0.9
 SLOWER = 2.0
 WIDE_WITHIN_S = 120

@@ -36,6 +36,8 @@ from nova_diskplacer.host import libvirt_servers
 MACHINES = pathlib.Path('/sys/fs/cgroup/machine')
 # Requests in flight of a stream: a row of the vdisk's chunks.
 DEPTH = layouts.DISKS * naming.CHUNK_BYTES // layouts.BLOCK
+# Of requests at random times: those of streams do not fall in step.
+RANDOM = '--rate_process=poisson'
 # Domains of libvirt: the server, and its neighbour.
 DOMAINS = {'server': 1, 'neighbour': 2}
 
@@ -125,8 +127,8 @@ def steady(device: str, rate: int) -> list[str]:
         '--name=neighbour', f'--filename={device}', '--readonly', '--thread',
         '--direct=1', '--ioengine=libaio', f'--iodepth={DEPTH}',
         f'--bs={layouts.BLOCK}', '--rw=randread', '--time_based',
-        '--runtime=100000', f'--rate={rate}',
-        '--rate_process=poisson', '--clocksource=clock_gettime',
+        '--runtime=100000', f'--rate={rate}', RANDOM,
+        '--clocksource=clock_gettime',
     ]  # fmt: skip
 
 

@@ -19,7 +19,8 @@ the vdisk's chunks. They read
 stripe    a fixed stripe of all four disks,
 narrow    the elastic vdisk on one disk, while nothing decides or moves,
 pressure  the same, and the agent decides and legs are moved: it is widened,
-quiet     the same at a twentieth of a disk's throughput: it is narrowed.
+quiet     the same at a tenth of a disk's throughput, at random times: it is
+          narrowed.
 
 All the time a neighbour, a vdisk on the disk that the agent takes last, reads
 at random places at a tenth of that disk's throughput.
@@ -42,7 +43,7 @@ a time, as the requests of the server wait for the copy.
 The disks are throttled to an eighth of the throughput of the hard disk of
 tools/seeking_disk, as emulated processors do not keep up with four disks.
 
-Each move is compared with the 20 s before it: the worst of all is shown. The
+Each move is compared with the 40 s before it: the worst of all is shown. The
 neighbour, whose requests come at random times, is compared with the time in
 which nothing moves.
 """
@@ -68,7 +69,7 @@ GIB = 2
 LEG_MIB = 4
 STREAMS = 4
 # Shares of a disk's throughput.
-QUIET = 0.05
+QUIET = 0.1
 NEIGHBOUR = 0.1
 MOVES = ('moves', 'copy_mbps', 'kept', 'move_p99_ms', 'slower')
 OPTIONS = {

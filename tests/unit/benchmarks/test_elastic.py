@@ -181,7 +181,7 @@ class MovesTest(testtools.TestCase):
         self.assertEqual((235, 255, 265), (*second[1:3], second.end))
         self.assertEqual({A, B, C, D}, second.disks)
         self.assertEqual(
-            ('quiet', 330, False), (third.phase, third.before, third.widens)
+            ('quiet', 310, False), (third.phase, third.before, third.widens)
         )
 
     def test_one_outlasts_its_phase(self):
