@@ -20,11 +20,13 @@ import functools
 from cinder import exception as cinder_exc
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.drain import mover
 from cinder_vdisk_mapper.drain import moving
 from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import survey
+from cinder_vdisk_mapper.elastic import mover as leg_mover
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
@@ -82,16 +84,14 @@ class Drainer:
                 )
                 name = item.vdisk.name
                 target = planned.targets[name]
-                move = self._move(uuid, item.vdisk, surveyed, target)
                 try:
-                    mover.run(move)
+                    self._run(uuid, item.vdisk, surveyed, target)
                 except (
                     exception.DiskPlacerError,
                     cinder_exc.CinderException,
                 ) as error:
                     LOG.error('%s stays on disk %s: %s', name, uuid, error)
                     failed[name] = str(error)
-                    self._try_take_back(move, name)
             self._move_claims(uuid)
             here = {item.vdisk.name for item in surveyed.items}
             return planned.refusals | {
@@ -109,9 +109,8 @@ class Drainer:
             for item in surveyed.items:
                 if item.begun and item.vdisk.name in surveyed.volumes:
                     name = item.vdisk.name
-                    move = self._move(uuid, item.vdisk, surveyed, item.begun)
                     try:
-                        mover.take_back(move)
+                        self._take_back(uuid, item.vdisk, surveyed, item.begun)
                     except (
                         exception.DiskPlacerError,
                         cinder_exc.CinderException,
@@ -153,6 +152,37 @@ class Drainer:
         for server in {one.server_id for one in vdisks if one.server_id}:
             for disk in self._others(uuid):
                 moving.follow(self.operations, server, disk.uuid, uuid)
+
+    def _run(
+        self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
+    ) -> None:
+        """Move a vdisk, or the legs of one, to another disk."""
+        volume = surveyed.volumes[vdisk.name]
+        if locations.is_striped(volume.provider_location):
+            leg_mover.evacuate(
+                volume.id,
+                uuid,
+                target,
+                functools.partial(self.progress, vdisk.name),
+                self.surveyor.guests.rate,
+            )
+            return
+        move = self._move(uuid, vdisk, surveyed, target)
+        try:
+            mover.run(move)
+        except (exception.DiskPlacerError, cinder_exc.CinderException):
+            self._try_take_back(move, vdisk.name)
+            raise
+
+    def _take_back(
+        self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
+    ) -> None:
+        """Undo a move that was begun."""
+        volume = surveyed.volumes[vdisk.name]
+        if locations.is_striped(volume.provider_location):
+            leg_mover.take_back(volume.id)
+        else:
+            mover.take_back(self._move(uuid, vdisk, surveyed, target))
 
     def _try_take_back(self, move: mover.Move, name: str) -> None:
         try:

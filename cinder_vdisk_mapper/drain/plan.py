@@ -34,6 +34,7 @@ class Item:
     ``per_disk`` is how many vdisks of it may share a disk if ``policy``
     spreads them. ``mbps`` are the claimed MB/s that go with the vdisk.
     ``begun`` is the disk that a killed run has begun to move it to.
+    ``apart_from`` are the disks with other parts of a striped vdisk.
     ``refusal`` is the reason why it cannot be moved anywhere.
     """
 
@@ -43,6 +44,7 @@ class Item:
     per_disk: int = 1
     mbps: int = 0
     begun: str | None = None
+    apart_from: frozenset[str] = frozenset()
     refusal: str = ''
 
 
@@ -101,9 +103,14 @@ def plan(
             targets[name] = item.begun
             continue
         size = item.vdisk.size_gb
-        fast = [one for one in disks if left[one.uuid].mbps >= item.mbps]
+        possible = [
+            one
+            for one in disks
+            if left[one.uuid].mbps >= item.mbps
+            and one.uuid not in item.apart_from
+        ]
         chosen = ledger.policy_disk(
-            fast,
+            possible,
             {uuid: one.gb for uuid, one in left.items()},
             of_server,
             size,
@@ -133,6 +140,9 @@ def _reason(
     reasons = []
     for disk in disks:
         room = left[disk.uuid]
+        if disk.uuid in item.apart_from:
+            reasons.append(f'disk {disk.uuid} has another part of it')
+            continue
         lacks = []
         if room.gb < item.vdisk.size_gb:
             lacks.append(f'lacks {item.vdisk.size_gb - max(0, room.gb)} GiB')

@@ -27,9 +27,9 @@ class Facts:
     ``servers`` have the volume attached, ``paths`` are those that they were
     given, and ``link`` is the one that stays true. ``settled`` is false while
     Nova builds, moves or deletes the server. ``runs`` tells if the server
-    runs with it; ``striped`` if the vdisk is a piece of one; ``problem`` is
-    what libvirt says against a copy.
-    ``copies`` are other disks with a copy.
+    runs with it; ``striped`` if the vdisk is a part of a striped one, which
+    the kernel copies below the device of the server. ``problem`` is what
+    libvirt says against a copy by QEMU. ``copies`` are other disks with one.
     """
 
     status: str
@@ -55,11 +55,6 @@ def reason(facts: Facts, backend: str) -> str:
     """
     if facts.backend != backend:
         return f'its volume belongs to backend {facts.backend}'
-    if facts.striped:
-        return (
-            'it is a piece of a striped volume, which is not moved: copy its '
-            'data to another volume inside the server, and delete it'
-        )
     if facts.snapshots:
         return f'it has {facts.snapshots} snapshots: delete them first'
     if facts.status not in ('available', 'in-use'):
@@ -75,6 +70,8 @@ def reason(facts: Facts, backend: str) -> str:
             'Nova builds, moves or deletes its server, or does not have it '
             'on this host'
         )
+    if facts.striped:
+        return ''
     if facts.problem:
         return facts.problem
     if facts.servers and any(path != facts.link for path in facts.paths):

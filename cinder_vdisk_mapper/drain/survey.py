@@ -21,9 +21,11 @@ from cinder import objects
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import connections
+from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
 from cinder_vdisk_mapper.backend import base
+from cinder_vdisk_mapper.backend import striping
 from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.cinder_types import attachments
 from cinder_vdisk_mapper.drain import guests as guests_
@@ -98,11 +100,12 @@ class Surveyor:
                 volumes.get(vdisk.name),
                 servers,
                 claims,
-                tuple(
-                    disk.uuid
+                {
+                    disk.uuid: one
                     for disk in all_disks.values()
-                    if any(one.name == vdisk.name for one in disk.vdisks)
-                ),
+                    for one in disk.vdisks
+                    if one.name == vdisk.name
+                },
             )
             for vdisk in here.vdisks
         )
@@ -138,8 +141,12 @@ class Surveyor:
         volume: Volume | None,
         servers: dict[str, nova_api.Server | None],
         claims: dict[str, Resources],
-        copies: tuple[str, ...],
+        others: dict[str, VDisk],
     ) -> plan.Item:
+        """Return a vdisk of the disk.
+
+        :param others: its copies or other parts, by disk.
+        """
         if volume is None:
             return plan.Item(
                 vdisk,
@@ -147,6 +154,8 @@ class Surveyor:
                 if vdisk.is_snapshot
                 else 'it is no volume of Cinder',
             )
+        striped = locations.is_striped(volume.provider_location)
+        copies = () if striped else tuple(others)
         facts = self._facts(vdisk, volume, servers, copies)
         refusal = refusals.reason(facts, self.name)
         uuid = next(iter(facts.servers), vdisk.server_id)
@@ -170,9 +179,32 @@ class Surveyor:
             policy,
             binding.max_per_disk(server),
             claim.get(MBPS, 0) * vdisk.size_gb // claim[GB] if covered else 0,
-            copies[0] if copies else None,
+            self._legs_go_to(vdisk, others)
+            if striped
+            else next(iter(copies), None),
+            frozenset(others) if striped else frozenset(),
             refusal,
         )
+
+    def _legs_go_to(
+        self, vdisk: VDisk, others: dict[str, VDisk]
+    ) -> str | None:
+        """Return the disk that the legs of a vdisk have begun to move to.
+
+        :param others: the other parts of the vdisk, by disk.
+        """
+        if not vdisk.stripe:
+            # they have left, and are only to be removed
+            return next(iter(others), None)
+        backend = self.operations.backend
+        for disk, other in others.items():
+            if other.moving and isinstance(backend, striping.StripingBackend):
+                move = backend.interrupted_move(disk, other.name) or ()
+                widths = {len(locations.disks_of(one)) for one in move}
+                # other moves change the number of disks
+                if len(widths) == 1:
+                    return disk
+        return None
 
     def _facts(
         self,
@@ -215,7 +247,7 @@ class Surveyor:
             all(servers[one] for one in concerned)
             and all(one in servers for one in using),
             runs,
-            bool(vdisk.stripe),
+            locations.is_striped(volume.provider_location),
             problem,
             copies,
         )

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Moves the legs of elastic volumes of this host, one move at a time.
+"""Moves the legs of striped volumes of this host, one move at a time.
 
 A command has read cinder.conf before.
 """
@@ -31,12 +31,15 @@ from cinder_vdisk_mapper.elastic import order
 from cinder_vdisk_mapper.elastic import setup
 from nova_diskplacer import exception
 from nova_diskplacer.elastic import legs
+from nova_diskplacer.elastic import pace
 from nova_diskplacer.host import files
 
 LOG = logging.getLogger(__name__)
 
 #: percent of the disks' time that a copy takes
 PERCENT = 10
+
+_MIB = 1 << 20
 
 
 def move(
@@ -57,26 +60,99 @@ def move(
     """
     with _alone():
         backend, volume = setup.find(setup.backends(cfg.CONF), volume_id)
-        wanted = locations.location_of(location)
-        for disk, found in _interrupted(backend, naming.volume(volume)):
-            if found != (volume.provider_location, wanted):
-                _recover(backend, disk, naming.volume(volume))
-                volume.refresh()
-        if volume.provider_location == wanted:
-            return
-        old = tuple(locations.legs_of(volume.provider_location))
-        try:
-            legs.step(old, location)
-        except ValueError as error:
-            raise exception.DiskError(
-                f'volume {volume_id} cannot be moved: {error}'
-            ) from error
-        moved = backend.move(volume, old, location, percent)
-        try:
-            order.run(moved.as_move(), progress, stopped)
-        finally:
-            if not _interrupted(backend, naming.volume(volume)):
-                backend.operations.striping.release_throttle()
+        _recover_others(backend, volume, location)
+        _move(backend, volume, location, progress, stopped, percent)
+
+
+def evacuate(
+    volume_id: str,
+    source: str,
+    target: str,
+    progress: collections.abc.Callable[[int, int], None],
+    rate: int,
+) -> None:
+    """Move all legs of a volume from a disk to one without any; repeatable.
+
+    The volume may be striped or elastic.
+
+    :param source: UUID of the disk that the legs leave.
+    :param target: UUID of the disk that they go to.
+    :param progress: as for :func:`move`.
+    :param rate: MiB/s of the copy at most, 0 for no limit.
+    :raises DiskPlacerError: as :func:`move`.
+    """
+    with _alone():
+        backend, volume = setup.find(setup.backends(cfg.CONF), volume_id)
+        _recover_others(backend, volume, _without(volume, source, target))
+        percent = 100
+        if rate:
+            disks = map(backend.operations.backend.disk, (source, target))
+            percent = pace.percent_of(rate * _MIB / pace.MB, disks)
+        location = _without(volume, source, target)
+        _move(backend, volume, location, progress, lambda: False, percent)
+
+
+def take_back(volume_id: str) -> None:
+    """Undo the interrupted moves of a volume, or finish those decided.
+
+    :raises DiskPlacerError: this is not possible, or another process moves
+        legs.
+    """
+    with _alone():
+        backend, volume = setup.find(setup.backends(cfg.CONF), volume_id)
+        _recover_others(backend, volume, _location(volume))
+        backend.operations.striping.release_throttle()
+
+
+def _location(volume: Volume) -> legs.Location:
+    return tuple(locations.legs_of(volume.provider_location))
+
+
+def _without(volume: Volume, source: str, target: str) -> legs.Location:
+    """Return the location of a volume whose legs have left a disk."""
+    return tuple(
+        target if disk == source else disk for disk in _location(volume)
+    )
+
+
+def _recover_others(
+    backend: setup.Backend, volume: Volume, location: legs.Location
+) -> None:
+    """Recover the interrupted moves of a volume, but the one to a location.
+
+    They may change the location of the volume.
+    """
+    wanted = locations.location_of(location)
+    for disk, found in _interrupted(backend, naming.volume(volume)):
+        if found != (volume.provider_location, wanted):
+            _recover(backend, disk, naming.volume(volume))
+            volume.refresh()
+
+
+def _move(
+    backend: setup.Backend,
+    volume: Volume,
+    location: legs.Location,
+    progress: collections.abc.Callable[[int, int], None],
+    stopped: collections.abc.Callable[[], bool],
+    percent: int,
+) -> None:
+    """Move legs of a volume; see :func:`move`."""
+    old = _location(volume)
+    if old == location:
+        return
+    try:
+        legs.step(old, location)
+    except ValueError as error:
+        raise exception.DiskError(
+            f'volume {volume.id} cannot be moved: {error}'
+        ) from error
+    moved = backend.move(volume, old, location, percent)
+    try:
+        order.run(moved.as_move(), progress, stopped)
+    finally:
+        if not _interrupted(backend, naming.volume(volume)):
+            backend.operations.striping.release_throttle()
 
 
 def recover() -> None:
@@ -142,7 +218,7 @@ def _recover(backend: setup.Backend, disk: str, name: str) -> None:
         operations.striping.delete_moving(disk, name)
         operations.try_reserve(disk)
         return
-    location = tuple(locations.legs_of(volume.provider_location))
+    location = _location(volume)
     old, new = (tuple(locations.legs_of(one)) for one in found)
     if location != old and len(location) == len(old):
         # it was decided, and some legs are settled

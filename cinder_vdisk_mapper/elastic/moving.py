@@ -154,9 +154,10 @@ class LegMove:
         with self.operations.moving(name):
             self._check(self._fresh(), _MOVABLE)
             _, vdisk = backend.usable_vdisk(step.source, name)
-            if not vdisk.minimum:
+            if not vdisk.minimum and step.target in self.old:
                 raise exception.DiskError(
-                    f'volume {self.volume.id} is not elastic'
+                    f'volume {self.volume.id} is not elastic: each disk has '
+                    'one of its pieces at most'
                 )
             self._allocate()
             self._follow(vdisk, step.source, step.target)

@@ -185,9 +185,7 @@ class StripeOperations(vdisk_operations.VDiskOperations):
                 for uuid in locations.disks_of(location)
             ]
             tagged = {locations.location_of(piece.stripe) for piece in pieces}
-            if any(piece.minimum for piece in pieces) and (
-                tagged != {location} or self._is_moved(name)
-            ):
+            if tagged != {location} or self._is_moved(name):
                 raise errors.BindingError(
                     f'vdisk {name} on disks {location} is being moved, or was '
                     f'moved to {", ".join(sorted(tagged))}: repeat it later',

@@ -71,6 +71,14 @@ def step_mbps(share: float, disks: collections.abc.Iterable[Disk]) -> float:
     )
 
 
+def percent_of(mbps: float, disks: collections.abc.Iterable[Disk]) -> int:
+    """Return the percent of the time that a copy of a rate takes, 1 to 100.
+
+    It is the inverse of :func:`step_mbps`.
+    """
+    return max(1, min(100, round(100 * mbps / step_mbps(1, disks))))
+
+
 class Pace:
     """Adapts the part of the time for which the kernel copies to a rate.
 

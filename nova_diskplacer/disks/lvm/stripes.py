@@ -27,6 +27,7 @@ group of the host.
 
 import collections.abc
 import contextlib
+import itertools
 import os
 import zlib
 
@@ -160,8 +161,21 @@ def remove_devices(name: str) -> None:
     """
     with locked(name):
         device_mapper.remove(naming.striped_device(name))
-        for leg in range(constants.MAX_STRIPE_DISKS):
-            device_mapper.remove(naming.moving_device(name, leg))
+        _remove_moving(name)
+
+
+def remove_moving_devices(name: str) -> None:
+    """Remove the devices of a striped vdisk's moving legs.
+
+    :raises DiskError: the device of the vdisk uses them.
+    """
+    with locked(name):
+        _remove_moving(name)
+
+
+def _remove_moving(name: str) -> None:
+    for leg in range(constants.MAX_STRIPE_DISKS):
+        device_mapper.remove(naming.moving_device(name, leg))
 
 
 def resume_stripes() -> None:
@@ -216,9 +230,13 @@ def _check_piece(
     volume: report.Volume, disks: tuple[str, ...], size_bytes: int
 ) -> None:
     vdisk = volume.vdisk
-    # the tags of an elastic vdisk change after its disks
-    moved = vdisk.minimum and len(vdisk.stripe) == len(disks)
-    if vdisk.stripe != disks and not moved:
+    # the tags of legs that are moved, from one disk to one, change at the end
+    moves = {
+        pair
+        for pair in itertools.zip_longest(vdisk.stripe, disks)
+        if pair[0] != pair[1]
+    }
+    if len(vdisk.stripe) != len(disks) or len(moves) > 1:
         raise exception.DiskError(
             f'vdisk {vdisk.name} in {volume.group} is not a piece of '
             f'the stripe over {", ".join(disks)}'

@@ -192,8 +192,12 @@ def mark_deleted(uuid: str, name: str) -> tuple[str, int] | None:
     :raises DiskError: the vdisk is in use, or has snapshots.
     """
     piece = groups.require(uuid).find(name)
-    if piece is not None and piece.stripe_tags and not piece.moving:
-        stripes.remove_devices(naming.whole_name(name))
+    if piece is not None and piece.stripe_tags:
+        whole = naming.whole_name(name)
+        if piece.moving:
+            stripes.remove_moving_devices(whole)
+        else:
+            stripes.remove_devices(whole)
     if piece is not None and piece.moving and naming.DELETED in piece.tags:
         group_changes.check_unused(piece)
         return group_changes.activate(piece), piece.size_bytes

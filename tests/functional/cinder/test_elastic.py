@@ -17,6 +17,8 @@ from unittest import mock
 
 from cinder import objects
 
+from cinder_vdisk_mapper.drain import drainer
+from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.elastic import mover
 from cinder_vdisk_mapper.elastic import setup
 from nova_diskplacer import exception
@@ -32,32 +34,26 @@ GIB = 1 << 30
 class FileLegs(test_striped.FileStripes):
     """Stores the legs of a disk, a GiB each, as one file; copies nothing.
 
-    ``tags`` is the location of each vdisk, ``coming`` that of its move.
+    ``coming`` is the location after each vdisk's move, and ``minima`` its
+    least number of disks.
     """
 
     def __init__(self, root):
         super().__init__(root)
-        self.tags = {}
+        self.minima = {}
         self.coming = {}
         self.copied = (1, 1)
 
-    def disks(self):
-        return [self._tagged(disk) for disk in super().disks()]
-
-    def disk(self, uuid):
-        return self._tagged(super().disk(uuid))
-
     def _tagged(self, disk):
         vdisks = []
-        for vdisk in disk.vdisks:
-            location = self.tags.get(vdisk.name, ())
-            target = self.coming.get(vdisk.name, location)
+        for vdisk in super()._tagged(disk).vdisks:
+            target = self.coming.get(vdisk.name, vdisk.stripe)
             vdisks.append(
                 dataclasses.replace(
                     vdisk,
-                    stripe=location,
-                    minimum=1,
-                    moving=target.count(disk.uuid) > location.count(disk.uuid),
+                    minimum=self.minima.get(vdisk.name, 0),
+                    moving=target.count(disk.uuid)
+                    > vdisk.stripe.count(disk.uuid),
                 )
             )
         return dataclasses.replace(disk, vdisks=tuple(vdisks))
@@ -65,8 +61,10 @@ class FileLegs(test_striped.FileStripes):
     def create_piece(
         self, disk, name, volume_id, server_id, size_gb, stripe, minimum
     ):
-        self.create(disk, name, volume_id, server_id, size_gb)
-        self.tags[name] = tuple(stripe.split(','))
+        super().create_piece(
+            disk, name, volume_id, server_id, size_gb, stripe, minimum
+        )
+        self.minima[name] = minimum
 
     def create_legs(self, old, name, new):
         step = legs.step(tuple(old.split(',')), tuple(new.split(',')))
@@ -134,6 +132,87 @@ class ElasticTestCase(base.CinderTestCase):
         patch.start()
         self.addCleanup(patch.stop)
 
+    def held(self):
+        """Return the GiB of vdisks on each disk."""
+        return [
+            sum(one.size_bytes for one in disk.vdisks) // GIB
+            for disk in self.host.disks().values()
+        ]
+
+    def test_disk_is_emptied(self):
+        first, second, third = self.disks
+        server = self.server(
+            claims={first: 1, second: 1},
+            vdisks=1,
+            vdisk_gb=2,
+            mapping='striped',
+            stripe_disks=2,
+        )
+        volume = self.create(2, name=f'{server}-blank-vol')
+        attachment, _ = self.attach(volume, server)
+        name = f'volume-{volume["id"]}'
+        progress = mock.Mock()
+        drainer_ = drainer.Drainer(
+            survey.Surveyor(
+                self.context,
+                self.volume[0].manager.driver.operations,
+                'host1@vdisk',
+                'any',
+                'round_robin',
+                frozenset({'host1'}),
+                mock.Mock(rate=0, **{'find.return_value': None}),
+            ),
+            progress,
+        )
+
+        def check(*location):
+            row = objects.Volume.get_by_id(self.context, volume['id'])
+            self.assertEqual(','.join(location), row.provider_location)
+            self.assertEqual(
+                {disk: {GB: 1} for disk in location},
+                self.placement.allocations(server).resources,
+            )
+
+        def planned():
+            return drainer_.plan(first)[1]
+
+        # a disk without another part of it has no room
+        self.claim(base.fake.USER2_ID, {third: 4})
+        self.assertIn(
+            f'disk {second} has another part of it; disk {third} lacks',
+            planned().refusals[name],
+        )
+        self.placement._call('delete', f'/allocations/{base.fake.USER2_ID}')
+        self.assertEqual({name: third}, planned().targets)
+        check(first, second)
+        # interrupted, and undone
+        self.backend.copied = 0, 1
+        progress.side_effect = KeyboardInterrupt
+        for _ in range(2):
+            self.assertRaises(KeyboardInterrupt, drainer_.drain, first)
+            self.assertEqual([1, 1, 1], self.held())
+            self.assertEqual({name: third}, planned().targets)
+        self.assertEqual({}, drainer_.cancel(first))
+        self.assertEqual([1, 1, 0], self.held())
+        check(first, second)
+        # interrupted, and continued
+        self.assertRaises(KeyboardInterrupt, drainer_.drain, first)
+        self.backend.copied = 1, 1
+        progress.side_effect = None
+        self.assertEqual({}, drainer_.drain(first))
+        progress.assert_called_with(name, 1, 1)
+        check(third, second)
+        self.assertEqual([0, 1, 1], self.held())
+        total = self.host.disks()[first].total_gb
+        self.assertEqual(
+            {first: total, second: 0, third: 0}, self.host.reserved()
+        )
+        self.assertEqual({}, drainer_.cancel(first))
+        self.assertEqual({0}, {*self.host.reserved().values()})
+        self.detach(volume, attachment)
+        self.delete(volume)
+        self.assertEqual([0, 0, 0], self.held())
+
     def test_claims_follow_the_legs(self):
         first, second, third = self.disks
         server = self.server(
@@ -168,11 +247,7 @@ class ElasticTestCase(base.CinderTestCase):
                 dict.fromkeys(self.disks, 0), self.host.reserved()
             )
             self.assertEqual(
-                [location.count(disk) for disk in self.disks],
-                [
-                    sum(one.size_bytes for one in disk.vdisks) // GIB
-                    for disk in self.host.disks().values()
-                ],
+                [location.count(disk) for disk in self.disks], self.held()
             )
 
         narrow = (first,) * 4

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import os
 from unittest import mock
 
@@ -22,12 +23,33 @@ from tests.functional.cinder import base
 
 
 class FileStripes(filesystem.FilesystemBackend, striping.StripingBackend):
-    """Stores the pieces of striped vdisks as files, without a device."""
+    """Stores the pieces of striped vdisks as files, without a device.
+
+    ``tags`` is the location of each vdisk.
+    """
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.tags = {}
+
+    def disks(self):
+        return [self._tagged(disk) for disk in super().disks()]
+
+    def disk(self, uuid):
+        return self._tagged(super().disk(uuid))
+
+    def _tagged(self, disk):
+        vdisks = (
+            dataclasses.replace(vdisk, stripe=self.tags.get(vdisk.name, ()))
+            for vdisk in disk.vdisks
+        )
+        return dataclasses.replace(disk, vdisks=tuple(vdisks))
 
     def create_piece(
         self, disk, name, volume_id, server_id, size_gb, stripe, minimum
     ):
         self.create(disk, name, volume_id, server_id, size_gb)
+        self.tags[name] = tuple(stripe.split(','))
 
     def device_path(self, disk, name):
         return super().device_path(disk.split(',')[0], name)

@@ -72,6 +72,17 @@ class PlanTestCase(unittest.TestCase):
         found = planned([item('1', mbps=30)], room(mbps=20))
         self.assertIn('disk b lacks 10 MB/s', found.refusals['volume-1'])
 
+    def test_apart_from_other_parts(self):
+        found = planned(
+            [item('1', policy=CONSOLIDATED, apart_from=frozenset('ab'))],
+            held={'s': {'b': {'volume-1'}}},
+        )
+        self.assertEqual({'volume-1': 'c'}, found.targets)
+        found = planned([item('1', apart_from=frozenset('abc'))])
+        self.assertIn(
+            'disk c has another part of it', found.refusals['volume-1']
+        )
+
     def test_no_other_disk(self):
         found = plan.plan([item('1')], (), {}, {})
         self.assertIn('no other disk', found.refusals['volume-1'])

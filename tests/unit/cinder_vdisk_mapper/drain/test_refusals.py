@@ -50,10 +50,21 @@ class ReasonTestCase(unittest.TestCase):
             self.reason(status='available', servers=(), paths=(), runs=False),
         )
 
+    def test_striped(self):
+        # the kernel copies it below its device
+        striped = {'striped': True, 'copies': ()}
+        for changes in (
+            {'problem': 'server s is suspended'},
+            {'paths': ('/dev/mapper/striped',)},
+            {'encrypted': True},
+        ):
+            self.assertEqual('', self.reason(**striped, **changes))
+        self.assertIn('2 snapshots', self.reason(**striped, snapshots=2))
+        self.assertIn('builds', self.reason(**striped, settled=False))
+
     def test_reasons(self):
         for word, changes in (
             ('other@vdisk', {'backend': 'other@vdisk'}),
-            ('piece of a striped', {'striped': True}),
             ('2 snapshots', {'snapshots': 2}),
             ('is extending', {'status': 'extending'}),
             ('migrates', {'migration_status': 'migrating'}),

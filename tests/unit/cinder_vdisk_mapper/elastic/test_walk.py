@@ -53,6 +53,7 @@ MOVES = {
     'widen_more': ((A, A, B, B), (A, C, B, B)),
     'narrow': ((A, C, B, B), (A, A, B, B)),
     'narrow_to_one': ((A, A, B, B), (A, A, A, A)),
+    'evacuate': ((A, A, B, B), (C, C, B, B)),
 }
 STEPS = (MOVES['widen'], MOVES['widen_more'], MOVES['narrow'])
 
@@ -66,10 +67,11 @@ class World(test_lvm_walk.World):
     lvm_class = fake_stripes.FakeStripes
     uuids = UUIDS
     sizes = 4, 8
+    claim = {A: 4}  # noqa: RUF012
 
     def _setUp(self):
         super()._setUp()
-        self.placement.claim('server', {A: 4})
+        self.placement.claim('server', self.claim)
         self.row = {
             'id': '1',
             'name_id': '1',
@@ -157,14 +159,21 @@ class World(test_lvm_walk.World):
     def move(self, location, stopped=lambda: False):
         mover.move('1', location, lambda done, total: None, stopped)
 
+    def recover(self):
+        mover.recover()
+
     def remove(self):
         self.row['status'] = 'deleting'
         self.driver.delete_volume(self.read(None, '1'))
         self.deleted = True
 
 
-class WalkTestCase(test_lvm_walk.DriverTestCase):
+class Walks(test_lvm_walk.DriverTestCase):
+    """Kills moves of 4 GiB; ``minimum`` is 0 if they are not elastic."""
+
     stand_ins = ((connections, '_attaching_server', SERVER),)
+    world = World
+    minimum = 1
 
     def assertWhole(self, world, location, word):
         """The volume is on these disks, claimed there, and nothing else."""
@@ -178,9 +187,9 @@ class WalkTestCase(test_lvm_walk.DriverTestCase):
             self.assertEqual({word}, {*world.lvm.of(uuid).read(name)})
         for uuid in UUIDS:
             held = groups.require(uuid).vdisks
-            number = location.count(uuid)
+            number = location.count(uuid) * 4 // len(location)
             self.assertEqual(
-                [('volume-1', number, True, location, 1, False)]
+                [('volume-1', number, True, location, self.minimum, False)]
                 if number
                 else [],
                 [
@@ -231,7 +240,7 @@ class WalkTestCase(test_lvm_walk.DriverTestCase):
         :param after: is done afterwards, with the world and the number.
         """
         for count in range(test_lvm_walk.MOST):
-            with World(ZERO if count % 2 else 'old') as world:
+            with self.world(ZERO if count % 2 else 'old') as world:
                 world.start_at(old)
                 killed = False
                 try:
@@ -268,6 +277,22 @@ class WalkTestCase(test_lvm_walk.DriverTestCase):
 
         self.assertGreater(self.walk(old, new, after), 12)
 
+    def _recovered(self, old, new):
+        def after(world, count):
+            if count % 3 == 0:
+                world.lvm.reboot()
+                world.attach()
+                world.lvm.write_all('volume-1', 'late')
+            location = world.location
+            self.assertIn(location, (old, new))
+            world.recover()
+            self.assertWhole(world, location, 'late')
+            world.recover()
+
+        self.walk(old, new, after)
+
+
+class WalkTestCase(Walks):
     def test_repeated(self):
         self._repeated(*MOVES['widen'])
 
@@ -280,19 +305,8 @@ class WalkTestCase(test_lvm_walk.DriverTestCase):
     def test_repeated_to_the_last_disk(self):
         self._repeated(*MOVES['narrow_to_one'])
 
-    def _recovered(self, old, new):
-        def after(world, count):
-            if count % 3 == 0:
-                world.lvm.reboot()
-                world.attach()
-                world.lvm.write_all('volume-1', 'late')
-            location = world.location
-            self.assertIn(location, (old, new))
-            mover.recover()
-            self.assertWhole(world, location, 'late')
-            mover.recover()
-
-        self.walk(old, new, after)
+    def test_repeated_to_a_disk_instead(self):
+        self._repeated(*MOVES['evacuate'])
 
     def test_recovered(self):
         self._recovered(*MOVES['widen'])
@@ -303,7 +317,7 @@ class WalkTestCase(test_lvm_walk.DriverTestCase):
     def test_deleted(self):
         def after(world, count):
             world.remove()
-            mover.recover()
+            world.recover()
 
         self.walk(*MOVES['narrow'], after)
 
