@@ -108,8 +108,9 @@ def _unfinished(record: state.Record, copies: _Copies) -> findings.Findings:
                 record.id,
                 f'legs of {record.kind} {record.id} come to the disk or have '
                 'left it, and no process moves them',
-                advice='start the service diskplacer-elastic, which finishes '
-                'the move or takes it back',
+                advice='repeat the drain if a disk was being emptied, or '
+                'start the service diskplacer-elastic, which finishes the '
+                'move or takes it back',
             )
 
 

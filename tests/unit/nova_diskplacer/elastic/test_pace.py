@@ -10,6 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import typing
+
 import hypothesis
 import testtools
 from hypothesis import strategies as st
@@ -19,6 +21,11 @@ from nova_diskplacer.elastic import pace
 
 MB = pace.MB
 WANTED = 2.0
+
+
+class Disk(typing.NamedTuple):
+    medium: str
+    mbps: float
 
 
 class CopyTest(testtools.TestCase):
@@ -31,6 +38,19 @@ class CopyTest(testtools.TestCase):
             0.1 * 0.524288 / (0.524288 / 150 + 0.0248),
             pace.copy_mbps(0.1, constants.HDD, 150),
         )
+
+
+class PercentTest(testtools.TestCase):
+    disks = (Disk(constants.SSD, 500), Disk(constants.HDD, 150))
+
+    @hypothesis.given(st.integers(1, 100))
+    def test_inverse(self, percent):
+        mbps = pace.step_mbps(percent / 100, self.disks)
+        self.assertEqual(percent, pace.percent_of(mbps, self.disks))
+
+    def test_bounds(self):
+        self.assertEqual(1, pace.percent_of(0.001, self.disks))
+        self.assertEqual(100, pace.percent_of(10000, self.disks))
 
 
 class PaceTest(testtools.TestCase):
