@@ -78,11 +78,14 @@ class DrainTest(base.TestCase):
         ]
 
     def assert_verifies(self):
-        """Wait until the guest has verified what it writes from now on."""
+        """Wait until the guest has verified what it writes from now on.
+
+        That is the round after the one that it is in.
+        """
         before = max(self.numbers('checked'), default=0)
         self.eventually(
             'verified',
-            lambda: max(self.numbers('checked'), default=0) > before + 2,
+            lambda: max(self.numbers('checked'), default=0) > before + 1,
             base.GUEST_TIMEOUT,
         )
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Moves of legs of elastic vdisks on the real device mapper."""
+"""Moves of legs of striped vdisks on the real device mapper."""
 
 import contextlib
 import mmap
@@ -124,7 +124,7 @@ class Writes:
 
 
 class Vdisk:
-    """An elastic vdisk; ``location`` is what Cinder's database has."""
+    """A striped vdisk; ``location`` is what Cinder's database has."""
 
     def __init__(self, location):
         self.location = location
@@ -234,10 +234,14 @@ class ElasticTestCase(base.LVMTestCase):
         )
         self.addCleanup(self.purge)
         self.a, self.b, self.c, self.d = self.uuids
-        self.vdisk = Vdisk((self.a,) * LEGS)
+        self.make((self.a,) * LEGS, 1)
+
+    def make(self, location, minimum):
+        self.vdisk = Vdisk(location)
+        leg = SIZE // len(location)
         for uuid, suffix in self.pieces():
             volumes.create_piece(
-                uuid, NAME + suffix, '1', 'server', LEG, self.text, 1
+                uuid, NAME + suffix, '1', 'server', leg, self.text, minimum
             )
         self.activate()
         self.writes = Writes(DEVICE)
@@ -264,10 +268,11 @@ class ElasticTestCase(base.LVMTestCase):
     def assertWhole(self):
         """Nothing was lost, and nothing is left of a move."""
         self.assertEqual([], self.writes.wrong())
+        leg = SIZE // len(self.vdisk.location)
         for uuid in self.uuids:
             number = self.vdisk.location.count(uuid)
             self.assertEqual(
-                [(number * LEG, self.vdisk.location, True, False)]
+                [(number * leg, self.vdisk.location, True, False)]
                 if number
                 else [],
                 [
@@ -277,7 +282,7 @@ class ElasticTestCase(base.LVMTestCase):
             )
         self.assertNotIn('diskplacer-moving', shell.run('dmsetup', 'ls'))
         self.assertEqual(
-            f'0 {SIZE // 512} striped {LEGS}',
+            f'0 {SIZE // 512} striped {len(self.vdisk.location)}',
             ' '.join(shell.run('dmsetup', 'table', DEVICE).split()[:4]),
         )
 
@@ -331,13 +336,21 @@ class ElasticTestCase(base.LVMTestCase):
 
     def test_killed(self):
         """The process is killed at steps, and the host may be booted."""
-        narrow, wide = (self.a,) * 4, (self.a, self.a, self.b, self.b)
+        wide = self.a, self.a, self.b, self.b
+        self.assertGreater(self.kill_to_and_fro(wide, 6), 4)
+
+    def kill_to_and_fro(self, other, steps):
+        """Kill moves to another location and back after more and more steps.
+
+        :returns: how many were killed.
+        """
+        one = self.vdisk.location
         for count in range(99):
-            old = self.vdisk.location
-            new = wide if old == narrow else narrow
-            move = self.vdisk.move(new)
+            move = self.vdisk.move(
+                other if self.vdisk.location == one else one
+            )
             killed = True
-            with contextlib.suppress(Killed), killed_at(6 * count):
+            with contextlib.suppress(Killed), killed_at(steps * count):
                 run(move)
                 killed = False
             self.writes.write(30)
@@ -351,8 +364,19 @@ class ElasticTestCase(base.LVMTestCase):
                 run(move)
             self.assertWhole()
             if not killed:
-                break
-        self.assertGreater(count, 4)
+                return count
+        raise AssertionError('the move has too many steps')
+
+    def test_a_piece_of_a_striped_vdisk(self):
+        """It goes to another disk, as in a drain."""
+        stripes.deactivate(NAME)
+        self.purge()
+        self.make((self.a, self.b), 0)
+        with self.writes.going_on():
+            self.move((self.c, self.b))
+        self.assertIsNone(self.writes.error)
+        self.assertWhole()
+        self.assertGreater(self.kill_to_and_fro((self.c, self.d), 10), 2)
 
     def test_killed_while_the_kernel_copies(self):
         """It goes on, and another process finds it."""
