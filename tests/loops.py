@@ -20,6 +20,7 @@ import unittest
 import fixtures
 
 from tests import shell
+from tools.minicloud import disks
 
 GIB = 1 << 30
 
@@ -41,9 +42,14 @@ def no_others():
 
 
 def attach(file, *options):
-    """Return the node of a loop device that was free, over a file now."""
+    """Return the node of a loop device that was free, over a file now.
+
+    It has the queue of a new one, whoever had it before.
+    """
     with no_others():
-        return shell.run('losetup', '--find', '--show', *options, file)
+        device = shell.run('losetup', '--find', '--show', *options, file)
+    disks.reset_queue(device)
+    return device
 
 
 class LoopDevice(fixtures.Fixture):

@@ -25,6 +25,9 @@ from tools.minicloud.state import State
 
 GIB = 2**30
 
+#: settings of a loop device's queue
+DEFAULTS = {'scheduler': 'none', 'nomerges': '0', 'rq_affinity': '1'}
+
 
 def share_mounts(state: State) -> None:
     """Let mounts below hosts/ be seen in libvirtd's mount namespace."""
@@ -39,6 +42,17 @@ def attach(backing: pathlib.Path) -> str:
     return process.run(
         'losetup', '--find', '--show', '--direct-io=on', str(backing)
     ).strip()
+
+
+def reset_queue(device: str) -> None:
+    """Give a loop device the queue of a new one, as others get it later.
+
+    The agent leaves the settings of a profile, and the kernel keeps them.
+    """
+    queue = pathlib.Path('/sys/block', pathlib.Path(device).name, 'queue')
+    # the scheduler resets nr_requests and wbt_lat_usec
+    for name, value in DEFAULTS.items():
+        (queue / name).write_text(value)
 
 
 def make(
@@ -103,6 +117,7 @@ def remove(state: State) -> None:
     for device in json.loads(text or '{}').get('loopdevices', []):
         # None: it is being detached
         if (device['back-file'] or '').startswith(top):
+            reset_queue(device['name'])
             process.run('losetup', '--detach', device['name'])
     process.stop_recorded(run_dir(state), state.logs)
     for point in reversed(mount_points(state)):
