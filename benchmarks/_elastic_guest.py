@@ -332,9 +332,12 @@ def measure(settings: guest.Settings) -> guest.Settings:
                     time.sleep(1)
                 seconds = settings['seconds']['pressure']
                 phase('pressure', *make(device, seconds=seconds)).wait()
-                rate = f'--rate={settings["quiet_rate"]}', loads_.RANDOM
-                seconds = settings['seconds']['quiet']
-                phase('quiet', *rate, *make(device, seconds=seconds)).wait()
+                quiet = make(
+                    device,
+                    seconds=settings['seconds']['quiet'],
+                    rate=settings['quiet_rate'],
+                )
+                phase('quiet', *quiet).wait()
                 location = mover.location
         finally:
             neighbour.stop()

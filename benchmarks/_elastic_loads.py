@@ -36,8 +36,8 @@ from nova_diskplacer.host import libvirt_servers
 MACHINES = pathlib.Path('/sys/fs/cgroup/machine')
 # Requests in flight of a stream: a row of the vdisk's chunks.
 DEPTH = layouts.DISKS * naming.CHUNK_BYTES // layouts.BLOCK
-# Of requests at random times: those of streams do not fall in step.
-RANDOM = '--rate_process=poisson'
+# Shares by which rates of streams differ, so that these do not fall in step.
+APART = 0.05
 # Domains of libvirt: the server, and its neighbour.
 DOMAINS = {'server': 1, 'neighbour': 2}
 
@@ -111,11 +111,21 @@ class Load:
 
 
 def streams(
-    device: str, size: int, count: int, seconds: int, *argv: str
+    device: str, size: int, count: int, seconds: int, rate: int = 0
 ) -> list[str]:
-    """Return fio's arguments for the streams of the server."""
+    """Return fio's arguments for the streams of the server.
+
+    :param rate: bytes per second of all streams, 0 for as much as they get.
+    """
+    found: list[str] = []
     some = layouts.streams([device], size, count)
-    return [*argv, *layouts.fio(some, seconds, DEPTH)[1:]]
+    for argument in layouts.fio(some, seconds, DEPTH)[1:]:
+        found.append(argument)
+        if rate and argument.startswith('--name='):
+            number = sum(one.startswith('--name=') for one in found)
+            share = 1 + APART * (number - (count + 1) / 2)
+            found.append(f'--rate={round(share * rate / count)}')
+    return found
 
 
 def steady(device: str, rate: int) -> list[str]:
@@ -127,8 +137,8 @@ def steady(device: str, rate: int) -> list[str]:
         '--name=neighbour', f'--filename={device}', '--readonly', '--thread',
         '--direct=1', '--ioengine=libaio', f'--iodepth={DEPTH}',
         f'--bs={layouts.BLOCK}', '--rw=randread', '--time_based',
-        '--runtime=100000', f'--rate={rate}', RANDOM,
-        '--clocksource=clock_gettime',
+        '--runtime=100000', f'--rate={rate}',
+        '--rate_process=poisson', '--clocksource=clock_gettime',
     ]  # fmt: skip
 
 

@@ -19,8 +19,7 @@ the vdisk's chunks. They read
 stripe    a fixed stripe of all four disks,
 narrow    the elastic vdisk on one disk, while nothing decides or moves,
 pressure  the same, and the agent decides and legs are moved: it is widened,
-quiet     the same at a tenth of a disk's throughput, at random times: it is
-          narrowed.
+quiet     the same at a tenth of a disk's throughput: it is narrowed.
 
 All the time a neighbour, a vdisk on the disk that the agent takes last, reads
 at random places at a tenth of that disk's throughput.
@@ -94,7 +93,7 @@ def measure(args: argparse.Namespace) -> dict[str, typing.Any]:
             mbps=round(MBPS),
             leg_mib=LEG_MIB,
             streams=STREAMS,
-            quiet_rate=round(QUIET * MBPS * MB / STREAMS),
+            quiet_rate=round(QUIET * MBPS * MB),
             neighbour_rate=round(NEIGHBOUR * MBPS * MB),
             options=OPTIONS,
             seconds={
