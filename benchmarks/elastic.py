@@ -36,7 +36,7 @@ first copies two legs at once, the other one after the other. They are hard
 disks for the agent, so a tenth of their time is 1.1 MB/s. Under pressure each
 512 KiB, and each request of LVM's commands, waits behind the requests of the
 streams, for 4 MiB at 21 MB/s or 0.2 s. So legs have LEG_MIB, an extent of LVM,
-16 MiB in all. In quiet nothing is waited for: there a mirror copies 128 KiB at
+16 MiB in all. In quiet nothing is waited for: there a mirror copies 64 KiB at
 a time, as the requests of the server wait for the copy.
 
 The disks are throttled to an eighth of the throughput of the hard disk of
