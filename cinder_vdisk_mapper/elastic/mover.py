@@ -27,6 +27,7 @@ from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
 from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.elastic import moving
 from cinder_vdisk_mapper.elastic import order
 from cinder_vdisk_mapper.elastic import setup
 from nova_diskplacer import exception
@@ -61,7 +62,9 @@ def move(
     with _alone():
         backend, volume = setup.find(setup.backends(cfg.CONF), volume_id)
         _recover_others(backend, volume, location)
-        _move(backend, volume, location, progress, stopped, percent)
+        leg_move = _make_move(backend, volume, location, percent)
+        if leg_move:
+            _run(backend, leg_move, progress, stopped)
 
 
 def evacuate(
@@ -84,12 +87,23 @@ def evacuate(
     with _alone():
         backend, volume = setup.find(setup.backends(cfg.CONF), volume_id)
         _recover_others(backend, volume, _without(volume, source, target))
-        percent = 100
-        if rate:
-            disks = map(backend.operations.backend.disk, (source, target))
-            percent = pace.percent_of(rate * _MIB / pace.MB, disks)
-        location = _without(volume, source, target)
-        _move(backend, volume, location, progress, lambda: False, percent)
+        mbps = rate * _MIB / pace.MB
+        disks = map(backend.operations.backend.disk, (source, target))
+        leg_move = _make_move(
+            backend,
+            volume,
+            _without(volume, source, target),
+            pace.percent_of(mbps, disks) if rate else 100,
+            mbps,
+        )
+        if leg_move:
+            _run(backend, leg_move, progress, lambda: False)
+        name = naming.volume(volume)
+        if source in backend.operations.backend.disks_holding(name):
+            raise exception.DiskError(
+                f'disk {source} has a vdisk {name} that is no part of its '
+                'volume: see "diskplacer-manage disk audit"'
+            )
 
 
 def take_back(volume_id: str) -> None:
@@ -129,29 +143,41 @@ def _recover_others(
             volume.refresh()
 
 
-def _move(
+def _make_move(
     backend: setup.Backend,
     volume: Volume,
     location: legs.Location,
-    progress: collections.abc.Callable[[int, int], None],
-    stopped: collections.abc.Callable[[], bool],
     percent: int,
-) -> None:
-    """Move legs of a volume; see :func:`move`."""
+    mbps: float | None = None,
+) -> moving.LegMove | None:
+    """Return the move of a volume to a location, None if it is there.
+
+    :param percent: see :class:`moving.LegMove`, as for ``mbps``.
+    :raises DiskError: it is no step away.
+    """
     old = _location(volume)
     if old == location:
-        return
+        return None
     try:
         legs.step(old, location)
     except ValueError as error:
         raise exception.DiskError(
             f'volume {volume.id} cannot be moved: {error}'
         ) from error
-    moved = backend.move(volume, old, location, percent)
+    return backend.move(volume, old, location, percent, mbps)
+
+
+def _run(
+    backend: setup.Backend,
+    leg_move: moving.LegMove,
+    progress: collections.abc.Callable[[int, int], None],
+    stopped: collections.abc.Callable[[], bool],
+) -> None:
+    """Move legs; the kernel copies freely afterwards."""
     try:
-        order.run(moved.as_move(), progress, stopped)
+        order.run(leg_move.as_move(), progress, stopped)
     finally:
-        if not _interrupted(backend, naming.volume(volume)):
+        if not _interrupted(backend, naming.volume(leg_move.volume)):
             backend.operations.striping.release_throttle()
 
 

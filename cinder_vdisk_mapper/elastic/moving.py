@@ -53,6 +53,8 @@ class LegMove:
     :param old: location of the volume before the move.
     :param new: that after the move, one step away.
     :param percent: of the disks' time that the copy takes.
+    :param mbps: MB/s of the copy instead, 0 for no limit; ``percent`` is only
+        what it begins with then.
     """
 
     context: Any
@@ -63,6 +65,7 @@ class LegMove:
     old: legs.Location
     new: legs.Location
     percent: int
+    mbps: float | None = None
 
     def as_move(self) -> order.Move:
         """Return the steps of the move."""
@@ -236,7 +239,9 @@ class LegMove:
             self._remove(step.target)
 
     def copy_mbps(self) -> float:
-        """Return the rate of the copy in MB/s."""
+        """Return the rate of the copy in MB/s, 0 for no limit."""
+        if self.mbps is not None:
+            return self.mbps
         both = self._step.source, self._step.target
         disks = map(self.operations.striping.disk, both)
         return pace.step_mbps(self.percent / 100, disks)
@@ -254,7 +259,7 @@ class LegMove:
 
 
 class _Pace:
-    """Holds the copy of a move to the share of the disks' time."""
+    """Holds the copy of a move to its rate."""
 
     def __init__(self, move: LegMove) -> None:
         self._move = move
@@ -264,6 +269,8 @@ class _Pace:
     def __call__(self, done: int) -> None:
         if self._pace is None:
             rate = self._move.copy_mbps()
+            if not rate:
+                return
             self._pace = pace.Pace(self._percent, rate)
         percent = self._pace.after(done, time.monotonic())
         if percent != self._percent:

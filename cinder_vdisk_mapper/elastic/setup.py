@@ -48,8 +48,12 @@ class Backend:
         old: legs.Location,
         new: legs.Location,
         percent: int,
+        mbps: float | None = None,
     ) -> moving.LegMove:
-        """Return the move of a volume from one location to another."""
+        """Return the move of a volume from one location to another.
+
+        See :class:`moving.LegMove`.
+        """
         return moving.LegMove(
             self.context,
             self.operations,
@@ -59,6 +63,7 @@ class Backend:
             old,
             new,
             percent,
+            mbps,
         )
 
 

@@ -76,6 +76,23 @@ class EvacuateTestCase(test_walk.Walks):
             self.assertIn('is not elastic', str(error))
             self.assertWhole(world, OLD, 'own')
 
+    def test_what_is_no_part_of_it(self):
+        with World('old') as world:
+            world.start_at(OLD)
+            world.driver.backend.create(C, 'volume-1', '1', None, 1)
+            error = self.assertRaises(
+                exception.DiskPlacerError,
+                mover.evacuate,
+                '1',
+                C,
+                A,
+                lambda done, total: None,
+                0,
+            )
+            self.assertIn('is no part of its volume', str(error))
+            world.driver.backend.delete(C, 'volume-1')
+            self.assertWhole(world, OLD, 'own')
+
     def test_rate(self):
         with World('old') as world:
             world.start_at(OLD)

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import time
 from unittest import mock
 
@@ -62,6 +63,17 @@ class PaceTest(testtools.TestCase):
     def test_it_is_left_alone_if_it_copies_at_the_rate(self):
         rate = round(self.move.copy_mbps() * 10**6)
         self.assertEqual([], self.limits(*(rate * n for n in range(9))))
+
+    def test_a_rate(self):
+        self.move = dataclasses.replace(self.move, mbps=20)
+        rate = 20 * 10**6
+        self.assertEqual([], self.limits(*(rate * n for n in range(9))))
+        self.assertEqual([5], self.limits(0, 10 * rate))
+
+    def test_no_limit(self):
+        self.move = dataclasses.replace(self.move, percent=100, mbps=0)
+        for copied in ([0] * 9, [10**9 * second for second in range(9)]):
+            self.assertEqual([], self.limits(*copied))
 
     def test_a_move_of_a_disk_that_is_away_can_be_taken_back(self):
         self.operations.striping.disk = mock.Mock(side_effect=KeyError)
