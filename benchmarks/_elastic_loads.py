@@ -117,15 +117,12 @@ def streams(
 
     :param rate: bytes per second of all streams, 0 for as much as they get.
     """
-    found: list[str] = []
+    rates = [
+        round(rate / count * (1 + APART * (number - (count - 1) / 2)))
+        for number in range(count if rate else 0)
+    ]
     some = layouts.streams([device], size, count)
-    for argument in layouts.fio(some, seconds, DEPTH)[1:]:
-        found.append(argument)
-        if rate and argument.startswith('--name='):
-            number = sum(one.startswith('--name=') for one in found)
-            share = 1 + APART * (number - (count + 1) / 2)
-            found.append(f'--rate={round(share * rate / count)}')
-    return found
+    return [*layouts.fio(some, seconds, DEPTH, rates)[1:]]
 
 
 def steady(device: str, rate: int) -> list[str]:

@@ -94,11 +94,15 @@ def streams(
 
 
 def fio(
-    some: collections.abc.Iterable[Stream], seconds: int, depth: int = DEPTH
+    some: collections.abc.Iterable[Stream],
+    seconds: int,
+    depth: int = DEPTH,
+    rates: collections.abc.Sequence[int] = (),
 ) -> tuple[str, ...]:
     """Return the command that reads streams at the same time.
 
     :param depth: requests of a stream in flight.
+    :param rates: bytes per second of each stream, or each gets what it can.
     """
     return (
         'fio', '--readonly', '--thread', '--direct=1', '--ioengine=libaio',
@@ -112,6 +116,7 @@ def fio(
             for argument in (
                 f'--name=stream{number}', f'--filename={one.device}',
                 f'--offset={one.offset}', f'--size={one.size}',
+                *(f'--rate={rate}' for rate in rates[number : number + 1]),
             )
         ),
     )  # fmt: skip

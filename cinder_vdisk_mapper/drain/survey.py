@@ -181,8 +181,8 @@ class Surveyor:
             claim.get(MBPS, 0) * vdisk.size_gb // claim[GB] if covered else 0,
             self._legs_go_to(vdisk, others)
             if striped
-            else next(iter(copies), None),
-            frozenset(others) if striped else frozenset(),
+            else next(iter(others), None),
+            frozenset(others.keys() - copies),
             refusal,
         )
 

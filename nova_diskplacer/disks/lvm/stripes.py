@@ -27,7 +27,6 @@ group of the host.
 
 import collections.abc
 import contextlib
-import itertools
 import os
 import zlib
 
@@ -233,7 +232,7 @@ def _check_piece(
     # the tags of legs that are moved, from one disk to one, change at the end
     moves = {
         pair
-        for pair in itertools.zip_longest(vdisk.stripe, disks)
+        for pair in zip(vdisk.stripe, disks, strict=False)
         if pair[0] != pair[1]
     }
     if len(vdisk.stripe) != len(disks) or len(moves) > 1:

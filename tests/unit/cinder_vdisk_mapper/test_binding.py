@@ -41,12 +41,12 @@ from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
 
 
-def server(uuid='server', **request):
+def server(uuid='server', host='host', **request):
     """Return a server; ``request`` is what its flavor asks for."""
     return nova_api.Server(
         uuid,
         fakes.PROJECT,
-        'host',
+        host,
         flavor.VDiskRequest(**request) if request else None,
     )
 

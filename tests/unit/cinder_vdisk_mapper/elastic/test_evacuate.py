@@ -13,20 +13,15 @@
 """Kills the evacuation of a disk by a striped vdisk, and repeats it."""
 
 from cinder_vdisk_mapper import connections
-from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.elastic import mover
 from nova_diskplacer import exception
-from nova_diskplacer import flavor
-from tests.unit.cinder_vdisk_mapper import fakes
+from tests.unit.cinder_vdisk_mapper import test_binding
 from tests.unit.cinder_vdisk_mapper.elastic import test_walk
 
 A, B, C = test_walk.UUIDS
 OLD, NEW = (A, B), (C, B)
-SERVER = nova_api.Server(
-    'server',
-    fakes.PROJECT,
-    'node',
-    flavor.VDiskRequest(1, 4, mapping='striped', stripe_disks=2),
+SERVER = test_binding.server(
+    host='node', vdisks=1, vdisk_gb=4, mapping='striped', stripe_disks=2
 )
 
 

@@ -21,16 +21,15 @@ from cinder import objects
 from cinder_vdisk_mapper import connections
 from cinder_vdisk_mapper import groups as groups_
 from cinder_vdisk_mapper import locations
-from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.elastic import mover
 from cinder_vdisk_mapper.elastic import order
 from cinder_vdisk_mapper.elastic import setup
 from nova_diskplacer import exception
-from nova_diskplacer import flavor
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.placement import ledger
 from tests.unit.cinder_vdisk_mapper import fakes
+from tests.unit.cinder_vdisk_mapper import test_binding
 from tests.unit.cinder_vdisk_mapper import test_driver
 from tests.unit.cinder_vdisk_mapper import test_lvm_walk
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
@@ -38,13 +37,13 @@ from tests.unit.nova_diskplacer.disks.lvm import fake_stripes
 
 A, B, C = UUIDS = fake_stripes.UUIDS
 ZERO = fake_lvm.ZERO
-SERVER = nova_api.Server(
-    'server',
-    fakes.PROJECT,
-    'node',
-    flavor.VDiskRequest(
-        1, 4, mapping='elastic', stripe_disks=1, widest_disks=4
-    ),
+SERVER = test_binding.server(
+    host='node',
+    vdisks=1,
+    vdisk_gb=4,
+    mapping='elastic',
+    stripe_disks=1,
+    widest_disks=4,
 )
 HOST = 'node@vdisk#vdisk'
 #: locations before and after

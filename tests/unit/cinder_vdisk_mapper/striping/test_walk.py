@@ -13,11 +13,10 @@
 """Kills operations on a striped volume at each step, and repeats them."""
 
 from cinder_vdisk_mapper import connections
-from cinder_vdisk_mapper import nova_api
-from nova_diskplacer import flavor
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.placement import ledger
 from tests.unit.cinder_vdisk_mapper import fakes
+from tests.unit.cinder_vdisk_mapper import test_binding
 from tests.unit.cinder_vdisk_mapper import test_lvm_walk
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
 from tests.unit.nova_diskplacer.disks.lvm import fake_stripes
@@ -28,11 +27,8 @@ ZERO = fake_lvm.ZERO
 PART = test_lvm_walk.PART
 AGAIN, DELETE = test_lvm_walk.AGAIN, test_lvm_walk.DELETE
 
-SERVER = nova_api.Server(
-    'server',
-    fakes.PROJECT,
-    'node',
-    flavor.VDiskRequest(1, 3, mapping='striped', stripe_disks=3),
+SERVER = test_binding.server(
+    host='node', vdisks=1, vdisk_gb=3, mapping='striped', stripe_disks=3
 )
 
 
