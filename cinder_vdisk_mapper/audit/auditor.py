@@ -133,10 +133,12 @@ class Auditor:
     ) -> list[findings.Finding]:
         """Repair findings that still hold; return the repaired ones.
 
-        A failed repair is logged.
+        A failed repair is logged. Locks that killed processes left are
+        removed as well.
 
         :raises PlacementError: Placement cannot be asked.
         """
+        locks.sweep()
         due = [one for one in found if one.repair]
         if not due:
             return []

@@ -184,11 +184,8 @@ class UsersTest(base.TestCase):
         owners = set()
         while not ended.wait(0.005):
             for path in self._lock_files():
-                try:
-                    owners.add(path.stat().st_uid)
-                except FileNotFoundError:
-                    continue
-        return owners
+                owners.add(self._owner(path))
+        return owners - {None}
 
     def _repair(self):
         """Have root repair what takes the lock of each disk."""
@@ -251,10 +248,22 @@ class UsersTest(base.TestCase):
         return sorted(self.locks.glob('vdisk-*'))
 
     def _owned_by_others(self):
-        """Return what is not the user's in the directory of the user."""
+        """Return what is not the user's in the directory of the user.
+
+        What root has not given away yet is hidden.
+        """
         return sorted(
-            os.path.join(path, name)
-            for path, directories, names in os.walk(self.directory)
+            path
+            for directory, directories, names in os.walk(self.directory)
             for name in ('', *directories, *names)
-            if os.lstat(os.path.join(path, name)).st_uid != sudo.USER
+            if not name.startswith('.')
+            and self._owner(path := os.path.join(directory, name))
+            not in (sudo.USER, None)
         )
+
+    def _owner(self, path):
+        """Return the id of the owner of a file, None if it is gone."""
+        try:
+            return os.lstat(path).st_uid
+        except FileNotFoundError:
+            return None

@@ -13,6 +13,7 @@
 import contextlib
 import dataclasses
 import functools
+import pathlib
 import unittest
 import uuid
 from unittest import mock
@@ -100,10 +101,8 @@ class AuditorTestCase(testtools.TestCase):
     def setUp(self):
         super().setUp()
         conf = self.useFixture(config_fixture.Config(cfg.CONF))
-        conf.config(
-            lock_path=self.useFixture(fixtures.TempDir()).path,
-            group='oslo_concurrency',
-        )
+        self.locks = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        conf.config(lock_path=str(self.locks), group='oslo_concurrency')
         self.held = []
         lock = locks.hold
 
@@ -189,6 +188,12 @@ class LockTestCase(AuditorTestCase):
             id_, f'volume-{id_}', disk, 2, 'available', **fields
         )
         return record, VDisk(record.vdisk, id_, None, 2 * GIB)
+
+    def test_locks_of_a_killed_audit(self):
+        for name in ('vdisk-disk-d1', '.vdisk-disk-d2-x'):
+            (self.locks / name).touch()
+        self.host([], {}).repair([])
+        self.assertEqual([], [*self.locks.iterdir()])
 
     def test_what_is_decided_under_the_lock(self):
         """All but the deletion of orphans is looked at and done locked."""
