@@ -26,6 +26,7 @@ import sys
 import tempfile
 import types
 
+from tools.minicloud import kernel
 from tools.minicloud import process
 
 MODULES = (
@@ -96,8 +97,8 @@ def _build(
     modules: collections.abc.Iterable[str],
     files: dict[str, bytes],
 ) -> tuple[bytes, bytes]:
-    cache = cache or pathlib.Path(sys.prefix) / 'guest-kernel'
-    if not (cache / 'vmlinuz').exists():
+    cache = cache or pathlib.Path(sys.prefix) / 'guest'
+    if not (cache / 'kernel').exists():
         _download(cache)
     initramfs = archive(
         {
@@ -108,7 +109,7 @@ def _build(
             ),
         }
     )
-    return (cache / 'vmlinuz').read_bytes(), initramfs
+    return (cache / 'kernel').read_bytes(), initramfs
 
 
 def program_files(program: pathlib.Path) -> dict[str, bytes]:
@@ -151,13 +152,13 @@ def _download(cache: pathlib.Path) -> None:
         for module in (*MODULES, *DRIVE_MODULES):
             (path,) = directory.glob(f'x/lib/modules/*/kernel/{module}.ko')
             shutil.copy(path, kept)
-        (kernel,) = directory.glob('x/boot/vmlinuz-*')
-        shutil.copy(kernel, kept / 'vmlinuz')
+        (packed,) = directory.glob('x/boot/vmlinuz-*')
+        (kept / 'kernel').write_bytes(kernel.decompress(packed.read_bytes()))
         try:
             kept.rename(cache)
         except OSError:
             # another cloud may have been quicker
-            if not (cache / 'vmlinuz').exists():
+            if not (cache / 'kernel').exists():
                 raise
 
 

@@ -19,6 +19,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import types
@@ -29,6 +30,7 @@ from tools.testbed import accel
 from tools.testbed import commands
 from tools.testbed import image
 from tools.testbed import machine
+from tools.testbed import packages
 from tools.testbed import qmp
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -65,6 +67,8 @@ class Testbed:
     def __enter__(self) -> 'Testbed':
         with contextlib.ExitStack() as stack:
             path = image.build()
+            directory = pathlib.Path(sysconfig.get_path('purelib')).resolve()
+            self._packages = directory, packages.build(directory)
             # the guest cannot write there, and would compile at each start
             for package in PACKAGES:
                 compileall.compile_dir(TOP / package, quiet=1)
@@ -104,6 +108,7 @@ class Testbed:
             name,
             path,
             shares(),
+            self._packages,
             list(zip(self.disks, descriptors[2:], strict=True)),
             (descriptors[0], descriptors[1]),
             self._memory_mib,

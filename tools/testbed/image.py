@@ -26,6 +26,7 @@ import sys
 import tempfile
 
 from tools.minicloud import guest
+from tools.minicloud import kernel
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 CACHE = TOP / '.testbed'
@@ -79,7 +80,7 @@ chroot "$1" sh -c '
     cp -a kernel/lib/modules /usr/lib/
     depmod "$(ls /usr/lib/modules)"
 '
-mv kernel/boot/vmlinuz-* "$1/boot/vmlinuz"
+mv kernel/boot/vmlinuz-* "$1/boot/kernel"
 rm -rf kernel *.deb
 """
 
@@ -114,7 +115,7 @@ def build() -> pathlib.Path:
 
     :raises ImageError: it cannot be made; says why.
     """
-    with _locked():
+    with locked():
         path = CACHE / key()
         if not path.exists():
             for old in CACHE.iterdir():
@@ -127,12 +128,13 @@ def build() -> pathlib.Path:
 def clean() -> None:
     """Remove all that was kept."""
     if CACHE.exists():
-        with _locked():
+        with locked():
             shutil.rmtree(CACHE)
 
 
 @contextlib.contextmanager
-def _locked() -> collections.abc.Iterator[None]:
+def locked() -> collections.abc.Iterator[None]:
+    """Hold the lock of what is kept."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / 'lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -157,7 +159,9 @@ def _make(path: pathlib.Path) -> None:
             f'--customize-hook={KERNEL}',
             suite(), str(root),
         )  # fmt: skip
-        shutil.copy(root / 'boot' / 'vmlinuz', made)
+        packed = root / 'boot' / 'kernel'
+        packed.write_bytes(kernel.decompress(packed.read_bytes()))
+        shutil.copy(packed, made)
         (made / 'initrd').write_bytes(_initrd(root))
         _run(
             work,

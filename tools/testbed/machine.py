@@ -159,6 +159,7 @@ def arguments(
     accel: str,
     image: pathlib.Path,
     shares: typing.Sequence[pathlib.Path],
+    packages: tuple[pathlib.Path, pathlib.Path],
     disks: typing.Sequence[tuple[Disk, int]],
     sockets: tuple[int, int],
     memory_mib: int,
@@ -167,6 +168,8 @@ def arguments(
     """Return QEMU's command line.
 
     :param shares: directories that the guest reads at the same paths.
+    :param packages: one below these, and its image, which the guest reads
+        instead.
     :param disks: each with the file descriptor of what backs it.
     :param sockets: file descriptors, connected: for commands, and for QMP.
     """
@@ -178,13 +181,17 @@ def arguments(
         '-machine', 'q35',
         '-accel', ACCELS.get(accel, accel), '-cpu', CPUS.get(accel, 'max'),
         *_nodes(memory_mib),
-        '-kernel', str(image / 'vmlinuz'),
+        '-kernel', str(image / 'kernel'),
         '-initrd', str(image / 'initrd'),
         '-append', f'{KERNEL} testbed.shares={",".join(map(str, shares))} '
+        f'testbed.packages={packages[0]} '
         f'testbed.modules={",".join(_modules(disks))}{_told(server)}',
         '-drive', f'if=none,id=root,file={image / "root.img"},format=raw,'
         'snapshot=on,cache=unsafe',
         '-device', 'virtio-blk-pci,bus=pcie.0,drive=root,serial=root',
+        '-drive', f'if=none,id=packages,file={packages[1]},format=raw,'
+        'readonly=on,cache=unsafe',
+        '-device', 'virtio-blk-pci,bus=pcie.0,drive=packages,serial=packages',
         '-device', 'virtio-rng-pci,bus=pcie.0',
         '-device', 'virtio-serial-pci,bus=pcie.0',
         '-chardev', f'socket,id=commands,fd={commands}',

@@ -21,7 +21,7 @@ import subprocess
 from tools.minicloud import guest
 from tools.testbed import machine
 
-KERNEL = pathlib.Path('/boot/vmlinuz')
+KERNEL = pathlib.Path('/boot/kernel')
 INIT = pathlib.Path(__file__).with_name('nested-init')
 BLOCK = 128 << 10
 MEMORY_MIB = 96
