@@ -11,4 +11,6 @@
 #    under the License.
 
 # It changes modules that others import, too.
+from tests.testbed.lvm import CPUS as CPUS
+
 ALONE = True

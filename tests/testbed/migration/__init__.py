@@ -10,4 +10,5 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+from tests.testbed.lvm import CPUS as CPUS
 from tests.testbed.lvm import DISKS as DISKS
