@@ -17,6 +17,7 @@ each look at a file, and importing Cinder's driver looks at thousands.
 """
 
 import collections.abc
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -41,13 +42,7 @@ def build(directory: pathlib.Path) -> pathlib.Path:
 
     :raises ImageError: it cannot be made; says why.
     """
-    files = {
-        path: os.lstat(path)
-        for parent, directories, names in os.walk(directory)
-        for path in (
-            os.path.join(parent, name) for name in (*directories, *names)
-        )
-    }
+    files = dict(_files(directory))
     with image.locked():
         path = image.CACHE / f'{PREFIX}{_key(files)}.img'
         if not path.exists():
@@ -55,6 +50,18 @@ def build(directory: pathlib.Path) -> pathlib.Path:
                 old.unlink()
             _make(directory, files, path)
     return path
+
+
+def _files(
+    directory: pathlib.Path,
+) -> collections.abc.Iterator[tuple[str, os.stat_result]]:
+    """Yield the path and the status of all that is below a directory."""
+    for parent, directories, names in os.walk(directory):
+        for name in (*directories, *names):
+            path = os.path.join(parent, name)
+            # one that Python has just renamed
+            with contextlib.suppress(FileNotFoundError):
+                yield path, os.lstat(path)
 
 
 def _key(files: Files) -> str:

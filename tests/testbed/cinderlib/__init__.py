@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-# It changes modules that others import, too.
 from tests.testbed.lvm import CPUS as CPUS
 
+# It changes modules that others import, too.
 ALONE = True
