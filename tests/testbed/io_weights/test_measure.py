@@ -17,6 +17,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -117,11 +118,12 @@ class Tasks(fixtures.Fixture):
         found = {}
         for name in WEIGHTS:
             with open(os.path.join(self.root, name, 'io.stat')) as stream:
-                for line in stream:
-                    number, *fields = line.split()
-                    if number == self.number:
-                        values = dict(one.split('=') for one in fields)
-                        found[name] = int(values['rbytes'])
+                # there is none before the first request has ended
+                read = re.search(
+                    rf'\b{self.number} rbytes=(\d+)', stream.read()
+                )
+            if read:
+                found[name] = int(read[1])
         return found
 
 
