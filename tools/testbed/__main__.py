@@ -51,19 +51,14 @@ def disks(suite: str) -> tuple[machine.Disk, ...]:
     return tuple(_package(suite, 'DISKS', machine.DISKS))
 
 
-def cpus(suite: str) -> int:
-    """Return how many processors a suite needs."""
-    return int(_package(suite, 'CPUS', machine.NODES))
-
-
 def groups() -> list[list[str]]:
     """Return the names of the suites, those together that can share a guest.
 
-    They need the same disks and processors.
+    They need the same disks.
     """
-    found: dict[tuple[tuple[machine.Disk, ...], int], list[str]] = {}
+    found: dict[tuple[machine.Disk, ...], list[str]] = {}
     for name in suites():
-        found.setdefault((disks(name), cpus(name)), []).append(name)
+        found.setdefault(disks(name), []).append(name)
     return list(found.values())
 
 
@@ -86,19 +81,15 @@ def test(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    needed = {(tuple(args.disk or disks(name)), cpus(name)) for name in names}
+    needed = {tuple(args.disk or disks(name)) for name in names}
     if len(needed) > 1:
-        print(
-            f'{", ".join(names)}: they need other disks or processors',
-            file=sys.stderr,
-        )
+        print(f'{", ".join(names)}: they need other disks', file=sys.stderr)
         return 2
-    ((bed_disks, bed_cpus),) = needed
     patterns = [f'--only={one}' for one in args.word[len(names) :]]
     alone = [[name] for name in names if _package(name, 'ALONE', False)]
     together = [name for name in names if [name] not in alone]
     failed = False
-    with bed.Testbed(bed_disks, args.memory, cpus=bed_cpus) as running:
+    with bed.Testbed(needed.pop(), args.memory) as running:
         for some in filter(None, [together, *alone]):
             result = running.run(
                 'python', '-W', 'ignore', '-m', 'tools.testbed.suite',

@@ -50,7 +50,6 @@ class Testbed:
     :param disks: what it has beside its root disk.
     :param memory_mib: its memory, half of it in each NUMA node.
     :param server: has it boot as a server, not by the testbed's own init.
-    :param cpus: how many processors it has, the first of them in node 0.
     """
 
     def __init__(
@@ -58,12 +57,10 @@ class Testbed:
         disks: typing.Sequence[machine.Disk] = machine.DISKS,
         memory_mib: int = MEMORY_MIB,
         server: machine.Server | None = None,
-        cpus: int = machine.NODES,
     ) -> None:
         self.disks = tuple(disks)
         self._memory_mib = memory_mib
         self._server = server
-        self._cpus = cpus
         self._stack = contextlib.ExitStack()
         self.boot_seconds = 0.0
 
@@ -116,7 +113,6 @@ class Testbed:
             (descriptors[0], descriptors[1]),
             self._memory_mib,
             self._server,
-            self._cpus,
         )
         self._qemu = subprocess.Popen(
             ['setpriv', '--pdeathsig', 'KILL', *argv],

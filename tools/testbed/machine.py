@@ -164,7 +164,6 @@ def arguments(
     sockets: tuple[int, int],
     memory_mib: int,
     server: Server | None = None,
-    cpus: int = NODES,
 ) -> list[str]:
     """Return QEMU's command line.
 
@@ -181,7 +180,7 @@ def arguments(
         '-display', 'none', '-vga', 'none', '-serial', 'stdio',
         '-machine', 'q35',
         '-accel', ACCELS.get(accel, accel), '-cpu', CPUS.get(accel, 'max'),
-        *_nodes(memory_mib, cpus),
+        *_nodes(memory_mib),
         '-kernel', str(image / 'kernel'),
         '-initrd', str(image / 'initrd'),
         '-append', f'{KERNEL} testbed.shares={",".join(map(str, shares))} '
@@ -225,13 +224,9 @@ def _modules(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
     return [module for bus in sorted(buses) for module in BUSES[bus][1]]
 
 
-def _nodes(memory_mib: int, cpus: int) -> list[str]:
-    """Have a CPU and its part of the memory in each NUMA node.
-
-    :param cpus: how many there are; there is room for others, or TCG would
-        not order the memory accesses of a single one.
-    """
-    found = ['-smp', f'{cpus},maxcpus={NODES}', '-m', str(memory_mib)]
+def _nodes(memory_mib: int) -> list[str]:
+    """Have a CPU and its part of the memory in each NUMA node."""
+    found = ['-smp', str(NODES), '-m', str(memory_mib)]
     for node in range(NODES):
         found += [
             '-object',

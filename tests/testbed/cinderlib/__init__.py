@@ -10,7 +10,5 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-from tests.testbed.lvm import CPUS as CPUS
-
 # It changes modules that others import, too.
 ALONE = True

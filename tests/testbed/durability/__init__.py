@@ -10,8 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-from tests.testbed.lvm import CPUS as CPUS
-
 # One to work on; the others hold what was written to it, what of that a
 # power failure leaves, and what is written to that afterwards.
 from tests.testbed.lvm import DISKS as DISKS

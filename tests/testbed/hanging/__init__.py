@@ -10,5 +10,4 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-from tests.testbed.lvm import CPUS as CPUS
 from tests.testbed.lvm import DISKS as DISKS

@@ -20,5 +20,3 @@ DISKS = (
     machine.Disk(1, gib=4),
     machine.Disk(1, gib=1),
 )
-# what it does takes more processor time with two, which wait for each other
-CPUS = 1
