@@ -68,14 +68,14 @@ class Testbed:
         with contextlib.ExitStack() as stack:
             path = image.build()
             directory = pathlib.Path(sysconfig.get_path('purelib')).resolve()
-            self._packages = directory, packages.build(directory)
+            installed = directory, packages.build(directory)
             # the guest cannot write there, and would compile at each start
             for package in PACKAGES:
                 compileall.compile_dir(TOP / package, quiet=1)
             for name in accel.candidates():
                 begun = time.monotonic()
                 with contextlib.ExitStack() as attempt:
-                    if self._boot(name, path, attempt):
+                    if self._boot(name, path, installed, attempt):
                         stack.push(attempt.pop_all())
                         break
             accel.remember(name)
@@ -93,7 +93,11 @@ class Testbed:
         self._stack.close()
 
     def _boot(
-        self, name: str, path: pathlib.Path, stack: contextlib.ExitStack
+        self,
+        name: str,
+        path: pathlib.Path,
+        installed: tuple[pathlib.Path, pathlib.Path],
+        stack: contextlib.ExitStack,
     ) -> bool:
         """Start the guest; False if the accelerator does not work."""
         ours, theirs = zip(
@@ -108,7 +112,7 @@ class Testbed:
             name,
             path,
             shares(),
-            self._packages,
+            installed,
             list(zip(self.disks, descriptors[2:], strict=True)),
             (descriptors[0], descriptors[1]),
             self._memory_mib,

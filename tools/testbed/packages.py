@@ -21,6 +21,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import stat
 import subprocess
 
 from tools.testbed import image
@@ -68,7 +69,7 @@ def _key(files: Files) -> str:
     """Return what changes with a file, but for what Python has compiled."""
     digest = hashlib.sha256()
     for path, status in sorted(files.items()):
-        if '/__pycache__' not in path and not os.path.isdir(path):
+        if '/__pycache__' not in path and not stat.S_ISDIR(status.st_mode):
             known = f'{path}\0{status.st_size} {status.st_mtime_ns}\0'
             digest.update(os.fsencode(known))
     return digest.hexdigest()[:12]
