@@ -83,8 +83,10 @@ class HostDiskCache:
         # whose agents have not been requested to report since
         self._outdated: set[int] = set()
         self._not_requested: set[int] = set()
-        # a striped vdisk is on several disks of one host
-        self._by_volume: dict[str, list[BoundVDisk]] = {}
+        # the vdisks of a volume by the provider of the host that reports them:
+        # a striped vdisk is on several disks of a host, and a volume that
+        # moves is on two hosts for a while
+        self._by_volume: dict[str, dict[str, list[BoundVDisk]]] = {}
         self._reported_at = np.zeros(0)
         self._cache_mode = np.zeros(0, dtype='U16')
         # figures (F, H, D) of fields, hosts and disks
@@ -138,12 +140,13 @@ class HostDiskCache:
             self._outdated.discard(row)
             self._not_requested.discard(row)
             for volume_id in self._volumes[row].keys() - vdisks.keys():
-                # the volume may have moved to a host that reported it first
-                known = self._by_volume.get(volume_id)
-                if known is not None and known[0].provider == provider:
+                reported = self._by_volume[volume_id]
+                del reported[provider]
+                if not reported:
                     del self._by_volume[volume_id]
+            for volume_id, pieces in vdisks.items():
+                self._by_volume.setdefault(volume_id, {})[provider] = pieces
             self._volumes[row] = vdisks
-            self._by_volume.update(vdisks)
 
     def confirm(self, provider: str, digest: str) -> bool:
         """Count a host's last report as fresh: a heartbeat has confirmed it.
@@ -346,6 +349,11 @@ class HostDiskCache:
         with self._lock:
             return set(self._rows)
 
+    def knows(self, host: str) -> bool:
+        """Return whether a host of that name has ever reported."""
+        with self._lock:
+            return host in self._hosts
+
     def allow_room_query(self) -> bool:
         """Return whether a query for room in the whole cloud is due now."""
         now = self._clock()
@@ -360,15 +368,17 @@ class HostDiskCache:
     ) -> list[BoundVDisk]:
         """Return the vdisks of those volumes that are bound to a disk.
 
-        Those of hosts that have not reported for FORGET_SECONDS are left out:
-        they may have moved.
+        Two hosts may report one volume: Cinder has moved it, and its vdisk on
+        the former host is not deleted yet. Those of hosts that have not
+        reported for FORGET_SECONDS are left out: they may have moved.
         """
         oldest = self._clock() - max(FORGET_SECONDS, self._timeout)
         with self._lock:
             vdisks = [
                 vdisk
                 for volume_id in volume_ids
-                for vdisk in self._by_volume.get(volume_id, ())
+                for pieces in self._by_volume.get(volume_id, {}).values()
+                for vdisk in pieces
             ]
             return [
                 vdisk

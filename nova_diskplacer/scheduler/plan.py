@@ -124,8 +124,8 @@ class DiskPlan:
 
     ``own_vdisks`` were bound for this server and count as the request's.
     ``other_vdisks`` were bound for another server; a policy that spreads
-    vdisks counts them on their disks. If there are any of either, all are on
-    one host and disks are chosen on that host only.
+    vdisks counts them on their disks. If there are any of either, disks are
+    chosen on their host only, or on two hosts that report all of them.
     """
 
     request: flavor.VDiskRequest
@@ -201,10 +201,11 @@ class DiskPlan:
         server, for example) stay reserved and are not claimed a second time.
         MB/s are never reserved, so they are always claimed.
         """
+        own = [vdisk for vdisk in self.own_vdisks if vdisk.disk in disks]
         size: collections.Counter[str] = collections.Counter()
-        for vdisk in self.own_vdisks:
+        for vdisk in own:
             size[vdisk.disk] += vdisk.size_gb
-        mbps = self._mbps_of_bound()
+        mbps = self._mbps_of_bound(own)
         return {
             disk: (max(0, size[disk] - reserved), mbps[disk])
             for disk, reserved in zip(
@@ -218,40 +219,44 @@ class DiskPlan:
         An elastic vdisk has more pieces while it is wide.
         """
         if not self.request.widest_disks:
-            return len(self.own_vdisks)
+            # the same volumes on each host that reports them
+            on_host = collections.Counter(v.provider for v in self.own_vdisks)
+            return max(on_host.values(), default=0)
         bound = {vdisk.volume_id for vdisk in self.own_vdisks}
         return len(bound) * self.request.stripe_disks
 
-    def _mbps_of_bound(self) -> collections.Counter[str]:
-        """Return the MB/s that bound vdisks claim, by disk.
+    def _mbps_of_bound(
+        self, own: list[BoundVDisk]
+    ) -> collections.Counter[str]:
+        """Return the MB/s that a host's bound vdisks claim, by disk.
 
         Each disk of an elastic vdisk has its share of them.
         """
         request = self.request
         found: collections.Counter[str] = collections.Counter()
         if not request.widest_disks:
-            for vdisk in self._vdisks_of_flavor():
+            for vdisk in self._vdisks_of_flavor(own):
                 found[vdisk.disk] += request.piece_mbps
             return found
         whole = collections.Counter[str]()
-        for vdisk in self.own_vdisks:
+        for vdisk in own:
             whole[vdisk.volume_id] += vdisk.size_gb
         usual = request.leg_gb * request.legs
         of_flavor = sorted(whole, key=lambda one: (whole[one] != usual, one))
-        for vdisk in self.own_vdisks:
+        for vdisk in own:
             if vdisk.volume_id in of_flavor[: request.vdisks]:
                 total = request.vdisk_mbps * vdisk.size_gb
                 found[vdisk.disk] += -(-total // whole[vdisk.volume_id])
         return found
 
-    def _vdisks_of_flavor(self) -> list[BoundVDisk]:
-        """Return the bound vdisks that claim the flavor's MB/s.
+    def _vdisks_of_flavor(self, own: list[BoundVDisk]) -> list[BoundVDisk]:
+        """Return those bound vdisks of a host that claim the flavor's MB/s.
 
         A server may have more vdisks than its flavor gives it: those that
         were attached while it ran claim none.
         """
         return sorted(
-            self.own_vdisks,
+            own,
             key=lambda vdisk: (
                 vdisk.size_gb != self.request.piece_gb,
                 vdisk.volume_id,

@@ -220,8 +220,10 @@ def for_request(
 ) -> tuple[Hosts, DiskPlan]:
     """Return the hosts where a request's server may be, and its plan."""
     allowed, vdisks = hosts_and_vdisks(hosts, spec, cache)
-    own = tuple(v for v in vdisks if v.server_id == spec.instance_uuid)
-    others = tuple(v for v in vdisks if v.server_id != spec.instance_uuid)
+    # Cinder may have left the copy of a volume without its server
+    bound = {v.volume_id for v in vdisks if v.server_id == spec.instance_uuid}
+    own = tuple(v for v in vdisks if v.volume_id in bound)
+    others = tuple(v for v in vdisks if v.volume_id not in bound)
     return allowed, DiskPlan(request, own, others)
 
 
@@ -257,20 +259,19 @@ def hosts_and_vdisks(
     All hosts are returned if no volume of the server is bound.
     """
     volumes = attached_to(spec)
-    vdisks = cache.bound_vdisks(volume.volume_id for volume in volumes)
-    providers = {vdisk.provider for vdisk in vdisks}
-    reported = {vdisk.volume_id for vdisk in vdisks}
-    names = {
-        volume.host
-        for volume in volumes
-        if volume.host and volume.volume_id not in reported
-    }
-    if not providers and not names:
-        return hosts, vdisks
+    names, vdisks = _locate(volumes, hosts, cache)
+    reporting: dict[str, set[str]] = {}
+    for vdisk in vdisks:
+        reporting.setdefault(vdisk.volume_id, set()).add(vdisk.provider)
+    if not reporting and not names:
+        return hosts, []
+    # a host that has them all reports each of them
+    providers = set.intersection(*reporting.values()) if reporting else None
     allowed = [
         host
         for host in hosts
-        if providers <= {host.uuid} and names <= {host.host}
+        if names <= {host.host}
+        and (providers is None or host.uuid in providers)
     ]
     if len(allowed) < len(hosts):
         LOG.info(
@@ -282,4 +283,38 @@ def hosts_and_vdisks(
             len(hosts),
             ', '.join(volume.volume_id for volume in volumes),
         )
-    return allowed, vdisks
+    uuids = {host.uuid for host in allowed}
+    return allowed, [vdisk for vdisk in vdisks if vdisk.provider in uuids]
+
+
+def _locate(
+    volumes: collections.abc.Sequence[AttachedVolume],
+    hosts: Hosts,
+    cache: HostDiskCache,
+) -> tuple[set[str], list[BoundVDisk]]:
+    """Return where volumes are: the names of hosts, and reported vdisks.
+
+    Two hosts report a volume that Cinder has moved until it has deleted the
+    vdisk on the former one. The volume's connection tells which is right.
+    Without a connection it may be either. A connection to a host that does not
+    report the volume counts more than the report of another one, unless no
+    host has that name: Cinder may have a name of its own for the host.
+    """
+    reported: dict[str, list[BoundVDisk]] = {}
+    for vdisk in cache.bound_vdisks(volume.volume_id for volume in volumes):
+        reported.setdefault(vdisk.volume_id, []).append(vdisk)
+    names, vdisks = set(), []
+    for volume_id, name in volumes:
+        found = reported.get(volume_id, [])
+        connected = [vdisk for vdisk in found if vdisk.host == name]
+        if connected:
+            vdisks += connected
+        elif name and (
+            not found
+            or cache.knows(name)
+            or any(host.host == name for host in hosts)
+        ):
+            names.add(name)
+        else:
+            vdisks += found
+    return names, vdisks

@@ -234,6 +234,113 @@ class FilterTest(FilterTestCase):
             self.assertEqual([], self._passed())
 
 
+class TwoReportersTest(FilterTestCase):
+    """Cinder moves a volume to host1 and has not deleted it on host0."""
+
+    def setUp(self):
+        super().setUp()
+        self.asked = {'vdisks': '2', 'vdisk_gb': '10'}
+        self._both(SERVER, SERVER)
+
+    def _both(self, before, after):
+        """Have both hosts report it, the former one last."""
+        for number, server_id in ((2, ''), (1, after), (0, before)):
+            held = [fakes.vdisk('v', server_id)] if number < 2 else []
+            self._report(
+                number,
+                fakes.disk(number, 0, vdisks=held),
+                fakes.disk(number, 1),
+            )
+
+    def _assert_passed(self, hosts):
+        """Check the hosts for flavors with vdisks and without."""
+        for wanted in (spec(**self.asked), spec(), spec(io_tier='gold')):
+            with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+                self.assertEqual(hosts, self._passed(wanted))
+
+    def test_the_connection_tells_which_is_right(self):
+        for number in (0, 1):
+            self.attached = [disk_request.AttachedVolume('v', f'host{number}')]
+            self._assert_passed([f'host{number}'])
+            # the vdisk of the other host is none of the server
+            passed = spec(**self.asked)
+            with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+                self._passed(passed)
+            plan, _, _ = disk_request.state_of(passed).choice
+            self.assertEqual(
+                [fakes.disk_uuid(number, 0)],
+                [vdisk.disk for vdisk in plan.own_vdisks],
+            )
+
+    def test_the_connection_counts_while_its_agent_is_away(self):
+        self.clock.now += host_disk_cache.FORGET_SECONDS + 1
+        self._report(0, fakes.disk(0, 0, vdisks=[fakes.vdisk('v', SERVER)]))
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+            self.assertEqual(['host1'], self._passed(spec()))
+        del self.hosts[1]
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+            self.assertEqual([], self._passed(spec()))
+
+    def test_the_connection_counts_before_its_agent_has_reported(self):
+        self.cache = fakes.make_cache(clock=self.clock)
+        self._report(0, fakes.disk(0, 0, vdisks=[fakes.vdisk('v', SERVER)]))
+        self.attached = [disk_request.AttachedVolume('v', 'host1')]
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+            self.assertEqual(['host1'], self._passed(spec()))
+
+    def test_a_report_counts_where_cinder_names_hosts_otherwise(self):
+        self._report(0, fakes.disk(0, 0), fakes.disk(0, 1))
+        self.attached = [disk_request.AttachedVolume('v', 'node1.example')]
+        self._assert_passed(['host1'])
+
+    def test_each_host_is_possible_without_a_connection(self):
+        self.attached = [disk_request.AttachedVolume('v', None)]
+        self._assert_passed(['host0', 'host1'])
+
+    def test_one_host_has_all(self):
+        self._report(
+            1,
+            fakes.disk(1, 0, vdisks=[fakes.vdisk('v', SERVER)]),
+            fakes.disk(1, 1, vdisks=[fakes.vdisk('w', SERVER)]),
+        )
+        for w in (None, 'host1'):
+            self.attached = [
+                disk_request.AttachedVolume('v', None),
+                disk_request.AttachedVolume('w', w),
+            ]
+            self._assert_passed(['host1'])
+
+    def _claims(self):
+        """Return what is claimed on each host that is possible."""
+        wanted = spec(**self.asked)
+        with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+            self._passed(wanted)
+        claims = {}
+        for number, host in enumerate(self.hosts):
+            if not isinstance(host.allocation_candidates, list):
+                (candidate,) = host.allocation_candidates
+                claims[host.host] = {
+                    index: candidate['allocations'][uuid]['resources']
+                    for index in range(2)
+                    if (uuid := fakes.disk_uuid(number, index))
+                    in candidate['allocations']
+                }
+        return claims
+
+    def test_each_host_claims_for_its_own_vdisks(self):
+        self.attached = [disk_request.AttachedVolume('v', None)]
+        self.asked['vdisk_mbps'] = '50'
+        each = {'CUSTOM_VDISK_GB': 10, 'CUSTOM_VDISK_MBPS': 50}
+        # Cinder's copy may not say whose it is
+        for after in (SERVER, None):
+            self._both(SERVER, after)
+            self.assertEqual(
+                {host: {0: each, 1: each} for host in ('host0', 'host1')},
+                self._claims(),
+            )
+
+
 class NoVDisksAskedTest(FilterTestCase):
     """The flavor asks for no vdisks; the server may have some."""
 

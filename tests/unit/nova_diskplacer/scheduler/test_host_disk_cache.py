@@ -269,8 +269,13 @@ class HostDiskCacheTest(unittest.TestCase):
             ],
             self.cache.bound_vdisks(['v', 'w']),
         )
-        # it moves, and the old host is the last to report
+        # it moves: both hosts have it for a while, whichever reports last
         self.cache.update(fakes.report(1, fakes.disk(1, 0, vdisks=[held])))
+        self.cache.update(fakes.report(0, fakes.disk(0, 1, vdisks=[held])))
+        self.assertEqual(
+            {fakes.disk_uuid(0, 1), fakes.disk_uuid(1, 0)},
+            {vdisk.disk for vdisk in self.cache.bound_vdisks(['v'])},
+        )
         self.cache.update(fakes.report(0, fakes.disk(0, 0)))
         (vdisk,) = self.cache.bound_vdisks(['v'])
         self.assertEqual(fakes.host_uuid(1), vdisk.provider)
