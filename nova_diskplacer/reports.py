@@ -45,6 +45,9 @@ LOG = logging.getLogger(__name__)
 
 VERSION = 2
 
+#: The largest figure in a report: schedulers add up two of them in an int32.
+MAX_FIGURE = (1 << 30) - 1
+
 _EXCHANGE = 'diskplacer'
 _REPORTS = 'diskplacer_reports'
 _AGENTS = 'diskplacer_agents'
@@ -126,8 +129,7 @@ def _one_of(*values: str) -> _Rule:
 _STRING = _Rule('a string', lambda value: isinstance(value, str))
 _BOOLEAN = _Rule('true or false', lambda value: isinstance(value, bool))
 _LIST = _Rule('a list', lambda value: isinstance(value, list))
-# sums of figures stay far from what an int64 holds
-_FIGURE = _integer((1 << 48) - 1)
+_FIGURE = _integer(MAX_FIGURE)
 _DISK_RULES = {
     'uuid': _STRING,
     # empty if the disk was never seen

@@ -176,7 +176,9 @@ class DiskPlan:
             claims (H, D).
         """
         bound = np.zeros_like(free.free_gb)
-        gb, mbps = np.zeros_like(free.free_gb), np.zeros_like(free.free_mbps)
+        # a sum of vdisks may be larger than any figure of a disk
+        gb = np.zeros(bound.shape, dtype=np.int64)
+        mbps = np.zeros_like(gb)
         on_disk = collections.Counter(
             vdisk.disk for vdisk in self.own_vdisks + self.other_vdisks
         )

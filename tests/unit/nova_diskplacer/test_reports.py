@@ -21,6 +21,7 @@ from oslo_config import cfg
 from oslotest import base
 
 from nova_diskplacer import reports
+from nova_diskplacer.scheduler import host_disk_cache
 
 REPORT = {
     'version': 1,
@@ -198,9 +199,16 @@ class CheckTest(base.BaseTestCase):
         )
 
     def test_figures_are_not_negative_and_fit_an_array(self):
-        for key in ('total_gb', 'reserved_gb', 'used_gb', 'total_mbps'):
-            for value in (-1, 1 << 63):
-                self.refuse(changed('disks', 0, key, value), key, str(value))
+        for path in (
+            *((key,) for key in host_disk_cache._AMOUNTS),
+            ('numa_node',),
+            ('vdisks', 0, 'size_gb'),
+        ):
+            reports.check(changed('disks', 0, *path, reports.MAX_FIGURE))
+            for value in (-1, reports.MAX_FIGURE + 1, 1 << 63):
+                self.refuse(
+                    changed('disks', 0, *path, value), path[-1], str(value)
+                )
 
     def test_medium(self):
         self.refuse(changed('disks', 0, 'medium', 'tape'), 'tape', 'hdd, ssd')

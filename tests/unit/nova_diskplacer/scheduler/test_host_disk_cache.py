@@ -18,8 +18,10 @@ import unittest
 import numpy as np
 
 from nova_diskplacer import flavor
+from nova_diskplacer import reports
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.scheduler import host_disk_cache
+from nova_diskplacer.scheduler import plan
 from nova_diskplacer.scheduler.plan import NO_NODE
 from nova_diskplacer.scheduler.plan import BoundVDisk
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -239,6 +241,20 @@ class HostDiskCacheTest(unittest.TestCase):
     def test_placement_tells_that_no_disk_has_room(self):
         self.cache.update_from_placement(0, {})
         self.assertEqual([0, 0], self.slots()[0])
+
+    def test_the_largest_figures_of_a_report(self):
+        most = reports.MAX_FIGURE
+        held = [fakes.vdisk(f'v{number}', 's', most) for number in range(4)]
+        amounts = dict.fromkeys(host_disk_cache._AMOUNTS, most)
+        full = fakes.disk(0, 0, **amounts, numa_node=most, vdisks=held)
+        empty = fakes.disk(0, 1, total_gb=most, total_mbps=most)
+        self.cache.update(reports.check(fakes.report(0, full, empty)))
+        free = self.cache.free_capacity(self.rows)
+        self.assertEqual([-most, most], free.free_gb[0].tolist())
+        self.assertEqual([0, most], free.free_mbps[0].tolist())
+        own = tuple(self.cache.bound_vdisks(v['volume_id'] for v in held))
+        chosen = plan.DiskPlan(request(), own).choose(free)
+        self.assertFalse(chosen.fits[0])
 
     def test_a_snapshot_is_no_bound_vdisk(self):
         snapshot = {**fakes.vdisk('p', None), 'is_snapshot': True}
