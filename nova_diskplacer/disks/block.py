@@ -62,20 +62,15 @@ def inspect(path: str) -> Device:
     listed = commands.run(
         'lsblk', '--json', '--all', '--tree', '--output', columns
     )
-    forest = json.loads(listed)['blockdevices']
-    device = parse_lsblk(path, forest)
+    with commands.report_errors('lsblk', listed):
+        device = parse_lsblk(path, json.loads(listed)['blockdevices'])
     if device.on_root_disk:
         return device
-    listed = commands.run('wipefs', '--json', path).strip()
-    signatures = json.loads(listed)['signatures'] if listed else []
-    return dataclasses.replace(
-        device,
-        busy=_busy(path),
-        signatures=tuple(
-            (found['type'], found['label'] or '', found['uuid'] or '')
-            for found in signatures
-        ),
-    )
+    columns = 'TYPE,LABEL,UUID'
+    listed = commands.run('wipefs', '--json', '--output', columns, path)
+    with commands.report_errors('wipefs', listed):
+        signatures = parse_wipefs(listed)
+    return dataclasses.replace(device, busy=_busy(path), signatures=signatures)
 
 
 def parse_lsblk(path: str, forest: list[Node]) -> Device:
@@ -105,6 +100,14 @@ def parse_lsblk(path: str, forest: list[Node]) -> Device:
         partitions=tuple(
             child['path'] for child in below if child['type'] == 'part'
         ),
+    )
+
+
+def parse_wipefs(listed: str) -> tuple[tuple[str, str, str], ...]:
+    """Return the signatures in the report of wipefs, '' without any."""
+    found = json.loads(listed)['signatures'] if listed.strip() else []
+    return tuple(
+        (one['type'], one['label'] or '', one['uuid'] or '') for one in found
     )
 
 

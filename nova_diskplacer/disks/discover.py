@@ -261,6 +261,8 @@ def _read(path: str, uuid: str) -> Disk:
         return _hung(path, uuid, _probes[path].latest)
     except (exception.DiskError, OSError) as error:
         reason = str(error)
+    except Exception as error:  # noqa: BLE001 the other disks are read
+        reason = repr(error)
     else:
         if _log.clear(path):
             LOG.info('Disk %s is %s again', path, disk.health)

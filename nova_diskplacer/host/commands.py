@@ -10,9 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Runs commands and turns their failures into errors that name the command."""
+"""Runs commands, and turns their failures into errors that name the command.
+
+Commands print numbers and messages as in the locale C.
+"""
 
 import collections.abc
+import contextlib
+import os
 
 from oslo_concurrency import processutils
 
@@ -21,6 +26,11 @@ from nova_diskplacer import exception
 #: Attempts of a command on a device that udev, LVM or the agent may have open
 #: for a moment.
 DEVICE_ATTEMPTS = 5
+
+_LOCALE = {'LC_ALL': 'C'}
+
+# Characters of a report that an error quotes.
+_QUOTED = 80
 
 
 def run(
@@ -31,15 +41,17 @@ def run(
     """Run a command and return its output.
 
     :param environment: the variables of the command, by default those of this
-        process.
+        process. LC_ALL is C.
     :param attempts: number of attempts, a second or two apart.
     :raises DiskError: the command cannot be run or fails; the message
         includes its error output.
     """
-    variables = None if environment is None else dict(environment)
+    variables = os.environ if environment is None else environment
     try:
         output, _ = processutils.execute(
-            *command, env_variables=variables, attempts=attempts
+            *command,
+            env_variables={**variables, **_LOCALE},
+            attempts=attempts,
         )
     except OSError as error:
         raise exception.DiskError(f'{command[0]}: {error}') from error
@@ -47,3 +59,24 @@ def run(
         message = ' '.join((error.stderr or error.stdout).split())
         raise exception.DiskError(f'{" ".join(command)}: {message}') from error
     return str(output)
+
+
+@contextlib.contextmanager
+def report_errors(command: str, report: str) -> collections.abc.Iterator[None]:
+    """Raise what fails while a command's report is read as a DiskError.
+
+    The message has the first characters of the report.
+    """
+    try:
+        yield
+    except (
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise exception.DiskError(
+            f'the report of {command} cannot be read, it begins with '
+            f'{report[:_QUOTED]!r} ({error!r})'
+        ) from error

@@ -14,6 +14,7 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 from typing import Any
 
@@ -68,6 +69,7 @@ def read(device: str) -> Report | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=TIMEOUT,
+            env={**os.environ, 'LC_ALL': 'C'},
         )
         fields = json.loads(done.stdout)
         if done.returncode & _UNREAD:
@@ -96,7 +98,7 @@ def read(device: str) -> Report | None:
         raise exception.DiskError(
             f'SMART of {device}: smartctl: {error.strerror}'
         ) from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise exception.DiskError(
             f'SMART of {device}: smartctl 7.0 or newer is needed ({error!r})'
         ) from error

@@ -35,12 +35,40 @@ from nova_diskplacer.host import files
 _UDEV_PATIENCE = 60
 _UDEV_TIMEOUT = 1
 
-_ENVIRONMENT = {'LC_ALL': 'C', 'LVM_SUPPRESS_FD_WARNINGS': '1'}
+_ENVIRONMENT = {'LVM_SUPPRESS_FD_WARNINGS': '1'}
 _PATH = '/usr/sbin:/sbin'
 
-# dmeventd serves one command at a time, and waits for a thin pool with a hung
-# device. It is not needed: no pool and no snapshot ever grows.
-_UNMONITORED = ('--config', 'activation/monitoring=0')
+# Variables of this process that LVM's commands get. Others select a profile
+# or another output.
+_LVM = 'LVM_'
+_LVM_PASSED = 'LVM_SYSTEM_DIR'
+
+# What lvm.conf and profiles of the host do not change.
+_SETTINGS = {
+    # dmeventd serves one command at a time, and waits for a thin pool with a
+    # hung device. It is not needed: no pool and no snapshot ever grows.
+    'activation/monitoring': '0',
+    'log/command_names': '0',
+    'log/prefix': '""',
+    'log/report_command_log': '0',
+    # messages would precede a report
+    'log/silent': '1',
+    'report/binary_values_as_numeric': '0',
+    'report/compact_output': '0',
+    'report/compact_output_cols': '""',
+    'report/list_item_separator': '","',
+    'report/lvs_sort_full': '"vg_name,lv_name"',
+    'report/mark_hidden_devices': '1',
+    'report/prefixes': '0',
+    'report/pvs_sort_full': '"pv_name"',
+    'report/pvsegs_sort_full': '"pv_uuid,pvseg_start"',
+    'report/segs_sort_full': '"lv_uuid,seg_start"',
+    'report/vgs_sort_full': '"vg_name"',
+}
+_CONFIG = (
+    '--config',
+    ' '.join(f'{name}={value}' for name, value in _SETTINGS.items()),
+)
 
 _LVM_PREFIXES = ('lv', 'vg', 'pv')
 
@@ -98,8 +126,9 @@ def set_launcher(*command: str) -> None:
 def run(*command: str) -> str:
     """Run a command as root and return its output.
 
-    A command of LVM does not talk to dmeventd. A command with the volume group
-    of a disk among its arguments reads the devices of this group only.
+    A command of LVM does not talk to dmeventd, and its report has one form
+    whatever lvm.conf says. A command with the volume group of a disk among its
+    arguments reads the devices of this group only.
 
     :raises DiskError: the command cannot be run or fails; the message has its
         error output.
@@ -109,10 +138,14 @@ def run(*command: str) -> str:
     return commands.run(
         *_launcher,
         *command,
-        *(_UNMONITORED if command[0].startswith(_LVM_PREFIXES) else ()),
+        *(_CONFIG if command[0].startswith(_LVM_PREFIXES) else ()),
         *devices_option(known),
         environment={
-            **os.environ,
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith(_LVM) or name == _LVM_PASSED
+            },
             **_ENVIRONMENT,
             'PATH': f'{os.environ.get("PATH", os.defpath)}:{_PATH}',
         },

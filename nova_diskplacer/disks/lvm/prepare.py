@@ -30,6 +30,7 @@ from nova_diskplacer.disks.lvm import group_changes
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import report
+from nova_diskplacer.host import commands as host_commands
 from nova_diskplacer.host import sysfs
 
 # A volume that takes all free space in order to zero it.
@@ -168,8 +169,8 @@ def _group_on(device: block.Device) -> str | None:
     listed = commands.run(
         'pvs', '--reportformat', 'json', '--options', 'vg_name', device.path
     )
-    name: str = json.loads(listed)['report'][0]['pv'][0]['vg_name']
-    return name
+    with host_commands.report_errors('pvs', listed):
+        return str(json.loads(listed)['report'][0]['pv'][0]['vg_name'])
 
 
 def _add_to_devices_file(device: str) -> None:

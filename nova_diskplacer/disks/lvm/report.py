@@ -26,6 +26,7 @@ from nova_diskplacer.disks.filesystem import space
 from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import commands as host_commands
 
 _COMMAND = (
     'lvm', 'fullreport', '--readonly', '--reportformat', 'json',
@@ -306,7 +307,9 @@ def read(devices: tuple[str, ...]) -> str:
 
 def parse(text: str) -> dict[str, Group]:
     """Return the groups of a full report in JSON, by name."""
-    groups = (_group(one) for one in json.loads(text)['report'] if 'vg' in one)
+    with host_commands.report_errors('lvm fullreport', text):
+        found = json.loads(text)['report']
+        groups = [_group(one) for one in found if 'vg' in one]
     return {group.name: group for group in groups}
 
 

@@ -24,6 +24,7 @@ from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.filesystem import files
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import commands
 from nova_diskplacer.host import files as host_files
 
 # Unmeasured seconds of a load: caches and limits admit more at first.
@@ -160,6 +161,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            errors='replace',
             start_new_session=True,
         )
     except OSError as error:
@@ -192,14 +194,10 @@ def parse(text: str, rw: str) -> Result:
     :raises DiskError: the output lacks it, or it is 0.
     """
     way = rw.removeprefix('rand')
-    try:
+    with commands.report_errors('fio', text):
         # fio may print notes before the JSON
         job: dict[str, Any] = json.loads(text[text.index('{') :])['jobs'][0]
         result = Result(float(job[way]['bw_bytes']), float(job[way]['iops']))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise exception.DiskError(
-            f'the output of fio lacks a figure: {error!r}'
-        ) from error
     if result.iops <= 0:
         raise exception.DiskError(
             f'the disk completed no {way} in time: increase --seconds'

@@ -12,6 +12,10 @@
 
 """Test which devices may be prepared."""
 
+import json
+import os
+
+import fixtures
 import testtools
 
 from nova_diskplacer import exception
@@ -123,3 +127,39 @@ class RefusalTestCase(testtools.TestCase):
         self.assertRaises(
             exception.DiskError, block.parse_lsblk, '/dev/sdz', FOREST
         )
+
+
+class ReportTestCase(testtools.TestCase):
+    """lsblk and wipefs print something else."""
+
+    def inspect(self, lsblk, wipefs):
+        path = self.useFixture(fixtures.TempDir()).path
+        for name, text in (('lsblk', lsblk), ('wipefs', wipefs)):
+            with open(os.path.join(path, name), 'w') as stream:
+                stream.write(f"#!/bin/sh\ncat << 'END'\n{text}\nEND\n")
+            os.chmod(stream.name, 0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable('PATH', f'{path}:/usr/bin:/bin')
+        )
+        return block.inspect('/dev/sdg')
+
+    def test_good(self):
+        forest = json.dumps({'blockdevices': FOREST})
+        signature = {'type': 'xfs', 'label': None, 'uuid': 'u-1'}
+        found = self.inspect(forest, json.dumps({'signatures': [signature]}))
+        self.assertEqual((('xfs', '', 'u-1'),), found.signatures)
+        self.assertEqual((), self.inspect(forest, '').signatures)
+
+    def test_bad(self):
+        forest = json.dumps({'blockdevices': FOREST})
+        for lsblk, wipefs, tool in (
+            ('lsblk: a message', '', 'lsblk'),
+            ('{"devices": []}', '', 'lsblk'),
+            ('{"blockdevices": [{"name": "sdg"}]}', '', 'lsblk'),
+            (forest, 'DEVICE OFFSET TYPE', 'wipefs'),
+            (forest, '{"signatures": [{"type": "xfs"}]}', 'wipefs'),
+        ):
+            error = self.assertRaises(
+                exception.DiskError, self.inspect, lsblk, wipefs
+            )
+            self.assertIn(f'the report of {tool} cannot', str(error))

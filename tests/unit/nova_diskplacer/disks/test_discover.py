@@ -24,6 +24,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import vdisks
+from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import probes
 from nova_diskplacer.host import sysfs
@@ -140,6 +141,33 @@ class DiscoverTestCase(TestCase):
             },
             self.healths(),
         )
+
+    def test_lvm_prints_something_else(self):
+        """lvm.conf has a prefix for all that LVM prints."""
+        name = self.add()
+        group = str(uuid.uuid4())
+        os.symlink(f'/dev/diskplacer-{group}', f'{self.root}/{group}')
+        cache = groups.GroupCache(
+            lambda devices: 'lvm: {\nlvm:   "report": [', mock.MagicMock()
+        )
+        log = self.useFixture(fixtures.FakeLogger())
+        with mock.patch.object(groups, '_cache', cache):
+            self.assertEqual({name: 'ok', group: 'missing'}, self.healths())
+        self.assertIn("begins with 'lvm: {", log.output)
+
+    def test_a_bug_concerns_one_disk(self):
+        name, other = self.add(), self.add()
+        read = vdisks.scan
+
+        def scan(path):
+            if path.endswith(other):
+                raise ZeroDivisionError
+            return read(path)
+
+        log = self.useFixture(fixtures.FakeLogger())
+        with mock.patch.object(vdisks, 'scan', scan):
+            self.assertEqual({name: 'ok', other: 'missing'}, self.healths())
+        self.assertIn('ZeroDivisionError', log.output)
 
     def test_failing_disk(self):
         name = self.add()

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import json
 import os
 import time
 
@@ -52,3 +53,34 @@ class RunTestCase(testtools.TestCase):
         self.assertEqual(
             'b\n', commands.run('sh', '-c', 'echo $A', environment={'A': 'b'})
         )
+
+    def test_locale(self):
+        self.useFixture(fixtures.EnvironmentVariable('LC_ALL', 'xx'))
+        for environment in (None, {'LC_ALL': 'yy'}):
+            self.assertEqual(
+                'C\n',
+                commands.run(
+                    'sh', '-c', 'echo $LC_ALL', environment=environment
+                ),
+            )
+
+
+class ReportErrorsTestCase(testtools.TestCase):
+    def test_whatever_a_report_has(self):
+        text = 'lsblk: a message' + 200 * '.'
+
+        def during(read):
+            with commands.report_errors('lsblk', text):
+                read()
+
+        for read in (
+            lambda: json.loads(text),
+            lambda: json.loads('[' * 100000),
+            lambda: {}['devices'],
+            lambda: json.loads('[]')[0],
+            lambda: json.loads('null')['devices'],
+            lambda: ''.get('devices'),
+            lambda: int('x'),
+        ):
+            error = self.assertRaises(exception.DiskError, during, read)
+            self.assertIn(f'begins with {text[:80]!r} (', str(error))

@@ -78,6 +78,23 @@ class ParseTestCase(testtools.TestCase):
     def test_no_groups(self):
         self.assertEqual({}, report.parse(to_json()))
 
+    def test_a_report_of_another_form(self):
+        text = to_json(group(volume('volume-1')))
+        for bad in (
+            '',
+            'lvm: ' + text,
+            'null',
+            '[]',
+            '{"log": []}',
+            text.replace('vg_size', 'VSize'),
+            text.replace(str(10 << 30), '10.00g'),
+            text.replace('[{', '{').replace('}]', '}'),
+            text.replace('pool_lv', 'pool'),
+            text.replace(f'"{TAGS}"', 'null'),
+        ):
+            error = self.assertRaises(exception.DiskError, report.parse, bad)
+            self.assertIn(repr(bad[:80]), str(error))
+
     def test_identity(self):
         self.assertEqual(
             identity.Identity(UUID, 'hdd', 150), parsed().identity

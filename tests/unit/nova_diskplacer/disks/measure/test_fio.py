@@ -124,7 +124,7 @@ class FioTestCase(testtools.TestCase):
             error = self.assertRaises(
                 exception.DiskError, fio.parse, text, 'read'
             )
-            self.assertIn('lacks a figure', str(error))
+            self.assertIn('report of fio cannot be read', str(error))
         error = self.assertRaises(
             exception.DiskError, fio.parse, make_output('read', 0, 0), 'read'
         )
