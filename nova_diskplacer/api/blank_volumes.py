@@ -28,6 +28,7 @@ checks what the filter has added as if the user had asked for it, policies
 included.
 """
 
+import contextlib
 import re
 import typing
 
@@ -39,6 +40,7 @@ from nova.api.openstack import api_version_request
 from nova.api.openstack import common
 from nova.api.openstack import wsgi
 from oslo_log import log as logging
+from oslo_serialization import jsonutils
 from webob import exc as webob_exc
 
 from nova_diskplacer import conf
@@ -48,6 +50,7 @@ from nova_diskplacer import internals
 from nova_diskplacer.api import decision
 from nova_diskplacer.api import nova_internals
 from nova_diskplacer.api import quota
+from nova_diskplacer.api import schemas
 from nova_diskplacer.api import server_request
 from nova_diskplacer.api import volumes
 from nova_diskplacer.profiles import configured
@@ -55,7 +58,9 @@ from nova_diskplacer.profiles import configured
 LOG = logging.getLogger(__name__)
 
 # As Nova's routes, with and without the project. The second one is an alias.
-_SERVERS = re.compile(r'(/[0-9a-f-]+)?/(servers|os-volumes_boot)/?')
+_SERVERS = re.compile(
+    r'(/(?P<project>[0-9a-f-]+))?/(servers|os-volumes_boot)/?'
+)
 
 # Nova meets the same error, and answers it.
 _NOVA_ANSWERS = (
@@ -63,7 +68,6 @@ _NOVA_ANSWERS = (
     nova_exc.ImageNotAuthorized,
     nova_exc.Invalid,
     nova_exc.NotFound,
-    server_request.Unreadable,
 )
 
 
@@ -74,19 +78,28 @@ class BlankVolumes(base_wsgi.Middleware):
         super().__init__(application)
         conf.register_opts(conf.CONF)
         internals.check(nova_internals.API, internals.NOVA)
+        self._check = schemas.check()
 
     def process_request(self, req: typing.Any) -> wsgi.Fault | None:
         """Add what is missing; return the error if it is refused."""
         request = wsgi.Request(req.environ)
         if not _creates_servers(request):
             return None
+        context = request.environ['nova.context']
+        # what fails here fails in Nova as well
+        text = request.body
         try:
-            _add_vdisks(request)
+            body = jsonutils.loads(text)
+            self._check(req=request, body=body)
+            completed = _completed(context, request, body)
+            if completed is not None:
+                # sets Content-Length as well
+                request.body = completed
         except decision.Refused as error:
             return _fault(webob_exc.HTTPBadRequest, error)
         except quota.Exceeded as error:
             return _fault(webob_exc.HTTPForbidden, error)
-        except _NOVA_ANSWERS as error:
+        except (*_NOVA_ANSWERS, ValueError) as error:
             LOG.debug('Leaving a request for servers to Nova: %s', error)
         except (*volumes.ERRORS, exception.ProfileError) as error:
             LOG.error('Cannot tell the vdisks of a new server: %s', error)
@@ -94,14 +107,23 @@ class BlankVolumes(base_wsgi.Middleware):
                 webob_exc.HTTPServiceUnavailable,
                 'The vdisks of the flavor cannot be determined at present.',
             )
+        except Exception as error:
+            # no input of a user may be an error of the filter
+            LOG.warning('Leaving a request for servers to Nova: %r', error)
+            LOG.debug('The request fails in the filter', exc_info=True)
         return None
 
 
 def _creates_servers(request: wsgi.Request) -> bool:
     """Return whether it is a request for servers that Nova can read."""
-    if request.method != 'POST' or not request.content_length:
+    if _routed_method(request) != 'POST' or not request.is_body_readable:
         return False
-    if not _SERVERS.fullmatch(request.path_info):
+    # not path_info: webob cannot decode all
+    path = _SERVERS.fullmatch(request.environ.get('PATH_INFO', ''))
+    if path is None:
+        return False
+    project = request.environ['nova.context'].project_id
+    if path['project'] not in (None, project):
         return False
     try:
         request.get_content_type()
@@ -111,17 +133,34 @@ def _creates_servers(request: wsgi.Request) -> bool:
     return True
 
 
-def _add_vdisks(request: wsgi.Request) -> None:
-    """Add to a request for servers the vdisks that it lacks.
+def _routed_method(request: wsgi.Request) -> str | None:
+    """Return the method by which Nova's router finds the controller.
+
+    Nova reads no body of a request whose own method has none.
+    """
+    if request.method not in ('POST', 'PUT'):
+        return None
+    name = None
+    if '_method' in request.query_string:
+        with contextlib.suppress(UnicodeDecodeError):
+            name = request.GET.get('_method')
+    return str(name or request.method).upper()
+
+
+def _completed(
+    context: typing.Any, request: wsgi.Request, body: dict[str, typing.Any]
+) -> bytes | None:
+    """Return the body of a request for servers with the vdisks it lacks.
+
+    None if it lacks none.
 
     :raises Refused: the request does not suit its flavor.
     :raises Exceeded: the project's volume quotas cannot hold the volumes.
     """
-    context = request.environ['nova.context']
-    asked = server_request.load(request.body)
+    asked = server_request.load(body)
     wanted = _wanted(context, asked.flavor)
     if wanted is None:
-        return
+        return None
     version = api_version_request.APIVersionRequest(decision.NAMES_TYPES)
     known = volumes.Volumes(context)
     brought = server_request.describe(
@@ -132,9 +171,7 @@ def _add_vdisks(request: wsgi.Request) -> None:
         default_type = known.default_type()
     missing = decision.missing_vdisks(wanted, brought, default_type)
     _check_quotas(known, brought, missing, default_type)
-    if missing:
-        # sets Content-Length as well
-        request.body = server_request.with_vdisks(asked, missing)
+    return server_request.with_vdisks(asked, missing) if missing else None
 
 
 def _wanted(context: typing.Any, reference: str) -> flavor.VDiskRequest | None:

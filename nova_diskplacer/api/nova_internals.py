@@ -39,6 +39,17 @@ API: internals.Names = (
         'nova.api.openstack.wsgi.Request.get_content_type',
         'Refuses what is not JSON.',
     ),
+    Name(
+        'nova.api.wsgi.Router.__init__',
+        'Routes lets the query choose the method of a request.',
+        source=('routes.middleware.RoutesMiddleware(',),
+    ),
+    Name(
+        'nova.api.validation.schema',
+        "The schemas of a request's body, around the method that creates "
+        'servers.',
+        parameters=('request_body_schema', 'min_version', 'max_version'),
+    ),
     Name('nova.api.openstack.wsgi.Fault', "Errors in the API's format."),
     Name(
         'nova.api.openstack.api_version_request.APIVersionRequest',

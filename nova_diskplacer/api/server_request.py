@@ -10,10 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The body of a request for servers: what it brings, and what is added.
-
-Nova checks the body after the filter: until then it may hold anything.
-"""
+"""The body of a request for servers: what it brings, and what is added."""
 
 import copy
 import dataclasses
@@ -21,17 +18,12 @@ import json
 import typing
 
 from nova import block_device
-from nova import exception
 
 from nova_diskplacer.api import decision
 from nova_diskplacer.api import volumes
 
 _LEGACY = 'block_device_mapping'
 _MAPPINGS = 'block_device_mapping_v2'
-
-
-class Unreadable(Exception):
-    """Nova refuses such a body, and says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,24 +43,13 @@ class ServerRequest:
     is_legacy: bool
 
 
-def load(text: bytes) -> ServerRequest:
+def load(body: dict[str, typing.Any]) -> ServerRequest:
     """Return the request for servers that a body is.
 
-    :raises Unreadable: it is none, or Nova will refuse it.
+    :param body: one that Nova's schema accepts. That leaves mappings that
+        Nova refuses later.
+    :raises Exception: of any type, for what Nova refuses.
     """
-    try:
-        return _request(json.loads(text))
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-        exception.Invalid,
-    ) as error:
-        raise Unreadable(str(error)) from error
-
-
-def _request(body: typing.Any) -> ServerRequest:
     server = body['server']
     mappings = _mappings(server)
     image = server.get('imageRef')

@@ -14,6 +14,10 @@
 
 All questions are asked by Nova's own clients, as the user who sent the
 request. Nova has most of them asked again when it creates the servers.
+
+The clients put an ID into a path, and take an image's ID with a slash for the
+URL of an image service, to which they send the user's token and Nova's own. So
+only UUIDs reach them.
 """
 
 import functools
@@ -65,6 +69,7 @@ class Volumes:
         """Return the volume of a block device mapping, None for no volume.
 
         :param mapping: as Nova normalizes it, a ``BlockDeviceDict``.
+        :raises ValueError: it names a volume or a snapshot by no UUID.
         """
         if mapping.get('no_device'):
             return None
@@ -75,13 +80,15 @@ class Volumes:
         if source == 'volume':
             if is_root:
                 return decision.Volume(None, is_root=True)
-            volume = self._cinder.get(self._context, mapping['volume_id'])
+            volume = self._cinder.get(
+                self._context, _checked(mapping['volume_id'])
+            )
             return decision.Volume(volume['size'], volume['volume_type_id'])
         size_gb = mapping.get('volume_size')
         volume_type = self._type_name(mapping.get('volume_type'))
         if source == 'snapshot':
             snapshot = self._cinder.get_snapshot(
-                self._context, mapping['snapshot_id']
+                self._context, _checked(mapping['snapshot_id'])
             )
             size_gb = size_gb or snapshot['size']
             if volume_type is None:
@@ -99,8 +106,12 @@ class Volumes:
         """Return the block device mappings that an image brings.
 
         That is the image of a server that had booted from a volume.
+
+        :raises ValueError: the ID is no UUID.
         """
-        image = glance.API().get(self._context, image_id, show_deleted=False)
+        image = glance.API().get(
+            self._context, _checked(image_id), show_deleted=False
+        )
         properties = image.get('properties') or {}
         mappings = properties.get('block_device_mapping') or []
         if properties.get('bdm_v2'):
@@ -122,3 +133,13 @@ class Volumes:
         types = self._cinder.get_all_volume_types(self._context)
         names: dict[str, str] = {one['id']: one['name'] for one in types}
         return names.get(name, name)
+
+
+def _checked(name: object) -> str:
+    """Return the ID, by Nova's rule.
+
+    :raises ValueError: it is no UUID.
+    """
+    if not isinstance(name, str) or not uuidutils.is_uuid_like(name):
+        raise ValueError(f'{name!r} is no UUID')
+    return name

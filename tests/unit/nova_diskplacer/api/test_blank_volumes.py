@@ -13,6 +13,7 @@
 """Tests of the filter of nova-api, with Cinder and Glance mocked."""
 
 import copy
+import io
 import json
 import types
 import unittest
@@ -24,12 +25,16 @@ from nova import exception
 from nova import objects
 from nova.api import openstack
 from nova.api.openstack import wsgi
+from oslo_middleware import sizelimit
 
 from nova_diskplacer import conf
 from nova_diskplacer.api import blank_volumes
 from nova_diskplacer.api import volumes
 
 IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
+VOLUME = '4c1b1f4e-27a5-4a5e-9f0f-0d1a7b9f8f10'
+OTHER = '9b0f1f9e-3f6c-4a52-8d2f-6a6b4f0f7d11'
+PROJECT = '6f70656e737461636b'
 TYPE_ID = '6c4a1e4e-6a6e-4d7e-8f26-6c4b1b6a4d5c'
 ROOT = {
     'source_type': 'image',
@@ -38,6 +43,7 @@ ROOT = {
     'boot_index': 0,
     'delete_on_termination': True,
 }
+INFINITE = float('inf')
 BLANK = {
     'source_type': 'blank',
     'destination_type': 'volume',
@@ -46,6 +52,12 @@ BLANK = {
     'delete_on_termination': True,
 }
 VDISK = {**BLANK, 'volume_type': 'vdisk'}
+SERVER = {
+    'name': 's',
+    'flavorRef': '42',
+    'imageRef': IMAGE,
+    'networks': 'none',
+}
 SPECS = {
     'diskplacer:vdisks': '2',
     'diskplacer:vdisk_gb': '100',
@@ -53,7 +65,7 @@ SPECS = {
 }
 
 
-def existing(volume_id='v', **changes):
+def existing(volume_id=VOLUME, **changes):
     return {
         'source_type': 'volume',
         'destination_type': 'volume',
@@ -71,8 +83,7 @@ class Nova:
 
     def __call__(self, environ, start_response):
         request = wsgi.Request(environ)
-        length = int(environ['CONTENT_LENGTH'] or 0)
-        self.body = request.body_file_raw.read(length)
+        self.body = request.body
         self.headers = dict(request.headers)
         start_response('202 Accepted', [('Content-Length', '0')])
         return [b'']
@@ -89,6 +100,7 @@ class FilterTestCase(unittest.TestCase):
         self.quotas = self.client.quotas.get.return_value.to_dict
         self.quotas.return_value = {}
         self.image = {'properties': {}}
+        self.images_asked = []
         self.specs = dict(SPECS)
         for where, name, value in (
             (volumes.cinder, 'API', lambda: self.cinder),
@@ -99,15 +111,16 @@ class FilterTestCase(unittest.TestCase):
             patch = mock.patch.object(where, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        self.context = context.RequestContext(
-            'user', 'project', is_admin=False
-        )
+        self.context = context.RequestContext('user', PROJECT, is_admin=False)
         self.nova = Nova()
         self.filter = blank_volumes.BlankVolumes.factory({})(self.nova)
 
     def _glance(self):
-        get = mock.Mock(side_effect=lambda *args, **kwargs: self.image)
-        return types.SimpleNamespace(get=get)
+        return types.SimpleNamespace(get=self._get_image)
+
+    def _get_image(self, context, image_id, show_deleted):
+        self.images_asked.append(image_id)
+        return self.image
 
     def _flavor(self, context, flavor_id, read_deleted):
         self.assertIs(self.context, context)
@@ -116,29 +129,30 @@ class FilterTestCase(unittest.TestCase):
             raise exception.FlavorNotFound(flavor_id=flavor_id)
         return types.SimpleNamespace(name='m1', extra_specs=self.specs)
 
-    def send(self, body, path='/servers', version='2.96', app=None, **environ):
+    def send(self, body, path='/servers', version='2.96', app=None):
         """Send a request and return the response."""
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
+        request = self.request(path, body, version)
+        return request.get_response(app or self.filter)
+
+    def request(self, path, body, version='2.96', method='POST'):
+        """Return a request, which becomes the one that is sent."""
         request = wsgi.Request.blank(
-            path, environ, method='POST', content_type='application/json'
+            path, method=method, content_type='application/json'
         )
         request.body = body
         request.environ['nova.context'] = self.context
         if version:
             request.headers['OpenStack-API-Version'] = f'compute {version}'
         self.sent, self.nova.body = body, None
-        return request.get_response(app or self.filter)
+        return request
 
     def create(self, *mappings, version='2.96', **server):
         """Send a request for servers and return the response."""
-        server = {
-            'name': 's',
-            'flavorRef': '42',
-            'imageRef': IMAGE,
-            'adminPass': 'secret',
-            **server,
-        }
+        server = {**SERVER, 'adminPass': 'secret', **server}
+        if version in (None, '2.1'):
+            del server['networks']
         if mappings:
             server['block_device_mapping_v2'] = list(mappings)
         return self.send({'server': server}, version=version)
@@ -154,6 +168,15 @@ class FilterTestCase(unittest.TestCase):
     def assert_untouched(self, response):
         self.assertEqual(202, response.status_int, response.text)
         self.assertEqual(self.sent, self.nova.body)
+
+    def assert_left_to_nova(self, response):
+        """The request went on, whatever the filter made of it."""
+        self.assertLess(response.status_int, 500, response.text)
+
+    def assert_nobody_asked(self):
+        self.assertEqual([], self.images_asked)
+        self.assertEqual([], self.cinder.method_calls)
+        self.assertEqual([], self.client.method_calls)
 
     def assert_refused(self, response, message, status=400, name='badRequest'):
         self.assertEqual(status, response.status_int, response.text)
@@ -179,7 +202,7 @@ class CreateTest(FilterTestCase):
         )
 
     def test_boot_from_volume(self):
-        root = existing('r', boot_index=0)
+        root = existing(OTHER, boot_index=0)
         self.assert_mappings(
             self.create(root, imageRef=''), root, VDISK, VDISK
         )
@@ -208,19 +231,22 @@ class CreateTest(FilterTestCase):
 
     def test_existing_volumes_count(self):
         self.volumes = {
-            'v': {'size': 100, 'volume_type_id': 'vdisk'},
-            'c': {'size': 100, 'volume_type_id': 'ceph'},
+            VOLUME: {'size': 100, 'volume_type_id': 'vdisk'},
+            OTHER: {'size': 100, 'volume_type_id': 'ceph'},
         }
         self.assert_untouched(self.create(ROOT, existing(), VDISK))
         self.assert_refused(
             self.create(ROOT, existing()), 'brings 1 volume of 100 GiB'
         )
-        ceph = existing('c')
+        ceph = existing(OTHER)
         self.assert_mappings(self.create(ROOT, ceph), ROOT, ceph, VDISK, VDISK)
 
     def test_snapshots_count(self):
-        self.cinder.get_snapshot.return_value = {'volume_id': 'v', 'size': 100}
-        self.volumes = {'v': {'size': 100, 'volume_type_id': 'vdisk'}}
+        self.cinder.get_snapshot.return_value = {
+            'volume_id': VOLUME,
+            'size': 100,
+        }
+        self.volumes = {VOLUME: {'size': 100, 'volume_type_id': 'vdisk'}}
         snapshot = existing(source_type='snapshot')
         self.assert_untouched(self.create(ROOT, snapshot, snapshot))
         larger = {**snapshot, 'volume_size': 200}
@@ -229,12 +255,15 @@ class CreateTest(FilterTestCase):
         )
 
     def test_the_image_brings_them(self):
-        self.cinder.get_snapshot.return_value = {'volume_id': 'v', 'size': 100}
-        self.volumes = {'v': {'size': 100, 'volume_type_id': 'vdisk'}}
+        self.cinder.get_snapshot.return_value = {
+            'volume_id': VOLUME,
+            'size': 100,
+        }
+        self.volumes = {VOLUME: {'size': 100, 'volume_type_id': 'vdisk'}}
         of_image = {
             'source_type': 'snapshot',
             'destination_type': 'volume',
-            'snapshot_id': 's',
+            'snapshot_id': OTHER,
         }
         self.image['properties'] = {
             'bdm_v2': True,
@@ -246,9 +275,9 @@ class CreateTest(FilterTestCase):
         }
         self.assert_untouched(self.create())
         # Nova prefers the one of the request
-        self.volumes['c'] = {'size': 100, 'volume_type_id': 'ceph'}
+        self.volumes[OTHER] = {'size': 100, 'volume_type_id': 'ceph'}
         self.assert_refused(
-            self.create(ROOT, existing('c', device_name='/dev/vdc')),
+            self.create(ROOT, existing(OTHER, device_name='/dev/vdc')),
             'brings 1 volume of 100 GiB',
         )
 
@@ -309,19 +338,19 @@ class OldMicroversionTest(FilterTestCase):
     def test_the_old_root(self):
         self.client.volume_types.default.return_value.name = 'vdisk'
         app = openstack.LegacyV2CompatibleWrapper(self.filter)
-        server = {'flavorRef': '42', 'imageRef': IMAGE}
+        server = {'name': 's', 'flavorRef': '42', 'imageRef': IMAGE}
         # it takes no notice of the microversion
         response = self.send({'server': server}, version='2.96', app=app)
         self.assert_mappings(response, ROOT, BLANK, BLANK)
 
     def test_the_old_mappings(self):
-        self.volumes = {'v': {'size': 100, 'volume_type_id': 'vdisk'}}
-        one = {'volume_id': 'v', 'device_name': 'vdb'}
+        self.volumes = {VOLUME: {'size': 100, 'volume_type_id': 'vdisk'}}
+        one = {'volume_id': VOLUME, 'device_name': 'vdb'}
         self.assert_untouched(self.create(block_device_mapping=[one, one]))
         self.assert_refused(
             self.create(block_device_mapping=[one]), 'brings 1 volume of 100'
         )
-        self.volumes['v']['volume_type_id'] = 'ceph'
+        self.volumes[VOLUME]['volume_type_id'] = 'ceph'
         self.assert_refused(
             self.create(block_device_mapping=[one]),
             'Use block_device_mapping_v2',
@@ -342,7 +371,7 @@ class QuotaTest(FilterTestCase):
             403,
             'forbidden',
         )
-        self.client.quotas.get.assert_called_once_with('project', usage=True)
+        self.client.quotas.get.assert_called_once_with(PROJECT, usage=True)
 
     def test_volumes_that_the_user_asks_for(self):
         self._limit(2)
@@ -373,10 +402,15 @@ class PassTest(FilterTestCase):
     """What Nova refuses, and what is no request for servers."""
 
     def test_other_requests(self):
-        body = {'server': {'flavorRef': '42', 'imageRef': IMAGE}}
+        body = {'server': SERVER}
         for path in (
             f'/servers/{IMAGE}/action',
             '/flavors',
+            # Nova refuses another project
+            '/0123456789abcdef/servers',
+            '/servers%ff',
+            '/%ff/servers',
+            '/serv%d0%b5rs',
             '/servers/detail',
             '/nobodys/servers',
         ):
@@ -385,19 +419,75 @@ class PassTest(FilterTestCase):
             self.send({'rebuild': {'imageRef': IMAGE}}, '/servers/1/action')
         )
 
+    def test_methods_that_create_no_servers(self):
+        text = json.dumps({'server': SERVER}).encode()
+        for method, query in (
+            ('GET', ''),
+            ('PUT', ''),
+            ('DELETE', ''),
+            ('post', ''),
+            # the router of Nova takes it for the method
+            ('POST', '?_method=GET'),
+            ('POST', '?_method=PUT'),
+            ('PUT', '?_method=PUT'),
+            # Nova reads no body
+            ('GET', '?_method=POST'),
+        ):
+            request = self.request('/servers' + query, text, method=method)
+            with self.subTest(method=method, query=query):
+                self.assert_untouched(request.get_response(self.filter))
+        self.assert_nobody_asked()
+
+    def test_methods_that_create_servers(self):
+        text = json.dumps({'server': SERVER}).encode()
+        for method, query in (
+            ('POST', '?_method=POST'),
+            ('POST', '?_method=&_method'),
+            ('POST', '?_method%ff=GET'),
+            ('PUT', '?_method=post'),
+            ('PUT', '?a=b&_method=%50OST'),
+        ):
+            request = self.request('/servers' + query, text, method=method)
+            with self.subTest(method=method, query=query):
+                self.assert_mappings(
+                    request.get_response(self.filter), ROOT, VDISK, VDISK
+                )
+
+    def test_bodies_in_chunks(self):
+        request = self.request(
+            '/servers', json.dumps({'server': SERVER}).encode()
+        )
+        request.content_length = None
+        request.environ['wsgi.input_terminated'] = True
+        self.assert_mappings(
+            request.get_response(self.filter), ROOT, VDISK, VDISK
+        )
+        # nobody can tell where it ends
+        request = self.request('/servers', b'endless')
+        request.content_length = None
+        request.environ.pop('wsgi.input_terminated', None)
+        request.get_response(self.filter)
+        self.assertEqual(b'', self.nova.body)
+
+    def test_a_body_that_is_too_large_is_refused_as_nova_does(self):
+        request = self.request('/servers', b'{}')
+        request.body_file = sizelimit.LimitingReader(io.BytesIO(b'x' * 9), 5)
+        response = request.get_response(self.filter)
+        self.assertEqual(413, response.status_int)
+        self.assertIsNone(self.nova.body)
+
     def test_the_project_in_the_path(self):
-        server = {'flavorRef': '42', 'imageRef': IMAGE}
         for path in (
-            '/6f70656e737461636b/servers',
+            f'/{PROJECT}/servers',
             '/servers/',
             '/os-volumes_boot',
         ):
             self.assert_mappings(
-                self.send({'server': server}, path), ROOT, VDISK, VDISK
+                self.send({'server': SERVER}, path), ROOT, VDISK, VDISK
             )
 
     def test_bodies_that_nova_refuses(self):
-        server = {'flavorRef': '42', 'imageRef': IMAGE}
+        server = SERVER
         for body in (
             b'',
             b'{',
@@ -407,12 +497,18 @@ class PassTest(FilterTestCase):
             {},
             {'server': None},
             {'server': [server]},
-            {'server': {'imageRef': IMAGE}},
-            {'server': {'flavorRef': '42'}},
+            {'server': {**server, 'imageRef': ''}},
+            {'server': {**server, 'name': ''}},
             {'server': {**server, 'flavorRef': None}},
             {'server': {**server, 'flavorRef': ['42']}},
             {'server': {**server, 'flavorRef': 'unknown'}},
             {'server': {**server, 'min_count': 'many'}},
+            {'server': {**server, 'max_count': INFINITE}},
+            {'server': {**server, 'max_count': float('nan')}},
+            {'server': {**server, 'unknown': 1}},
+            {'server': {**server, 'networks': None}},
+            {'server': server, 'unknown': 1},
+            {'server': {**server, 'imageRef': 'http://stranger/a/b/c'}},
             {'server': {**server, 'block_device_mapping_v2': 1}},
             {'server': {**server, 'block_device_mapping_v2': {'a': 1}}},
             {'server': {**server, 'block_device_mapping_v2': ['x']}},
@@ -421,13 +517,64 @@ class PassTest(FilterTestCase):
             {
                 'server': {
                     **server,
-                    'block_device_mapping': [{'volume_id': 'v'}],
+                    'block_device_mapping': [{'volume_id': VOLUME}],
                     'block_device_mapping_v2': [ROOT],
                 }
             },
         ):
             with self.subTest(body=body):
                 self.assert_untouched(self.send(body))
+                self.assert_nobody_asked()
+        for changes in (
+            {'volume_size': []},
+            {'volume_size': INFINITE},
+            {'volume_size': 0},
+            {'boot_index': INFINITE},
+            {'boot_index': {}},
+            {'volume_type': 5},
+            {'uuid': VOLUME},
+            {'source_type': 'volume', 'uuid': '..'},
+            {'source_type': 'snapshot', 'uuid': VOLUME[1:]},
+        ):
+            with self.subTest(changes=changes):
+                self.assert_untouched(self.create(ROOT, {**BLANK, **changes}))
+                self.assertEqual([], self.cinder.method_calls)
+
+    def test_microversions_have_schemas_of_their_own(self):
+        self.assert_untouched(self.create(ROOT, VDISK, VDISK, version='2.66'))
+        self.assert_nobody_asked()
+        self.assert_untouched(self.create(networks='none', version='2.36'))
+        self.assert_untouched(self.send({'server': SERVER}, version='2.36'))
+        self.assert_nobody_asked()
+
+    def test_encodings_that_nova_refuses(self):
+        body = json.dumps({'server': SERVER})
+        for encoding in ('utf-16', 'utf-32-le', 'utf-8-sig'):
+            self.assert_untouched(self.send(body.encode(encoding)))
+        self.assert_nobody_asked()
+
+    def test_mappings_of_an_image_that_nobody_checks(self):
+        """Users write the properties of their images."""
+        blank = {'source_type': 'blank', 'destination_type': 'volume'}
+        for mappings in (
+            5,
+            {'a': 1},
+            ['x'],
+            [{}],
+            [{**blank, 'volume_size': []}],
+            [{**blank, 'volume_size': {}, 'volume_type': 'vdisk'}],
+            [{**blank, 'volume_size': INFINITE}],
+            [{**blank, 'device_name': []}],
+            [{**blank, 'volume_type': {}}],
+            [{**blank, 'source_type': 'snapshot', 'snapshot_id': '..'}],
+        ):
+            for is_new in (True, False):
+                self.image['properties'] = {
+                    'bdm_v2': is_new,
+                    'block_device_mapping': mappings,
+                }
+                with self.subTest(mappings=mappings, is_new=is_new):
+                    self.assert_left_to_nova(self.create())
 
     def test_versions_that_nova_refuses(self):
         for version in ('2.9999', 'newest'):
@@ -437,6 +584,7 @@ class PassTest(FilterTestCase):
         request = wsgi.Request.blank(
             '/servers', method='POST', content_type='text/xml'
         )
+        request.environ['nova.context'] = self.context
         request.body = self.sent = b'<server/>'
         self.assert_untouched(request.get_response(self.filter))
 
