@@ -293,9 +293,7 @@ class DiskCandidates(collections.abc.Sequence[Candidate]):
             for provider, allocation in candidate['allocations'].items()
             if allocation['resources'].keys().isdisjoint(_DISK_RESOURCES)
         }
-        claimed = self.run.plan.allocations(
-            choice.free.disks[0], choice.counts, choice.free.reserved_gb[0]
-        )
+        claimed = self.run.plan.allocations(choice.free, choice.counts)
         for disk, resources in claimed.items():
             allocations[disk] = {'resources': resources}
         return pending_claims.Candidate(candidate, allocations=allocations)

@@ -77,6 +77,8 @@ class HostDiskCache:
         self._rows: dict[str, int] = {}
         self._disks: list[tuple[str, ...]] = []
         self._volumes: list[dict[str, list[BoundVDisk]]] = []
+        # GiB by disk and server
+        self._taken: list[dict[str, dict[str | None, int]]] = []
         self._digests: list[str] = []
         self._hosts: list[str] = []
         # rows whose last report is older than the cache, and those of them
@@ -103,8 +105,11 @@ class HostDiskCache:
         disks = sorted(report['disks'], key=lambda disk: disk['uuid'])
         uuids = tuple(disk['uuid'] for disk in disks)
         vdisks: dict[str, list[BoundVDisk]] = collections.defaultdict(list)
+        taken: dict[str, dict[str | None, int]] = {}
         for disk in disks:
+            sizes = taken[disk['uuid']] = collections.Counter[str | None]()
             for vdisk in disk['vdisks']:
+                sizes[vdisk['server_id']] += vdisk['size_gb']
                 if not vdisk.get('is_snapshot'):
                     vdisks[vdisk['volume_id']].append(
                         BoundVDisk(
@@ -147,6 +152,7 @@ class HostDiskCache:
             for volume_id, pieces in vdisks.items():
                 self._by_volume.setdefault(volume_id, {})[provider] = pieces
             self._volumes[row] = vdisks
+            self._taken[row] = taken
 
     def confirm(self, provider: str, digest: str) -> bool:
         """Count a host's last report as fresh: a heartbeat has confirmed it.
@@ -199,6 +205,7 @@ class HostDiskCache:
         if row == len(self._disks):
             self._disks.append(())
             self._volumes.append({})
+            self._taken.append({})
             self._digests.append('')
             self._hosts.append('')
         # rows() takes no lock, so the arrays come before the row
@@ -385,3 +392,22 @@ class HostDiskCache:
                 for vdisk in vdisks
                 if self._reported_at[self._rows[vdisk.provider]] >= oldest
             ]
+
+    def vdisks_of(self, provider: str, server: str) -> list[BoundVDisk]:
+        """Return the vdisks on a host that were bound for a server."""
+        with self._lock:
+            row = self._rows.get(provider)
+            if row is None:
+                return []
+            return [
+                vdisk
+                for vdisks in self._volumes[row].values()
+                for vdisk in vdisks
+                if vdisk.server_id == server
+            ]
+
+    def taken_gb(self, provider: str, disk: str) -> dict[str | None, int]:
+        """Return the GiB of a disk's vdisks and snapshots, by server."""
+        with self._lock:
+            row = self._rows.get(provider)
+            return {} if row is None else dict(self._taken[row].get(disk, {}))

@@ -57,6 +57,20 @@ def disks_in_tree(
     return _query(lambda: _PLACEMENT.disk_capacities(provider))
 
 
+def claims_on(disk: str) -> dict[str, int] | None:
+    """Return the GiB of a disk that each consumer claims.
+
+    None if the query fails.
+    """
+    found = _query(lambda: _PLACEMENT.provider_allocations(disk))
+    if found is None:
+        return None
+    return {
+        consumer: claim.get(placement_client.GB, 0)
+        for consumer, claim in found.items()
+    }
+
+
 def compute_nodes_with_room(request: flavor.VDiskRequest) -> set[str]:
     """Return the providers of compute nodes that may hold the vdisks.
 

@@ -22,6 +22,7 @@ from nova_diskplacer import constants
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping
 from nova_diskplacer.mapping import base
+from nova_diskplacer.placement import ledger
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
 from nova_diskplacer.placement.client import Resources
@@ -122,15 +123,21 @@ class Choice:
 class DiskPlan:
     """A server's request and the vdisks of its attached volumes.
 
-    ``own_vdisks`` were bound for this server and count as the request's.
-    ``other_vdisks`` were bound for another server; a policy that spreads
-    vdisks counts them on their disks. If there are any of either, disks are
-    chosen on their host only, or on two hosts that report all of them.
+    ``own_vdisks`` were bound for this server, attached or not, and count as
+    the request's. ``other_vdisks`` were bound for another server; a policy
+    that spreads vdisks counts them on their disks. If there are any of either,
+    disks are chosen on their host only, or on two hosts that report all of
+    them. ``reserved_for_others`` are the GiB of the disks with own vdisks that
+    are to be reserved for anything else; what is reserved beyond them is for
+    the own vdisks. A disk that is missing reserves nothing for them.
     """
 
     request: flavor.VDiskRequest
     own_vdisks: tuple[BoundVDisk, ...] = ()
     other_vdisks: tuple[BoundVDisk, ...] = ()
+    reserved_for_others: collections.abc.Mapping[str, int] = dataclasses.field(
+        default_factory=dict
+    )
 
     def choose(
         self, free: FreeCapacity, allowed: base.Bools | None = None
@@ -171,49 +178,52 @@ class DiskPlan:
     ) -> tuple[FreeCapacity, base.Ints, base.Bools]:
         """Subtract the claims of the vdisks that are bound already.
 
+        A disk that gets a new vdisk has all of them claimed, see ``ledger``.
+
         :returns: the free capacity without those claims, the number of bound
             vdisks on each disk (H, D), and the disks that lack room for the
-            claims (H, D).
+            bound vdisks (H, D).
         """
         bound = np.zeros_like(free.free_gb)
+        lacking = np.zeros(free.free_gb.shape, dtype=bool)
         # a sum of vdisks may be larger than any figure of a disk
-        gb = np.zeros(bound.shape, dtype=np.int64)
-        mbps = np.zeros_like(gb)
+        free_gb = free.free_gb.astype(np.int64)
+        free_mbps = free.free_mbps.astype(np.int64)
         on_disk = collections.Counter(
             vdisk.disk for vdisk in self.own_vdisks + self.other_vdisks
         )
+        own_gb = self._gb_of_bound()
         for row, disks in enumerate(free.disks):
-            claims = self._claims_of_bound(disks, free.reserved_gb[row])
+            own_mbps = self._mbps_of_bound(disks)
             for column, disk in enumerate(disks):
-                bound[row, column] = on_disk[disk]
-                gb[row, column], mbps[row, column] = claims[disk]
-        lacking: base.Bools = (gb > 0) & (gb > free.free_gb)
-        lacking |= (mbps > 0) & (mbps > free.free_mbps)
-        free = dataclasses.replace(
-            free, free_gb=free.free_gb - gb, free_mbps=free.free_mbps - mbps
-        )
+                at = row, column
+                gb, mbps = own_gb[disk], own_mbps[disk]
+                held = self._held_gb(disk, gb, int(free.reserved_gb[at]))
+                bound[at] = on_disk[disk]
+                lacking[at] = gb > held and gb - held > free_gb[at]
+                lacking[at] |= mbps > 0 and mbps > free_mbps[at]
+                free_gb[at] -= gb
+                free_mbps[at] -= mbps
+        free = dataclasses.replace(free, free_gb=free_gb, free_mbps=free_mbps)
         return free, bound, lacking
 
-    def _claims_of_bound(
-        self, disks: tuple[str, ...], reserved_gb: base.Ints
-    ) -> dict[str, tuple[int, int]]:
-        """Return the GiB and MB/s that bound vdisks claim, by disk.
-
-        The GiB that a disk's inventory reserves for them (those of a shelved
-        server, for example) stay reserved and are not claimed a second time.
-        MB/s are never reserved, so they are always claimed.
-        """
-        own = [vdisk for vdisk in self.own_vdisks if vdisk.disk in disks]
+    def _gb_of_bound(self) -> collections.Counter[str]:
+        """Return the GiB of own vdisks, by disk."""
         size: collections.Counter[str] = collections.Counter()
-        for vdisk in own:
+        for vdisk in self.own_vdisks:
             size[vdisk.disk] += vdisk.size_gb
-        mbps = self._mbps_of_bound(own)
-        return {
-            disk: (max(0, size[disk] - reserved), mbps[disk])
-            for disk, reserved in zip(
-                disks, reserved_gb.tolist(), strict=False
-            )
-        }
+        return size
+
+    def _held_gb(self, disk: str, own_gb: int, reserved_gb: int) -> int:
+        """Return the GiB of own vdisks that a disk's inventory reserves.
+
+        MB/s are never reserved, so they are always claimed.
+
+        :param own_gb: GiB of own vdisks on the disk.
+        :param reserved_gb: the reserved part of the disk, for anything.
+        """
+        others = self.reserved_for_others.get(disk, reserved_gb)
+        return min(max(0, reserved_gb - others), own_gb)
 
     def _bound_pieces(self) -> int:
         """Return how many of the request's pieces are bound already.
@@ -228,13 +238,14 @@ class DiskPlan:
         return len(bound) * self.request.stripe_disks
 
     def _mbps_of_bound(
-        self, own: list[BoundVDisk]
+        self, disks: tuple[str, ...]
     ) -> collections.Counter[str]:
-        """Return the MB/s that a host's bound vdisks claim, by disk.
+        """Return the MB/s that bound vdisks claim on a host's disks, by disk.
 
         Each disk of an elastic vdisk has its share of them.
         """
         request = self.request
+        own = [vdisk for vdisk in self.own_vdisks if vdisk.disk in disks]
         found: collections.Counter[str] = collections.Counter()
         if not request.widest_disks:
             for vdisk in self._vdisks_of_flavor(own):
@@ -266,26 +277,33 @@ class DiskPlan:
         )[: self.request.pieces]
 
     def allocations(
-        self, disks: tuple[str, ...], counts: base.Ints, reserved_gb: base.Ints
+        self, free: FreeCapacity, counts: base.Ints
     ) -> dict[str, Resources]:
         """Return the claims on the disks of one host, by disk.
 
-        :param disks: the host's disks, D of them.
+        :param free: the free capacity of the host, D disks.
         :param counts: as chosen, (D,).
-        :param reserved_gb: GiB reserved on each disk, (D,).
         """
-        claims = self._claims_of_bound(disks, reserved_gb)
-        for column in np.flatnonzero(counts).tolist():
-            gb, mbps = claims[disks[column]]
-            gb += int(counts[column]) * self.request.piece_gb
-            mbps += int(counts[column]) * self.request.piece_mbps
-            claims[disks[column]] = gb, mbps
-        return {
-            disk: {
-                name: amount
-                for name, amount in ((GB, gb), (MBPS, mbps))
-                if amount
+        request = self.request
+        disks = free.disks[0]
+        own_gb, own_mbps = self._gb_of_bound(), self._mbps_of_bound(disks)
+        claims = {}
+        for column, disk in enumerate(disks):
+            new = int(counts[column])
+            gb = ledger.claim_gb(
+                own_gb[disk],
+                new * request.piece_gb,
+                self._held_gb(
+                    disk, own_gb[disk], int(free.reserved_gb[0, column])
+                ),
+                int(free.free_gb[0, column]),
+            )
+            amounts = {
+                GB: gb,
+                MBPS: own_mbps[disk] + new * request.piece_mbps,
             }
-            for disk, (gb, mbps) in claims.items()
-            if gb or mbps
-        }
+            if any(amounts.values()):
+                claims[disk] = {
+                    name: amount for name, amount in amounts.items() if amount
+                }
+        return claims

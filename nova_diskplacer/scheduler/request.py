@@ -34,7 +34,9 @@ from oslo_log import log as logging
 
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
+from nova_diskplacer.placement import ledger
 from nova_diskplacer.profiles import configured
+from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import BoundVDisk
 from nova_diskplacer.scheduler.plan import Choice
@@ -218,13 +220,48 @@ def for_request(
     request: flavor.VDiskRequest,
     cache: HostDiskCache,
 ) -> tuple[Hosts, DiskPlan]:
-    """Return the hosts where a request's server may be, and its plan."""
+    """Return the hosts where a request's server may be, and its plan.
+
+    A server that brings vdisks is planned with all vdisks on that host that
+    were bound for it, detached ones too: they fill its claims.
+    """
     allowed, vdisks = hosts_and_vdisks(hosts, spec, cache)
+    server = spec.instance_uuid
     # Cinder may have left the copy of a volume without its server
-    bound = {v.volume_id for v in vdisks if v.server_id == spec.instance_uuid}
-    own = tuple(v for v in vdisks if v.volume_id in bound)
+    bound = {v.volume_id for v in vdisks if v.server_id == server}
+    own = [v for v in vdisks if v.volume_id in bound]
     others = tuple(v for v in vdisks if v.volume_id not in bound)
-    return allowed, DiskPlan(request, own, others)
+    providers = {v.provider for v in vdisks}
+    if len(providers) == 1:
+        (provider,) = providers
+        brought = {v.volume_id for v in vdisks}
+        own += [
+            vdisk
+            for vdisk in cache.vdisks_of(provider, server)
+            if vdisk.volume_id not in brought
+        ]
+    reserved = _reserved_for_others(cache, server, own)
+    return allowed, DiskPlan(request, tuple(own), others, reserved)
+
+
+def _reserved_for_others(
+    cache: HostDiskCache,
+    server: str,
+    own: collections.abc.Iterable[BoundVDisk],
+) -> dict[str, int]:
+    """Return the GiB to be reserved for others on disks with own vdisks.
+
+    A disk is missing if Placement does not tell who claims it. One query for
+    each disk, and only for a server that comes back to its vdisks.
+    """
+    found = {}
+    for provider, disk in {(vdisk.provider, vdisk.disk) for vdisk in own}:
+        claims = placement_queries.claims_on(disk)
+        if claims is not None:
+            taken = cache.taken_gb(provider, disk)
+            taken.pop(server, None)
+            found[disk] = ledger.reserved_of(taken, claims)
+    return found
 
 
 def choose(

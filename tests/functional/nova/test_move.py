@@ -16,6 +16,11 @@ A vdisk is bound when it has been attached. Moves of servers whose flavors ask
 for no vdisks are in ``test_volumes``.
 """
 
+import functools
+from unittest import mock
+
+from nova.conductor.tasks import migrate as migrate_task
+
 from tests.functional.nova import base
 
 
@@ -133,6 +138,57 @@ class MoveTestCase(base.CloudTestCase):
         self.assertEqual(disks, self.assert_claims(server, [100] * 4))
         self._delete_server(server)
         self.assert_unused()
+
+    def resize_while_agents_look(self, server, flavor):
+        """Resize; the agents look when the migration has got the claim."""
+        move = migrate_task.replace_allocation_with_migration
+
+        @functools.wraps(move)
+        def moved(*args, **kwargs):
+            result = move(*args, **kwargs)
+            for host in self.hosts.values():
+                host.reconcile()
+            return result
+
+        with mock.patch.object(
+            migrate_task, 'replace_allocation_with_migration', moved
+        ):
+            self._resize_server(server, flavor)
+
+    def test_resize_to_more_vdisks_holds_the_space_of_the_new_ones(self):
+        self.flags(allow_resize_to_same_host=True)
+        asked = {'vdisk_gb': 100, 'mapping': 'consolidated'}
+        server = self.boot(self.flavor(vdisks=2, **asked))
+        host = self.host_of(server)
+        for _ in range(2):
+            self.attach(server, self.volumes.create(100))
+        (disk,) = self.claims(server['id'])[host.name]
+        # a snapshot, and the vdisk of somebody else
+        snapshot = {'volume_id': 's', 'server_id': None, 'is_snapshot': True}
+        host.disks[disk].vdisks += [
+            {**snapshot, 'size_gb': 50},
+            {'volume_id': 'o', 'server_id': 'other', 'size_gb': 70},
+        ]
+        # the new one goes to the same disk
+        for other in host.disks.keys() - {disk}:
+            host.disks[other].health = 'missing'
+        self.reconcile()
+        self.resize_while_agents_look(server, self.flavor(vdisks=3, **asked))
+        self.assertEqual(
+            {host.name: {disk: {base.GB: 300}}}, self.claims(server['id'])
+        )
+        self._confirm_resize(server)
+        self.reconcile()
+        self.assert_claims(server, [300])
+        self.assertEqual(120, host.disks[disk].reserved_gb)
+        # what it has claimed is there when it is needed
+        there = {'host': host.name}
+        self.refuse(self.flavor(vdisks=1, vdisk_gb=581), **there)
+        self.boot(self.flavor(vdisks=1, vdisk_gb=580), **there)
+        self.attach(server, self.volumes.create(100))
+        self.assert_not_oversold()
+        self.reconcile()
+        self.assertEqual(120, host.disks[disk].reserved_gb)
 
     def test_evacuate(self):
         server = self.boot(self.vdisks)

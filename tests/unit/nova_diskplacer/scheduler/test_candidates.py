@@ -178,7 +178,9 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
     def setUp(self):
         self.disks = [fakes.disk_uuid(0, i) for i in range(3)]
 
-    def _choose(self, own, *disks, others=(), **changes):
+    def _choose(
+        self, own, *disks, others=(), reserved_for_others=0, **changes
+    ):
         cache = fakes.make_cache(fakes.report(0, *disks))
         free = cache.free_capacity(cache.rows([fakes.host_uuid(0)]))
         request = flavor.VDiskRequest(
@@ -188,13 +190,12 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
             request,
             tuple(self._bound(i, 's') for i in own),
             tuple(self._bound(i, 'somebody-else') for i in others),
+            dict.fromkeys(self.disks, reserved_for_others),
         )
         choice = plan.choose(free)
         if not choice.fits[0]:
             return None
-        claims = plan.allocations(
-            free.disks[0], choice.counts[0], free.reserved_gb[0]
-        )
+        claims = plan.allocations(free, choice.counts[0])
         self.mbps = {
             self.disks.index(disk): resources['CUSTOM_VDISK_MBPS']
             for disk, resources in claims.items()
@@ -255,6 +256,33 @@ class PlanWithOwnVDisksTest(unittest.TestCase):
         self.assertIsNone(
             self._choose([1, 2], *self._disks(0, 10, 95, total_gb=100))
         )
+
+    def test_new_vdisks_beside_reserved_ones_are_claimed_with_them(self):
+        # else the claim of the new ones would cover the old ones
+        disks = self._disks(0, 0, 0, total_gb=40)
+        disks[1]['reserved_gb'] = 10
+        asked = {'mapping': 'consolidated', 'vdisks': 2}
+        disks[0]['health'] = disks[2]['health'] = 'missing'
+        self.assertEqual({1: 20}, self._choose([1], *disks, **asked))
+        disks[1]['used_gb'] = 15
+        self.assertIsNone(self._choose([1], *disks, **asked))
+        self.assertEqual(
+            {1: 10}, self._choose([1], *disks, **{**asked, 'vdisks': 1})
+        )
+
+    def test_reserved_ones_are_claimed_where_there_is_room(self):
+        disks = self._disks(0, 0, 0, total_gb=100)
+        disks[1]['reserved_gb'] = 10
+        self.assertEqual({1: 10}, self._choose([1], *disks, vdisks=1))
+
+    def test_what_is_reserved_for_others_does_not_count(self):
+        disks = self._disks(0, 5, 0, total_gb=20)
+        disks[1]['reserved_gb'] = 10
+        for others, claims in ((0, {}), (3, {1: 3}), (5, {1: 5}), (6, None)):
+            found = self._choose(
+                [1], *disks, vdisks=1, reserved_for_others=others
+            )
+            self.assertEqual(claims, found)
 
     def test_what_is_reserved_for_them_is_not_claimed_again(self):
         disks = self._disks(0, 0, 0, total_gb=10)

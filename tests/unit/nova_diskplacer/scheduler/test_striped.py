@@ -58,9 +58,7 @@ class StripedPlanTest(unittest.TestCase):
         return (
             choice,
             free.disks[0],
-            found.allocations(
-                free.disks[0], choice.counts[0], free.reserved_gb[0]
-            ),
+            found.allocations(free, choice.counts[0]),
         )
 
     def test_claims(self):
