@@ -126,7 +126,8 @@ class Binder:
 
         :param source: UUID of the disk that holds it.
         :param commit: called with the UUID of the new disk when the copy
-            there is safe, before the original is deleted.
+            there is safe, before the original is deleted. If it raises an
+            error, both copies stay.
         :raises BindingError: no disk may hold it.
         :raises PlacementError: Placement does not answer or accept it.
         :raises DiskError: an operation on a disk fails.
@@ -135,7 +136,7 @@ class Binder:
             _, vdisk = self.operations.backend.usable_vdisk(
                 source, request.name
             )
-            self.operations.delete_other_copies(request.name, source)
+            self._delete_other_copies(request.name, source)
             disks = [
                 one for one in self._responsive_disks({}) if one.uuid != source
             ]
@@ -149,13 +150,29 @@ class Binder:
             )
             try:
                 self.operations.backend.copy(source, request.name, target)
+                # it may have failed since
+                self.operations.backend.check_disk(target, request.name)
             except Exception:
-                self.operations.delete(target, request.name)
+                self._drop(target, request.name)
                 raise
             if self.operations.backend.linked_disk(request.name):
                 self.operations.backend.link(target, request.name)
             commit(target)
-            self.operations.delete_other_copies(request.name, target)
+            self._delete_other_copies(request.name, target)
+
+    def _drop(self, disk: str, name: str) -> None:
+        """Delete a copy that was not completed."""
+        try:
+            self.operations.delete(disk, name)
+        except exception.DiskError as error:
+            # it is a leftover, which the next start of the driver deletes
+            LOG.warning('%s stays on disk %s: %s', name, disk, error)
+
+    def _delete_other_copies(self, name: str, disk: str) -> None:
+        try:
+            self.operations.delete_other_copies(name, disk)
+        except exception.DiskError as error:
+            LOG.warning('All copies of %s stay: %s', name, error)
 
     def check_max_per_disk(self, request: BindRequest, disk: str) -> None:
         """Check that a server may attach a vdisk that is on a disk.

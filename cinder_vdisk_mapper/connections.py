@@ -92,7 +92,7 @@ class Connections:
                 self.operations, context, volume, request, connector['host']
             )
             return None
-        disk = volume.provider_location
+        disk = linking.where(self.operations.backend, volume)
         update: ModelUpdate = {}
         if disk:
             self.operations.backend.check_disk(disk, naming.volume(volume))
@@ -112,7 +112,7 @@ class Connections:
 
     def bind(self, volume: Volume) -> str:
         """Bind a volume for no server and return its disk."""
-        if not volume.provider_location:
+        if not linking.where(self.operations.backend, volume):
             update = self.create_export(
                 cinder_context.get_admin_context(), volume, {'host': CONF.host}
             )
@@ -129,30 +129,35 @@ class Connections:
         An error would set the volume to error, and the disk may come back.
         The copy that an export was made for has ended with the old process.
         """
-        self.remove_export(context, volume)
-        if volume.provider_location:
-            try:
-                if _has_server(volume):
-                    linking.stable_path(self.operations.backend, volume)
-                self.operations.backend.check_disk(volume.provider_location)
-                if attachments(volume):
-                    self._activate(volume.provider_location, volume)
-            except exception.DiskPlacerError as error:
-                LOG.error('%s', error)
+        try:
+            self.remove_export(context, volume)
+            if not volume.provider_location:
+                return
+            # the start has settled what was moved and has no server
+            if _has_server(volume):
+                linking.stable_path(
+                    self.operations.backend, volume, wait=False
+                )
+            location = volume.provider_location
+            self.operations.backend.check_disk(location)
+            if attachments(volume):
+                self._activate(location, volume)
+        except exception.DiskPlacerError as error:
+            LOG.error('Volume %s: %s', volume.id, error)
 
     def remove_export(self, context: Any, volume: Volume) -> None:
         """Remove the export to another host; the volume stays bound."""
-        disk = volume.provider_location
-        if not disk:
+        if not volume.provider_location:
             return
         if naming.is_exported(volume):
             self.exporter.remove(context, volume, self.local_path(volume))
         if volume.status in _BEING_FILLED or export.needs_remote_export(
             volume
         ):
+            disk = linking.where(self.operations.backend, volume) or ''
             # allocate the blocks again that were truncated or left out
             self.operations.extend(disk, naming.volume(volume), volume.size)
-        if locations.is_striped(disk):
+        if locations.is_striped(volume.provider_location):
             self._deactivate(volume)
 
     def initialize_connection(
@@ -167,10 +172,11 @@ class Connections:
         if here != there:
             return handover.connect_by_new_backend(volume, connector)
         path = None
-        if volume.provider_location and _has_server(volume):
+        location = linking.where(self.operations.backend, volume)
+        if location and _has_server(volume):
             path = linking.stable_path(self.operations.backend, volume)
         disk = self.operations.backend.check_disk(
-            volume.provider_location, naming.volume(volume)
+            location, naming.volume(volume)
         )
         self._activate(disk, volume)
         if not self._is_here(connector):

@@ -15,7 +15,8 @@
 Runs in the cinder-volume of each compute node. A volume takes no space until
 it is attached for the first time or filled; then it is bound to a disk, which
 it never leaves by itself. ``provider_location`` is the UUID of that disk; a
-striped volume is bound to several, see ``locations``.
+striped volume is bound to several, see ``locations``. Where a move of a vdisk
+was interrupted, ``linking`` tells on which disk the volume is.
 """
 
 import contextlib
@@ -44,6 +45,7 @@ from cinder_vdisk_mapper import conf
 from cinder_vdisk_mapper import encryption
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import groups
+from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import migration
@@ -204,9 +206,8 @@ class VDiskMapperDriver(driver.VolumeDriver):
             # Cinder does not own a vdisk that it failed to manage
             self._managed.release_vdisk(volume)
         else:
-            self.operations.delete_everywhere(
-                volume.provider_location, naming.volume(volume)
-            )
+            location = linking.where(self.backend, volume)
+            self.operations.delete_everywhere(location, naming.volume(volume))
 
     @errors.as_driver_error()
     def extend_volume(self, volume: Volume, new_size: int) -> None:
@@ -214,7 +215,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
 
         An unbound volume takes no space, but must fit a disk.
         """
-        disk = volume.provider_location
+        disk = linking.where(self.backend, volume)
         if disk:
             self.operations.extend(disk, naming.volume(volume), new_size)
             return
@@ -228,14 +229,15 @@ class VDiskMapperDriver(driver.VolumeDriver):
                 f'a volume cannot be extended to {new_size} GiB here',
             )
 
+    @errors.as_driver_error()
     def create_cloned_volume(
         self, volume: Volume, src_vref: Volume
     ) -> ModelUpdate | None:
         """Make a volume with the content of another, on its disk."""
-        return self._clone(
-            src_vref.provider_location, naming.volume(src_vref), volume
-        )
+        location = linking.where(self.backend, src_vref)
+        return self._clone(location, naming.volume(src_vref), volume)
 
+    @errors.as_driver_error()
     def create_volume_from_snapshot(
         self, volume: Volume, snapshot: Snapshot
     ) -> ModelUpdate | None:
@@ -244,7 +246,6 @@ class VDiskMapperDriver(driver.VolumeDriver):
             snapshot.provider_location, naming.snapshot(snapshot), volume
         )
 
-    @errors.as_driver_error()
     def _clone(
         self, disk: str | None, source: str, volume: Volume
     ) -> ModelUpdate | None:
@@ -264,7 +265,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
     def create_snapshot(self, snapshot: Snapshot) -> ModelUpdate | None:
         """Make a snapshot of a volume, which may be attached."""
         volume = snapshot.volume
-        disk = volume.provider_location
+        disk = linking.where(self.backend, volume)
         if not disk:
             return None
         self.backend.check_disk(disk)
@@ -285,7 +286,7 @@ class VDiskMapperDriver(driver.VolumeDriver):
         self, context: Any, volume: Volume, snapshot: Snapshot
     ) -> None:
         """Give a volume that is not attached the content of a snapshot."""
-        disk = volume.provider_location
+        disk = linking.where(self.backend, volume)
         if attachments(volume):
             raise errors.BindingError(
                 f'volume {volume.id} is attached and cannot be reverted',

@@ -31,6 +31,7 @@ from cinder import objects
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
@@ -78,6 +79,8 @@ def create_snapshots(
         for volume_id in sorted(snapshot.volume_id for snapshot in snapshots):
             stack.enter_context(locks.hold(f'volume-{volume_id}'))
         volumes = _detached_volumes(context, snapshots)
+        for volume in volumes.values():
+            linking.follow_link(backend, volume)
         for volume in sorted(volumes.values(), key=naming.volume):
             if locations.is_striped(volume.provider_location):
                 stack.enter_context(

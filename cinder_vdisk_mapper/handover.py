@@ -29,6 +29,7 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
@@ -69,6 +70,7 @@ def hand_over(
     with locks.hold(f'volume-{volume.id}'):
         volume.refresh()
         _check_unused(context, volume)
+        linking.follow_link(operations.backend, volume)
         disk = volume.provider_location
         # a killed attempt may have left a vdisk of an unbound volume
         holding = operations.backend.disks_holding(request.name)

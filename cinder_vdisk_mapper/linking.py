@@ -10,11 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Keeps ``provider_location`` and the links to volumes in agreement.
+"""Tells where a volume is, and keeps ``provider_location`` right.
 
-A move of a vdisk first changes its link and then ``provider_location``. Where
-a killed move has left them different, the link is right.
+A move of a vdisk first changes its link and then ``provider_location``. A kill
+or an error of the database in between leaves them different; the link is right
+then. A volume without a link was never attached, and ``provider_location``
+tells where it is.
+
+Every operation on a volume begins with :func:`where`.
 """
+
+from oslo_log import log as logging
 
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
@@ -24,20 +30,25 @@ from cinder_vdisk_mapper.cinder_types import Volume
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 
+LOG = logging.getLogger(__name__)
 
-def stable_path(backend: base.Backend, volume: Volume) -> str:
+
+def stable_path(
+    backend: base.Backend, volume: Volume, wait: bool = True
+) -> str:
     """Return the path of a bound volume's link, which exists then.
 
     A striped volume has no link, because its device keeps its name.
 
-    :raises DiskError: the link leads to a disk that is not there, or cannot
-        be made.
+    :param wait: whether to wait for another process that works on the volume.
+    :raises DiskPlacerError: the link leads to a disk that is not there, or
+        cannot be made, or another process works on the volume.
     """
     name = naming.volume(volume)
     if locations.is_striped(volume.provider_location):
         return backend.device_path(volume.provider_location or '', name)
     if backend.linked_disk(name) != volume.provider_location:
-        with locks.hold(f'volume-{volume.id}'):
+        with locks.hold(f'volume-{volume.id}', wait):
             # a drain may have moved it since it was read
             volume.refresh()
             follow_link(backend, volume)
@@ -47,14 +58,32 @@ def stable_path(backend: base.Backend, volume: Volume) -> str:
     return backend.link_path(name)
 
 
-def follow_link(backend: base.Backend, volume: Volume) -> None:
-    """Save the disk of a volume's link, if the vdisk is there.
+def where(backend: base.Backend, volume: Volume) -> str | None:
+    """Return the location of a volume, None if it is not bound.
 
-    The caller holds the lock of the volume.
+    ``provider_location`` is that location afterwards, here and in the
+    database. The caller does not hold the lock of the volume.
 
     :raises DiskError: the disk of the link is not there, so that it is not
         known if it holds the volume.
     """
+    with locks.hold(f'volume-{volume.id}'):
+        # it may have been bound or moved since it was read
+        volume.refresh()
+        follow_link(backend, volume)
+    return volume.provider_location or None
+
+
+def follow_link(backend: base.Backend, volume: Volume) -> None:
+    """Save the disk of a bound volume's link, if the vdisk is there.
+
+    The caller holds the lock of the volume, and has read it since.
+
+    :raises DiskError: as :func:`where`.
+    """
+    if not volume.provider_location:
+        # the next attachment takes up a vdisk that a killed one has made
+        return
     name = naming.volume(volume)
     linked = backend.linked_disk(name)
     if linked is None or linked == volume.provider_location:
@@ -65,11 +94,20 @@ def follow_link(backend: base.Backend, volume: Volume) -> None:
             f'volume {volume.id} was moved to disk {linked}, which is '
             f'{disk.health}'
         )
-    if any(vdisk.name == name and vdisk.usable for vdisk in disk.vdisks):
+    if any(vdisk.name == name for vdisk in disk.vdisks):
+        LOG.warning(
+            'Volume %s is on disk %s, where a move that was interrupted has '
+            'left it, not on disk %s',
+            volume.id,
+            linked,
+            volume.provider_location,
+        )
         save_disk(volume, linked)
 
 
 def save_disk(volume: Volume, disk: str) -> None:
-    """Save the disk of a volume that is not exported to another host."""
-    volume.provider_location = volume.provider_id = disk
+    """Save the disk of a bound volume."""
+    if not naming.is_exported(volume):
+        volume.provider_id = disk
+    volume.provider_location = disk
     volume.save()

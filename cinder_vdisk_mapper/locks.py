@@ -43,19 +43,27 @@ _INTERVAL = 0.01
 
 
 @contextlib.contextmanager
-def hold(name: str) -> collections.abc.Iterator[None]:
+def hold(name: str, wait: bool = True) -> collections.abc.Iterator[None]:
     """Lock ``name`` for this thread of this process.
 
-    :raises DiskPlacerError: the lock file cannot be made or opened.
+    :param wait: whether to wait for another holder.
+    :raises DiskPlacerError: the lock file cannot be made or opened, or there
+        is another holder and ``wait`` is false.
     """
     path = os.path.join(_directory(), _PREFIX + name)
-    # threads of this process wait here
-    with lockutils.lock(name, lock_file_prefix=_PREFIX):
-        descriptor = _acquire(path)
+    with contextlib.ExitStack() as stack:
         try:
-            yield
-        finally:
-            _release(path, descriptor)
+            # threads of this process wait here
+            stack.enter_context(
+                lockutils.lock(name, lock_file_prefix=_PREFIX, blocking=wait)
+            )
+            descriptor = _acquire(path, wait)
+        except (lockutils.AcquireLockFailedException, BlockingIOError):
+            raise exception.DiskPlacerError(
+                f'another process or thread works on {name}'
+            ) from None
+        stack.callback(_release, path, descriptor)
+        yield
 
 
 def sweep() -> None:
@@ -128,8 +136,11 @@ def _directory() -> str:
     return directory
 
 
-def _acquire(path: str) -> int:
-    """Return a descriptor of the locked file that is at ``path``."""
+def _acquire(path: str, wait: bool) -> int:
+    """Return a descriptor of the locked file that is at ``path``.
+
+    :raises BlockingIOError: it is locked, and ``wait`` is false.
+    """
     while True:
         try:
             descriptor = _open(path)
@@ -139,6 +150,8 @@ def _acquire(path: str) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
+            if not wait:
+                raise
             time.sleep(_INTERVAL)
             continue
         if _is_at(path, descriptor):

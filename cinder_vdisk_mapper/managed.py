@@ -32,6 +32,7 @@ from cinder.volume import volume_types
 from cinder.volume import volume_utils
 
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import records
@@ -88,9 +89,8 @@ class ManagedVDisks:
 
     def release_vdisk(self, volume: Volume) -> None:
         """Unmanage the vdisk of a volume, if it has one."""
-        self._unmanage(
-            volume.provider_location, naming.volume(volume), volume.name_id
-        )
+        location = linking.where(self.operations.backend, volume)
+        self._unmanage(location, naming.volume(volume), volume.name_id)
 
     def get_manageable_volumes(
         self,
@@ -246,11 +246,12 @@ class ManagedVDisks:
     ) -> tuple[discover.Disk, VDisk]:
         disk, vdisk = self._checked(reference, naming.snapshot(snapshot))
         volume = snapshot.volume
-        if disk.uuid != volume.provider_location:
+        location = linking.where(self.operations.backend, volume)
+        if disk.uuid != location:
             raise _refused(
                 reference,
                 'a snapshot must be on the disk of its volume, which is '
-                f'{volume.provider_location} for volume {volume.id}',
+                f'{location} for volume {volume.id}',
             )
         if vdisk.size_gb > volume.size:
             raise _refused(

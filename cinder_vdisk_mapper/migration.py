@@ -12,23 +12,30 @@
 
 """Moves volumes between the media of one host.
 
-The vdisk is copied from disk to disk. ``provider_location`` changes after the
-copy is safe and before the original is deleted: it is right at every moment,
-so any copy on another disk is a leftover of an interrupted move.
+The vdisk is copied from disk to disk. When the copy is safe, the volume's link
+leads to it, if there is one, and ``provider_location`` is saved; then the
+original is deleted. A copy on another disk than :mod:`linking` tells is a
+leftover of an interrupted move.
 """
 
+import collections
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+from cinder import exception as cinder_exc
 from cinder.volume import volume_utils
+from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import errors
+from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
+from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper.binding import Binder
 from cinder_vdisk_mapper.binding import BindRequest
@@ -40,6 +47,12 @@ from nova_diskplacer import exception
 from nova_diskplacer import flavor
 
 LOG = logging.getLogger(__name__)
+
+_ERRORS = (
+    exception.DiskPlacerError,
+    cinder_exc.CinderException,
+    db_exc.DBError,
+)
 
 
 class Location(NamedTuple):
@@ -102,12 +115,13 @@ class Migration:
             drivers.
         :raises DiskPlacerError: it cannot be moved.
         """
-        if locations.is_striped(volume.provider_location):
+        disk = linking.where(self.operations.backend, volume)
+        if locations.is_striped(disk):
             raise errors.BindingError(
-                f'volume {volume.id} is striped over disks '
-                f'{volume.provider_location} and cannot be migrated: a copy '
-                'would be on one disk. Copy its content to a volume of '
-                'another server, or restore a backup of it there',
+                f'volume {volume.id} is striped over disks {disk} and cannot '
+                'be migrated: a copy would be on one disk. Copy its content '
+                'to a volume of another server, or restore a backup of it '
+                'there',
                 'a striped volume cannot be migrated',
             )
         target = parse_location(
@@ -115,10 +129,9 @@ class Migration:
         )
         if target is None:
             return False, None
-        name, disk = naming.volume(volume), volume.provider_location
         if not disk:
             # at most a killed attempt to bind it has left a vdisk
-            self.operations.delete_everywhere(None, name)
+            self.operations.delete_everywhere(None, naming.volume(volume))
             return True, None
         if not target.shares_disks(self.here):
             return False, None
@@ -138,8 +151,8 @@ class Migration:
         The vdisk keeps its name: the original still has the volume's name.
         """
         # the caller has read it before it was bound
-        new_volume.refresh()
-        name, disk = naming.volume(new_volume), new_volume.provider_location
+        disk = linking.where(self.operations.backend, new_volume)
+        name = naming.volume(new_volume)
         if disk and original_volume_status == 'available':
             try:
                 self.operations.change_owner(disk, name, volume.id)
@@ -151,48 +164,83 @@ class Migration:
     def update_provider_info(
         self, volumes: Sequence[Volume], snapshots: Sequence[Snapshot]
     ) -> tuple[list[ModelUpdate], None]:
-        """Delete the copies that interrupted moves have left, at start.
+        """Settle interrupted moves of the volumes of this backend, at start.
+
+        The volume of an interrupted move is where its link leads; the other
+        copies are deleted. Only volumes that have a copy or a link elsewhere
+        are read again. One that cannot be settled, or that another process
+        works on, does not delay the start: the next operation begins with it.
 
         :returns: the changes of volumes whose disk the API does not tell,
             because an earlier release has bound them.
         """
-        bound = {
-            naming.volume(volume): (volume.id, volume.provider_location)
-            for volume in volumes
-            if volume.provider_location
-            and not locations.is_striped(volume.provider_location)
-        }
-        copies = {
-            (vdisk.name, disk.uuid)
-            for disk in self.operations.backend.disks()
-            for vdisk in disk.vdisks
-            if vdisk.name in bound
-        }
-        for name, disk in sorted(copies):
-            volume_id, location = bound[name]
-            if disk != location and (name, location) in copies:
-                try:
-                    self.operations.delete_stale_copies(
-                        name, volume_id, location
-                    )
-                except exception.DiskPlacerError as error:
-                    LOG.warning('%s stays on disk %s: %s', name, disk, error)
+        try:
+            moved = self._moved(volumes)
+        except exception.DiskPlacerError as error:
+            LOG.error('Interrupted moves are not settled: %s', error)
+            moved = []
+        for volume in moved:
+            try:
+                self._settle(volume)
+            except _ERRORS as error:
+                LOG.error(
+                    'Volume %s, whose move was interrupted, is not settled: '
+                    '%s',
+                    volume.id,
+                    error,
+                )
         return [
             {'id': volume.id, 'provider_id': volume.provider_location}
             for volume in volumes
             if volume.provider_location and not volume.provider_id
         ], None
 
+    def _moved(self, volumes: Sequence[Volume]) -> list[Volume]:
+        """Return the bound volumes with a copy or a link elsewhere."""
+        backend = self.operations.backend
+        links = backend.links()
+        holding = collections.defaultdict(set)
+        for disk in backend.disks():
+            for vdisk in disk.vdisks:
+                holding[vdisk.name].add(disk.uuid)
+
+        def is_moved(volume: Volume) -> bool:
+            name, location = naming.volume(volume), volume.provider_location
+            if not location or locations.is_striped(location):
+                return False
+            return links.get(name, location) != location or bool(
+                holding[name] - {location}
+            )
+
+        return [volume for volume in volumes if is_moved(volume)]
+
+    def _settle(self, volume: Volume, wait: bool = False) -> None:
+        """Follow the link of a volume and delete its other copies.
+
+        A drain finishes the moves from its disk itself.
+
+        :param wait: whether to wait for another process that works on it.
+        :raises DiskPlacerError: another one does, the disk of the volume is
+            not there, or its copy is not complete.
+        """
+        with locks.hold(f'volume-{volume.id}', wait):
+            # it may have been bound or moved since it was read
+            volume.refresh()
+            linking.follow_link(self.operations.backend, volume)
+            disk = volume.provider_location
+            if not disk or locations.is_striped(disk):
+                return
+            backend, name = self.operations.backend, naming.volume(volume)
+            holding = {disk, *backend.disks_holding(name)}
+            if not any(backend.disk(uuid).draining for uuid in holding):
+                self.operations.delete_other_copies(name, disk)
+
     def _move(self, volume: Volume, disk: str, media: str) -> None:
         name = naming.volume(volume)
         if media in (flavor.ANY, self.operations.backend.disk(disk).medium):
             # a killed run may have moved it already
-            self.operations.delete_stale_copies(name, volume.id, disk)
+            self._settle(volume, wait=True)
             return
-
-        def commit(target: str) -> None:
-            volume.provider_location = volume.provider_id = target
-            volume.save()
 
         request = BindRequest(
             name=name,
@@ -203,4 +251,6 @@ class Migration:
             ),
         )
         binder = Binder(self.operations, media)
-        binder.move(request, disk, commit)
+        binder.move(
+            request, disk, functools.partial(linking.save_disk, volume)
+        )

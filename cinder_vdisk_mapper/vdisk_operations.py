@@ -195,35 +195,37 @@ class VDiskOperations:
             self.delete(leftover, name)
         self.backend.unlink(name)
 
-    def delete_stale_copies(
-        self, name: str, volume_id: str, disk: str
-    ) -> None:
-        """Delete the copies that an interrupted move left on other disks.
-
-        A drain takes up those of the volumes on its disk itself.
-
-        :param disk: UUID of the disk that holds the volume.
-        :raises DiskError: that disk does not hold it, or is not there.
-        """
-        if self.backend.disk(disk).draining:
-            return
-        with locks.hold(f'volume-{volume_id}'):
-            self.backend.usable_vdisk(disk, name)
-            self.delete_other_copies(name, disk)
-
     def delete_other_copies(self, name: str, disk: str) -> None:
-        """Delete a vdisk from all disks but one, and that of its link.
+        """Delete the copies of a vdisk that an interrupted move has left.
 
-        The caller holds the lock of its volume.
+        The caller holds the lock of its volume, and has seen since that the
+        volume is on ``disk``.
+
+        :raises DiskError: that copy is not healthy and complete, or smaller
+            than another one; none is deleted then.
         """
-        kept = disk, self.backend.linked_disk(name)
-        for other in self.backend.disks_holding(name):
-            if other not in kept:
-                try:
-                    self.delete(other, name)
-                except exception.DiskError as error:
-                    # the next start of the driver tries again
-                    LOG.warning('%s stays on disk %s: %s', name, other, error)
+        self.backend.check_disk(disk, name)
+        _, kept = self.backend.usable_vdisk(disk, name)
+        others = {
+            one.uuid: vdisk
+            for one in self.backend.disks()
+            for vdisk in one.vdisks
+            if vdisk.name == name and one.uuid != disk
+        }
+        for other, vdisk in others.items():
+            if vdisk.size_bytes > kept.size_bytes:
+                raise exception.DiskError(
+                    f'{name} has {kept.size_gb} GiB on disk {disk} and '
+                    f'{vdisk.size_gb} GiB on disk {other}: find out which one '
+                    'is complete'
+                )
+        linked = self.backend.linked_disk(name)
+        for other in others.keys() - {linked}:
+            try:
+                self.delete(other, name)
+            except exception.DiskError as error:
+                # the next start of the driver tries again
+                LOG.warning('%s stays on disk %s: %s', name, other, error)
 
     def change_owner(self, disk: str, name: str, volume_id: str) -> None:
         """Give a vdisk that is not attached to another volume."""

@@ -18,6 +18,7 @@ the disk is locked. Nova is not asked again then, because it may be slow.
 """
 
 import collections.abc
+import contextlib
 import dataclasses
 import functools
 from typing import Any
@@ -96,9 +97,14 @@ class Auditor:
             for vdisk in disk.vdisks
             if vdisk.name not in known and state.is_vdisk_name(vdisk.name)
         )
+        links = {
+            name: disk
+            for backend in self.backends
+            for name, disk in backend.links().items()
+        }
         absent = {
             disk for one in records for disk in locations.disks_of(one.disk)
-        } - set(disks)
+        }.union(filter(None, links.values())) - set(disks)
         providers, orphans = self._providers(disks)
         if nova is None:
             nova = self.ask_nova(
@@ -115,11 +121,7 @@ class Auditor:
             forgotten=frozenset(filter(self._is_forgotten, absent)),
             orphan_providers=orphans,
             nova=nova,
-            links={
-                name: disk
-                for backend in self.backends
-                for name, disk in backend.links().items()
-            },
+            links=links,
             moves_legs=not any(
                 vdisk.moving
                 for disk in disks.values()
@@ -143,13 +145,48 @@ class Auditor:
         if not due:
             return []
         nova = self.read_state().nova
-        return [
+        moved = [one for one in due if one.repair == findings.FOLLOW]
+        due = [one for one in due if one not in moved]
+        return self._follow(moved, nova) + [
             finding
             for disk in sorted({one.disk for one in due})
             for finding in self._repair(
                 disk, [one for one in due if one.disk == disk], nova
             )
         ]
+
+    def _follow(
+        self, found: list[findings.Finding], nova: state.Nova
+    ) -> list[findings.Finding]:
+        """Record where the links of moved volumes lead.
+
+        Volumes that another process works on are left to it.
+        """
+        done: list[findings.Finding] = []
+        with contextlib.ExitStack() as stack:
+            free = []
+            for finding in found:
+                try:
+                    stack.enter_context(
+                        locks.hold(f'volume-{finding.owner}', wait=False)
+                    )
+                except exception.DiskPlacerError as error:
+                    LOG.error('Not repaired: %s: %s', finding.message, error)
+                else:
+                    free.append(finding)
+            if not free:
+                return done
+            host = self.read_state(nova)
+            still = set(compare(host))
+            for finding in free:
+                linked = host.links.get(finding.vdisk)
+                if (
+                    linked
+                    and finding in still
+                    and self.records.record(_find(host, finding), linked)
+                ):
+                    done.append(finding)
+        return done
 
     def _repair(
         self, disk: str, found: list[findings.Finding], nova: state.Nova

@@ -23,6 +23,7 @@ CLAIM = 'claim'
 PUBLISH = 'publish'
 LINK = 'link'
 UNLINK = 'unlink'
+FOLLOW = 'follow'
 
 #: kind of a finding: the vdisk of a deleted volume or snapshot
 ORPHAN = 'orphan'

@@ -14,11 +14,17 @@
 
 from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
+from nova_diskplacer.disks import discover
 
 
 def check(host: state.HostState) -> findings.Findings:
     """Find links that servers need and lack, and links that nobody needs."""
     holders: dict[str, set[str]] = {}
+    known = {
+        disk.uuid
+        for disk in host.disks
+        if disk.health not in discover.UNAVAILABLE
+    }
     for disk in host.disks:
         for vdisk in disk.vdisks:
             holders.setdefault(vdisk.name, set()).add(disk.uuid)
@@ -40,14 +46,22 @@ def check(host: state.HostState) -> findings.Findings:
         if linked not in held:
             # a volume that was never attached needs no link
             if name in host.links or record.status == 'in-use':
+                lost = linked is None or linked in known | host.forgotten
                 yield findings.Finding(
                     'missing-link',
                     record.disk or '',
                     name,
                     record.id,
                     'servers find the volume by a link that is missing or '
-                    'leads nowhere',
-                    findings.LINK,
+                    'leads nowhere'
+                    if lost
+                    else f'its link leads to disk {linked}, which cannot be '
+                    'read and may have the volume',
+                    findings.LINK if lost else '',
+                    ''
+                    if lost
+                    else f'bring disk {linked} back, or diskplacer-manage '
+                    f'disk forget {linked} if it is lost',
                 )
         elif linked != record.disk:
             yield findings.Finding(
@@ -57,6 +71,6 @@ def check(host: state.HostState) -> findings.Findings:
                 record.id,
                 f'its move to disk {linked} was interrupted; the vdisk there '
                 'is the volume',
-                advice=f'diskplacer-manage disk drain {record.disk}, or start '
-                'cinder-volume again',
+                findings.FOLLOW if linked in known else '',
+                '' if linked in known else f'bring disk {linked} back',
             )

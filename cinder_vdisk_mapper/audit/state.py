@@ -79,7 +79,8 @@ class HostState:
 
     ``records`` has all volumes and snapshots of this host, and all others with
     the ids of the vdisks. ``providers`` maps disks to their providers.
-    ``forgotten`` are disks of records that were forgotten on this host.
+    ``forgotten`` are disks of records and links that were forgotten on this
+    host.
     ``orphan_providers`` are disks in the same provider tree that this host
     does not have. ``links`` has the disk that each link leads to, by the name
     of its vdisk. ``moves_legs`` is false if a move of legs of an elastic vdisk

@@ -218,12 +218,14 @@ def _check_location(
             f'{record.kind} {record.id}',
             f'restore it from a backup, or delete the {record.kind}',
         )
+    linked = host.links.get(record.vdisk)
     for disk, vdisk in copies.values():
-        # the record keeps a disk that may come back
+        # the record keeps a disk that may come back, and so does the link
         repair = (
             alone
             and len(copies) == 1
             and not missing
+            and linked in (None, disk.uuid)
             and _is_complete(record, disk, vdisk)
         )
         yield _finding(
@@ -233,8 +235,8 @@ def _check_location(
             f'the vdisk of {record.kind} {record.id} is here, but its disk '
             f'in the database is {record.disk or "none"}',
             'several disks have a copy, or it is incomplete, or the disk in '
-            'the database may come back: find out which copy is right before '
-            f'the {record.kind} is used',
+            'the database or that of its link may come back: find out which '
+            f'copy is right before the {record.kind} is used',
             findings.RECORD if repair else '',
         )
 

@@ -118,6 +118,24 @@ class HoldTestCase(LocksTestCase):
         with locks.hold('disk-a'):
             pass
 
+    def test_without_waiting(self):
+        """Whoever holds it is left alone, a thread or a process."""
+
+        def held():
+            with locks.hold('disk-a', wait=False):
+                return False
+
+        with locks.hold('disk-a'):
+            error = self.assertRaises(exception.DiskPlacerError, held)
+            self.assertIn('works on disk-a', str(error))
+        self.assertFalse(held())
+        other = os.open(self.path, os.O_CREAT | os.O_RDWR)
+        fcntl.flock(other, fcntl.LOCK_EX)
+        self.assertRaises(exception.DiskPlacerError, held)
+        os.close(other)
+        self.assertFalse(held())
+        self.assertEqual([], os.listdir(self.directory))
+
     def test_the_holder_before_removes_the_file_that_was_opened(self):
         lock, others = fcntl.flock, []
 

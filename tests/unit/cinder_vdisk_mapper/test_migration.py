@@ -225,14 +225,16 @@ class StartTestCase(MigrationTestCase):
     def test_copies_of_a_drain_are_kept(self):
         backend = self.driver.backend
         backend.create('b', 'volume-id', 'id', 'server', 10)
-        for drained, linked in ((True, None), (False, 'b')):
-            backend.known['a'] = dataclasses.replace(
-                backend.known['a'], draining=drained
-            )
-            if linked:
-                backend.link(linked, 'volume-id')
+        for drained in 'ab':
+            for disk in 'ab':
+                backend.known[disk] = dataclasses.replace(
+                    backend.known[disk], draining=disk == drained
+                )
             self.driver.update_provider_info([self.volume], [])
             self.assertEqual(['a', 'b'], backend.disks_holding('volume-id'))
+        backend.known['b'] = dataclasses.replace(
+            backend.known['b'], draining=False
+        )
         backend.link('a', 'volume-id')
         self.driver.update_provider_info([self.volume], [])
         self.assertEqual(['a'], backend.disks_holding('volume-id'))

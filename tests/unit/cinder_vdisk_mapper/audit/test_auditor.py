@@ -104,11 +104,11 @@ class AuditorTestCase(testtools.TestCase):
         self.locks = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         conf.config(lock_path=str(self.locks), group='oslo_concurrency')
         self.held = []
-        lock = locks.hold
+        self.lock = lock = locks.hold
 
         @contextlib.contextmanager
-        def noted(name):
-            with lock(name):
+        def noted(name, **kwargs):
+            with lock(name, **kwargs):
                 self.held.append(name)
                 yield
                 self.held.remove(name)
@@ -240,6 +240,61 @@ class LockTestCase(AuditorTestCase):
             done,
         )
         self.assertEqual([], host.audit())
+
+    def moved(self):
+        """Return a host with two volumes of moves that were interrupted."""
+        records, held = zip(*map(self.volume, (1, 2)), strict=True)
+        host = self.host(records, {'d1': held, 'd2': held})
+        for record in records:
+            host.backends[0].link('d2', record.vdisk)
+        return host, records
+
+    def test_the_volume_is_where_its_link_leads(self):
+        host, records = self.moved()
+        record = host.records.record
+
+        def locked(one, disk):
+            self.assertIn(f'volume-{one.id}', self.held)
+            return record(one, disk)
+
+        host.records.record = locked
+        found = host.audit()
+        moves = [one for one in found if one.repair == findings.FOLLOW]
+        self.assertEqual(moves, host.repair(found))
+        self.assertEqual(['d2', 'd2'], [one.disk for one in host.records.all])
+        # what the moves have left is deleted now
+        self.assertEqual(2, len(host.repair(host.audit())))
+        self.assertEqual((), host.backends[0].known['d1'].vdisks)
+        self.assertEqual([], host.audit())
+
+    def test_what_another_process_moves(self):
+        host, (first, _) = self.moved()
+        log = self.useFixture(fixtures.FakeLogger())
+        found = host.audit()
+        with self.lock(f'volume-{first.id}'):
+            self.assertEqual(1, len(host.repair(found)))
+        self.assertIn(f'works on volume-{first.id}', log.output)
+        self.assertEqual(['d1', 'd2'], [one.disk for one in host.records.all])
+
+    def test_what_another_process_has_moved_back(self):
+        host, records = self.moved()
+        found = host.audit()
+        for record in records:
+            host.backends[0].link('d1', record.vdisk)
+        self.assertEqual([], host.repair(found))
+
+    def test_the_link_may_lead_to_the_volume(self):
+        """A copy is not recorded while the disk of the link is away."""
+        record, held = self.volume(1, 'd2')
+        host = self.host([record], {'d1': [held]})
+        host.backends[0].link('d3', record.vdisk)
+        with mock.patch.object(
+            host.backends[0], 'forgotten', return_value=False
+        ):
+            (found,) = [
+                one for one in host.audit() if one.kind == 'not-recorded'
+            ]
+        self.assertEqual('', found.repair)
 
     def test_what_changed_before_the_lock_was_taken(self):
         unrecorded, there = self.volume(1, None)
@@ -530,11 +585,11 @@ class CompareTestCase(AuditTestCase):
 
     def test_copies_of_a_drain(self):
         for links, draining, kinds in (
-            ({}, True, ['second-copy']),
+            ({}, True, {'second-copy': ''}),
             (
                 {volume().vdisk: 'd2'},
                 False,
-                ['second-copy', 'unfinished-move'],
+                {'second-copy': '', 'unfinished-move': findings.FOLLOW},
             ),
         ):
             disk = fake_disks.make_disk(
@@ -545,10 +600,8 @@ class CompareTestCase(AuditTestCase):
                     [volume()], {'d1': disk, 'd2': [vdisk()]}, links=links
                 )
             )
-            self.assertEqual(kinds, [one.kind for one in found])
-            for one in found:
-                self.assertEqual('', one.repair)
-                self.assertIn('disk drain d1', one.advice)
+            self.assertEqual(kinds, {one.kind: one.repair for one in found})
+            self.assertIn('disk drain d1', found[0].advice)
 
     def test_second_copy_of_what_is_not_whole(self):
         for held in (vdisk(size_gb=1), vdisk(owner=OTHER)):

@@ -25,15 +25,23 @@ DETACHED = dataclasses.replace(ATTACHED, status='available')
 
 
 class LinkChecksTestCase(unittest.TestCase):
-    def found(self, records, links, held=('d1',)):
+    def found(self, records, links, held=('d1',), forgotten=(), **healths):
         """Return (kind, disk, repair) of what is found on two disks."""
         disks = tuple(
             make_disk(
-                uuid, held=[make_vdisk('1', None, 2)] if uuid in held else []
+                uuid,
+                health=healths.get(uuid, 'ok'),
+                held=[make_vdisk('1', None, 2)] if uuid in held else [],
             )
             for uuid in ('d1', 'd2')
         )
-        host = state.HostState(tuple(records), disks, {}, links=links)
+        host = state.HostState(
+            tuple(records),
+            disks,
+            {},
+            frozenset(forgotten),
+            links=links,
+        )
         return [
             (one.kind, one.disk, one.repair) for one in link_checks.check(host)
         ]
@@ -59,8 +67,29 @@ class LinkChecksTestCase(unittest.TestCase):
 
     def test_interrupted_move(self):
         self.assertEqual(
-            [('unfinished-move', 'd1', '')],
+            [('unfinished-move', 'd1', findings.FOLLOW)],
             self.found([ATTACHED], {'volume-1': 'd2'}, ('d1', 'd2')),
+        )
+        self.assertEqual(
+            [('unfinished-move', 'd1', '')],
+            self.found(
+                [ATTACHED], {'volume-1': 'd2'}, ('d1', 'd2'), d2='hung'
+            ),
+        )
+
+    def test_the_disk_of_the_link_may_come_back(self):
+        for health in ('missing', 'hung'):
+            self.assertEqual(
+                [('missing-link', 'd1', '')],
+                self.found([ATTACHED], {'volume-1': 'd2'}, d2=health),
+            )
+        self.assertEqual(
+            [('missing-link', 'd1', '')],
+            self.found([ATTACHED], {'volume-1': 'd3'}),
+        )
+        self.assertEqual(
+            [('missing-link', 'd1', findings.LINK)],
+            self.found([ATTACHED], {'volume-1': 'd3'}, forgotten=('d3',)),
         )
 
     def test_of_a_volume_that_is_gone(self):

@@ -421,12 +421,14 @@ class WalkTestCase(Walks):
             for text in refused:
                 self.assertIn('being moved to other disks', text)
             self.assertWhole(world, old, 'own')
-            # a request that began before the move
+            # a request that began before the move finds the volume
             world.lvm.copied = 100
             world.volume = world.read(None, '1')
             world.move(new)
-            self.assertRaises(cinder_exc.VolumeDriverException, world.extend)
             self.assertWhole(world, new, 'own')
+            world.extend()
+            self.assertEqual(new, world.location)
+            self.assertEqual({'own', 'zero'}, self.words(world, 'volume-1'))
 
     def test_life(self):
         """All that the driver does, at several widths."""
