@@ -28,6 +28,22 @@ FACTORY = 'nova_diskplacer.api.blank_volumes:BlankVolumes.factory'
 TYPE = 'lvm-1'
 
 
+def with_filter(test, shipped):
+    """Return the path of an ``api-paste.ini`` with the filter."""
+    paste = configparser.RawConfigParser()
+    paste.read(shipped)
+    for name in paste.sections():
+        if name.startswith('composite:openstack_compute_api_v21'):
+            pipeline = paste[name]['keystone'].split()
+            pipeline.insert(-1, 'diskplacer')
+            paste[name]['keystone'] = ' '.join(pipeline)
+    paste['filter:diskplacer'] = {'paste.filter_factory': FACTORY}
+    path = os.path.join(test.useFixture(fixtures.TempDir()).path, 'i')
+    with open(path, 'w') as stream:
+        paste.write(stream)
+    return path
+
+
 class ApiFilterTestCase(base.CloudTestCase):
     """Nova's own pipelines, with the filter where the manual puts it."""
 
@@ -41,18 +57,7 @@ class ApiFilterTestCase(base.CloudTestCase):
         self.report()
 
     def api_paste_config(self):
-        shipped = configparser.RawConfigParser()
-        shipped.read(super().api_paste_config())
-        for name in shipped.sections():
-            if name.startswith('composite:openstack_compute_api_v21'):
-                pipeline = shipped[name]['keystone'].split()
-                pipeline.insert(-1, 'diskplacer')
-                shipped[name]['keystone'] = ' '.join(pipeline)
-        shipped['filter:diskplacer'] = {'paste.filter_factory': FACTORY}
-        path = os.path.join(self.useFixture(fixtures.TempDir()).path, 'i')
-        with open(path, 'w') as stream:
-            shipped.write(stream)
-        return path
+        return with_filter(self, super().api_paste_config())
 
     def assert_vdisks(self, server, number=3):
         """Check that the server's vdisks are on as many disks."""
