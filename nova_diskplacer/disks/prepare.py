@@ -12,10 +12,12 @@
 
 """Prepares a device or directory as a disk of this host, and forgets it.
 
-The next run completes what a killed one has left out. The filesystem of a
-device has the label of prepared disks and the disk's UUID from its creation.
+The next run completes what a killed one has left out, with ``wipe`` too. The
+filesystem of a device has the label of prepared disks and the disk's UUID from
+its creation. What can fail without the device comes before it is changed.
 """
 
+import contextlib
 import os
 import stat
 import uuid as uuidlib
@@ -51,13 +53,16 @@ def prepare(
     :param lvm_options: options of a volume group; None makes a filesystem.
     :raises DiskError: the target is refused, or a step failed.
     """
-    with files.disk_errors(target):
+    with files.disk_errors(target), contextlib.ExitStack() as stack:
         disk_root = os.path.realpath(disk_root)
         target = os.path.realpath(target)
-        mode = os.stat(target).st_mode
+        status = os.stat(target)
+        mode = status.st_mode
         os.makedirs(disk_root, mode=0o755, exist_ok=True)
+        if stat.S_ISBLK(mode):
+            stack.enter_context(_sole(target, status.st_rdev))
         if stat.S_ISBLK(mode) and wipe:
-            lvm_prepare.check_forgotten(disk_root, target)
+            lvm_prepare.release(disk_root, target)
         if stat.S_ISBLK(mode) and lvm_options:
             uuid = lvm_prepare.prepare(
                 disk_root, target, medium, mbps, wipe, lvm_options
@@ -67,7 +72,7 @@ def prepare(
                 f'{target} is no block device: LVM needs one'
             )
         elif stat.S_ISBLK(mode):
-            uuid = _prepare_device(disk_root, target, wipe, fstab)
+            uuid = _prepare_device(disk_root, target, medium, wipe, fstab)
             _write_identity(os.path.join(disk_root, uuid), uuid, medium, mbps)
         elif not stat.S_ISDIR(mode):
             raise exception.DiskError(
@@ -122,23 +127,29 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
         os.rmdir(path)
 
 
+def _sole(device: str, number: int) -> contextlib.AbstractContextManager[None]:
+    refusal = f'{device} is being prepared by another process'
+    return files.sole(f'prepare-{number}', exception.DiskError(refusal))
+
+
 def _prepare_device(
-    disk_root: str, device: str, wipe: bool, fstab: str
+    disk_root: str, device: str, medium: str | None, wipe: bool, fstab: str
 ) -> str:
     known = block.inspect(device)
     uuid = block.prepared_uuid(known)
-    if (
-        wipe
-        or uuid is None
-        or known.mountpoints != (os.path.join(disk_root, uuid),)
-    ):
+    commands.require('mkfs.xfs', 'mount')
+    fstab_.check(fstab)
+    if uuid is None or not _can_complete(disk_root, known, uuid, wipe):
         refusal = block.refusal_reason(known, wipe)
         if refusal:
             raise exception.DiskError(f'{device} {refusal}')
         if wipe or block.mkfs_interrupted(device):
+            _require_medium(device, medium)
+            _remove_unused(disk_root, uuid, fstab)
             block.wipe(known)
             uuid = None
         if uuid is None:
+            _require_medium(device, medium)
             uuid = str(uuidlib.uuid4())
             block.make_filesystem(device, uuid)
         path = os.path.join(disk_root, uuid)
@@ -150,6 +161,36 @@ def _prepare_device(
         commands.run('mount', '-o', 'noatime', device, path)
     fstab_.add(fstab, uuid, os.path.join(disk_root, uuid))
     return uuid
+
+
+def _can_complete(
+    disk_root: str, device: block.Device, uuid: str, wipe: bool
+) -> bool:
+    """Tell whether a device is mounted as a disk, and can be completed.
+
+    If it is to be wiped, only one without an identity: a killed run has wiped
+    it.
+    """
+    path = os.path.join(disk_root, uuid)
+    if device.mountpoints != (path,):
+        return False
+    return not wipe or identity.read(path) is None
+
+
+def _require_medium(device: str, medium: str | None) -> None:
+    """Check that the medium of a device is given or known."""
+    identity.choose(device, '', medium, None, sysfs.find_device(device))
+
+
+def _remove_unused(disk_root: str, uuid: str | None, fstab: str) -> None:
+    """Remove the mount point that a killed run has made, but not used."""
+    if uuid is None:
+        return
+    path = os.path.join(disk_root, uuid)
+    if not fstab_.has(fstab, path):
+        # it is missing, mounted or not empty
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
 
 
 def _check_directory(disk_root: str, directory: str) -> str:

@@ -13,12 +13,19 @@
 """Sets properties in frameworks' configuration files and keeps the rest.
 
 Runs in the guest as a part of ``script``. Files are read and written as
-Latin-1, so that bytes in any encoding stay unchanged.
+Latin-1, so that bytes in any encoding stay unchanged. A file of a form that is
+not known to stay right raises an error, and so stays as it is.
 """
 
 import re
 import typing
 import xml.dom.minidom
+
+try:
+    import yaml
+except ImportError:
+    # cloud-init needs it, but another python3 may come first
+    yaml = None  # type: ignore[assignment]
 
 # A comment, or a line with those that continue it after a backslash.
 PROPERTY = re.compile(r'[ \t\f]*[#!][^\n]*\n?|(?:\\\r?\n|\\.|[^\n])+\n?|\n')
@@ -35,15 +42,26 @@ ENTRY = re.compile(
     """,
     re.VERBOSE,
 )
+# The end of a YAML document with what follows, lines that mean nothing there,
+# and lines of a mapping at the top level.
+END = re.compile(r'^\.\.\.\s*$.*', re.MULTILINE | re.DOTALL)
+IGNORED = re.compile(r'\s*(#|$)|\.\.\.\s*$')
+LINE = re.compile(r'\s|-\s|\]|([\'"]?)[\w.-]+\1[ \t]*:(\s|$)')
 
 
 def set_xml(text: str, name: str, values: typing.Sequence[str]) -> str:
-    """Set a property of a Hadoop configuration file."""
+    """Set a property of a Hadoop configuration file.
+
+    :raises ValueError: it is another XML file.
+    :raises ExpatError: it is none.
+    """
     value = ','.join(values)
     document = xml.dom.minidom.parseString(  # noqa: S318 root's own file
         (text.strip() or '<configuration/>').encode('latin-1')
     )
     root = document.documentElement  # type: typing.Any
+    if root.tagName != 'configuration':
+        raise ValueError('<%s> instead of <configuration>' % root.tagName)
     found = False
     for one in root.getElementsByTagName('property'):
         names = one.getElementsByTagName('name')
@@ -82,17 +100,56 @@ def _append(
 
 
 def set_properties(text: str, name: str, values: typing.Sequence[str]) -> str:
-    """Set a property of a Java properties file."""
+    """Set a property of a Java properties file.
+
+    :raises ValueError: its last line continues on the next one.
+    """
     setting = '%s=%s\n' % (name, ','.join(values))
     key = r'[ \t\f]*%s[ \t\f]*([=:\s]|$)' % re.escape(name)
-    return _replace(PROPERTY.findall(text), key, setting)
+    new = _replace(PROPERTY.findall(text), key, setting)
+    if setting not in PROPERTY.findall(new):
+        raise ValueError('its last line ends with a backslash')
+    return new
 
 
 def set_yaml(text: str, name: str, values: typing.Sequence[str]) -> str:
-    """Set a list at the top level of a YAML file."""
+    """Set a list at the top level of a YAML file.
+
+    :raises ValueError: it is not one document with keys at the beginning of
+        lines.
+    """
     setting = '%s:\n%s' % (name, ''.join('    - %s\n' % one for one in values))
     key = '([\'"]?)%s\\1[ \t]*:(\\s|$)' % re.escape(name)
-    return _replace(ENTRY.findall(text), key, setting)
+    old = END.sub('', text)
+    end = text[len(old) :]
+    new = _replace(ENTRY.findall(old), key, setting)
+    if not all(map(IGNORED.match, end.split('\n'))) or not _is_changed(
+        old, new, name, list(values)
+    ):
+        raise ValueError(
+            'it is not one YAML document with keys at the beginning of lines'
+        )
+    return new + end
+
+
+def _is_changed(
+    old: str, new: str, name: str, values: typing.List[str]
+) -> bool:
+    """Tell whether a YAML file has new values of a key, and nothing else."""
+    if yaml is None:
+        lines = [one for one in old.split('\n') if not IGNORED.match(one)]
+        if lines and lines[0].rstrip() == '---':
+            lines.pop(0)
+        indented = bool(lines) and lines[0][0].isspace()
+        return not indented and all(map(LINE.match, lines))
+    # the text is Latin-1, which can have characters that YAML forbids
+    old, new = (re.sub('[^\0-\x7f]', 'x', one) for one in (old, new))
+    try:
+        before, after = yaml.safe_load(old), yaml.safe_load(new)
+    except yaml.YAMLError:
+        return False
+    before = {} if before is None else before
+    return isinstance(before, dict) and after == dict(before, **{name: values})
 
 
 def _replace(parts: typing.List[str], key: str, setting: str) -> str:

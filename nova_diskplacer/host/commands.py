@@ -18,6 +18,7 @@ Commands print numbers and messages as in the locale C.
 import collections.abc
 import contextlib
 import os
+import shutil
 
 from oslo_concurrency import processutils
 
@@ -59,6 +60,16 @@ def run(
         message = ' '.join((error.stderr or error.stdout).split())
         raise exception.DiskError(f'{" ".join(command)}: {message}') from error
     return str(output)
+
+
+def require(*programs: str) -> None:
+    """Check that programs are installed.
+
+    :raises DiskError: one is not.
+    """
+    for name in programs:
+        if shutil.which(name) is None:
+            raise exception.DiskError(f'{name} is not installed')
 
 
 @contextlib.contextmanager

@@ -72,16 +72,23 @@ def replace(
 ) -> None:
     """Replace the content of a file; an error leaves the file unchanged.
 
+    :param text: surrogates are the bytes that they were read from.
     :param durable: flush the file and its directory to the disk. Otherwise
         the file may be empty after a crash of the machine.
     :param mode: permissions of the file, by default those of a new one.
     :raises OSError: the file cannot be written.
     """
     new = path + '.diskplacer'
-    with open(new, 'w', encoding='utf-8', opener=_open_itself) as stream:
-        stream.write(text)
+    with open(
+        new,
+        'w',
+        encoding='utf-8',
+        errors='surrogateescape',
+        opener=_open_itself,
+    ) as stream:
         if mode is not None:
             os.fchmod(stream.fileno(), mode)
+        stream.write(text)
         if durable:
             stream.flush()
             os.fsync(stream.fileno())
@@ -101,9 +108,10 @@ def overwrite(path: str, text: str) -> None:
     All lines are written at once, and the file shrinks only afterwards. So a
     process that is killed in between leaves at most empty lines at the end.
 
+    :param text: surrogates are the bytes that they were read from.
     :raises OSError: the file cannot be written.
     """
-    content = text.encode()
+    content = text.encode(errors='surrogateescape')
     with opened(path, os.O_RDWR) as file:
         before = os.fstat(file).st_size
         padded = content.ljust(before, b'\n')

@@ -12,8 +12,11 @@
 
 """Adds and removes the entries of prepared devices in /etc/fstab."""
 
+import contextlib
 import errno
+import os
 import re
+import stat
 
 from nova_diskplacer.host import files
 
@@ -21,25 +24,50 @@ PATH = '/etc/fstab'
 
 _OPTIONS = 'nofail,noatime'
 
+_LOCK = 'fstab'
+
+
+def check(fstab: str) -> None:
+    """Check that entries can be added.
+
+    :raises OSError: the file cannot be read or written.
+    """
+    _read(fstab)
+    if os.path.lexists(fstab):
+        with files.opened(fstab, os.O_RDWR):
+            return
+    directory = os.path.dirname(fstab) or '.'
+    os.stat(directory)
+    if not os.access(directory, os.W_OK):
+        raise PermissionError(errno.EACCES, 'it cannot be written', directory)
+
+
+def has(fstab: str, path: str) -> bool:
+    """Tell whether there is an entry of the mount point ``path``."""
+    return any(_is_of(line, path) for line in _read(fstab))
+
 
 def add(fstab: str, uuid: str, path: str) -> None:
     """Mount the filesystem ``uuid`` at ``path`` at every boot; repeatable."""
-    lines = _read(fstab)
-    if not any(_is_of(line, path) for line in lines):
-        lines.append(f'UUID={uuid} {_escaped(path)} xfs {_OPTIONS} 0 0')
-        _write(fstab, lines)
+    entry = f'UUID={uuid} {_escaped(path)} xfs {_OPTIONS} 0 0'
+    with files.lock(_LOCK, wait=True):
+        lines = _read(fstab)
+        if not any(_is_of(line, path) for line in lines):
+            _write(fstab, [*lines, entry])
 
 
 def remove(fstab: str, path: str) -> None:
     """Remove the entry of the mount point ``path``, if there is one."""
-    lines = _read(fstab)
-    kept = [line for line in lines if not _is_of(line, path)]
-    if kept != lines:
-        _write(fstab, kept)
+    with files.lock(_LOCK, wait=True):
+        lines = _read(fstab)
+        kept = [line for line in lines if not _is_of(line, path)]
+        if kept != lines:
+            _write(fstab, kept)
 
 
 def _is_of(line: str, path: str) -> bool:
-    source, target = (*line.split(), '', '')[:2]
+    # as the C library splits lines, not at all white space of Unicode
+    source, target = (*re.findall(r'[^ \t]+', line), '', '')[:2]
     return not source.startswith('#') and target == _escaped(path)
 
 
@@ -48,20 +76,28 @@ def _escaped(path: str) -> str:
 
 
 def _read(fstab: str) -> list[str]:
+    """Return the lines; bytes of other encodings are surrogates."""
     try:
-        with open(fstab, encoding='utf-8') as stream:
-            return [line.rstrip('\n') for line in stream]
+        with open(
+            fstab, encoding='utf-8', errors='surrogateescape', newline=''
+        ) as stream:
+            text = stream.read()
     except FileNotFoundError:
         return []
+    return text.removesuffix('\n').split('\n') if text else []
 
 
 def _write(fstab: str, lines: list[str]) -> None:
     # atomic: a machine with a partial fstab does not boot
     text = ''.join(f'{line}\n' for line in lines)
+    path = os.path.realpath(fstab)
+    mode = 0o644
+    with contextlib.suppress(FileNotFoundError):
+        mode = stat.S_IMODE(os.stat(path).st_mode)
     try:
-        files.replace(fstab, text, durable=True, mode=0o644)
+        files.replace(path, text, durable=True, mode=mode)
     except OSError as error:
         if error.errno != errno.EBUSY:
             raise
         # a container has the host's file as a mount point
-        files.overwrite(fstab, text)
+        files.overwrite(path, text)

@@ -82,9 +82,14 @@ def prepare(
             raise exception.DiskError(
                 f'{device} is a disk with a filesystem; --wipe destroys it'
             )
+        uuid = str(uuidlib.uuid4())
+        block_device = sysfs.find_device(device)
+        wanted = identity.choose(device, uuid, medium, mbps, block_device)
+        # it is installed
+        commands.run('vgcreate', '--version')
         if wipe:
             block.wipe(known)
-        uuid = _create(device, medium, mbps)
+        _create(device, wanted)
     else:
         uuid = group.identity.uuid
         _import(group, device)
@@ -104,19 +109,26 @@ def prepare(
     return uuid
 
 
-def check_forgotten(disk_root: str, device: str) -> None:
-    """Check that a device to be wiped is not a disk of this host.
+def release(disk_root: str, device: str) -> None:
+    """Deactivate the group of a killed run on a device that is to be wiped.
 
-    A volume group without volumes does not look like one in use.
+    It has no entry in the disk root yet.
 
-    :raises DiskError: the device is a disk of this host.
+    :raises DiskError: the device is a disk of this host. A volume group
+        without volumes does not look like one in use.
     """
     group = _prepared_group(block.inspect(device))
-    if group and os.path.lexists(f'{disk_root}/{group.identity.uuid}'):
+    if group is None:
+        return
+    uuid = group.identity.uuid
+    if os.path.lexists(f'{disk_root}/{uuid}'):
         raise exception.DiskError(
-            f'{device} is in use: it is disk {group.identity.uuid}; forget '
-            'that first'
+            f'{device} is in use: it is disk {uuid}; forget that first'
         )
+    if not group.exported and {one.name for one in group.volumes} <= {
+        _ZEROING
+    }:
+        commands.run_retry_udev('vgchange', '--activate', 'n', group.name)
 
 
 def export(uuid: str) -> None:
@@ -186,18 +198,14 @@ def _add_to_devices_file(device: str) -> None:
         commands.run('lvmdevices', '--yes', '--adddev', device)
 
 
-def _create(device: str, medium: str | None, mbps: int | None) -> str:
-    uuid = str(uuidlib.uuid4())
-    block_device = sysfs.find_device(device)
-    wanted = identity.choose(device, uuid, medium, mbps, block_device)
+def _create(device: str, wanted: identity.Identity) -> None:
     # without --yes LVM refuses a device with any signature
     commands.run(
         'vgcreate',
         *naming.tag_options([naming.TAG, *naming.identity_tags(wanted)]),
-        naming.group_name(uuid),
+        naming.group_name(wanted.uuid),
         device,
     )
-    return uuid
 
 
 def _import(group: report.Group, device: str) -> None:

@@ -13,9 +13,11 @@
 """diskplacer-manage disk on real devices."""
 
 import contextlib
+import functools
 import io
 import json
 import os
+import shutil
 import struct
 import threading
 from unittest import mock
@@ -34,6 +36,8 @@ from nova_diskplacer.disks import prepare
 from nova_diskplacer.disks.filesystem import vdisks
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.host import commands
+from nova_diskplacer.host import files
+from nova_diskplacer.host import sysfs
 from tests import loops
 from tests import shell
 
@@ -283,20 +287,82 @@ class DeviceTestCase(DiskTestCase):
         ]
         commands = ['mkfs.xfs', 'mount']
         for step in [*commands, *steps]:
-            with self.killed_before(step):
-                self.assertRaises(
-                    Killed,
-                    prepare.prepare,
-                    self.root,
-                    self.device,
-                    fstab=self.fstab,
-                )
-            disk = self.prepared(self.device)
-            self.assertEqual('ok', disk['health'], step)
-            self.assertEqual([disk['uuid']], self.disks(), step)
-            self.assertEqual(1, len(self.entries()), step)
-            self.forget(disk['uuid'])
+            self.check_killed(step)
+            self.forget(self.disks()[0])
             shell.run('wipefs', '--all', self.device)
+
+    def test_killed_before_any_step_of_wiping(self):
+        shell.run('mkfs.ext4', '-q', self.device)
+        for step in (
+            'wipefs',
+            'mkfs.xfs',
+            'mount',
+            'nova_diskplacer.host.fstab.add',
+            'nova_diskplacer.disks.filesystem.vdisks.make_directory',
+            'nova_diskplacer.disks.identity.write',
+        ):
+            self.check_killed(step, '--wipe')
+            self.assertRefused('in use', 'prepare', self.device, '--wipe')
+            prepare.forget(self.root, self.disks()[0], self.fstab)
+
+    def check_killed(self, step, *wipe):
+        """Repeat a command that was killed before a step."""
+        with self.killed_before(step):
+            self.assertRaises(
+                Killed,
+                prepare.prepare,
+                self.root,
+                self.device,
+                wipe=bool(wipe),
+                fstab=self.fstab,
+            )
+        disk = self.prepared(self.device, *wipe)
+        self.assertEqual('ok', disk['health'], step)
+        self.assertEqual([disk['uuid']], self.disks(), step)
+        self.assertEqual(1, len(self.entries()), step)
+
+    def test_fstab_in_latin_1(self):
+        before = b'# Fr\xfcher\n/dev/sda1 / ext4 defaults 0 1\n'
+        with open(self.fstab, 'wb') as stream:
+            stream.write(before)
+        disk = self.prepared(self.device)
+        self.assertEqual('ok', disk['health'])
+        with open(self.fstab, 'rb') as stream:
+            self.assertEqual(
+                before
+                + f'UUID={disk["uuid"]} {disk["path"]} xfs '
+                'nofail,noatime 0 0\n'.encode(),
+                stream.read(),
+            )
+        self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
+        with open(self.fstab, 'rb') as stream:
+            self.assertEqual(before, stream.read())
+
+    def test_what_fails_without_the_device_comes_first(self):
+        shell.run('mkfs.ext4', '-q', self.device)
+        before = shell.run('blkid', '-p', self.device)
+        wipe = 'prepare', self.device, '--wipe'
+        os.mkdir(self.fstab)
+        self.assertRefused('Is a directory', *wipe)
+        os.rmdir(self.fstab)
+        for name in ('mkfs.xfs', 'mount'):
+            found = functools.partial(self.found_without, name)
+            with mock.patch.object(shutil, 'which', found):
+                self.assertRefused(f'{name} is not installed', *wipe)
+        unknown = sysfs.Block()
+        with mock.patch.object(sysfs, 'find_device', return_value=unknown):
+            self.assertRefused('set --medium', *wipe)
+        self.assertEqual(before, shell.run('blkid', '-p', self.device))
+
+    @staticmethod
+    def found_without(missing, name):
+        return None if name == missing else name
+
+    def test_one_command_at_a_time(self):
+        number = os.stat(self.device).st_rdev
+        with files.lock(f'prepare-{number}', wait=True):
+            self.assertRefused('by another process', 'prepare', self.device)
+        self.assertEqual('ok', self.prepared(self.device)['health'])
 
     def forget(self, uuid):
         """Forget a disk, killed before each step; then for good."""

@@ -185,6 +185,16 @@ class PrepareTestCase(base.LVMTestCase):
     def test_killed_before_any_step_thin(self):
         self.check_killed(lvm_prepare.Options(thin=True))
 
+    def test_killed_before_any_step_of_wiping(self):
+        shell.run('mkfs.ext4', '-q', self.device)
+        for thin in (False, True):
+            options = lvm_prepare.Options(thin=thin)
+            once = functools.partial(self.prepare_once, options, wipe=True)
+            # what has no group yet is wiped anew
+            self.assertGreater(self.kill(once, first=3), 3)
+            self.assertRefused('in use', 'prepare', self.device, '--wipe')
+            self.assertEqual(0, self.manage('forget', *self.disks())[0])
+
     def check_killed(self, options):
         once = functools.partial(self.prepare_once, options)
         self.assertGreater(self.kill(once), 2)
@@ -196,11 +206,12 @@ class PrepareTestCase(base.LVMTestCase):
         shell.run('pvcreate', self.device)
         once()
 
-    def prepare_once(self, options):
+    def prepare_once(self, options, wipe=False):
         disk = prepare.prepare(
             self.root,
             self.device,
             medium='hdd',
+            wipe=wipe,
             fstab=self.fstab,
             lvm_options=options,
         )
@@ -217,9 +228,9 @@ class PrepareTestCase(base.LVMTestCase):
         self.assertTrue(lvm_groups.find(uuid).exported)
         self.assertEqual([], self.disks())
 
-    def kill(self, work):
+    def kill(self, work, first=0):
         """Have work die before each of its steps in turn; count them."""
-        for steps in range(20):
+        for steps in range(first, 20):
             left = [steps]
 
             def step(real, left=left):

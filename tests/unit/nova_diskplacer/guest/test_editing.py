@@ -14,6 +14,7 @@
 import io
 import re
 import xml.etree.ElementTree
+from unittest import mock
 from xml.parsers import expat
 
 import testscenarios
@@ -86,6 +87,13 @@ class XMLTest(base.BaseTestCase):
     def test_not_xml(self):
         self.assertRaises(expat.ExpatError, editing.set_xml, '<a>', 'a', DIRS)
 
+    def test_another_file(self):
+        for old in ('<beans/>', '<a><configuration/></a>'):
+            error = self.assertRaises(
+                ValueError, editing.set_xml, old, 'a', DIRS
+            )
+            self.assertIn('instead of <configuration>', str(error))
+
     @given(st.dictionaries(NAME, TEXT), NAME, st.lists(NAME, min_size=1))
     def test_any(self, others, name, values):
         root = xml.etree.ElementTree.Element('configuration')
@@ -144,6 +152,19 @@ class PropertiesTest(testscenarios.WithScenarios, base.BaseTestCase):
 
 
 class AnyPropertiesTest(base.BaseTestCase):
+    def test_the_last_line_goes_on(self):
+        for old in ('a=1\\', 'a=1\\\n', '# log.dirs\na=1\\\r\n'):
+            error = self.assertRaises(
+                ValueError, editing.set_properties, old, 'log.dirs', DIRS
+            )
+            self.assertIn('backslash', str(error))
+        for old in ('a=1\\\\', '# a\\\n'):
+            new = editing.set_properties(old, 'log.dirs', DIRS)
+            self.assertEndsWith(new, '\nlog.dirs=/data/1/x,/data/2/x\n')
+
+    def assertEndsWith(self, text, end):
+        self.assertEqual(end, text[-len(end) :])
+
     @given(
         st.lists(
             st.tuples(
@@ -227,6 +248,62 @@ class YAMLTest(base.BaseTestCase):
             self.assertEqual(
                 {'a': 1, 'b': 2, self.name: DIRS},
                 yaml.safe_load(self.edit(old)),
+            )
+
+    def test_document_end(self):
+        for end in ('...\n', '...', '... \r\n\n# that is all\n...\n'):
+            for parser in (yaml, None):
+                with mock.patch.object(editing, 'yaml', parser):
+                    new = self.edit('---\n# Cassandra\na: 1\n' + end)
+                self.assertEqual(
+                    {'a': 1, self.name: DIRS}, yaml.safe_load(new)
+                )
+                self.assertTrue(new.endswith(end))
+
+    def test_another_form(self):
+        for old in (
+            'a: 1\n---\nb: 2\n',
+            'a: 1\n...\n---\n',
+            'a: 1\n...\nb: 2\n',
+            '{a: 1}\n',
+            '--- {a: 1}\n',
+            '- a\n- b\n',
+            '  a: 1\n  b: 2\n',
+            'text\n',
+            'a: [1\n',
+            'a: 1\n  b: 2\n',
+            '? [a, b]\n: 1\n',
+            '%YAML 1.2\n',
+            'data_file_directories: &dirs [/x]\nothers: *dirs\n',
+        ):
+            error = self.assertRaises(
+                ValueError, editing.set_yaml, old, self.name, DIRS
+            )
+            self.assertIn('not one YAML document', str(error))
+
+    def test_another_form_without_a_parser(self):
+        with mock.patch.object(editing, 'yaml', None):
+            for old in (
+                'a: 1\n---\nb: 2\n',
+                'a: 1\n...\n---\n',
+                'a: 1\n...\nb: 2\n',
+                '{a: 1}\n',
+                '--- {a: 1}\n',
+                '  a: 1\n  b: 2\n',
+                'text\n',
+                '? a\n: 1\n',
+                '%YAML 1.2\n---\na: 1\n',
+            ):
+                self.assertRaises(
+                    ValueError, editing.set_yaml, old, self.name, DIRS
+                )
+            self.assertEqual(
+                {'a': 1, 'b': {'c': [1]}, self.name: DIRS},
+                yaml.safe_load(
+                    self.edit(
+                        f'---\na: 1\n# x\n"b":\n  c:\n  - 1\n{self.name}:'
+                    )
+                ),
             )
 
     @given(

@@ -12,7 +12,11 @@
 
 """Entries in a file like /etc/fstab."""
 
+import contextlib
+import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import fixtures
 import testtools
@@ -27,6 +31,12 @@ class FstabTestCase(testtools.TestCase):
         super().setUp()
         self.directory = self.useFixture(fixtures.TempDir()).path
         self.fstab = os.path.join(self.directory, 'fstab')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_diskplacer.host.files._lock_directory',
+                self.useFixture(fixtures.TempDir()).path,
+            )
+        )
 
     def read(self):
         with open(self.fstab) as stream:
@@ -45,6 +55,73 @@ class FstabTestCase(testtools.TestCase):
             fstab.remove(self.fstab, '/mnt/u-1')
         self.assertEqual(BEFORE + '\n', self.read())
         self.assertEqual(['fstab'], os.listdir(self.directory))
+
+    def test_bytes_of_others_stay(self):
+        entry = b'UUID=u-1 /mnt/u-1 xfs nofail,noatime 0 0\n'
+        for before in (
+            # a comment in Latin-1
+            b'# Fr\xfcher\n/dev/sda1 / ext4 defaults 0 1\n',
+            '# Früher\u2028\x85\n'.encode(),
+            b'/dev/sda1 / ext4 defaults 0 1\r\n',
+            b'/dev/sda1\t/\text4\x0b\x0c x\n\n\n',
+            b'\x00\xff\xfe\n',
+            b'',
+            b'\n',
+        ):
+            for kind in ('file', 'mount point'):
+                with open(self.fstab, 'wb') as stream:
+                    stream.write(before)
+                with contextlib.ExitStack() as stack:
+                    if kind == 'mount point':
+                        busy = OSError(errno.EBUSY, 'busy')
+                        stack.enter_context(
+                            mock.patch.object(os, 'rename', side_effect=busy)
+                        )
+                    fstab.check(self.fstab)
+                    fstab.add(self.fstab, 'u-1', '/mnt/u-1')
+                    self.assertEqual(before + entry, self.read_bytes())
+                    self.assertTrue(fstab.has(self.fstab, '/mnt/u-1'))
+                    fstab.remove(self.fstab, '/mnt/u-1')
+                    self.assertEqual(before, self.read_bytes())
+
+    def read_bytes(self):
+        with open(self.fstab, 'rb') as stream:
+            return stream.read()
+
+    def test_white_space_of_unicode_separates_no_fields(self):
+        with open(self.fstab, 'w') as stream:
+            stream.write('x\u00a0y /mnt/u-1 xfs defaults 0 0\n')
+        self.assertTrue(fstab.has(self.fstab, '/mnt/u-1'))
+
+    def test_mode_and_link_stay(self):
+        target = self.fstab + '.target'
+        with open(target, 'w') as stream:
+            stream.write('//server/share /mnt cifs password=secret 0 0\n')
+        os.chmod(target, 0o600)
+        os.symlink(target, self.fstab)
+        fstab.add(self.fstab, 'u-1', '/mnt/u-1')
+        self.assertTrue(os.path.islink(self.fstab))
+        self.assertEqual(0o100600, os.stat(target).st_mode)
+        self.assertTrue(fstab.has(target, '/mnt/u-1'))
+
+    def test_check(self):
+        fstab.check(self.fstab)
+        self.assertFalse(os.path.exists(self.fstab))
+        self.assertRaises(
+            FileNotFoundError, fstab.check, self.directory + '/none/fstab'
+        )
+        os.mkdir(self.fstab)
+        self.assertRaises(IsADirectoryError, fstab.check, self.fstab)
+        os.rmdir(self.fstab)
+        with mock.patch.object(os, 'access', return_value=False):
+            self.assertRaises(PermissionError, fstab.check, self.fstab)
+
+    def test_two_commands_at_once(self):
+        """Neither loses the entry of the other one."""
+        with ThreadPoolExecutor(8) as pool:
+            for number in range(12):
+                pool.submit(fstab.add, self.fstab, f'u-{number}', f'/{number}')
+        self.assertEqual(12, len(self.read().splitlines()))
 
     def test_only_the_entry_itself_is_removed(self):
         with open(self.fstab, 'w') as stream:
