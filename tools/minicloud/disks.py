@@ -111,6 +111,10 @@ def remove(state: State) -> None:
     """Unmount all, and free every loop device on a file of the cloud."""
     for point in reversed(mount_points(state)):
         if point.startswith(str(state.hosts_dir)):
+            # a frozen filesystem could not be unmounted
+            subprocess.run(
+                ['fsfreeze', '--unfreeze', point], capture_output=True
+            )
             _unmount(point)
     top = str(state.path) + '/'
     text = process.run('losetup', '--json', '--list')

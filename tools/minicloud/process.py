@@ -197,6 +197,12 @@ class Process:
     def running(self) -> bool:
         return self.pid() is not None
 
+    def signal_session(self, number: int) -> None:
+        """Send a signal to the program and all it started in its session."""
+        pid = self.pid()
+        if pid is not None:
+            _signal_session(pid, number)
+
     def _printed(self) -> str:
         return self.log.read_text(errors='replace')[-2000:]
 
@@ -229,6 +235,11 @@ def _limit_files() -> None:
 
 def _kill_session(session: int) -> bool:
     """Kill what runs in a session; returns whether anything does."""
+    return _signal_session(session, signal.SIGKILL)
+
+
+def _signal_session(session: int, number: int) -> bool:
+    """Send a signal to what runs in a session; returns if anything does."""
     found = False
     for entry in pathlib.Path('/proc').iterdir():
         if not entry.name.isdigit():
@@ -237,7 +248,7 @@ def _kill_session(session: int) -> bool:
         try:
             # one that has ended may wait for its parent
             if os.getsid(pid) == session and start_time(pid):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
                 found = True
         except ProcessLookupError:
             pass

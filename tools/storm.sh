@@ -1,0 +1,36 @@
+#!/bin/bash
+#
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+# Let a storm of faults come over a real OpenStack of this machine, and check
+# that no byte is lost and everything agrees afterwards.
+#
+#   tools/storm.sh [--long | --minutes N] [--seed N] [--json FILE]
+#
+# Takes root and a Debian 12 machine; installs what is missing. The exit
+# status is 0 only if the project violates nothing. See
+# doc/source/contributor/storm.rst.
+
+set -u -o pipefail
+here=$PWD
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+. tools/lib/env.sh
+
+if [ "$(id -u)" -ne 0 ]; then
+    echo 'tools/storm.sh: needs root' >&2
+    exit 2
+fi
+env_packages cloud && env_make cloud || exit 1
+export PYTHONPATH=$ENV_TOP
+cd "$here" && exec "$VENV/bin/python" -m tools.storm "$@"

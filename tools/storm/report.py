@@ -1,0 +1,204 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The outcome of a storm, as text and in the form of benchmarks' results."""
+
+import collections
+import collections.abc
+import dataclasses
+import datetime
+import os
+import shlex
+import statistics
+import typing
+
+from tools.storm import invariants
+from tools.storm import load
+from tools.storm import plan
+from tools.storm.invariants import Violation
+from tools.storm.plan import Done
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What happened: ``vdisks`` is how many comparisons of vdisks there were.
+
+    ``repairs`` are the kinds that audits have repaired, ``findings`` those
+    that they had in the end; ``growth`` are the MiB of each service of one
+    run, first and last.
+    """
+
+    seed: int
+    seconds: int
+    revision: str
+    command: collections.abc.Sequence[str]
+    operations: load.Counts
+    failures: list[str]
+    faults: list[Done]
+    skipped: list[str]
+    commands: list[str]
+    violations: list[Violation]
+    vdisks: int = 0
+    repairs: collections.Counter[str] = dataclasses.field(
+        default_factory=collections.Counter
+    )
+    growth: dict[str, tuple[float, float]] = dataclasses.field(
+        default_factory=dict
+    )
+
+    @property
+    def own(self) -> list[Violation]:
+        """Violations of the project's own."""
+        return [
+            one for one in self.violations if one.owner == invariants.PROJECT
+        ]
+
+    @property
+    def apart(self) -> list[Violation]:
+        return [
+            one for one in self.violations if one.owner != invariants.PROJECT
+        ]
+
+
+def recoveries(faults: list[Done]) -> dict[str, list[float]]:
+    """Return the seconds of the recoveries, by kind and service, sorted."""
+    found: dict[str, list[float]] = collections.defaultdict(list)
+    for done in faults:
+        if done.recovered is not None:
+            found[done.fault.name].append(done.recovered)
+    return {name: sorted(seconds) for name, seconds in sorted(found.items())}
+
+
+def figures(outcome: Outcome) -> dict[str, float | None]:
+    """Return the figures, named as those of benchmarks are.
+
+    Of recoveries there are the median, the shortest and the longest, in
+    seconds.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    by_name: dict[str, float | None] = {}
+    for name, found in sorted(outcome.operations.items()):
+        counts += found
+        key = _key(name)
+        by_name[key] = found.total()
+        by_name[f'{key}_ok'] = found[load.OK]
+    kinds = collections.Counter(done.fault.kind for done in outcome.faults)
+    result: dict[str, float | None] = {
+        'seconds': outcome.seconds,
+        'operations': counts.total(),
+        **{f'operations_{_key(kind)}': counts[kind] for kind in load.OUTCOMES},
+        **by_name,
+        'faults': len(outcome.faults),
+        **{f'faults_{_key(kind)}': n for kind, n in sorted(kinds.items())},
+        'vdisks_compared': outcome.vdisks,
+        'bytes_wrong': _count(outcome.own, 'bytes'),
+        'repairs': outcome.repairs.total(),
+        'violations': len(outcome.own),
+        'violations_apart': len(outcome.apart),
+    }
+    for name in plan.service_faults():
+        # a short storm has not all of them
+        result[f'{_key(name)}_s'] = None
+    for name, seconds in recoveries(outcome.faults).items():
+        key = f'{_key(name)}_s'
+        result[key] = statistics.median(seconds)
+        result[f'{key}_min'], result[f'{key}_max'] = seconds[0], seconds[-1]
+    for name, (first, last) in sorted(outcome.growth.items()):
+        result[f'{_key(name)}_growth_mib'] = round(last - first, 1)
+    return result
+
+
+def _key(name: str) -> str:
+    return name.lower().replace('-', '_').replace(' ', '_').replace('@', '_')
+
+
+def _count(violations: list[Violation], rule: str) -> int:
+    return sum(one.rule == rule for one in violations)
+
+
+def content(outcome: Outcome) -> dict[str, typing.Any]:
+    """Return what ``--json`` writes."""
+    found = figures(outcome)
+    return {
+        'benchmark': 'storm',
+        'date': datetime.date.today().isoformat(),
+        'command': shlex.join(['tools/storm.sh', *outcome.command]),
+        'kernel': os.uname().release,
+        'cpus': os.cpu_count(),
+        'revision': outcome.revision,
+        'seed': outcome.seed,
+        'figures': found,
+        'goals': [
+            {
+                'figure': 'violations',
+                'op': '==',
+                'value': 0,
+                'met': not outcome.own,
+            }
+        ],
+        'violations': [dataclasses.asdict(one) for one in outcome.own],
+        'apart': [dataclasses.asdict(one) for one in outcome.apart],
+        'repairs': dict(outcome.repairs),
+        'faults': [
+            {
+                'kind': done.fault.kind,
+                'target': done.fault.target,
+                'disks': list(done.fault.disks),
+                'seconds': done.fault.seconds,
+                'begun': done.begun,
+                'recovered': done.recovered,
+            }
+            for done in outcome.faults
+        ],
+        'skipped': outcome.skipped,
+        'commands': outcome.commands,
+        'failures': outcome.failures,
+    }
+
+
+def lines(outcome: Outcome) -> collections.abc.Iterator[str]:
+    """Yield the outcome in words."""
+    yield 'Operations (ok of all, and how the others ended):'
+    for name, counts in sorted(outcome.operations.items()):
+        others = ', '.join(
+            f'{counts[kind]} {kind}'
+            for kind in load.OUTCOMES[1:]
+            if counts[kind]
+        )
+        yield f'  {name:16} {counts[load.OK]}/{counts.total()} {others}'
+    kinds = collections.Counter(done.fault.name for done in outcome.faults)
+    yield f'Faults: {kinds.total()}'
+    times = recoveries(outcome.faults)
+    for name, count in sorted(kinds.items()):
+        seconds = times.get(name)
+        took = (
+            f', recovered in {statistics.median(seconds):.0f} s, at most '
+            f'{seconds[-1]:.0f} s'
+            if seconds
+            else ''
+        )
+        yield f'  {name:24} {count}{took}'
+    yield f'VDisks compared: {outcome.vdisks}'
+    repairs = ', '.join(
+        f'{count} {kind}' for kind, count in sorted(outcome.repairs.items())
+    )
+    yield f'Repaired by audits: {repairs or "nothing"}'
+    for title, found in (
+        ("Of Nova's and Cinder's own, told apart", outcome.apart),
+        ('Violations', outcome.own),
+    ):
+        yield f'{title}: {len(found)}'
+        for one in found:
+            reason = f' ({one.reason})' if one.reason else ''
+            yield f'  {one.rule}: {one.subject} {one.what}{reason}'
+    yield f'{len(outcome.own)} violations, seed {outcome.seed}'
