@@ -44,6 +44,14 @@ _SETTLED = frozenset(
 )
 _TASK = 'OS-EXT-STS:task_state'
 
+# Statuses of servers that no migration moves.
+_UNMOVED = _SETTLED | {'SHELVED', 'SHELVED_OFFLOADED', 'SOFT_DELETED'}
+
+# Statuses of migrations that Nova has ended, one way or the other.
+_OVER = frozenset(
+    ('cancelled', 'completed', 'confirmed', 'error', 'failed', 'reverted')
+)
+
 # Seconds that Nova may take to answer.
 _TIMEOUT = 30
 
@@ -67,6 +75,19 @@ class Server:
     host: str | None
     request: flavor.VDiskRequest | None
     launched: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Migration:
+    """A migration, which claims the old host of its server while it lasts.
+
+    ``is_over`` is True if it has ended, and Nova is doing nothing else to the
+    server: its claim was left behind.
+    """
+
+    server: str
+    status: str
+    is_over: bool
 
 
 def get(context: Any, uuid: str) -> Server | None:
@@ -104,39 +125,59 @@ def of_hosts(
             )
         ]
     for row in rows:
-        settled = row.get('status') in _SETTLED and not row.get(_TASK)
         try:
-            found[row['id']] = parse(row) if settled else None
+            found[row['id']] = parse(row) if _is_settled(row) else None
         except NovaError as error:
             LOG.warning('A server is not compared with its claims: %s', error)
             found[row['id']] = None
     return found
 
 
-def existing_consumers(
+def consumers(
     context: Any, hosts: collections.abc.Iterable[str]
-) -> frozenset[str]:
-    """Return the UUIDs of all servers and of the migrations of some hosts.
+) -> tuple[frozenset[str], dict[str, Migration]]:
+    """Return the UUIDs of all servers, and the migrations of some hosts.
+
+    Servers are read last: a migration is not over while its server tells of
+    a task.
 
     :raises NovaError: Nova does not answer.
     """
-    known = set()
+    found = {}
     with _as_nova_error('servers and migrations'):
         client = _client(context, _MIGRATIONS)
-        for one in client.servers.list(
-            detailed=False,
-            # soft-deleted servers keep their claims
-            search_opts={'all_tenants': 1, 'soft_deleted': 1},
-            limit=_ALL,
-        ):
-            known.add(one.id)
-        # the UUID of a migration claims the old host of its server
         for host in sorted(hosts):
             marker = None
             while page := client.migrations.list(host=host, marker=marker):
-                known |= {one.uuid for one in page}
+                found.update({one.uuid: one for one in page})
                 marker = page[-1].uuid
-    return frozenset(known)
+        servers = {
+            one.id: one.to_dict()
+            for one in client.servers.list(
+                # soft-deleted servers keep their claims
+                search_opts={'all_tenants': 1, 'soft_deleted': 1},
+                limit=_ALL,
+            )
+        }
+    moving = {
+        one.instance_uuid for one in found.values() if one.status not in _OVER
+    } | {
+        uuid
+        for uuid, row in servers.items()
+        if row.get('status') not in _UNMOVED or row.get(_TASK)
+    }
+    return frozenset(servers), {
+        uuid: Migration(
+            one.instance_uuid,
+            one.status,
+            one.status in _OVER and one.instance_uuid not in moving,
+        )
+        for uuid, one in found.items()
+    }
+
+
+def _is_settled(row: dict[str, Any]) -> bool:
+    return row.get('status') in _SETTLED and not row.get(_TASK)
 
 
 def _client(context: Any, microversion: str) -> Any:

@@ -230,6 +230,13 @@ class Auditor:
                         claim_checks.extended_claim(host, finding.owner, disk),
                         lambda: self._operations(disk).backend.disk(disk),
                     )
+                case findings.RELEASE:
+                    inventory.release_claim(
+                        self.placement,
+                        disk,
+                        finding.owner,
+                        lambda: self._operations(disk).backend.disk(disk),
+                    )
                 case findings.LINK:
                     self._operations(disk).backend.link(disk, vdisk)
                 case findings.UNLINK:
@@ -362,12 +369,15 @@ def _ask_nova(
     hosts: collections.abc.Iterable[str],
     consumers: collections.abc.Iterable[str],
 ) -> state.Nova:
-    consumers = frozenset(consumers)
+    unknown = frozenset(consumers)
+    migrations: dict[str, nova_api.Migration] = {}
     try:
         found = nova_api.of_hosts(context, hosts)
-        gone = consumers - found.keys()
-        if gone:
-            gone -= nova_api.existing_consumers(context, hosts)
+        unknown -= found.keys()
+        if unknown:
+            known, migrations = nova_api.consumers(context, hosts)
+            unknown -= known
+            unknown -= migrations.keys()
     except nova_api.NovaError as error:
         LOG.warning('Claims are not compared with servers: %s', error)
         return state.Nova()
@@ -377,5 +387,6 @@ def _ask_nova(
             for uuid, server in sorted(found.items())
             if server and server.request
         ),
-        gone,
+        unknown,
+        migrations,
     )

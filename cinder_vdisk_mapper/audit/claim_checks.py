@@ -15,7 +15,12 @@
 Nova claims space on disks when it schedules a server. A server that was forced
 to a host without the scheduler's filters has no claims, and ``nova-manage
 placement heal_allocations --force`` drops the claims of a server. The space of
-its vdisks is then reserved, but its MB/s are available to others.
+its vdisks is then reserved, but its MB/s are available to others. The space
+alone is no finding: a server that was unshelved or resized onto a disk without
+room to count its vdisks twice has it reserved as well.
+
+While Nova moves a server, the migration has its old claim. If Nova cannot give
+it back or drop it, because Placement is away, the claim stays.
 """
 
 import collections
@@ -81,25 +86,55 @@ def _check_disk(
             f'{wanted.total_gb}',
             repair=findings.PUBLISH,
         )
-    offered = disk.health == discover.OK and not disk.draining
-    if offered and wanted.free_gb < 0:
-        yield findings.Finding(
-            'oversold',
-            disk.uuid,
-            message=f'servers claim {wanted.used_gb} GiB and vdisks without a '
-            f'claim take {wanted.reserved_gb}, of {wanted.total_gb} GiB',
-            advice='delete or migrate vdisks, or move servers away',
+    if disk.health == discover.OK and not disk.draining:
+        # what a migration holds is for the vdisks of its server
+        real = inventory.compute_figures(
+            disk, _by_server(provider.claims, host.nova)
         )
-    for consumer in sorted(host.nova.gone & provider.claims.keys()):
-        yield findings.Finding(
-            'claim-without-server',
-            disk.uuid,
-            owner=consumer,
-            message=f'{provider.claims[consumer].get(GB, 0)} GiB are claimed '
-            'by a consumer that is neither a server nor a migration',
-            advice=f'nova-manage placement audit --resource_provider '
-            f'{disk.uuid}',
-        )
+        if real.free_gb < 0:
+            yield findings.Finding(
+                'oversold',
+                disk.uuid,
+                message=f'servers claim {real.used_gb} GiB and vdisks '
+                f'without a claim take {real.reserved_gb}, of '
+                f'{real.total_gb} GiB',
+                advice='delete or migrate vdisks, or move servers away',
+            )
+    for consumer in sorted(provider.claims):
+        gb = provider.claims[consumer].get(GB, 0)
+        if consumer in host.nova.gone:
+            yield findings.Finding(
+                'claim-without-server',
+                disk.uuid,
+                owner=consumer,
+                message=f'{gb} GiB are claimed by a consumer that is neither '
+                'a server nor a migration of this Nova',
+                advice='if no other Nova uses this Placement: openstack '
+                f'resource provider allocation delete {consumer}',
+            )
+        migration = host.nova.migrations.get(consumer)
+        if migration and migration.is_over:
+            yield findings.Finding(
+                'claim-of-migration',
+                disk.uuid,
+                owner=consumer,
+                message=f'{gb} GiB are claimed by a migration of server '
+                f'{migration.server} that is over ({migration.status})',
+                repair=findings.RELEASE,
+            )
+
+
+def _by_server(
+    claims: collections.abc.Mapping[str, Resources], nova: state.Nova
+) -> dict[str, Resources]:
+    """Return claims with those of migrations counted as their servers'."""
+    found: dict[str, collections.Counter[str]] = collections.defaultdict(
+        collections.Counter
+    )
+    for consumer, claim in claims.items():
+        migration = nova.migrations.get(consumer)
+        found[migration.server if migration else consumer].update(claim)
+    return {consumer: dict(claim) for consumer, claim in found.items()}
 
 
 def _check_server(
@@ -117,6 +152,9 @@ def _check_server(
         and disk.uuid in host.providers
     }
     for lack in found:
+        if not lack.mbps:
+            # the GiB are reserved
+            continue
         refusal = f'make disk {lack.disk} healthy and known to Placement'
         if lack.disk in healthy:
             claims = host.providers[lack.disk].claims
@@ -196,7 +234,7 @@ def lacks(
     """Return the claims that a server lacks for its vdisks.
 
     Vdisks beyond those of its flavor, which were attached while it ran, need
-    no claim.
+    no claim, and no MB/s if they have one: a move claims their GiB.
 
     :param held: its vdisks, or the pieces of striped ones, each with its disk.
     :param claims: its claims by disk.
@@ -228,22 +266,31 @@ def lacks(
         without[disk] += 1
         gb[disk] += vdisk.size_gb
     found = []
+    beyond = max(0, number.total() + to_come - request.pieces)
     for disk in sorted(number | without):
         pieces = (number + without)[disk]
-        mbps = pieces * request.piece_mbps
-        if request.widest_disks:
-            # what moves with a leg is rounded down
-            mbps = pieces * request.vdisk_mbps // request.widest_disks
+        claimed = claims.get(disk, {}).get(MBPS, 0)
+        while beyond and claimed < _mbps(request, pieces):
+            pieces -= 1
+            beyond -= 1
         lack = Lack(
             disk,
             without[disk],
             max(0, gb[disk] - left.get(disk, 0)),
-            max(0, mbps - claims.get(disk, {}).get(MBPS, 0)),
+            max(0, _mbps(request, pieces) - claimed),
         )
         if lack.gb or lack.mbps:
             found.append(lack)
     nowhere = missing - without.total()
     return found, -(-nowhere // request.stripe_disks)
+
+
+def _mbps(request: flavor.VDiskRequest, pieces: int) -> int:
+    """Return the MB/s of pieces on one disk."""
+    if request.widest_disks:
+        # what moves with a leg is rounded down
+        return pieces * request.vdisk_mbps // request.widest_disks
+    return pieces * request.piece_mbps
 
 
 def _legs(disk: str, vdisk: VDisk, leg_gb: int) -> list[tuple[str, VDisk]]:

@@ -12,8 +12,10 @@
 
 """The state of a host that an audit compares."""
 
+import collections.abc
 import dataclasses
 
+from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
@@ -66,11 +68,15 @@ class Nova:
 
     ``servers`` are those of this host with the requests of their flavors,
     except servers that are being built or moved. ``gone`` are the consumers of
-    disks that are neither a server nor a migration.
+    disks that are neither a server nor a migration. ``migrations`` are the
+    migrations of this host, by UUID.
     """
 
     servers: tuple[tuple[str, flavor.VDiskRequest], ...] = ()
     gone: frozenset[str] = frozenset()
+    migrations: collections.abc.Mapping[str, nova_api.Migration] = (
+        dataclasses.field(default_factory=dict)
+    )
 
 
 @dataclasses.dataclass(frozen=True)

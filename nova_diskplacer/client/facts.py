@@ -66,12 +66,16 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server of Nova's; ``changed`` is when Nova last changed it."""
+    """A server of Nova's; ``changed`` is when Nova last changed it.
+
+    ``asked_gb`` are the GiB of all vdisks of its flavor, 0 if not known.
+    """
 
     id: str
     name: str
     status: str = ''
     changed: datetime.datetime | None = None
+    asked_gb: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

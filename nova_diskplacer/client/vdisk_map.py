@@ -126,6 +126,7 @@ def entries(facts: facts_.Facts) -> list[Entry]:
                     }
                     for vdisk in vdisks[host, server]
                 ],
+                _asked_gb(facts, server),
             ),
             *unseen[host, server],
         )
@@ -191,7 +192,7 @@ def findings(
             host,
             server,
             f'{gb} GiB are claimed and have no vdisk: the server was created '
-            'without its volumes, or they are detached',
+            'without its volumes or resized to more, or they are detached',
         )
         for (host, server), gb in pending.items()
     ]
@@ -219,3 +220,8 @@ def _host(facts: facts_.Facts, disk: str) -> str:
 def _name(facts: facts_.Facts, server: str | None) -> str:
     known = facts.servers.get(server or '')
     return known.name if known else ''
+
+
+def _asked_gb(facts: facts_.Facts, server: str | None) -> int:
+    known = facts.servers.get(server or '')
+    return known.asked_gb if known else 0

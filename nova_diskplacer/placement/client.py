@@ -364,15 +364,16 @@ class PlacementClient:
     def reshape(
         self,
         inventories: dict[str, tuple[int, Inventories]],
-        server: str,
+        consumer: str,
         allocations: Allocations,
+        consumer_type: str = 'INSTANCE',
     ) -> None:
-        """Replace inventories and a server's allocations at once.
+        """Replace inventories and a consumer's allocations at once.
 
         :param inventories: the generation and the new inventories of each
             provider.
-        :param allocations: all allocations of the server, of any provider,
-            and the generation of the consumer as read.
+        :param allocations: all allocations of the consumer, of any provider,
+            and its generation as read; without any it is deleted.
         """
         self._call(
             'post',
@@ -386,7 +387,7 @@ class PlacementClient:
                     for uuid, (generation, replaced) in inventories.items()
                 },
                 'allocations': {
-                    server: _allocations_body(allocations, 'INSTANCE')
+                    consumer: _allocations_body(allocations, consumer_type)
                 },
             },
         )

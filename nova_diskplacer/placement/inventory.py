@@ -209,6 +209,55 @@ def ensure_claim(
     )
 
 
+def release_claim(
+    client: PlacementClient,
+    uuid: str,
+    migration: str,
+    read_disk: collections.abc.Callable[[], discover.Disk],
+) -> None:
+    """Drop the claim of a migration on a disk; repeatable.
+
+    One request drops the claim and reserves the vdisks that it covered. The
+    other allocations of the migration stay.
+
+    :param read_disk: see :func:`sync_disk`.
+    :raises Conflict: other processes kept changing the provider or the
+        migration's allocations.
+    :raises PlacementError: Placement does not answer or refuses.
+    """
+    for _ in range(_ATTEMPTS):
+        generation, present = client.inventories(uuid)
+        disk = read_disk()
+        claims = client.provider_allocations(uuid)
+        allocations = client.allocations(migration)
+        if uuid not in allocations.resources:
+            return
+        claims.pop(migration, None)
+        wanted = fully_reserved(present, claims)
+        if disk.health == discover.OK:
+            wanted = compute_figures(disk, claims)
+        kept = {
+            provider: resources
+            for provider, resources in allocations.resources.items()
+            if provider != uuid
+        }
+        try:
+            client.reshape(
+                {uuid: (generation, inventories(wanted))},
+                migration,
+                dataclasses.replace(allocations, resources=kept),
+                'MIGRATION',
+            )
+        except exception.Conflict as error:
+            refusal = str(error)
+        else:
+            return
+    raise exception.Conflict(
+        f'Placement refused {_ATTEMPTS} times to drop the claim of migration '
+        f'{migration} on disk {uuid}: {refusal}'
+    )
+
+
 def is_current(present: Inventories, wanted: DiskFigures) -> bool:
     """Return whether a provider's inventories match the figures."""
     offered = inventories(wanted)

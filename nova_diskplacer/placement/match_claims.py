@@ -35,7 +35,8 @@ class Row:
     ``status`` is ``ok`` (a claim on the disk covers the vdisk), ``pending``
     (space is claimed and has no vdisk yet), ``unclaimed`` (no claim covers
     the vdisk; the disk's inventory reserves it) or ``mismatch`` (its server
-    has claimed the space on another disk, ``claimed_disk``). A snapshot has a
+    has claimed the space on another disk, ``claimed_disk``, and no vdisk is to
+    come that this claim could be for). A snapshot has a
     ``snapshot_id`` and no ``volume_id``.
     """
 
@@ -49,14 +50,18 @@ class Row:
 
 def match(
     claims: collections.abc.Mapping[str, int],
-    vdisks: collections.abc.Iterable[VDisk],
+    vdisks: collections.abc.Collection[VDisk],
+    asked_gb: int = 0,
 ) -> list[Row]:
     """Return the rows of one server.
 
     :param claims: the server's claims in GiB, by disk.
     :param vdisks: the vdisks that were bound for it.
+    :param asked_gb: GiB of all vdisks that its flavor asks for. As much as
+        the vdisks lack of it is claimed for vdisks to come.
     """
     left = collections.Counter(claims)
+    to_come = max(0, asked_gb - sum(one['size_gb'] for one in vdisks))
     rows = []
     uncovered = []
     by_disk = collections.defaultdict(list)
@@ -73,11 +78,12 @@ def match(
             else:
                 uncovered.append(vdisk)
     for vdisk in uncovered:
+        spare = left.total() - to_come
         claimed = next(
             (
                 disk
                 for disk, gb in sorted(left.items())
-                if disk != vdisk['disk'] and gb >= vdisk['size_gb']
+                if disk != vdisk['disk'] and min(gb, spare) >= vdisk['size_gb']
             ),
             None,
         )

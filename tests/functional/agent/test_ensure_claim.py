@@ -126,3 +126,49 @@ class ClaimHeldTestCase(testtools.TestCase):
             {SERVER, OTHER}, {*self.client.provider_allocations(DISK)}
         )
         self.assertEqual((10, 0), self.placement.inventory(DISK))
+
+    def release(self, claims):
+        """Drop a migration's claim on the disk.
+
+        :param claims: of the migration; the agent has not looked yet.
+        """
+        self.claim_unreserved(claims)
+        for _ in range(2):
+            inventory.release_claim(
+                self.client, DISK, OTHER, lambda: self.disk
+            )
+        self.assertEqual({}, self.client.provider_allocations(DISK))
+        # the vdisk that it was for is reserved in the same moment
+        self.assertEqual((10, 6), self.placement.inventory(DISK))
+
+    def claim_unreserved(self, claims):
+        generation, found = self.client.inventories(DISK)
+        found[GB]['reserved'] = 0
+        self.client.set_inventories(DISK, generation, found)
+        self.placement.claim(OTHER, claims)
+
+    def test_the_claim_of_a_migration_is_dropped(self):
+        self.release({DISK: {GB: 6, MBPS: 50}})
+        self.assertEqual({}, self.client.allocations(OTHER).resources)
+
+    def test_what_else_a_migration_claims_stays(self):
+        self.release({self.root: {'VCPU': 2}, DISK: {GB: 6}})
+        self.assertEqual(
+            {self.root: {'VCPU': 2}}, self.client.allocations(OTHER).resources
+        )
+
+    def test_a_migration_that_gives_its_claim_back_meanwhile(self):
+        def given_back(method, url):
+            if url == '/reshaper':
+                self.placement.before = lambda *_: None
+                self.placement.unclaim(OTHER)
+                self.placement.unclaim(SERVER)
+                self.placement.claim(SERVER, {DISK: {GB: 6}})
+
+        self.claim_unreserved({DISK: {GB: 6}})
+        self.placement.before = given_back
+        inventory.release_claim(self.client, DISK, OTHER, lambda: self.disk)
+        self.assertEqual(
+            {SERVER: {GB: 6}}, self.client.provider_allocations(DISK)
+        )
+        self.assertEqual({}, self.client.allocations(OTHER).resources)

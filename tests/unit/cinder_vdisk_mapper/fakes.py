@@ -267,7 +267,7 @@ class Placement:
         self.offered[uuid] = inventories
         self.generation += 1
 
-    def reshape(self, changes, consumer, allocations):
+    def reshape(self, changes, consumer, allocations, consumer_type=''):
         self._answer()
         for uuid, (generation, inventories) in changes.items():
             if generation != self.generation:

@@ -36,6 +36,15 @@ ANSWER = {
 }
 
 
+def migration(uuid, status, server='server'):
+    return mock.Mock(uuid=uuid, status=status, instance_uuid=server)
+
+
+def server_of(uuid, status, task=None):
+    fields = {'status': status, 'OS-EXT-STS:task_state': task}
+    return mock.Mock(id=uuid, to_dict=lambda: fields)
+
+
 class ServersTestCase(testtools.TestCase):
     def test_parse(self):
         request = flavor.VDiskRequest(vdisks=2, vdisk_gb=10)
@@ -168,18 +177,24 @@ class ServersTestCase(testtools.TestCase):
         )
 
     @mock.patch('cinder.compute.nova.novaclient')
-    def test_existing_consumers(self, client):
+    def test_consumers(self, client):
         listed = client.return_value.servers.list
-        listed.return_value = [mock.Mock(id='server')]
+        listed.return_value = [server_of('server', 'ACTIVE')]
         migrations = client.return_value.migrations.list
         pages = {
-            None: [mock.Mock(uuid='m1'), mock.Mock(uuid='m2')],
-            'm2': [mock.Mock(uuid='m3')],
+            None: [migration('m1', 'error'), migration('m2', 'error', 'gone')],
+            'm2': [migration('m3', 'migrating', 'other')],
         }
         migrations.side_effect = lambda host, marker: pages.get(marker, [])
+        servers, found = nova_api.consumers(None, ['host'])
+        self.assertEqual({'server'}, servers)
         self.assertEqual(
-            {'server', 'm1', 'm2', 'm3'},
-            nova_api.existing_consumers(None, ['host']),
+            {
+                'm1': nova_api.Migration('server', 'error', True),
+                'm2': nova_api.Migration('gone', 'error', True),
+                'm3': nova_api.Migration('other', 'migrating', False),
+            },
+            found,
         )
         # its own UUID is shown by later microversions only
         self.assertEqual('2.59', client.call_args.kwargs['api_version'])
@@ -187,12 +202,49 @@ class ServersTestCase(testtools.TestCase):
         self.assertEqual(1, listed.call_count)
         migrations.side_effect = ks_exc.ConnectFailure()
         self.assertRaises(
-            nova_api.NovaError, nova_api.existing_consumers, None, ['host']
+            nova_api.NovaError, nova_api.consumers, None, ['host']
         )
         client.side_effect = ks_exc.EndpointNotFound()
-        self.assertRaises(
-            nova_api.NovaError, nova_api.existing_consumers, None, []
-        )
+        self.assertRaises(nova_api.NovaError, nova_api.consumers, None, [])
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_which_migrations_are_over(self, client):
+        listed = client.return_value.servers.list
+        migrations = client.return_value.migrations.list
+        for status, over in (
+            *dict.fromkeys(nova_api._OVER, True).items(),
+            ('accepted', False),
+            ('finished', False),
+            ('migrating', False),
+            ('post-migrating', False),
+            ('preparing', False),
+            ('queued', False),
+            ('reverting', False),
+            ('what Nova may add', False),
+        ):
+            pages = {None: [migration('m', status)]}
+            migrations.side_effect = lambda host, marker, p=pages: p.get(
+                marker, []
+            )
+            for server, task, quiet in (
+                ('ACTIVE', None, True),
+                ('ERROR', None, True),
+                ('SHELVED_OFFLOADED', None, True),
+                ('ACTIVE', 'resize_prep', False),
+                ('SHELVED_OFFLOADED', 'unshelving', False),
+                ('VERIFY_RESIZE', None, False),
+                ('RESIZE', 'resize_finish', False),
+                ('MIGRATING', 'migrating', False),
+                ('UNKNOWN', None, False),
+            ):
+                listed.return_value = [server_of('server', server, task)]
+                _, found = nova_api.consumers(None, ['host'])
+                self.assertEqual(over and quiet, found['m'].is_over)
+        # another migration of the server is under way
+        pages = {None: [migration('m', 'error'), migration('n', 'finished')]}
+        listed.return_value = [server_of('server', 'ACTIVE')]
+        _, found = nova_api.consumers(None, ['host'])
+        self.assertFalse(found['m'].is_over)
 
     def test_blank_volumes(self):
         for name, server in (

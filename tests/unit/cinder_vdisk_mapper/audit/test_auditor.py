@@ -361,22 +361,24 @@ class LockTestCase(AuditorTestCase):
         record, held = self.volume(1)
         held = dataclasses.replace(held, server_id=SERVER)
         host = self.host([record], {'d1': [held]})
-        request = flavor.VDiskRequest(vdisks=1, vdisk_gb=2)
+        request = flavor.VDiskRequest(vdisks=1, vdisk_gb=2, vdisk_mbps=5)
         self.nova = state.Nova(((SERVER, request),))
         found = host.audit()
         self.assertEqual(['unclaimed'], [one.kind for one in found])
         with mock.patch.object(inventory, 'ensure_claim') as claim:
             self.assertEqual(found, host.repair(found))
-        self.assertEqual(
-            ('d1', SERVER, {placement_client.GB: 2}), claim.call_args.args[1:4]
-        )
+        whole = {placement_client.GB: 2, placement_client.MBPS: 5}
+        self.assertEqual(('d1', SERVER, whole), claim.call_args.args[1:4])
+
+
+MIGRATION = auditor.nova_api.Migration('s1', 'error', True)
 
 
 class NovaTestCase(testtools.TestCase):
     def ask(self, of_hosts, living=None):
         with (
             mock.patch.object(auditor.nova_api, 'of_hosts', of_hosts),
-            mock.patch.object(auditor.nova_api, 'existing_consumers', living),
+            mock.patch.object(auditor.nova_api, 'consumers', living),
         ):
             return auditor._ask_nova(
                 None, ['host'], ['s1', 's2', 's3', 'gone']
@@ -388,10 +390,13 @@ class NovaTestCase(testtools.TestCase):
         plain = auditor.nova_api.Server('s2', 'p', 'host', None)
         said = self.ask(
             mock.Mock(return_value={'s1': server, 's2': plain, 's4': None}),
-            mock.Mock(return_value=frozenset(['s3', 'else'])),
+            mock.Mock(return_value=(frozenset(['else']), {'s3': MIGRATION})),
         )
         self.assertEqual(
-            state.Nova((('s1', request),), frozenset(['gone'])), said
+            state.Nova(
+                (('s1', request),), frozenset(['gone']), {'s3': MIGRATION}
+            ),
+            said,
         )
 
     def test_all_are_here(self):
@@ -857,6 +862,37 @@ class CompareTestCase(AuditTestCase):
         )
         self.assertEqual(CLAIMANT, found[0].owner)
 
+    def migration(self, is_over, claims, held=2, status='error', total_gb=3):
+        """Return a state with a claim of a migration of a server."""
+        disk = fake_disks.make_disk(
+            'd1', total_gb, held=[vdisk(size_gb=held, server=CLAIMANT)]
+        )
+        migration = auditor.nova_api.Migration(CLAIMANT, status, is_over)
+        return make_state(
+            [volume(size_gb=held)],
+            {'d1': disk},
+            {'d1': offer(disk, claims)},
+            nova=state.Nova(migrations={OTHER: migration}),
+        )
+
+    def test_claim_of_a_migration_that_is_over(self):
+        (found,) = self.assertFound(
+            [('claim-of-migration', 'd1', findings.RELEASE)],
+            self.migration(True, {OTHER: 2}),
+        )
+        self.assertEqual(OTHER, found.owner)
+        self.assertIn(CLAIMANT, found.message)
+        self.assertFound([], self.migration(False, {OTHER: 2}, status='new'))
+
+    def test_a_migration_holds_the_space_of_its_servers_vdisks(self):
+        # the vdisks are reserved too: that is no lack of space
+        self.assertFound([], self.migration(False, {OTHER: 2}))
+        self.assertFound([], self.migration(False, {OTHER: 2, CLAIMANT: 1}))
+        self.assertFound(
+            [('oversold', 'd1', '')],
+            self.migration(False, {OTHER: 2, CLAIMANT: 2}),
+        )
+
     def test_what_is_not_whole(self):
         half = dataclasses.replace(vdisk(), usable=False)
         self.assertFound(
@@ -970,8 +1006,7 @@ class ServersTestCase(AuditTestCase):
     def test_only_what_lacks(self):
         for claims, lacking in (
             (({CLAIMANT: 2},), '0 GiB and 50 MB/s'),
-            (({}, {CLAIMANT: 50}), '2 GiB and 0 MB/s'),
-            (({CLAIMANT: 1}, {CLAIMANT: 50}), '1 GiB and 0 MB/s'),
+            (({CLAIMANT: 1}, {CLAIMANT: 20}), '1 GiB and 30 MB/s'),
         ):
             (found,) = self.assertFound(
                 [('unclaimed', 'd1', findings.CLAIM)],
@@ -981,6 +1016,41 @@ class ServersTestCase(AuditTestCase):
                 ),
             )
             self.assertIn(lacking, found.message)
+
+    def test_reserved_after_an_unshelve(self):
+        # no room to count them twice: the GiB stay reserved
+        for mbps, claims in ((50, ({}, {CLAIMANT: 50})), (0, ())):
+            self.assertFound(
+                [],
+                self.server(
+                    {'d1': [ID], 'd2': [OTHER]},
+                    {'d1': claims, 'd2': claims},
+                    vdisk_mbps=mbps,
+                ),
+            )
+
+    def test_a_move_claims_the_gib_of_those_beyond_the_flavor(self):
+        third = str(uuid.UUID(int=3))
+        both = {CLAIMANT: 2}, {CLAIMANT: 50}
+        held = {'d1': [ID], 'd2': [OTHER], 'd3': [third]}
+        gb_only = ({CLAIMANT: 2},)
+        for claims in (
+            {'d1': both, 'd2': both, 'd3': gb_only},
+            {'d1': gb_only, 'd2': both, 'd3': both},
+        ):
+            self.assertFound([], self.server(held, claims))
+        self.assertFound(
+            [('unclaimed', 'd2', findings.CLAIM)],
+            self.server(held, {'d1': gb_only, 'd2': gb_only, 'd3': both}),
+        )
+        # one was deleted: its claim waits for another
+        self.assertFound(
+            [],
+            self.server(
+                {'d1': [ID], 'd2': [], 'd3': [third]},
+                {'d1': both, 'd2': both, 'd3': gb_only},
+            ),
+        )
 
     def test_no_room(self):
         (found,) = self.assertFound(

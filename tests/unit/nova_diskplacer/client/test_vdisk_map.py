@@ -169,6 +169,25 @@ class FindingsTest(base.BaseTestCase):
             self.kinds(found),
         )
 
+    def test_a_claim_for_a_vdisk_to_come(self):
+        found = {
+            'claims': {'a1': {'s1': 10}},
+            'vdisks': [facts_.VDisk('v1', 'a2', 10, 's1')],
+        }
+        for asked, kinds in ((20, []), (10, ['mismatch'])):
+            server = facts_.Server(
+                's1', 'web', 'ACTIVE', minutes_ago(1), asked_gb=asked
+            )
+            self.assertEqual(
+                kinds,
+                [
+                    k
+                    for k, *_ in self.kinds(
+                        facts(servers={'s1': server}, **found)
+                    )
+                ],
+            )
+
 
 class DiskTest(base.BaseTestCase):
     def test_room(self):

@@ -31,12 +31,12 @@ def actual(places):
     ]
 
 
-def match(claims, *places):
+def match(claims, *places, asked_gb=0):
     """Return the rows of (disk, GiB) vdisks, as tuples."""
     return [
         (row.volume_id, row.claimed_disk, row.actual_disk, row.size_gb,
          row.status)
-        for row in match_claims.match(claims, actual(places))
+        for row in match_claims.match(claims, actual(places), asked_gb)
     ]  # fmt: skip
 
 
@@ -90,6 +90,28 @@ class PairTest(base.BaseTestCase):
                 ('volume-1', None, 'b', 10, 'unclaimed'),
             ],
             match({'a': 10}, ('b', 10), ('b', 10)),
+        )
+
+    def test_a_claim_for_a_vdisk_to_come_is_missed_by_none(self):
+        # unshelved: the first is reserved, the second yet to be attached
+        for asked in (20, 30):
+            self.assertEqual(
+                [
+                    ('volume-0', None, 'b', 10, 'unclaimed'),
+                    (None, 'a', None, 10, 'pending'),
+                ],
+                match({'a': 10}, ('b', 10), asked_gb=asked),
+            )
+        self.assertEqual(
+            [('volume-0', 'a', 'b', 10, 'mismatch')],
+            match({'a': 10}, ('b', 10), asked_gb=10),
+        )
+        self.assertEqual(
+            [
+                ('volume-0', 'a', 'b', 10, 'mismatch'),
+                (None, 'c', None, 10, 'pending'),
+            ],
+            match({'a': 10, 'c': 10}, ('b', 10), asked_gb=20),
         )
 
     def test_hot_plugged_beside_what_fills_the_claim(self):
