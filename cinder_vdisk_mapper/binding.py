@@ -136,6 +136,7 @@ class Binder:
             _, vdisk = self.operations.backend.usable_vdisk(
                 source, request.name
             )
+            self._check_not_begun(request, source)
             self._delete_other_copies(request.name, source)
             disks = [
                 one for one in self._responsive_disks({}) if one.uuid != source
@@ -159,6 +160,25 @@ class Binder:
                 self.operations.backend.link(target, request.name)
             commit(target)
             self._delete_other_copies(request.name, target)
+
+    def _check_not_begun(self, request: BindRequest, source: str) -> None:
+        """Check that no drain has begun to move a vdisk.
+
+        :raises BindingError: one has; it may run.
+        """
+        record = self.operations.backend.recorded_move(request.name)
+        if (
+            record
+            and record.source == source
+            and record.target
+            in self.operations.backend.disks_holding(request.name)
+        ):
+            raise errors.BindingError(
+                f'a drain of disk {source} has begun to move volume '
+                f'{request.volume_id} to disk {record.target}: repeat it, or '
+                'cancel it',
+                'the volume is being moved to another disk',
+            )
 
     def _drop(self, disk: str, name: str) -> None:
         """Delete a copy that was not completed."""

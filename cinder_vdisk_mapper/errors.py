@@ -20,6 +20,7 @@ import contextlib
 from collections.abc import Iterator
 
 from cinder import exception as cinder_exc
+from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
@@ -43,6 +44,15 @@ class BindingError(exception.DiskPlacerError):
     def __init__(self, message: str, public: str) -> None:
         super().__init__(message)
         self.public = public
+
+
+@contextlib.contextmanager
+def cinder_errors() -> Iterator[None]:
+    """Raise what Cinder and its database raise as a DiskError."""
+    try:
+        yield
+    except (cinder_exc.CinderException, db_exc.DBError) as error:
+        raise exception.DiskError(str(error).partition('\n')[0]) from error
 
 
 @contextlib.contextmanager

@@ -49,6 +49,7 @@ from nova_diskplacer import exception
 from nova_diskplacer.disks import bind_failures
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
+from nova_diskplacer.disks import moves
 from nova_diskplacer.disks.filesystem import copies
 from nova_diskplacer.disks.filesystem import vdisks
 
@@ -173,8 +174,9 @@ def link(uuid: str, name: str, *, root: str) -> None:
 
 
 def unlink(name: str, *, root: str) -> None:
-    """Remove a link as :func:`links.unlink`."""
+    """Remove a link, and the record of a move that has ended."""
     links.unlink(root, name)
+    moves.remove(root, name)
 
 
 def _on_disk(function: collections.abc.Callable[..., Any]) -> Operation:

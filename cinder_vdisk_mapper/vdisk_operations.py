@@ -17,6 +17,7 @@ import dataclasses
 
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import copies
 from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
@@ -198,30 +199,23 @@ class VDiskOperations:
     def delete_other_copies(self, name: str, disk: str) -> None:
         """Delete the copies of a vdisk that an interrupted move has left.
 
-        The caller holds the lock of its volume, and has seen since that the
-        volume is on ``disk``.
+        A copy that a drain has begun stays. The caller holds the lock of the
+        volume, and has seen since that the volume is on ``disk``.
 
-        :raises DiskError: that copy is not healthy and complete, or smaller
-            than another one; none is deleted then.
+        :raises DiskError: the volume is not known to be whole there, as
+            :mod:`copies` tells; none is deleted then.
         """
-        self.backend.check_disk(disk, name)
-        _, kept = self.backend.usable_vdisk(disk, name)
-        others = {
-            one.uuid: vdisk
-            for one in self.backend.disks()
-            for vdisk in one.vdisks
-            if vdisk.name == name and one.uuid != disk
-        }
-        for other, vdisk in others.items():
-            if vdisk.size_bytes > kept.size_bytes:
-                raise exception.DiskError(
-                    f'{name} has {kept.size_gb} GiB on disk {disk} and '
-                    f'{vdisk.size_gb} GiB on disk {other}: find out which one '
-                    'is complete'
-                )
-        linked = self.backend.linked_disk(name)
-        for other in others.keys() - {linked}:
+        record = self.backend.recorded_move(name)
+        others = [
+            other
+            for other in self.backend.disks_holding(name)
+            if other != disk and record != (disk, other)
+        ]
+        for other in others:
+            copies.check(self.backend, other, name, disk)
+        for other in others:
             try:
+                copies.condemn(self.backend, other, name, disk)
                 self.delete(other, name)
             except exception.DiskError as error:
                 # the next start of the driver tries again

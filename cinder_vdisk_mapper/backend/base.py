@@ -26,6 +26,7 @@ from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import links
+from nova_diskplacer.disks import moves
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 
@@ -169,9 +170,13 @@ class Backend(abc.ABC):
         self._run('link', disk, name)
 
     def unlink(self, name: str) -> None:
-        """Remove the link to a vdisk, if there is one."""
-        if os.path.lexists(self.link_path(name)):
+        """Remove the link to a vdisk, and the record of its move, if any."""
+        if os.path.lexists(self.link_path(name)) or self.recorded_move(name):
             self._run('unlink', name)
+
+    def recorded_move(self, name: str) -> moves.Record | None:
+        """Return the record of a vdisk's move, None if there is none."""
+        return moves.read(self.disk_root, name)
 
     def in_use(self, disk: str, name: str) -> bool:
         """Return whether a process has a vdisk open."""
@@ -209,6 +214,15 @@ class Backend(abc.ABC):
     def delete(self, disk: str, name: str) -> None:
         """Delete a vdisk; its bytes cannot be read afterwards."""
         self._run('delete', disk, name)
+
+    def condemn(self, disk: str, name: str) -> None:
+        """Begin to delete a vdisk, for good, in moments.
+
+        A backend that wipes vdisks leaves that to ``delete``.
+
+        :raises DiskError: it is in use.
+        """
+        self.delete(disk, name)
 
     def sweep(self, disk: str) -> None:
         """Remove the leftovers of interrupted changes from a disk.

@@ -107,6 +107,10 @@ class LVMBackend(striping.StripingBackend):
         for leg in self._run('legs', disk, name):
             self._delete(disk, leg)
 
+    def condemn(self, disk: str, name: str) -> None:
+        for leg in self._run('legs', disk, name):
+            self._run('mark_deleted', disk, leg)
+
     def delete_moving(self, disk: str, name: str) -> None:
         legs = self._run('moving_legs', disk, name)
         wiped = [self._mark_and_wipe(disk, leg) for leg in legs]

@@ -17,7 +17,6 @@ import contextlib
 import dataclasses
 import functools
 
-from cinder import exception as cinder_exc
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import locations
@@ -30,11 +29,14 @@ from cinder_vdisk_mapper.elastic import mover as leg_mover
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import moves
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
 from nova_diskplacer.placement.client import GB
 
 LOG = logging.getLogger(__name__)
+
+_LOCK = 'drain'
 
 #: told of a vdisk, its copied bytes and all bytes
 Progress = collections.abc.Callable[[str, int, int], None]
@@ -86,12 +88,10 @@ class Drainer:
                 target = planned.targets[name]
                 try:
                     self._run(uuid, item.vdisk, surveyed, target)
-                except (
-                    exception.DiskPlacerError,
-                    cinder_exc.CinderException,
-                ) as error:
+                except exception.DiskPlacerError as error:
                     LOG.error('%s stays on disk %s: %s', name, uuid, error)
                     failed[name] = str(error)
+            self._forget_moves(uuid, surveyed)
             self._move_claims(uuid)
             here = {item.vdisk.name for item in surveyed.items}
             return planned.refusals | {
@@ -111,12 +111,10 @@ class Drainer:
                     name = item.vdisk.name
                     try:
                         self._take_back(uuid, item.vdisk, surveyed, item.begun)
-                    except (
-                        exception.DiskPlacerError,
-                        cinder_exc.CinderException,
-                    ) as error:
+                    except exception.DiskPlacerError as error:
                         failed[name] = str(error)
             if not failed:
+                self._forget_moves(uuid, surveyed)
                 self._move_claims(uuid)
                 self._restore_claims(uuid)
                 self._withhold(uuid, False)
@@ -169,9 +167,9 @@ class Drainer:
             return
         move = self._move(uuid, vdisk, surveyed, target)
         try:
-            mover.run(move)
-        except (exception.DiskPlacerError, cinder_exc.CinderException):
-            self._try_take_back(move, vdisk.name)
+            mover.run(self._steps(move))
+        except exception.DiskPlacerError:
+            self._try_take_back(move)
             raise
 
     def _take_back(
@@ -182,19 +180,33 @@ class Drainer:
         if locations.is_striped(volume.provider_location):
             leg_mover.take_back(volume.id)
         else:
-            mover.take_back(self._move(uuid, vdisk, surveyed, target))
+            move = self._move(uuid, vdisk, surveyed, target)
+            mover.take_back(self._steps(move))
 
-    def _try_take_back(self, move: mover.Move, name: str) -> None:
+    def _forget_moves(self, uuid: str, surveyed: survey.Survey) -> None:
+        """Remove the records of moves from a disk that have ended.
+
+        That of a vdisk stays which is there and has left a target, or whose
+        volume is elsewhere: on a disk that is missing now.
+        """
+        backend = self.operations.backend
+        items = {item.vdisk.name: item for item in surveyed.items}
+        for name in moves.from_disk(backend.disk_root, uuid):
+            if (item := items.get(name)) is None or not (
+                item.begun or item.elsewhere
+            ):
+                moves.remove(backend.disk_root, name)
+
+    def _try_take_back(self, move: moving.VolumeMove) -> None:
+        name = move.vdisk.name
         try:
             try:
-                mover.take_back(move)
-            except cinder_exc.VolumeNotFound:
+                if move.begun():
+                    mover.take_back(self._steps(move))
+            except moving.Deleted:
                 # it was deleted meanwhile, maybe before its target was made
                 self.operations.delete_everywhere(None, name)
-        except (
-            exception.DiskPlacerError,
-            cinder_exc.CinderException,
-        ) as error:
+        except exception.DiskPlacerError as error:
             LOG.warning(
                 'The move of %s is neither finished nor undone, repeat the '
                 'drain: %s',
@@ -204,7 +216,7 @@ class Drainer:
 
     def _move(
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str
-    ) -> mover.Move:
+    ) -> moving.VolumeMove:
         """Return the move of a vdisk to another disk."""
         return moving.VolumeMove(
             self.surveyor,
@@ -212,11 +224,18 @@ class Drainer:
             vdisk,
             uuid,
             target,
-        ).as_move(functools.partial(self.progress, vdisk.name))
+        )
+
+    def _steps(self, move: moving.VolumeMove) -> mover.Move:
+        return move.as_move(functools.partial(self.progress, move.vdisk.name))
 
 
 def _alone(uuid: str) -> contextlib.AbstractContextManager[None]:
+    """Hold the lock of all drains of the host, which may share targets."""
     return files.sole(
-        f'drain-{uuid}',
-        exception.DiskError(f'another process drains disk {uuid}'),
+        _LOCK,
+        exception.DiskError(
+            f'disk {uuid}: another "diskplacer-manage disk drain" runs on '
+            'this host, and only one may: repeat the command when it has ended'
+        ),
     )

@@ -205,11 +205,13 @@ class Guest:
         libvirt = libvirt_connection.import_libvirt()
         self._end(libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
 
-    def abort(self) -> None:
-        """End a copy: QEMU uses its source alone."""
-        self._end(0)
+    def abort(self) -> bool:
+        """End a copy: QEMU uses its source alone; False if there is none."""
+        return self._end(0)
 
-    def _end(self, flags: int) -> None:
+    def _end(self, flags: int) -> bool:
         with self.guests.disk(self.server, self.volume_id) as (domain, disk):
-            if disk is not None and disk.mirror:
-                domain.blockJobAbort(disk.target, flags)
+            if disk is None or not disk.mirror:
+                return False
+            domain.blockJobAbort(disk.target, flags)
+            return True

@@ -14,17 +14,19 @@
 
 The order makes every step repeatable after a kill:
 
-1. the target is made, and takes its space in Placement;
+1. a record of the move is made, and then the target, which takes its space in
+   Placement;
 2. the data is copied: by QEMU, which then writes to both places, or by the
    backend if no process has the vdisk open;
 3. the link is changed, in one step, if nobody else has written to the source
-   meanwhile: from here on, the target is the vdisk;
+   meanwhile and the target is whole: from here on, the target is the vdisk;
 4. QEMU is told to use the target alone;
-5. the source is deleted.
+5. the source is deleted, if the target is still whole, and then the record.
 
 Before step 3 the source is the vdisk, and a repetition starts over or takes up
 the copy that QEMU still makes. From step 3 on both have the same data until
-step 4, so a server that starts in between loses nothing.
+step 4, so a server that starts in between loses nothing. What QEMU has open
+tells which one it writes to after a step 4 whose result is not known.
 """
 
 import collections.abc
@@ -43,11 +45,14 @@ _INTERVAL = 1.0
 class Place:
     """A place of a vdisk, with the path by which QEMU opens it there.
 
-    ``delete`` deletes it and releases its space; it is refused while a process
-    has the vdisk open, which ``in_use`` tells.
+    ``condemn`` begins to delete it, for good; the volume is locked. It is
+    refused while a process has the vdisk open, which ``in_use`` tells, and
+    unless the volume is whole in the other place. ``delete`` does the rest,
+    which may take long, and releases the space.
     """
 
     path: str
+    condemn: collections.abc.Callable[[], None]
     delete: collections.abc.Callable[[], None]
     in_use: collections.abc.Callable[[], bool]
 
@@ -77,16 +82,18 @@ class GuestDisk(Protocol):
     def pivot(self) -> None:
         """End a copy that is ready: QEMU uses the target alone."""
 
-    def abort(self) -> None:
-        """End a copy: QEMU uses the source alone."""
+    def abort(self) -> bool:
+        """End a copy: QEMU uses the source alone; False if there is none."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Move:
     """A move of a vdisk from ``source`` to ``target``.
 
-    ``create`` makes the empty target, unless it is there, and takes its space
-    in Placement. ``fill`` allocates the blocks that QEMU has left out.
+    ``create`` records the move, makes the empty target, unless it is there,
+    and takes its space in Placement; ``forget`` removes the record. ``fill``
+    allocates the blocks that QEMU has left out, and ``check_target`` raises an
+    error unless the target is on a healthy disk, complete and of full size.
     ``guest`` returns the disk of the server, None if it does not run with it.
     ``copy`` copies between vdisks that no process has open, and ``writes``
     returns a text that changes if the source is written to. ``decided`` tells
@@ -103,10 +110,12 @@ class Move:
     copy: collections.abc.Callable[[], None]
     writes: collections.abc.Callable[[], str]
     fill: collections.abc.Callable[[], None]
+    check_target: collections.abc.Callable[[], None]
     decided: collections.abc.Callable[[], bool]
     decide: collections.abc.Callable[[bool], None]
     save: collections.abc.Callable[[], None]
     check: collections.abc.Callable[[], None]
+    forget: collections.abc.Callable[[], None]
     locked: collections.abc.Callable[
         [], contextlib.AbstractContextManager[None]
     ]
@@ -129,28 +138,38 @@ def take_back(move: Move) -> None:
     :raises DiskPlacerError: a process uses what should be deleted.
     """
     _settle(move)
-    if move.decided():
+    with move.locked():
+        decided = move.decided()
+        if not decided:
+            guest = move.guest()
+            if guest and _job(move, guest):
+                guest.abort()
+            # Cinder may not have been told when the link led back
+            move.decide(False)
+            move.target.condemn()
+    if decided:
         _finish(move, None)
         return
-    guest = move.guest()
-    if guest and _job(move, guest):
-        guest.abort()
     move.target.delete()
+    move.forget()
 
 
 def _settle(move: Move) -> None:
-    """Make the source the vdisk again where QEMU has not left it.
+    """Make the place that QEMU alone has open the vdisk.
 
-    A copy fails if its target does, even when it was decided.
+    A copy fails if its target does, even when it was decided; and QEMU may
+    have left the source after a call that reported an error.
     """
-    if not move.decided():
-        return
-    guest = move.guest()
-    if guest and _job(move, guest):
-        return
-    if move.source.in_use() and not move.target.in_use():
-        with move.locked():
+    with move.locked():
+        guest = move.guest()
+        if guest and _job(move, guest):
+            return
+        decided = move.decided()
+        source, target = move.source.in_use(), move.target.in_use()
+        if decided and source and not target:
             move.decide(False)
+        elif guest and not decided and target and not source:
+            move.decide(True)
 
 
 def _copy(move: Move) -> str | None:
@@ -207,15 +226,10 @@ def _finish(move: Move, copied: str | None) -> None:
                 )
             if copied is not None:
                 _check_unwritten(move, copied)
+            move.check_target()
             move.decide(True)
         if guest and job:
-            try:
-                guest.pivot()
-            except exception.DiskPlacerError:
-                # QEMU still writes to both, or to the source alone
-                if guest.job() or move.source.in_use():
-                    move.decide(False)
-                raise
+            _pivot(move, guest)
         # a process may have opened the source before the decision
         if move.source.in_use():
             if not move.target.in_use():
@@ -229,7 +243,28 @@ def _finish(move: Move, copied: str | None) -> None:
                     move.decide(False)
                 raise
         move.save()
+        move.source.condemn()
     move.source.delete()
+    move.forget()
+
+
+def _pivot(move: Move, guest: GuestDisk) -> None:
+    """Have QEMU use the target alone.
+
+    :raises DiskPlacerError: it uses the source, which is the vdisk again.
+    """
+    try:
+        guest.pivot()
+    except exception.DiskPlacerError:
+        # it may still leave one of them: the call, or its result, was lost
+        aborted = False
+        while move.source.in_use() and move.target.in_use():
+            with contextlib.suppress(exception.DiskPlacerError):
+                aborted = guest.abort()
+            time.sleep(_INTERVAL)
+        if aborted or move.source.in_use():
+            move.decide(False)
+            raise
 
 
 def _check_unwritten(move: Move, copied: str) -> None:

@@ -22,8 +22,11 @@ import dataclasses
 import functools
 import os
 
+from cinder import exception as cinder_exc
 from cinder import objects
 
+from cinder_vdisk_mapper import copies
+from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper.backend import base
@@ -34,6 +37,8 @@ from cinder_vdisk_mapper.drain import plan
 from cinder_vdisk_mapper.drain import survey
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
+from nova_diskplacer.disks import moves
+from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
 from nova_diskplacer.placement import claim_moves
@@ -58,6 +63,10 @@ def follow(
         operations.backend.disk,
         leaving_gb,
     )
+
+
+class Deleted(exception.DiskError):
+    """The volume was deleted since the move was planned."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +94,13 @@ class VolumeMove:
         return mover.Move(
             source=mover.Place(
                 backend.device_path(self.source, name),
+                functools.partial(self._condemn, self.source),
                 functools.partial(self._operations.delete, self.source, name),
                 functools.partial(self._in_use, self.source),
             ),
             target=mover.Place(
                 backend.device_path(self.target, name),
+                functools.partial(self._condemn, self.target),
                 self._delete_target,
                 functools.partial(self._in_use, self.target),
             ),
@@ -100,13 +111,25 @@ class VolumeMove:
             fill=functools.partial(
                 backend.extend, self.target, name, self.vdisk.size_gb
             ),
+            check_target=self._check_target,
             decided=self._decided,
             decide=self._decide,
             save=functools.partial(self._save, self.target),
             check=self._check,
+            forget=self._forget,
             locked=self._locked,
             progress=progress,
         )
+
+    def begun(self) -> bool:
+        """Return whether the move was begun, and is neither ended nor undone.
+
+        :raises Deleted: its volume was deleted.
+        :raises DiskError: it is not known.
+        """
+        self._fresh()
+        record = self._backend.recorded_move(self.vdisk.name)
+        return record == (self.source, self.target)
 
     @property
     def _operations(self) -> VDiskOperations:
@@ -116,6 +139,7 @@ class VolumeMove:
     def _backend(self) -> base.Backend:
         return self.surveyor.operations.backend
 
+    @errors.cinder_errors()
     def _create(self) -> None:
         """Make the target, if the plan still holds, and claim its space."""
         name, bound_for = self.vdisk.name, self.vdisk.server_id
@@ -126,9 +150,12 @@ class VolumeMove:
             else contextlib.nullcontext(),
             self._locked(),
         ):
-            self._check_plan()
+            begun = self._check_plan()
+            linking.follow_link(self._backend, self._fresh())
             if self._servers() and not self._backend.linked_disk(name):
                 self._backend.link(self.source, name)
+            if not begun:
+                self._record()
             self._operations.allocate(
                 self.target,
                 name,
@@ -145,14 +172,39 @@ class VolumeMove:
                     self.vdisk.size_gb,
                 )
 
-    def _check_plan(self) -> None:
+    def _record(self) -> None:
+        """Record the move, when other copies of the vdisk are gone.
+
+        :raises DiskError: the target's disk has one that is not to be deleted.
+        """
+        name = self.vdisk.name
+        # that of a move to another disk, or whose target is being deleted
+        self._forget()
+        self._operations.delete_other_copies(name, self.source)
+        if copies.find(self._backend.disk(self.target), name):
+            raise exception.DiskError(
+                f'disk {self.target} has another copy of it, which no move '
+                'from here has made: see "diskplacer-manage disk audit"'
+            )
+        moves.write(
+            self._backend.disk_root,
+            name,
+            moves.Record(self.source, self.target),
+        )
+
+    def _forget(self) -> None:
+        moves.remove(self._backend.disk_root, self.vdisk.name)
+
+    def _check_plan(self) -> bool:
         """Check that the vdisk may still go to the target.
 
+        :returns: whether a copy of it on the target was begun.
         :raises DiskError: it may not.
         """
         now = self.surveyor.survey(self.source)
+        items = [one for one in now.items if one.vdisk.name == self.vdisk.name]
         planned = plan.plan(
-            [one for one in now.items if one.vdisk.name == self.vdisk.name],
+            items,
             [one for one in now.disks if one.uuid == self.target],
             now.room,
             now.held,
@@ -162,6 +214,7 @@ class VolumeMove:
                 f'it may not go to disk {self.target} any more: '
                 + planned.refusals.get(self.vdisk.name, 'it is not here')
             )
+        return any(one.begun for one in items)
 
     def _copy(
         self, progress: collections.abc.Callable[[int, int], None]
@@ -179,6 +232,24 @@ class VolumeMove:
         if after != before:
             raise exception.DiskError('it was written to while it was copied')
         progress(size, size)
+
+    def _check_target(self) -> None:
+        size = max(self.vdisk.size_bytes, self._fresh().size * GIB)
+        copies.check_whole(self._backend, self.target, self.vdisk.name, size)
+
+    def _condemn(self, disk: str) -> None:
+        """Begin to delete a copy, if the volume is whole on the other disk.
+
+        :raises DiskError: it is not.
+        """
+        volume = self._fresh()
+        copies.condemn(
+            self._backend,
+            disk,
+            self.vdisk.name,
+            volume.provider_location,
+            volume.size * GIB,
+        )
 
     def _delete_target(self) -> None:
         """Delete the target and have the claim come back."""
@@ -204,10 +275,16 @@ class VolumeMove:
         return self.surveyor.guests.find(servers[0], self.volume.id)
 
     def _decided(self) -> bool:
-        linked = self._backend.linked_disk(self.vdisk.name)
-        if linked is None:
-            linked = self._fresh().provider_location
-        return linked == self.target
+        """Return whether the target is the volume.
+
+        :raises DiskError: neither disk has it.
+        """
+        place = self._backend.linked_disk(self.vdisk.name)
+        if place is None:
+            place = self._fresh().provider_location
+        if place not in (self.source, self.target):
+            raise exception.DiskError(f'its volume is on disk {place} now')
+        return place == self.target
 
     def _decide(self, moved: bool) -> None:
         disk = self.target if moved else self.source
@@ -237,17 +314,28 @@ class VolumeMove:
     def _locked(self) -> contextlib.AbstractContextManager[None]:
         return locks.hold(f'volume-{self.volume.id}')
 
+    @errors.cinder_errors()
     def _save(self, disk: str) -> None:
         volume = self._fresh()
         if volume.provider_location != disk:
             linking.save_disk(volume, disk)
 
+    @errors.cinder_errors()
     def _fresh(self) -> Volume:
-        found: Volume = objects.Volume.get_by_id(
-            self.surveyor.context, self.volume.id
-        )
+        """Read the volume.
+
+        :raises Deleted: it was deleted.
+        :raises DiskError: the database does not answer.
+        """
+        try:
+            found: Volume = objects.Volume.get_by_id(
+                self.surveyor.context, self.volume.id
+            )
+        except cinder_exc.VolumeNotFound as error:
+            raise Deleted('its volume was deleted') from error
         return found
 
+    @errors.cinder_errors()
     def _servers(self) -> list[str]:
         """Return the servers that have the volume attached."""
         return [

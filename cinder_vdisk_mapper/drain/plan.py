@@ -33,7 +33,8 @@ class Item:
     ``server`` is the server that it counts for, None for no server.
     ``per_disk`` is how many vdisks of it may share a disk if ``policy``
     spreads them. ``mbps`` are the claimed MB/s that go with the vdisk.
-    ``begun`` is the disk that a killed run has begun to move it to.
+    ``begun`` is the disk that a killed run has begun to move it to, and
+    ``elsewhere`` tells that its volume is on another disk.
     ``apart_from`` are the disks with other parts of a striped vdisk.
     ``refusal`` is the reason why it cannot be moved anywhere.
     """
@@ -44,6 +45,7 @@ class Item:
     per_disk: int = 1
     mbps: int = 0
     begun: str | None = None
+    elsewhere: bool = False
     apart_from: frozenset[str] = frozenset()
     refusal: str = ''
 

@@ -17,6 +17,8 @@ A pure function over facts; the planner adds those of room and mapping.
 
 import dataclasses
 
+from nova_diskplacer.disks import moves
+
 _MIGRATED = (None, '', 'success', 'error')
 
 
@@ -29,7 +31,11 @@ class Facts:
     Nova builds, moves or deletes the server. ``runs`` tells if the server
     runs with it; ``striped`` if the vdisk is a part of a striped one, which
     the kernel copies below the device of the server. ``problem`` is what
-    libvirt says against a copy by QEMU. ``copies`` are other disks with one.
+    libvirt says against a copy by QEMU.
+
+    ``disk`` is the one with the vdisk, ``place`` that of the volume,
+    ``copies`` are other disks with a complete vdisk of its name, and
+    ``record`` is that of a move which was begun.
     """
 
     status: str
@@ -45,7 +51,10 @@ class Facts:
     runs: bool
     striped: bool
     problem: str
+    disk: str
+    place: str | None
     copies: tuple[str, ...]
+    record: moves.Record | None
 
 
 def reason(facts: Facts, backend: str) -> str:
@@ -55,6 +64,8 @@ def reason(facts: Facts, backend: str) -> str:
     """
     if facts.backend != backend:
         return f'its volume belongs to backend {facts.backend}'
+    if not facts.striped and (copy := _copy_reason(facts)):
+        return copy
     if facts.snapshots:
         return f'it has {facts.snapshots} snapshots: delete them first'
     if facts.status not in ('available', 'in-use'):
@@ -82,6 +93,23 @@ def reason(facts: Facts, backend: str) -> str:
         )
     if facts.runs and facts.encrypted:
         return 'it is encrypted and its server runs: stop the server'
-    if len(facts.copies) > 1:
-        return 'several disks have a copy: ' + ', '.join(facts.copies)
     return ''
+
+
+def _copy_reason(facts: Facts) -> str:
+    """Return why a vdisk stays that is a copy, '' if it is the volume.
+
+    The source of a move that is decided can be deleted, and is no such copy.
+    """
+    record, disk, place = facts.record, facts.disk, facts.place
+    if record and record.target == disk and record.source in facts.copies:
+        return (
+            f'a drain of disk {record.source} has begun to move it here: '
+            'repeat that drain, or cancel it'
+        )
+    if place == disk or (record == (disk, place) and place in facts.copies):
+        return ''
+    return (
+        f'it is a copy, and its volume is on disk {place}: see '
+        '"diskplacer-manage disk audit"'
+    )

@@ -13,6 +13,7 @@
 """Reads what a drain depends on: the disks, Cinder, Nova and Placement."""
 
 import collections
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -21,6 +22,7 @@ from cinder import objects
 
 from cinder_vdisk_mapper import binding
 from cinder_vdisk_mapper import connections
+from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper import records as records_
@@ -34,6 +36,7 @@ from cinder_vdisk_mapper.drain import refusals
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import moves
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
@@ -76,6 +79,7 @@ class Surveyor:
     hosts: frozenset[str]
     guests: guests_.Guests
 
+    @errors.cinder_errors()
     def survey(self, uuid: str) -> Survey:
         """Return what is on a disk and where it may go.
 
@@ -94,8 +98,12 @@ class Surveyor:
         claims = self.operations.placement.provider_allocations(uuid)
         servers = nova_api.of_hosts(self.context, self.hosts)
         volumes = self._volumes(here)
+        # volumes may have been deleted meanwhile, their vdisks first
+        still = {vdisk.name for vdisk in backend.disk(uuid).vdisks}
+        backend.check_disk(uuid)
         items = tuple(
             self._item(
+                uuid,
                 vdisk,
                 volumes.get(vdisk.name),
                 servers,
@@ -108,6 +116,7 @@ class Surveyor:
                 },
             )
             for vdisk in here.vdisks
+            if vdisk.name in still
         )
         counted = {item.server for item in items if item.server}
         return Survey(
@@ -130,20 +139,22 @@ class Surveyor:
                 and record.vdisk in names
                 and not record.deleted
             ):
-                found[record.vdisk] = objects.Volume.get_by_id(
-                    self.context, record.id
-                )
+                with contextlib.suppress(cinder_exc.VolumeNotFound):
+                    found[record.vdisk] = objects.Volume.get_by_id(
+                        self.context, record.id
+                    )
         return found
 
     def _item(
         self,
+        disk: str,
         vdisk: VDisk,
         volume: Volume | None,
         servers: dict[str, nova_api.Server | None],
         claims: dict[str, Resources],
         others: dict[str, VDisk],
     ) -> plan.Item:
-        """Return a vdisk of the disk.
+        """Return a vdisk of a disk.
 
         :param others: its copies or other parts, by disk.
         """
@@ -155,8 +166,12 @@ class Surveyor:
                 else 'it is no volume of Cinder',
             )
         striped = locations.is_striped(volume.provider_location)
-        copies = () if striped else tuple(others)
-        facts = self._facts(vdisk, volume, servers, copies)
+        copies = tuple(
+            uuid for uuid, one in others.items() if one.usable and not striped
+        )
+        record = self.operations.backend.recorded_move(vdisk.name)
+        facts = self._facts(disk, vdisk, volume, servers, copies, record)
+        begun = record and record.source == disk and record.target in copies
         refusal = refusals.reason(facts, self.name)
         uuid = next(iter(facts.servers), vdisk.server_id)
         server = servers.get(uuid or '')
@@ -172,25 +187,29 @@ class Surveyor:
         except cinder_exc.InvalidVolumeType as error:
             policy, refusal = self.default_mapping, refusal or str(error)
         claim = claims.get(vdisk.server_id or '', {})
-        covered = not copies and claim.get(GB, 0) >= vdisk.size_gb
+        covered = not begun and claim.get(GB, 0) >= vdisk.size_gb
         return plan.Item(
             vdisk,
             uuid if server else None,
             policy,
             binding.max_per_disk(server),
             claim.get(MBPS, 0) * vdisk.size_gb // claim[GB] if covered else 0,
-            self._legs_go_to(vdisk, others)
+            self._legs_go_to(disk, vdisk, others)
             if striped
-            else next(iter(others), None),
-            frozenset(others.keys() - copies),
+            else record.target
+            if record and begun
+            else None,
+            facts.place != disk,
+            frozenset(others) if striped else frozenset(),
             refusal,
         )
 
     def _legs_go_to(
-        self, vdisk: VDisk, others: dict[str, VDisk]
+        self, source: str, vdisk: VDisk, others: dict[str, VDisk]
     ) -> str | None:
         """Return the disk that the legs of a vdisk have begun to move to.
 
+        :param source: the disk that they leave.
         :param others: the other parts of the vdisk, by disk.
         """
         if not vdisk.stripe:
@@ -199,19 +218,23 @@ class Surveyor:
         backend = self.operations.backend
         for disk, other in others.items():
             if other.moving and isinstance(backend, striping.StripingBackend):
-                move = backend.interrupted_move(disk, other.name) or ()
-                widths = {len(locations.disks_of(one)) for one in move}
-                # other moves change the number of disks
-                if len(widths) == 1:
+                move = backend.interrupted_move(disk, other.name)
+                before, after = (
+                    {*locations.disks_of(one)} for one in move or ('', '')
+                )
+                # other moves change the number of disks, or leave another one
+                if (before - after, after - before) == ({source}, {disk}):
                     return disk
         return None
 
     def _facts(
         self,
+        disk: str,
         vdisk: VDisk,
         volume: Volume,
         servers: dict[str, nova_api.Server | None],
         copies: tuple[str, ...],
+        record: moves.Record | None,
     ) -> refusals.Facts:
         attached = attachments(volume)
         using = tuple(
@@ -249,7 +272,11 @@ class Surveyor:
             runs,
             locations.is_striped(volume.provider_location),
             problem,
+            disk,
+            self.operations.backend.linked_disk(vdisk.name)
+            or volume.provider_location,
             copies,
+            record,
         )
 
     def _room(self, disk: discover.Disk) -> plan.Room:

@@ -12,16 +12,13 @@
 
 """The move of the legs of a volume from disk to disk, for :mod:`order`."""
 
-import collections.abc
-import contextlib
 import dataclasses
 import time
 from typing import Any
 
-from cinder import exception as cinder_exc
 from cinder import objects
-from oslo_db import exception as db_exc
 
+from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
@@ -103,7 +100,7 @@ class LegMove:
         return gb * len(self._step.legs)
 
     def _fresh(self) -> Volume:
-        with _cinder_errors():
+        with errors.cinder_errors():
             found: Volume = objects.Volume.get_by_id(
                 self.context, self.volume.id
             )
@@ -143,7 +140,7 @@ class LegMove:
             raise exception.DiskError(f'volume {volume.id} {refusal}')
 
     def _has_snapshots(self) -> bool:
-        with _cinder_errors():
+        with errors.cinder_errors():
             return bool(
                 objects.SnapshotList.get_all_for_volume(
                     self.context, self.volume.id
@@ -213,7 +210,7 @@ class LegMove:
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
             self.operations.striping.complete_legs(*self._locations)
-            with _cinder_errors():
+            with errors.cinder_errors():
                 linking.save_disk(volume, new)
 
     def _finish(self) -> None:
@@ -276,12 +273,3 @@ class _Pace:
         if percent != self._percent:
             self._move.operations.striping.limit_copies(percent)
             self._percent = percent
-
-
-@contextlib.contextmanager
-def _cinder_errors() -> collections.abc.Iterator[None]:
-    """Raise what Cinder and its database raise as a DiskError."""
-    try:
-        yield
-    except (cinder_exc.CinderException, db_exc.DBError) as error:
-        raise exception.DiskError(str(error)) from error

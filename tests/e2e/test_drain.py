@@ -170,7 +170,7 @@ class DrainTest(base.TestCase):
         self.api.delete_server(self.server)
         self.eventually('volume gone', lambda: not self.api.volumes())
         root = self.cloud.state.disk_root(self.host)
-        for left in ('*/vdisks/*', 'by-volume/*', '*.draining'):
+        for left in ('*/vdisks/*', 'by-volume/*', 'moves/*', '*.draining'):
             self.assertEqual([], [*root.glob(left)])
         audited = self.cloud.manage(
             self.host, 'disk', 'audit', '--format=json', self.conf()

@@ -13,11 +13,19 @@
 
 """A disk is emptied, with real volumes, claims and locks."""
 
+import contextlib
+import functools
 import os
 from unittest import mock
 
+from cinder import objects
+from oslo_concurrency import processutils
+from oslo_db import exception as db_exc
+
+from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper.drain import drainer
 from cinder_vdisk_mapper.drain import survey
+from nova_diskplacer import exception
 from nova_diskplacer.host import files
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
@@ -190,6 +198,158 @@ class DrainTestCase(test_snapshots.SnapshotTestCase):
         self.assertEqual(
             b'two', self.read(f'{root}/vdisks/volume-{volume["id"]}')
         )
+
+    def after_the_copy(self, event):
+        """Have something happen once a vdisk has been copied."""
+        backend = self.drainer.operations.backend
+        copy = backend.copy
+
+        def copy_and_more(*arguments):
+            copy(*arguments)
+            event()
+
+        return mock.patch.object(backend, 'copy', copy_and_more)
+
+    def of_a_new_server(self):
+        """Make a volume as ``bound``, for another server."""
+        self.server_id = self.server()
+        self.hints = {'local_to_instance': self.server_id}
+        return self.bound()[0]
+
+    def target_of(self, volume, disk):
+        _, planned = self.drainer.plan(disk)
+        return planned.targets[f'volume-{volume["id"]}']
+
+    def assertIsOn(self, disk, volume, content=b'one'):
+        """A volume is on one disk alone, with its content."""
+        self.assertEqual([disk], self.holding(volume))
+        self.assertEqual(disk, self.where(volume))
+        name = f'volume-{volume["id"]}'
+        backend = self.drainer.operations.backend
+        self.assertIn(backend.linked_disk(name), (disk, None))
+        self.assertIsNone(backend.recorded_move(name))
+        path = f'{self.host.root}/{disk}/vdisks/{name}'
+        self.assertEqual(content, self.read(path))
+
+    def test_one_command_at_a_time(self):
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        target = self.target_of(volume, drained)
+
+        def others():
+            for command in (self.drainer.drain, self.drainer.cancel):
+                for disk in (drained, target):
+                    self.assertRaisesRegex(
+                        exception.DiskError,
+                        'another "diskplacer-manage disk drain" runs',
+                        command,
+                        disk,
+                    )
+
+        with self.after_the_copy(others):
+            self.assertEqual('', self.stays(drained))
+        self.assertIsOn(target, volume)
+
+    def test_the_targets_disk_is_drained_too(self):
+        # by a command that the lock does not keep off
+        for command in (self.drainer.cancel, self.drainer.drain):
+            volume, _ = self.bound()
+            (drained,) = self.holding(volume)
+            target = self.target_of(volume, drained)
+            beside = mock.Mock(side_effect=functools.partial(command, target))
+            with (
+                mock.patch.object(drainer, '_alone', contextlib.nullcontext),
+                self.after_the_copy(beside),
+            ):
+                self.drainer.drain(drained)
+            beside.assert_called_once_with()
+            self.assertEqual({}, self.drainer.cancel(target))
+            self.assertEqual('', self.stays(drained))
+            self.assertIsOn(target, volume)
+            self.drainer.cancel(drained)
+            self.delete(volume)
+
+    def test_target_goes_missing(self):
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        target = self.target_of(volume, drained)
+        disk = self.host.disks()[target]
+        path = os.path.realpath(disk.path)
+        with self.after_the_copy(
+            lambda: processutils.execute('umount', '--lazy', path)
+        ):
+            self.assertIn(f'disk {target} is missing', self.stays(drained))
+        self.assertEqual(drained, self.where(volume))
+        self.assertEqual([drained], self.holding(volume))
+        processutils.execute('mount', disk.device, path)
+        self.assertEqual('', self.stays(drained))
+        (moved,) = self.holding(volume)
+        self.assertIsOn(moved, volume)
+
+    def test_target_goes_missing_after_the_decision(self):
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        target = self.target_of(volume, drained)
+        disk = self.host.disks()[target]
+        path = os.path.realpath(disk.path)
+        save = linking.save_disk
+
+        def save_and_umount(*arguments):
+            save(*arguments)
+            processutils.execute('umount', '--lazy', path)
+
+        with mock.patch.object(linking, 'save_disk', save_and_umount):
+            self.assertIn(f'disk {target} is missing', self.stays(drained))
+        # that of the source is the only one that is there
+        self.assertEqual([drained], self.holding(volume))
+        self.assertIn(f'on disk {target}', self.stays(drained))
+        self.assertEqual([drained], self.holding(volume))
+        processutils.execute('mount', disk.device, path)
+        self.assertEqual('', self.stays(drained))
+        self.assertIsOn(target, volume)
+
+    def test_database_errors(self):
+        for wrapped in (db_exc.DBError('away'), None):
+            volumes = [self.of_a_new_server() for _ in range(3)]
+            for drained in self.disks:
+                failures = [wrapped] * 2
+                save = linking.save_disk
+
+                def failing(volume, disk, failures=failures, save=save):
+                    # the answer is lost if not the request
+                    if failures and (error := failures.pop()):
+                        raise error
+                    save(volume, disk)
+                    if failures:
+                        raise db_exc.DBError('away')
+
+                with mock.patch.object(linking, 'save_disk', failing):
+                    self.drainer.drain(drained)
+                self.assertEqual('', self.stays(drained))
+                self.assertEqual({}, self.drainer.cancel(drained))
+            for volume in volumes:
+                self.assertIsOn(self.where(volume), volume)
+                self.delete(volume)
+
+    def test_deleted_while_it_is_surveyed(self):
+        first, _ = self.bound()
+        (drained,) = self.holding(first)
+        second = first
+        while self.holding(second) != [drained] or second is first:
+            second = self.of_a_new_server()
+        get = objects.Volume.get_by_id
+        doomed = [first]
+
+        def deleted_first(context, id_):
+            if doomed and id_ == doomed[0]['id']:
+                self.delete(doomed.pop())
+            return get(context, id_)
+
+        with mock.patch.object(objects.Volume, 'get_by_id', deleted_first):
+            self.assertEqual('', self.stays(drained))
+        self.assertEqual([], self.holding(first))
+        self.assertIsOn(self.where(second), second)
+        self.assertNotEqual(drained, self.where(second))
 
     def test_deleted_while_it_is_copied(self):
         volume, _ = self.bound()

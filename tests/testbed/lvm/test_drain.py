@@ -21,6 +21,7 @@ import xml.etree.ElementTree
 
 import libvirt
 
+from cinder_vdisk_mapper import copies
 from cinder_vdisk_mapper.backend import lvm as backend_lvm
 from cinder_vdisk_mapper.drain import guests
 from cinder_vdisk_mapper.drain import mover
@@ -90,6 +91,7 @@ class DrainTestCase(base.LVMTestCase):
     def place(self, uuid):
         return mover.Place(
             naming.device_path(uuid, NAME),
+            functools.partial(self.backend.condemn, uuid, NAME),
             functools.partial(volumes.delete, uuid, NAME),
             functools.partial(self.in_use, uuid),
         )
@@ -122,12 +124,16 @@ class DrainTestCase(base.LVMTestCase):
             copy=lambda: self.backend.copy(self.source, NAME, self.target),
             writes=lambda: self.backend.writes(self.source, NAME),
             fill=lambda: volumes.extend(self.target, NAME, SIZE),
+            check_target=lambda: copies.check_whole(
+                self.backend, self.target, NAME, SIZE
+            ),
             decided=lambda: self.backend.linked_disk(NAME) == self.target,
             decide=lambda moved: self.backend.link(
                 self.target if moved else self.source, NAME
             ),
             save=lambda: None,
             check=lambda: None,
+            forget=lambda: None,
             locked=contextlib.nullcontext,
             progress=lambda done, total: None,
         )

@@ -283,6 +283,7 @@ LOOKUPS = (
     'link_path',
     'linked_disk',
     'links',
+    'recorded_move',
     'stripe_is_active',
     'usable_vdisk',
 )

@@ -12,7 +12,9 @@
 
 
 import contextlib
+import functools
 import itertools
+import os
 import unittest
 from unittest import mock
 
@@ -23,328 +25,288 @@ from hypothesis import strategies as st
 
 from cinder_vdisk_mapper.drain import mover
 from nova_diskplacer import exception
+from tests.unit.cinder_vdisk_mapper.drain import world as worlds
+from tests.unit.cinder_vdisk_mapper.drain.world import A
+from tests.unit.cinder_vdisk_mapper.drain.world import B
 
-SOURCE, TARGET = 'source', 'target'
+# Schedules of each test; many thousands before a release.
+SCHEDULES = int(os.environ.get('DRAIN_SCHEDULES', '300'))
 
-
-class Killed(BaseException):
-    """The process that moves a vdisk ends at once."""
-
-
-class Lost(AssertionError):
-    """A server does not find what it has written."""
-
-
-class World:
-    """A server, QEMU, and a vdisk that may be in two places.
-
-    ``written`` counts the server's writes, ``data`` is the last one in each
-    place. QEMU has the place ``qemu`` open, None if the server is stopped,
-    and copies to the target if ``copying``; from ``ready`` on it writes to
-    both. ``fatal`` is the step after which the process is killed. While the
-    volume is locked, which is for moments, one thing may happen at most.
-    """
-
-    def __init__(self, runs=True):
-        self.written = self.written_to_source = 1
-        self.data = {SOURCE: 1}
-        self.link = self.saved = SOURCE
-        self.copying = self.ready = False
-        self.qemu = None
-        self.fatal = None
-        self.steps = 0
-        self.meanwhile = lambda: None
-        self.quiet = False
-        if runs:
-            self.boot()
-
-    # the server
-
-    def boot(self):
-        self.stop()
-        self.qemu = self.link
-        if self.data.get(self.qemu) != self.written:
-            raise Lost(f'{self.qemu}: {self.data}, written {self.written}')
-
-    def stop(self):
-        self.qemu = None
-        self.copying = self.ready = False
-
-    def write(self):
-        if self.qemu is None:
-            return
-        self.written += 1
-        self.data[self.qemu] = self.written
-        self.written_to_source += self.qemu == SOURCE
-        if self.ready:
-            self.data[TARGET] = self.written
-
-    def lose_copy(self):
-        self.copying = self.ready = False
-
-    # what a move does
-
-    def step(self):
-        self.steps += 1
-        if self.steps == self.fatal:
-            raise Killed
-        if not self.quiet:
-            self.meanwhile()
-        self.write()
-
-    @contextlib.contextmanager
-    def locked(self):
-        meanwhile = self.meanwhile
-
-        def once():
-            meanwhile()
-            self.quiet = self.happened
-
-        self.happened = False
-        self.meanwhile = once
-        try:
-            yield
-        finally:
-            self.meanwhile, self.quiet = meanwhile, False
-
-    def create(self):
-        self.data.setdefault(TARGET, 0)
-        self.step()
-
-    def delete(self, place):
-        if self.in_use(place):
-            raise exception.DiskError('in use')
-        self.data.pop(place, None)
-        self.step()
-
-    def in_use(self, place):
-        return self.qemu == place or (self.copying and place == TARGET)
-
-    def copy(self):
-        content = self.data[SOURCE]
-        self.step()
-        if self.qemu is not None:
-            raise exception.DiskError('in use')
-        self.data[TARGET] = content
-        self.step()
-        if self.data[SOURCE] != content:
-            raise exception.DiskError('written to')
-
-    def decide(self, moved):
-        self.link = TARGET if moved else SOURCE
-        self.step()
-
-    def save(self):
-        self.saved = TARGET
-        self.step()
-
-    def guest(self):
-        return self if self.qemu else None
-
-    # the guest's disk
-
-    def job(self):
-        if not self.copying:
-            return None
-        found = mover.Job(TARGET, 1, 2, self.ready)
-        if not self.ready:
-            self.ready = True
-            self.data[TARGET] = self.data[self.qemu]
-        return found
-
-    def start(self, path):
-        assert path == TARGET
-        if self.qemu is None:
-            raise exception.DiskError('stopped')
-        self.copying = True
-        self.step()
-
-    def pivot(self):
-        if not self.ready:
-            raise exception.HypervisorError('no copy is ready')
-        self.qemu = TARGET
-        self.lose_copy()
-        self.step()
-
-    def abort(self):
-        self.lose_copy()
-        self.step()
-
-    def move(self):
-        return mover.Move(
-            mover.Place(
-                SOURCE,
-                lambda: self.delete(SOURCE),
-                lambda: self.in_use(SOURCE),
-            ),
-            mover.Place(
-                TARGET,
-                lambda: self.delete(TARGET),
-                lambda: self.in_use(TARGET),
-            ),
-            self.create,
-            self.guest,
-            self.copy,
-            lambda: str(self.written_to_source),
-            self.step,
-            lambda: self.link == TARGET,
-            self.decide,
-            self.save,
-            self.step,
-            self.locked,
-            lambda done, total: self.step(),
-        )
-
-    def run(self, function=mover.run, fatal=None):
-        """Run a move; returns False if it was killed."""
-        self.steps, self.fatal = 0, fatal
-        try:
-            function(self.move())
-        except Killed:
-            return False
-        finally:
-            self.fatal = None
-        return True
+COMMANDS = st.tuples(
+    st.sampled_from(('drain', 'drain', 'cancel')),
+    st.sampled_from((A, A, B)),
+    st.integers(1, 26),
+)
+EVENTS = (
+    '',
+    '',
+    '',
+    'boot',
+    'stop',
+    'write',
+    'die',
+    'revive',
+    'start_driver',
+    'lose_copy',
+)
 
 
-class WalkTestCase(unittest.TestCase):
-    def setUp(self):
-        super().setUp()
-        patch = mock.patch('time.sleep')
+class MoverTestCase(unittest.TestCase):
+    def make_world(self, *arguments, **kwargs):
+        world = worlds.World(*arguments, **kwargs)
+        patch = mock.patch('time.sleep', world.step)
         patch.start()
         self.addCleanup(patch.stop)
+        return world
 
     def assert_moved(self, world):
-        self.assertEqual({TARGET: world.written}, world.data)
-        self.assertEqual((TARGET, TARGET), (world.link, world.saved))
+        self.assertEqual({B: world.written}, world.data)
+        self.assertEqual((B, None), (world.saved, world.record))
+        self.assertIn(world.link, (B, None))
         world.boot()
 
     def assert_taken_back(self, world):
-        self.assertEqual({SOURCE: world.written}, world.data)
-        self.assertEqual((SOURCE, SOURCE), (world.link, world.saved))
+        self.assertEqual({A: world.written}, world.data)
+        self.assertEqual((A, None), (world.saved, world.record))
+        self.assertIn(world.link, (A, None))
         world.boot()
 
-    def worlds(self, runs):
+    def finish(self, world):
+        """End a drain of the other disk, and repeat that of the first."""
+        self.assertTrue(world.command('cancel', B))
+        for _ in range(2):
+            self.assertEqual('', world.drain(A))
+        self.assert_moved(world)
+
+    def killed(self, runs, command='drain'):
         """Yield worlds in which a move was killed after each of its steps."""
         for fatal in itertools.count(1):
-            world = World(runs)
-            if world.run(fatal=fatal):
+            world = self.make_world(runs)
+            if world.command(command, A, fatal=fatal):
                 self.assertGreater(fatal, 5)
                 return
             yield world
 
+
+class WalkTestCase(MoverTestCase):
     def test_move(self):
-        for runs in (True, False):
-            world = World(runs)
-            self.assertTrue(world.run())
-            self.assert_moved(world)
+        for runs, linked in ((True, True), (False, True), (False, False)):
+            world = self.make_world(runs, linked)
+            self.finish(world)
 
     def test_killed_and_repeated(self):
         for runs in (True, False):
-            for world in self.worlds(runs):
-                self.assertTrue(world.run())
-                self.assert_moved(world)
+            for world in self.killed(runs):
+                self.finish(world)
 
     def test_killed_and_rebooted(self):
         for runs in (True, False):
-            for world in self.worlds(runs):
+            for world in self.killed(runs):
                 world.boot()
                 world.write()
-                self.assertTrue(world.run())
-                self.assert_moved(world)
+                self.finish(world)
 
     def test_killed_and_stopped(self):
         for runs in (True, False):
-            for world in self.worlds(runs):
+            for world in self.killed(runs):
                 world.stop()
-                self.assertTrue(world.run())
-                self.assert_moved(world)
+                self.finish(world)
 
     def test_killed_and_the_copy_fails(self):
-        for world in self.worlds(True):
+        for world in self.killed(True):
             world.lose_copy()
             world.write()
-            self.assertTrue(world.run())
-            self.assert_moved(world)
+            self.finish(world)
 
     def test_killed_and_taken_back(self):
         for runs in (True, False):
-            for world in self.worlds(runs):
-                decided = world.link == TARGET
-                if SOURCE not in world.data:
-                    continue
-                self.assertTrue(world.run(mover.take_back))
+            for world in self.killed(runs):
+                decided = world.link == B
+                self.assertTrue(world.command('cancel', A))
                 if decided:
-                    self.assert_moved(world)
+                    self.finish(world)
                 else:
                     self.assert_taken_back(world)
 
-    @settings(max_examples=1000, deadline=None)
+    def test_killed_and_the_other_disk(self):
+        # it is only the target: nothing of it is finished or destroyed
+        for runs, command in itertools.product(
+            (True, False), ('drain', 'cancel')
+        ):
+            for world in self.killed(runs):
+                before = dict(world.data)
+                if world.place == A:
+                    world.quiet = True
+                    qemu, world.qemu = world.qemu, None
+                    self.assertTrue(world.command(command, B))
+                    world.qemu = qemu
+                    self.assertEqual(before, world.data)
+                    self.finish(world)
+
+    def test_beside_a_drain_or_cancel_of_the_other_disk(self):
+        # even if nothing but the rules keeps it off
+        for runs, command, step in itertools.product(
+            (True, False), ('drain', 'cancel'), range(1, 30)
+        ):
+            world = self.make_world(runs)
+            world.meanwhile = self.at_step(
+                world, step, functools.partial(world.intrude, command, B)
+            )
+            with contextlib.suppress(exception.DiskPlacerError):
+                world.command('drain', A)
+            world.meanwhile = lambda: None
+            world.boot()
+            self.finish(world)
+
+    def at_step(self, world, step, event):
+        steps = itertools.count(1)
+
+        def happen():
+            if next(steps) == step:
+                event()
+
+        return happen
+
+    def test_target_dies(self):
+        for runs, step in itertools.product((True, False), range(1, 30)):
+            world = self.make_world(runs)
+            world.meanwhile = self.at_step(world, step, world.die)
+            with contextlib.suppress(exception.DiskPlacerError):
+                world.command('drain', A)
+            if world.dead and A not in world.data:
+                # it died after the move
+                self.assertIsNone(world.record)
+            world.meanwhile = lambda: None
+            world.revive()
+            self.finish(world)
+
+    def test_pivot_with_an_error(self):
+        for after in ('refused', *range(8)):
+            for stopped in (False, True):
+                world = self.make_world()
+                world.pivots = iter([after])
+                if stopped:
+                    world.meanwhile = self.at_step(world, 12, world.stop)
+                with contextlib.suppress(exception.DiskPlacerError):
+                    world.command('drain', A)
+                world.meanwhile = lambda: None
+                self.finish(world)
+
+    def test_late_pivot_of_a_killed_run(self):
+        for fatal, after in itertools.product(range(8, 20), range(8)):
+            world = self.make_world()
+            world.pivots = iter([after])
+            with contextlib.suppress(exception.DiskPlacerError):
+                world.command('drain', A, fatal=fatal)
+            world.pivots = iter(())
+            for _ in range(10):
+                world.step()
+            self.finish(world)
+
+    def test_qemu_has_left_the_source(self):
+        world = self.make_world()
+        world.command('drain', A, fatal=4)
+        world.job()
+        world.conclude()
+        world.write()
+        self.assertEqual(A, world.link)
+        self.finish(world)
+
+
+class ScheduleTestCase(MoverTestCase):
+    @settings(max_examples=SCHEDULES, deadline=None)
     @given(
         runs=st.booleans(),
-        kills=st.lists(st.integers(1, 14), max_size=4),
-        events=st.lists(
-            st.sampled_from(('', '', '', 'boot', 'stop', 'write')),
-            max_size=30,
+        linked=st.booleans(),
+        commands=st.lists(COMMANDS, max_size=6),
+        events=st.lists(st.sampled_from(EVENTS), max_size=60),
+        broken=st.lists(st.booleans(), max_size=12),
+        pivots=st.lists(
+            st.sampled_from(('', '', 'refused', 0, 1, 2, 3, 5)), max_size=5
         ),
     )
-    @example(True, [7], ['', '', '', 'boot', 'stop'])
-    def test_whatever_happens_meanwhile(self, runs, kills, events):
-        world = World(runs)
+    @example(
+        True, True, [('drain', A, 7)], ['', '', '', 'boot', 'stop'], [], []
+    )
+    def test_whatever_happens(
+        self, runs, linked, commands, events, broken, pivots
+    ):
+        world = self.make_world(runs, linked)
         happens = iter(events)
 
         def meanwhile():
             event = next(happens, '')
             world.happened = bool(event)
-            if event:
+            if event == 'start_driver':
+                world.intrude(event)
+            elif event:
                 getattr(world, event)()
 
         world.meanwhile = meanwhile
-        for kill in kills:
+        world.broken, world.pivots = iter(broken), iter(pivots)
+        for name, disk, kill in commands:
             with contextlib.suppress(exception.DiskPlacerError):
-                world.run(fatal=kill)
+                world.command(name, disk, fatal=kill)
         world.meanwhile = lambda: None
-        self.assertTrue(world.run())
+        world.revive()
+        world.broken, world.pivots = iter(()), iter(())
+        for _ in range(10):
+            world.step()
+        # a disk that came back may have a copy whose move is forgotten
+        world.intrude('start_driver')
+        for _ in range(2):
+            self.finish(world)
+
+
+class RefusalTestCase(MoverTestCase):
+    def test_while_another_runs(self):
+        world = self.make_world()
+        refused = []
+
+        def intrude():
+            for name, disk in itertools.product(('drain', 'cancel'), (A, B)):
+                try:
+                    world.command(name, disk)
+                except exception.DiskError:
+                    refused.append(disk)
+
+        world.meanwhile = intrude
+        self.assertTrue(world.command('drain', A))
+        self.assertLess(10, len(refused))
         self.assert_moved(world)
 
-
-class RefusalTestCase(unittest.TestCase):
-    def setUp(self):
-        super().setUp()
-        patch = mock.patch('time.sleep')
-        patch.start()
-        self.addCleanup(patch.stop)
-
     def test_another_job(self):
-        world = World()
+        world = self.make_world()
         world.job = lambda: mover.Job('/elsewhere', 0, 1, False)
         with self.assertRaisesRegex(exception.DiskError, '/elsewhere'):
-            world.run()
-        self.assertEqual({SOURCE: world.written}, world.data)
+            world.command('drain', A)
+        self.assertEqual({A: world.written}, world.data)
 
     def test_in_use_by_another_process(self):
-        world = World()
+        world = self.make_world()
         world.guest = lambda: None
         with self.assertRaisesRegex(exception.DiskError, 'in use'):
-            world.run()
-        self.assertEqual(SOURCE, world.link)
+            world.command('drain', A)
+        self.assertEqual(A, world.link)
 
     def test_stopped_while_it_is_copied(self):
-        world = World()
-        world.create = world.stop
+        world = self.make_world()
+        world.create = lambda source: world.stop()
         with self.assertRaisesRegex(exception.DiskError, 'stopped'):
-            world.run()
-        self.assertEqual(SOURCE, world.link)
+            world.command('drain', A)
+        self.assertEqual(A, world.link)
 
-    def test_failed_pivot(self):
-        world = World()
-
-        def fail():
-            raise exception.HypervisorError('no')
-
-        world.pivot = fail
+    def test_refused_pivot(self):
+        world = self.make_world()
+        world.pivots = iter(['refused'])
         with self.assertRaises(exception.HypervisorError):
-            world.run()
-        self.assertEqual((SOURCE, SOURCE), (world.link, world.saved))
-        self.assertTrue(world.run(mover.take_back))
-        self.assertEqual({SOURCE: world.written}, world.data)
+            world.command('drain', A)
+        self.assert_taken_back(world)
+
+    def test_copy_without_a_record(self):
+        for command in ('drain', 'cancel'):
+            world = self.make_world(False)
+            world.data[B] = 0
+            world.command(command, B)
+            self.assertEqual({A: 1, B: 0}, world.data)
+            self.finish(world)

@@ -15,6 +15,7 @@ import dataclasses
 import unittest
 
 from cinder_vdisk_mapper.drain import refusals
+from nova_diskplacer.disks import moves
 
 HERE = 'host@vdisk'
 LINK = '/disks/by-volume/volume-1'
@@ -33,7 +34,10 @@ MOVABLE = refusals.Facts(
     runs=True,
     striped=False,
     problem='',
+    disk='d1',
+    place='d1',
     copies=('d2',),
+    record=None,
 )
 
 
@@ -62,6 +66,27 @@ class ReasonTestCase(unittest.TestCase):
         self.assertIn('2 snapshots', self.reason(**striped, snapshots=2))
         self.assertIn('builds', self.reason(**striped, settled=False))
 
+    def test_move_that_is_decided(self):
+        begun = moves.Record('d1', 'd2')
+        self.assertEqual('', self.reason(place='d2', record=begun))
+        self.assertEqual('', self.reason(place='d1', record=begun))
+        # the target is gone, or the record is that of another move
+        for changes in (
+            {'copies': ()},
+            {'record': moves.Record('d1', 'd3')},
+            {'record': moves.Record('d3', 'd2')},
+        ):
+            told = self.reason(**{'place': 'd2', 'record': begun} | changes)
+            self.assertIn('its volume is on disk d2', told)
+
+    def test_target_of_another_move(self):
+        # decided or not
+        for place in ('d1', 'd2'):
+            told = self.reason(place=place, record=moves.Record('d2', 'd1'))
+            self.assertIn('a drain of disk d2 has begun', told)
+        ended = moves.Record('d3', 'd1')
+        self.assertEqual('', self.reason(record=ended))
+
     def test_reasons(self):
         for word, changes in (
             ('other@vdisk', {'backend': 'other@vdisk'}),
@@ -74,6 +99,7 @@ class ReasonTestCase(unittest.TestCase):
             ('is suspended', {'problem': 'server s is suspended'}),
             ('detach and attach', {'paths': ('/disks/d1/vdisks/volume-1',)}),
             ('encrypted', {'encrypted': True}),
-            ('several disks have a copy: d2, d3', {'copies': ('d2', 'd3')}),
+            ('its volume is on disk d2', {'place': 'd2'}),
+            ('its volume is on disk None', {'place': None}),
         ):
             self.assertIn(word, self.reason(**changes))

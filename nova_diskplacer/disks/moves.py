@@ -1,0 +1,112 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Records of the moves of vdisks from disk to disk of a host.
+
+A record is made durably before the target, and removed after the source or the
+target is deleted. It tells which of two copies was the source. Which one is
+the volume is told by the volume's link and by Cinder.
+"""
+
+import contextlib
+import os
+from typing import NamedTuple
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import discover
+from nova_diskplacer.disks import identity
+from nova_diskplacer.disks.filesystem import files
+from nova_diskplacer.host import files as host_files
+
+#: Directory of the records in the disk root.
+DIRECTORY = 'moves'
+
+
+class Record(NamedTuple):
+    """The UUIDs of the disks that a vdisk is moved from and to."""
+
+    source: str
+    target: str
+
+
+def read(disk_root: str, name: str) -> Record | None:
+    """Return the record of a vdisk's move, None if there is none.
+
+    :raises DiskError: it cannot be read, or no vdisk can have this name.
+    """
+    place = _path(disk_root, name)
+    with host_files.disk_errors(place):
+        try:
+            with open(place, encoding='utf-8', errors='replace') as stream:
+                words = stream.read().split()
+        except FileNotFoundError:
+            return None
+    if len(words) != 2 or not all(map(identity.is_uuid, words)):
+        # nothing of ours: without a record no copy is taken for the volume
+        return None
+    return Record(*words)
+
+
+def from_disk(disk_root: str, disk: str) -> list[str]:
+    """Return the names of the vdisks with a record of a move from a disk.
+
+    :raises DiskError: the records cannot be read.
+    """
+    directory = os.path.join(disk_root, DIRECTORY)
+    with host_files.disk_errors(directory):
+        names = os.listdir(directory) if os.path.isdir(directory) else []
+    found = []
+    for name in sorted(names):
+        # not that of a file that is being replaced
+        with contextlib.suppress(exception.DiskError):
+            record = read(disk_root, name)
+            if record and record.source == disk:
+                found.append(name)
+    return found
+
+
+def write(disk_root: str, name: str, record: Record) -> None:
+    """Make or replace the record of a vdisk's move, durably.
+
+    :raises DiskError: it cannot be written.
+    """
+    place = _path(disk_root, name)
+    for disk in record:
+        discover.disk_path(disk_root, disk)
+    with host_files.disk_errors(place):
+        directory = os.path.dirname(place)
+        if not os.path.isdir(directory):
+            os.makedirs(directory, mode=0o755, exist_ok=True)
+            _sync(disk_root)
+        text = ' '.join(record) + '\n'
+        host_files.replace(place, text, durable=True, mode=0o644)
+
+
+def remove(disk_root: str, name: str) -> None:
+    """Remove the record of a vdisk's move, if there is one.
+
+    :raises DiskError: it cannot be removed.
+    """
+    place = _path(disk_root, name)
+    with host_files.disk_errors(place):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(place)
+            _sync(os.path.dirname(place))
+
+
+def _path(disk_root: str, name: str) -> str:
+    return os.path.join(disk_root, DIRECTORY, files.check_name(name))
+
+
+def _sync(directory: str) -> None:
+    with host_files.opened(directory, os.O_DIRECTORY) as descriptor:
+        os.fsync(descriptor)

@@ -1,0 +1,96 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import os
+from unittest import mock
+
+import fixtures
+import testtools
+
+from nova_diskplacer import exception
+from nova_diskplacer.disks import moves
+
+DISK = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+OTHER = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d12'
+NAME = 'volume-1'
+RECORD = moves.Record(DISK, OTHER)
+
+
+class MovesTestCase(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.root = self.useFixture(fixtures.TempDir()).path
+        self.path = os.path.join(self.root, moves.DIRECTORY, NAME)
+
+    def test_record(self):
+        self.assertIsNone(moves.read(self.root, NAME))
+        self.assertEqual([], moves.from_disk(self.root, DISK))
+        moves.write(self.root, NAME, moves.Record(OTHER, DISK))
+        moves.write(self.root, NAME, RECORD)
+        self.assertEqual(RECORD, moves.read(self.root, NAME))
+        # the driver reads it, and is not root
+        self.assertEqual(0o644, os.stat(self.path).st_mode & 0o777)
+        self.assertEqual([NAME], moves.from_disk(self.root, DISK))
+        self.assertEqual([], moves.from_disk(self.root, OTHER))
+        for _ in range(2):
+            moves.remove(self.root, NAME)
+            self.assertIsNone(moves.read(self.root, NAME))
+
+    def test_what_is_no_record(self):
+        moves.write(self.root, NAME, RECORD)
+        for text in ('', DISK, f'{DISK} ../x', f'{DISK} {OTHER} {OTHER}'):
+            with open(self.path, 'w') as stream:
+                stream.write(text)
+            self.assertIsNone(moves.read(self.root, NAME))
+            self.assertEqual([], moves.from_disk(self.root, DISK))
+        with open(self.path, 'wb') as stream:
+            stream.write(bytes(range(256)))
+        self.assertIsNone(moves.read(self.root, NAME))
+
+    def test_a_file_that_is_being_replaced(self):
+        moves.write(self.root, NAME, RECORD)
+        os.rename(self.path, self.path + '.diskplacer')
+        self.assertIsNone(moves.read(self.root, NAME))
+        moves.write(self.root, NAME, RECORD)
+        self.assertEqual([NAME], moves.from_disk(self.root, DISK))
+
+    def test_it_is_durable(self):
+        synced = []
+
+        def fsync(descriptor):
+            synced.append(os.readlink(f'/proc/self/fd/{descriptor}'))
+
+        directory = os.path.dirname(self.path)
+        with mock.patch('os.fsync', fsync):
+            moves.write(self.root, NAME, RECORD)
+            # the new directory, the file, and its name
+            self.assertEqual(
+                [self.root, self.path + '.diskplacer', directory], synced
+            )
+            moves.remove(self.root, NAME)
+        self.assertEqual(directory, synced[-1])
+
+    def test_invalid(self):
+        for disk in ('', '../etc', DISK.upper()):
+            record = moves.Record(DISK, disk)
+            with self.assertRaises(exception.DiskError):
+                moves.write(self.root, NAME, record)
+        for name in ('', '..', 'a/b'):
+            for call in (moves.read, moves.remove):
+                self.assertRaises(exception.DiskError, call, self.root, name)
+
+    def test_errors(self):
+        with open(os.path.join(self.root, moves.DIRECTORY), 'w'):
+            pass
+        for call in (moves.read, moves.remove):
+            self.assertRaises(exception.DiskError, call, self.root, NAME)
