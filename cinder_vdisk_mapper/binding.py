@@ -12,8 +12,8 @@
 
 """Binds a vdisk to a disk when its server is known.
 
-The server's claims on the disks of this host are filled first. The mapping
-policy chooses the disk of a vdisk without a claim, which is then reserved in
+The vdisks of a server's flavor fill its claims on the disks of this host. The
+mapping policy chooses the disk of any other vdisk, which is then reserved in
 Placement; a vdisk that cannot be reserved is not bound.
 """
 
@@ -56,9 +56,12 @@ class BindRequest:
 
     ``server`` is the server that attaches the volume, in the volume's
     project, or None. ``boot_time`` is True for a volume that Nova made for
-    the boot of that server. ``policy`` is the mapping where no claim decides.
-    ``attached`` returns the names of the vdisks that are attached to the
-    server, by disk; it is called while the server is locked.
+    the boot of that server. ``of_flavor`` is False for a volume that is none
+    of the vdisks of the server's flavor, such as the one that it boots from:
+    it fills no claim, and does not count where the flavor limits the vdisks
+    on a disk. ``policy`` is the mapping where no claim decides. ``attached``
+    returns the names of the vdisks that are attached to the server and count,
+    by disk; it is called while the server is locked.
     """
 
     name: str
@@ -67,7 +70,13 @@ class BindRequest:
     policy: str
     server: nova_api.Server | None = None
     boot_time: bool = False
+    of_flavor: bool = True
     attached: collections.abc.Callable[[], dict[str, frozenset[str]]] = dict
+
+    @property
+    def bound_for(self) -> str | None:
+        """UUID of the server whose claims the vdisk counts against."""
+        return self.server.uuid if self.server and self.of_flavor else None
 
 
 @dataclasses.dataclass
@@ -106,7 +115,9 @@ class Binder:
             claims = self._claims(request)
             disks = self._responsive_disks(claims)
             counts = _vdisks_per_disk(disks, request)
-            if location := striped.bind(disks, claims, counts):
+            if request.of_flavor and (
+                location := striped.bind(disks, claims, counts)
+            ):
                 return location
             chosen = self._claimed_disk(request, disks, claims, counts)
             if chosen:
@@ -206,7 +217,9 @@ class Binder:
             for vdisk in self.operations.backend.disk(disk).vdisks
             if vdisk.name == request.name
         }
-        if server is None or server.uuid in bound_for:
+        if server is None or not request.of_flavor:
+            return
+        if server.uuid in bound_for:
             return
         policy = server.request.placed_by if server.request else request.policy
         if not mapping.load(policy).spreads:
@@ -275,7 +288,7 @@ class Binder:
         :raises BindingError: a blank volume of the flavor fills none.
         """
         server = request.server
-        if server is None or not claims:
+        if server is None or not claims or not request.of_flavor:
             return None
         spread = (
             server.request and mapping.load(server.request.placed_by).spreads
@@ -325,7 +338,7 @@ class Binder:
             for uuid, gb in claims.items():
                 vdisks = -(-gb // server.request.piece_gb)
                 counts[uuid] = max(counts.get(uuid, 0), vdisks)
-        limit = max_per_disk(server)
+        limit = max_per_disk(server, request.of_flavor)
         free = {disk.uuid: self.operations.free_gb(disk) for disk in disks}
         while True:
             chosen = ledger.policy_disk(
@@ -378,7 +391,7 @@ class Binder:
             disk,
             request.name,
             request.volume_id,
-            request.server.uuid if request.server else None,
+            request.bound_for,
             request.size_gb,
         )
 
@@ -399,8 +412,15 @@ def mapping_of(volume_type: VolumeType | None, default: str) -> str:
     return policy
 
 
-def max_per_disk(server: nova_api.Server | None) -> int:
-    """Return how many vdisks of a server round robin binds to one disk."""
+def max_per_disk(
+    server: nova_api.Server | None, of_flavor: bool = True
+) -> int:
+    """Return how many vdisks of a server round robin binds to one disk.
+
+    :param of_flavor: False for a volume that is no vdisk of its flavor.
+    """
+    if not of_flavor:
+        return _UNLIMITED
     return server.request.vdisks_per_disk if server and server.request else 1
 
 

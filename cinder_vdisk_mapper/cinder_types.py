@@ -25,6 +25,7 @@ ModelUpdate = dict[str, Any]
 class VolumeType(Protocol):
     """See ``cinder.objects.volume_type``."""
 
+    name: str
     extra_specs: dict[str, str] | None
 
 
@@ -42,6 +43,7 @@ class Volume(Protocol):
     id: str
     name_id: str
     size: int
+    bootable: bool
     status: str
     host: str
     service_uuid: str

@@ -241,6 +241,7 @@ class Connections:
             size_gb=volume.size,
             server=server,
             boot_time=server is not None and blank_of == server.uuid,
+            of_flavor=is_of_flavor(server, volume),
             policy=binding.mapping_of(
                 volume.volume_type, self.configuration.vdisk_default_mapping
             ),
@@ -294,20 +295,37 @@ def _attaching_server(context: Any, volume: Volume) -> nova_api.Server | None:
     return server
 
 
+def is_of_flavor(server: nova_api.Server | None, volume: Volume) -> bool:
+    """Return whether a volume is one of the vdisks of its server's flavor.
+
+    Of a server whose flavor has none, any volume counts as one, unless a
+    server can boot from it.
+    """
+    if server is None or server.request is None:
+        return not volume.bootable
+    named = volume.volume_type
+    return server.request.is_vdisk(
+        volume.size, named and named.name, volume.bootable
+    )
+
+
 def attached(
     context: Any, server: nova_api.Server
 ) -> dict[str, frozenset[str]]:
-    """Return the names of the vdisks attached to a server, by disk.
+    """Return the names of a server's attached vdisks, by disk.
 
-    Vdisks that are about to be attached are included, volumes of other
-    projects are not: their owners may not attach them to this server.
+    Those that are about to be attached are included. Volumes that are no
+    vdisks of its flavor are not, nor are volumes of other projects: their
+    owners may not attach them to this server.
     """
     by_disk = collections.defaultdict(set)
     for attachment in objects.VolumeAttachmentList.get_all_by_instance_uuid(
         context, server.uuid
     ):
         volume = attachment.volume
-        if volume.project_id == server.project_id:
+        if volume.project_id == server.project_id and is_of_flavor(
+            server, volume
+        ):
             for disk in locations.disks_of(volume.provider_location):
                 by_disk[disk].add(naming.volume(volume))
     return {disk: frozenset(names) for disk, names in by_disk.items()}

@@ -262,6 +262,25 @@ class VDiskRequest:
         """MB/s that are claimed for each piece, rounded up."""
         return -(-self.vdisk_mbps // self.stripe_disks)
 
+    def is_vdisk(
+        self, size_gb: int | None, volume_type: str | None, bootable: bool
+    ) -> bool:
+        """Return whether a volume of the server is one of these vdisks.
+
+        The filter of nova-api, the scheduler and the Cinder driver all ask
+        this, so that they agree on the volumes that fill the claims. Any other
+        volume of the server takes space that nobody claims.
+
+        :param size_gb: in GiB, None if it is not known.
+        :param volume_type: its name, None if it is not known.
+        :param bootable: a server boots from it, or may.
+        """
+        return (
+            not bootable
+            and size_gb == self.vdisk_gb
+            and (not volume_type or self.volume_type in (None, volume_type))
+        )
+
 
 def parse(
     extra_specs: collections.abc.Mapping[str, str],

@@ -175,7 +175,8 @@ class Surveyor:
         refusal = refusals.reason(facts, self.name)
         uuid = next(iter(facts.servers), vdisk.server_id)
         server = servers.get(uuid or '')
-        request = server.request if server else None
+        of_flavor = connections.is_of_flavor(server, volume)
+        request = server.request if server and of_flavor else None
         try:
             policy = (
                 request.placed_by
@@ -192,7 +193,7 @@ class Surveyor:
             vdisk,
             uuid if server else None,
             policy,
-            binding.max_per_disk(server),
+            binding.max_per_disk(server, of_flavor),
             claim.get(MBPS, 0) * vdisk.size_gb // claim[GB] if covered else 0,
             self._legs_go_to(disk, vdisk, others)
             if striped

@@ -154,13 +154,6 @@ class ClaimedTestCase(DriverTestCase):
             self.attach(volume, server)
             self.assertEqual(self.disks[2], self.where(volume))
 
-    def test_larger_than_claimed(self):
-        server = self.server(claims={self.disks[0]: 1}, vdisks=1, vdisk_gb=1)
-        volume = self.create(2, f'{server}-blank-vol')
-        self.assertRefused(
-            'does not fit', volume, server, logged='2 GiB does not fit'
-        )
-
     def test_what_is_left_of_a_killed_attempt_is_used(self):
         disk = self.disks[0]
         server = self.server(claims={disk: 1}, vdisks=1, vdisk_gb=1)
@@ -174,6 +167,96 @@ class ClaimedTestCase(DriverTestCase):
         # and a delete that was killed after the file was gone is completed
         vdisks.delete(path, name)
         self.delete(volume)
+
+
+class OtherVolumesTestCase(DriverTestCase):
+    """Volumes of a server that are none of the vdisks of its flavor."""
+
+    def bootable(self, size, server):
+        """Make a volume like one of an image, on the server's host."""
+        volume = self.create(size, '', {'local_to_instance': server})
+        self.api.api_post(
+            f'/volumes/{volume["id"]}/action',
+            {'os-set_bootable': {'bootable': True}},
+            check_response_status=[200],
+        )
+        return volume
+
+    def of_other_type(self, size, server):
+        """Make a volume of another type of the same backends."""
+        if not hasattr(self, 'other_type'):
+            self.other_type = self.api.create_type('other')['id']
+        body = {'size': size, 'volume_type': self.other_type}
+        hints = {'local_to_instance': server}
+        created = self.api.post_volume(
+            {'volume': body, 'OS-SCH-HNT:scheduler_hints': hints}
+        )
+        return self.wait(created['id'], 'available')
+
+    def check(self, others, **specs):
+        """Attach volumes, then the vdisks; returns what is reserved."""
+        server = self.server(
+            claims=dict.fromkeys(self.disks, 2),
+            vdisks=3,
+            vdisk_gb=2,
+            volume_type='vdisk',
+            **specs,
+        )
+        attached = [
+            (one, self.attach(one, server)[0]) for one in others(server)
+        ]
+        vdisks = [self.create(2, f'{server}-blank-vol') for _ in self.disks]
+        for vdisk in vdisks:
+            self.attach(vdisk, server)
+        # each where it is claimed
+        self.assertEqual(set(self.disks), set(map(self.where, vdisks)))
+        # as a server that is unshelved
+        for one, attachment in attached:
+            self.detach(one, attachment)
+            self.attach(one, server)
+        return sorted(self.host.reserved().values())
+
+    def test_root_smaller_than_a_vdisk(self):
+        reserved = self.check(lambda server: [self.bootable(1, server)])
+        self.assertEqual([0, 0, 1], reserved)
+
+    def test_root_as_large_as_a_vdisk(self):
+        reserved = self.check(
+            lambda server: [self.bootable(2, server)],
+            mapping='consolidated',
+        )
+        self.assertEqual([0, 0, 2], reserved)
+
+    def test_extra_volumes(self):
+        """More than there are disks, of other sizes, and of another type."""
+        reserved = self.check(
+            lambda server: [
+                self.create(1, f'{server}-blank-vol'),
+                self.create(1, '', {'local_to_instance': server}),
+                self.of_other_type(2, server),
+                self.bootable(1, server),
+            ]
+        )
+        self.assertEqual(5, sum(reserved))
+
+    def test_root_that_fits_beside_no_claim(self):
+        server = self.server(
+            claims=dict.fromkeys(self.disks, 3), vdisks=3, vdisk_gb=3
+        )
+        root = self.bootable(2, server)
+        self.assertRefused('has room for the volume', root, server)
+        for _ in self.disks:
+            self.attach(self.create(3, f'{server}-blank-vol'), server)
+
+    def test_attached_later(self):
+        server = self.server(
+            claims={self.disks[0]: 2}, vdisks=1, vdisk_gb=2
+        )
+        small, vdisk = self.create(1), self.create(2)
+        self.attach(small, server)
+        self.assertNotEqual(self.disks[0], self.where(small))
+        self.attach(vdisk, server)
+        self.assertEqual(self.disks[0], self.where(vdisk))
 
 
 class HotPluggedTestCase(DriverTestCase):

@@ -52,7 +52,8 @@ def server(uuid='server', host='host', **request):
 
 
 def request(volume_id='volume', size_gb=10, for_=None, **fields):
-    """Return a request to bind a vdisk."""
+    """Return a request to bind a vdisk, which is blank."""
+    wanted = for_ and for_.request
     return binding.BindRequest(
         **{
             'name': f'volume-{volume_id}',
@@ -60,6 +61,7 @@ def request(volume_id='volume', size_gb=10, for_=None, **fields):
             'size_gb': size_gb,
             'server': for_,
             'boot_time': False,
+            'of_flavor': not wanted or wanted.is_vdisk(size_gb, None, False),
             'policy': 'round_robin',
             'attached': dict,
             **fields,
@@ -151,14 +153,41 @@ class LockTestCase(BindingTestCase):
 
 
 class BindTestCase(BindingTestCase):
-    def test_claims_are_filled_by_any_size_that_fits(self):
+    def test_claims_are_filled_by_vdisks_of_the_flavor_alone(self):
         self.placement.claim('server', {'a': 10, 'c': 10})
         who = server(vdisks=2, vdisk_gb=10)
-        self.assertEqual('a', self.binder.bind(request('1', 4, who)))
-        # one vdisk per disk, though more would fit
-        self.assertEqual('c', self.binder.bind(request('2', 4, who)))
-        self.assertEqual('b', self.binder.bind(request('3', 4, who)))
+        self.assertEqual('b', self.binder.bind(request('1', 4, who)))
+        self.assertEqual('a', self.binder.bind(request('2', 10, who)))
+        self.assertEqual('c', self.binder.bind(request('3', 10, who)))
         self.assertEqual({'a': 0, 'b': 4, 'c': 0}, self.reserved())
+
+    def test_no_vdisk_of_the_flavor(self):
+        """It takes neither the claim of one nor its place on the disk."""
+        for size in (4, 10, 20):
+            self.setup(*(fake_disks.make_disk(uuid) for uuid in 'ab'))
+            self.placement.claim('server', {'a': 10, 'b': 10})
+            who = server(vdisks=2, vdisk_gb=10)
+            root = request('root', size, who, of_flavor=False)
+            where = self.binder.bind(root)
+            self.assertEqual(size, self.reserved()[where])
+            self.assertEqual(
+                ['a', 'b'],
+                sorted(
+                    self.binder.bind(request(n, 10, who, boot_time=True))
+                    for n in '12'
+                ),
+            )
+            # as at the next attachment, after the server was shelved
+            self.binder.check_max_per_disk(root, where)
+            self.assertEqual(size, sum(self.reserved().values()))
+
+    def test_no_vdisk_of_the_flavor_and_nothing_but_claims(self):
+        self.setup(fake_disks.make_disk('a', 20))
+        self.placement.claim('server', {'a': 20})
+        who = server(vdisks=2, vdisk_gb=10, mapping='consolidated')
+        self.assertRefused('no disk for volume', request('root', 1, who))
+        for number in '12':
+            self.binder.bind(request(number, 10, who, boot_time=True))
 
     def test_vdisks_per_disk(self):
         self.placement.claim('server', {'a': 20, 'b': 20})
@@ -169,13 +198,10 @@ class BindTestCase(BindingTestCase):
     def test_boot_time_volume_is_bound_to_a_claim_or_not_at_all(self):
         self.placement.claim('server', {'a': 10})
         who = server(vdisks=1, vdisk_gb=10)
-        self.assertRefused(
-            'volume of 11 GiB does not fit the claims of server server',
-            request(size_gb=11, for_=who, boot_time=True),
-        )
         self.binder.bind(request('1', 10, who, boot_time=True))
         self.assertRefused(
-            'does not fit', request('2', 10, who, boot_time=True)
+            'volume 2 of 10 GiB does not fit the claims of server server',
+            request('2', 10, who, boot_time=True),
         )
         # without a claim there is nothing to hold on to
         other = server('other')
@@ -203,8 +229,16 @@ class BindTestCase(BindingTestCase):
     def test_a_claim_to_come_counts_for_round_robin(self):
         self.placement.claim('server', {'a': 10, 'b': 10})
         who = server(vdisks=2, vdisk_gb=10)
-        self.assertEqual('c', self.binder.bind(request('1', 20, who)))
-        self.assertRefused('no disk for volume 2', request('2', 20, who))
+        # other volumes avoid its disks while another one has room
+        self.assertEqual('c', self.binder.bind(request('1', 60, who)))
+        self.assertEqual('a', self.binder.bind(request('2', 60, who)))
+
+    def test_a_claim_that_no_vdisk_fits_counts_for_round_robin(self):
+        self.placement.claim('server', {'a': 5})
+        who = server(vdisks=1, vdisk_gb=10)
+        bound = [self.binder.bind(request(n, 10, who)) for n in '12']
+        self.assertEqual(['b', 'c'], bound)
+        self.assertRefused('no disk for volume 3', request('3', 10, who))
 
     def test_media(self):
         self.setup(
@@ -476,24 +510,35 @@ class Ledger(stateful.RuleBasedStateMachine):
     @stateful.rule(
         data=strategies.data(),
         size=strategies.integers(1, 15),
+        of_flavor=strategies.booleans(),
         boot_time=strategies.booleans(),
         policy=strategies.sampled_from(mappings.names_on_one_disk()),
     )
-    def attach(self, data, size, boot_time, policy):
-        """Attach a new volume; boot-time ones are as the flavor says."""
+    def attach(self, data, size, of_flavor, boot_time, policy):
+        """Attach a new volume: a vdisk of the flavor, or any other one."""
         who = self.servers[
             data.draw(strategies.sampled_from(sorted(self.servers)))
         ]
         self.volumes += 1
-        if boot_time:
+        if of_flavor:
             size = self.SIZE
         what = request(
-            str(self.volumes), size, who, boot_time=boot_time, policy=policy
+            str(self.volumes),
+            size,
+            who,
+            boot_time=boot_time,
+            of_flavor=of_flavor,
+            policy=policy,
         )
+        room = {
+            disk.uuid: self.operations.free_gb(disk)
+            for disk in self.backend.disks()
+        }
         claimed = [
             disk
             for disk in self.backend.disks()
-            if self.unfilled(disk, who.uuid) >= size
+            if of_flavor
+            and self.unfilled(disk, who.uuid) >= size
             and (
                 who.request.mapping != 'round_robin'
                 or self.held(disk)[who.uuid] < who.request.vdisks_per_disk
@@ -507,8 +552,11 @@ class Ledger(stateful.RuleBasedStateMachine):
             bound = self.binder.bind(what)
         except errors.BindingError:
             assert not claimed
+            assert of_flavor or max(room.values()) < size
             return
-        if claimed:
+        if not of_flavor:
+            assert room[bound] >= size
+        elif claimed:
             assert bound in [disk.uuid for disk in claimed]
         else:
             assert not (

@@ -44,6 +44,7 @@ def volume(**fields):
             'id': 'id',
             'host': 'node@vdisk#vdisk',
             'name_id': 'id',
+            'bootable': False,
             'size': 10,
             'project_id': fakes.PROJECT,
             'display_name': 'data',

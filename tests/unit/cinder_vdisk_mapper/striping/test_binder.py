@@ -158,7 +158,14 @@ class BindTestCase(StripingTestCase):
         self.assertRefused(
             'needs 34 GiB on each of 3 disks: server server claims GiB by '
             "disk {'a': 40}",
-            request('1', 100, server(), boot_time=True),
+            request('1', 100, server(vdisk_gb=100), boot_time=True),
+        )
+
+    def test_no_vdisk_of_the_flavor_is_not_striped(self):
+        self.claim('a', 'b', 'c')
+        self.assertEqual('d', self.binder.bind(request('1', 20, server())))
+        self.assertEqual(
+            'a,b,c', self.binder.bind(request('2', 30, server()))
         )
 
     def test_completed_after_a_kill(self):
