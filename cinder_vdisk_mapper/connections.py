@@ -303,10 +303,8 @@ def is_of_flavor(server: nova_api.Server | None, volume: Volume) -> bool:
     """
     if server is None or server.request is None:
         return not volume.bootable
-    named = volume.volume_type
-    return server.request.is_vdisk(
-        volume.size, named and named.name, volume.bootable
-    )
+    named = volume.volume_type.name if volume.volume_type else None
+    return server.request.is_vdisk(volume.size, named, volume.bootable)
 
 
 def attached(

@@ -177,8 +177,8 @@ SPECS = {
     ),
     VOLUME_TYPE: Spec(
         'Name of the volume type of the vdisks. The filter of nova-api gives '
-        'it to the volumes that it adds to a request, and counts volumes of '
-        'this type only. Unset: ``[diskplacer_api] volume_type``.',
+        'it to the volumes that it adds to a request, and volumes of other '
+        'types are no vdisks. Unset: ``[diskplacer_api] volume_type``.',
         pattern=r'\S(.{0,253}\S)?',
     ),
     PROFILE: Spec(

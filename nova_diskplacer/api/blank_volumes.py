@@ -13,8 +13,8 @@
 """A filter for Nova's API: the flavor alone gives the vdisks.
 
 On a request for a server whose flavor has vdisks, and that brings none, it
-adds the blank volumes. One that brings some must bring the number and size of
-the flavor, or gets a 400 that names both. Servers that exist are left alone:
+adds the blank volumes. One that brings some must bring the number of the
+flavor, or gets a 400 that names both. Servers that exist are left alone:
 a rebuild or a resize changes no volumes.
 
 ``api-paste.ini`` of nova-api names the filter right before the application::
@@ -185,14 +185,11 @@ def _wanted(context: typing.Any, reference: str) -> flavor.VDiskRequest | None:
         context, common.get_id_from_href(reference), read_deleted='no'
     )
     try:
-        wanted = configured.parse(found.extra_specs)
+        return configured.parse(found.extra_specs)
     except ValueError as error:
         raise decision.Refused(
             f'Flavor {found.name} cannot be used: {error}'
         ) from error
-    if wanted is None:
-        return None
-    return decision.with_type(wanted, conf.CONF.diskplacer_api.volume_type)
 
 
 def _check_quotas(

@@ -36,14 +36,14 @@ class Volume:
 
     ``size_gb`` is in GiB, None if only Cinder knows. ``volume_type`` is a
     name, None for the project's default type. ``is_new``: it is created with
-    the server. ``is_root``: the server boots from it.
+    the server. ``bootable``: the server boots from it, or may.
     """
 
     size_gb: int | None
     volume_type: str | None = None
     is_blank: bool = False
     is_new: bool = False
-    is_root: bool = False
+    bootable: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,24 +61,12 @@ class Request:
     is_legacy: bool = False
 
 
-def with_type(
-    wanted: flavor.VDiskRequest, default: str | None
-) -> flavor.VDiskRequest:
-    """Return the vdisks with their volume type.
-
-    :param default: the operator's type, for a flavor without one.
-    """
-    return dataclasses.replace(
-        wanted, volume_type=wanted.volume_type or default or None
-    )
-
-
 def needs_default_type(wanted: flavor.VDiskRequest, request: Request) -> bool:
     """Return whether the decision depends on the project's default type."""
     return wanted.volume_type is not None and (
         not request.names_types
         or any(
-            volume.volume_type is None and not volume.is_root
+            volume.volume_type is None and not volume.bootable
             for volume in request.volumes
         )
     )
@@ -92,37 +80,45 @@ def missing_vdisks(
     """Return the vdisks to add to each server of a request.
 
     All vdisks of the flavor if the request brings none, and none if it brings
-    the right ones. A volume is a vdisk if it is of the flavor's volume type,
-    or if the flavor has no type, unless the server boots from it.
+    the right number. ``VDiskRequest.is_vdisk`` tells which volumes are vdisks;
+    others may come along.
 
     :param default_type: the name of the project's default volume type; only
         needed where ``needs_default_type`` says so.
-    :raises Refused: number, size or type of those that it brings are wrong, or
-        those that are missing cannot be asked for in such a request.
+    :raises Refused: the number of vdisks that it brings is wrong, other
+        volumes look as if they were to be the vdisks, or those that are
+        missing cannot be asked for in such a request.
     """
-    brought = [
+    of_type = [
         volume
         for volume in request.volumes
-        if not volume.is_root
-        and wanted.volume_type in (None, volume.volume_type or default_type)
+        if wanted.volume_type in (None, volume.volume_type or default_type)
     ]
-    if not brought:
-        _check_possible(wanted, request, default_type)
-        one = Volume(
-            wanted.vdisk_gb,
-            wanted.volume_type if request.names_types else None,
-            is_blank=True,
-            is_new=True,
-        )
-        return (one,) * wanted.vdisks
-    sizes = collections.Counter(volume.size_gb for volume in brought)
-    if sizes != {wanted.vdisk_gb: wanted.vdisks}:
+    brought = sum(
+        wanted.is_vdisk(volume.size_gb, wanted.volume_type, volume.bootable)
+        for volume in of_type
+    )
+    if brought == wanted.vdisks:
+        return ()
+    sizes = collections.Counter(
+        volume.size_gb for volume in of_type if not volume.bootable
+    )
+    # as many volumes of one other size are most likely meant to be them
+    if brought or (wanted.vdisks > 1 and wanted.vdisks in sizes.values()):
         raise Refused(
             f'The flavor has {_vdisks(wanted)}, but the request brings '
             f'{_counted(sizes)}. Leave out the mappings of the vdisks, and '
-            'they are added, or bring volumes of this number and size.'
+            'they are added, or bring volumes of this number and size. '
+            'Volumes beside the vdisks need another size or type.'
         )
-    return ()
+    _check_possible(wanted, request, default_type)
+    one = Volume(
+        wanted.vdisk_gb,
+        wanted.volume_type if request.names_types else None,
+        is_blank=True,
+        is_new=True,
+    )
+    return (one,) * wanted.vdisks
 
 
 def mapping(vdisk: Volume) -> dict[str, object]:
@@ -163,7 +159,13 @@ def _check_possible(
             f'volume type is {default_type}. Requests before microversion '
             f'{NAMES_TYPES} cannot name a volume type. {cure}'
         )
-    if any(one.is_blank and not one.volume_type for one in request.volumes):
+    if any(
+        one.is_blank
+        and not one.volume_type
+        and not one.bootable
+        and one.size_gb == wanted.vdisk_gb
+        for one in request.volumes
+    ):
         # most likely they are meant to be the vdisks
         raise Refused(
             f'The flavor has {_vdisks(wanted)}, but blank volumes of the '

@@ -79,27 +79,33 @@ class Volumes:
         source = mapping['source_type']
         if source == 'volume':
             if is_root:
-                return decision.Volume(None, is_root=True)
+                return decision.Volume(None, bootable=True)
             volume = self._cinder.get(
                 self._context, _checked(mapping['volume_id'])
             )
-            return decision.Volume(volume['size'], volume['volume_type_id'])
+            return decision.Volume(
+                volume['size'],
+                volume['volume_type_id'],
+                bootable=volume['bootable'],
+            )
         size_gb = mapping.get('volume_size')
         volume_type = self._type_name(mapping.get('volume_type'))
+        bootable = is_root or source == 'image'
         if source == 'snapshot':
             snapshot = self._cinder.get_snapshot(
                 self._context, _checked(mapping['snapshot_id'])
             )
             size_gb = size_gb or snapshot['size']
-            if volume_type is None:
+            if volume_type is None or not bootable:
                 volume = self._cinder.get(self._context, snapshot['volume_id'])
-                volume_type = volume['volume_type_id']
+                volume_type = volume_type or volume['volume_type_id']
+                bootable = bootable or volume['bootable']
         return decision.Volume(
             size_gb,
             volume_type,
             is_blank=source == 'blank',
             is_new=True,
-            is_root=is_root,
+            bootable=bootable,
         )
 
     def of_image(self, image_id: str) -> list[Mapping]:

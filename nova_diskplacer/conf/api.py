@@ -19,8 +19,9 @@ GROUP = cfg.OptGroup(
     title='Blank volumes in nova-api',
     help="""
 The filter of ``api-paste.ini`` that adds the vdisks of a flavor to requests
-for servers. nova-api reads the group; ``diskplacer-manage profile apply``
-reads ``volume_type``.
+for servers. nova-api reads the group; ``volume_type`` is also read by
+nova-scheduler, by cinder-volume from ``cinder.conf``, and by
+``diskplacer-manage profile apply``.
 """,
 )
 
@@ -31,15 +32,15 @@ OPTS = [
 Name of the volume type of vdisks, for flavors without
 ``diskplacer:volume_type``.
 
-If set, the filter gives this type to the volumes that it adds, and counts
-the volumes of a request that are of this type. Requests before microversion
+If set, the filter gives this type to the volumes that it adds, and only
+volumes of this type are vdisks. Set it in ``cinder.conf`` as well where
+several volume types use the backends of vdisks. Requests before microversion
 2.67 cannot name a type: they are refused unless it is the project's default
 type.
 
 If unset, volumes that the filter adds name no type and get the project's
-default type, and all volumes of a request count but the one that it boots
-from. Leave it unset only where the default type of all projects is that of
-vdisks.
+default type, and a volume of any type may be a vdisk. Leave it unset only
+where the default type of all projects is that of vdisks.
 """,
     ),
 ]

@@ -13,11 +13,13 @@
 """The profiles of this host's configuration, and what flavors ask by them."""
 
 import collections.abc
+import dataclasses
 import functools
 
 from oslo_config import cfg
 
 from nova_diskplacer import flavor
+from nova_diskplacer.conf import api
 from nova_diskplacer.conf import diskplacer
 from nova_diskplacer.profiles import catalogue
 
@@ -40,8 +42,16 @@ def parse(
 ) -> flavor.VDiskRequest | None:
     """Return the vdisks that a flavor's extra specs ask for, None for none.
 
+    ``[diskplacer_api] volume_type`` is their type if the flavor has none.
+
     :raises ValueError: the flavor's extra specs are not valid.
     :raises ProfileError: the catalogue of profiles cannot be read.
     """
     found = profiles() if _PROFILE in extra_specs else flavor.NO_PROFILES
-    return flavor.parse(extra_specs, found)
+    wanted = flavor.parse(extra_specs, found)
+    if wanted is None or wanted.volume_type:
+        return wanted
+    cfg.CONF.register_opts(api.OPTS, group=api.GROUP)
+    return dataclasses.replace(
+        wanted, volume_type=cfg.CONF.diskplacer_api.volume_type or None
+    )

@@ -28,17 +28,12 @@ def fitting(
     wanted: flavor.VDiskRequest,
     volumes: collections.abc.Iterable[disk_request.BootVolume],
 ) -> int:
-    """Return the number of volumes that are vdisks of a flavor by their size.
+    """Return the number of volumes that are vdisks of a flavor.
 
-    A volume that names another type than the flavor does not count. Those
-    that exist name none.
+    A volume that exists names neither its type nor whether it is bootable.
     """
     return sum(
-        volume.size_gb == wanted.vdisk_gb
-        and (
-            not volume.volume_type
-            or wanted.volume_type in (None, volume.volume_type)
-        )
+        wanted.is_vdisk(volume.size_gb, volume.volume_type, volume.bootable)
         for volume in volumes
     )
 

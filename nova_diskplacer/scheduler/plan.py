@@ -125,11 +125,13 @@ class DiskPlan:
 
     ``own_vdisks`` were bound for this server, attached or not, and count as
     the request's. ``other_vdisks`` were bound for another server; a policy
-    that spreads vdisks counts them on their disks. If there are any of either,
-    disks are chosen on their host only, or on two hosts that report all of
-    them. ``reserved_for_others`` are the GiB of the disks with own vdisks that
-    are to be reserved for anything else; what is reserved beyond them is for
-    the own vdisks. A disk that is missing reserves nothing for them.
+    that spreads vdisks counts them on their disks. Volumes that are no vdisks
+    of the flavor, such as the one that the server boots from, are in neither.
+    If there are any of either, disks are chosen on their host only, or on two
+    hosts that report all of them. ``reserved_for_others`` are the GiB of the
+    disks with own vdisks that are to be reserved for anything else; what is
+    reserved beyond them is for the own vdisks. A disk that is missing reserves
+    nothing for them.
     """
 
     request: flavor.VDiskRequest

@@ -58,21 +58,24 @@ class AttachedVolume(typing.NamedTuple):
 
     ``host`` is the host of a bound vdisk according to the connection
     information of the Cinder driver, None for any other volume and for one
-    that was never connected.
+    that was never connected. ``is_root``: the server boots from it.
     """
 
     volume_id: str
     host: str | None
+    is_root: bool = False
 
 
 class BootVolume(typing.NamedTuple):
-    """A volume of a server that is built, but the one that it boots from.
+    """A volume of a server that is built.
 
     ``size_gb`` is in GiB; ``volume_type`` is None if the mapping names none.
+    ``bootable``: the server boots from it, or it is made of an image.
     """
 
     size_gb: int | None
     volume_type: str | None
+    bootable: bool = False
 
 
 class ServerVolumes(typing.NamedTuple):
@@ -154,10 +157,13 @@ def read_volumes(context: typing.Any, server_id: str) -> ServerVolumes:
         for bdm in primitive['nova_object.data']['objects']
     ]
     at_boot = [
-        BootVolume(bdm.get('volume_size'), bdm.get('volume_type'))
+        BootVolume(
+            bdm.get('volume_size'),
+            bdm.get('volume_type'),
+            bdm.get('boot_index') == 0 or bdm.get('source_type') == 'image',
+        )
         for bdm in bdms
         if bdm.get('destination_type') == 'volume'
-        and bdm.get('boot_index') != 0
     ]
     if not any(bdm.get('volume_id') for bdm in bdms):
         # blank volumes only: skip making objects, the slowest part
@@ -170,7 +176,9 @@ def _attached(
     bdms: collections.abc.Iterable[typing.Any],
 ) -> list[AttachedVolume]:
     return [
-        AttachedVolume(bdm.volume_id, _host(bdm.connection_info))
+        AttachedVolume(
+            bdm.volume_id, _host(bdm.connection_info), bdm.boot_index == 0
+        )
         for bdm in bdms
         if bdm.is_volume and bdm.volume_id
     ]
@@ -230,7 +238,18 @@ def for_request(
     # Cinder may have left the copy of a volume without its server
     bound = {v.volume_id for v in vdisks if v.server_id == server}
     own = [v for v in vdisks if v.volume_id in bound]
-    others = tuple(v for v in vdisks if v.volume_id not in bound)
+    roots = {one.volume_id for one in attached_to(spec) if one.is_root}
+    others = tuple(
+        v
+        for v in vdisks
+        if v.volume_id not in bound
+        # pieces may be of any size
+        and request.is_vdisk(
+            v.size_gb if request.legs == 1 else request.vdisk_gb,
+            None,
+            v.volume_id in roots,
+        )
+    )
     providers = {v.provider for v in vdisks}
     if len(providers) == 1:
         (provider,) = providers
@@ -341,7 +360,7 @@ def _locate(
     for vdisk in cache.bound_vdisks(volume.volume_id for volume in volumes):
         reported.setdefault(vdisk.volume_id, []).append(vdisk)
     names, vdisks = set(), []
-    for volume_id, name in volumes:
+    for volume_id, name, _ in volumes:
         found = reported.get(volume_id, [])
         connected = [vdisk for vdisk in found if vdisk.host == name]
         if connected:

@@ -249,9 +249,7 @@ class OtherVolumesTestCase(DriverTestCase):
             self.attach(self.create(3, f'{server}-blank-vol'), server)
 
     def test_attached_later(self):
-        server = self.server(
-            claims={self.disks[0]: 2}, vdisks=1, vdisk_gb=2
-        )
+        server = self.server(claims={self.disks[0]: 2}, vdisks=1, vdisk_gb=2)
         small, vdisk = self.create(1), self.create(2)
         self.attach(small, server)
         self.assertNotEqual(self.disks[0], self.where(small))

@@ -164,9 +164,7 @@ class BindTestCase(StripingTestCase):
     def test_no_vdisk_of_the_flavor_is_not_striped(self):
         self.claim('a', 'b', 'c')
         self.assertEqual('d', self.binder.bind(request('1', 20, server())))
-        self.assertEqual(
-            'a,b,c', self.binder.bind(request('2', 30, server()))
-        )
+        self.assertEqual('a,b,c', self.binder.bind(request('2', 30, server())))
 
     def test_completed_after_a_kill(self):
         self.claim('a', 'b', 'c')

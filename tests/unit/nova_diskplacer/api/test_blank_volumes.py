@@ -65,6 +65,15 @@ SPECS = {
 }
 
 
+def volume(volume_type, size=100, bootable=False):
+    """Return a volume as Nova's client of Cinder does."""
+    return {
+        'size': size,
+        'volume_type_id': volume_type,
+        'bootable': bootable,
+    }
+
+
 def existing(volume_id=VOLUME, **changes):
     return {
         'source_type': 'volume',
@@ -228,11 +237,14 @@ class CreateTest(FilterTestCase):
         self.assert_refused(
             self.create(ROOT, small, small), 'brings 2 volumes of 50 GiB'
         )
+        self.assert_mappings(
+            self.create(ROOT, small), ROOT, small, VDISK, VDISK
+        )
 
     def test_existing_volumes_count(self):
         self.volumes = {
-            VOLUME: {'size': 100, 'volume_type_id': 'vdisk'},
-            OTHER: {'size': 100, 'volume_type_id': 'ceph'},
+            VOLUME: volume('vdisk'),
+            OTHER: volume('ceph'),
         }
         self.assert_untouched(self.create(ROOT, existing(), VDISK))
         self.assert_refused(
@@ -240,13 +252,45 @@ class CreateTest(FilterTestCase):
         )
         ceph = existing(OTHER)
         self.assert_mappings(self.create(ROOT, ceph), ROOT, ceph, VDISK, VDISK)
+        for other in (
+            volume('vdisk', bootable=True),
+            volume('vdisk', 50),
+            volume('vdisk', 200),
+        ):
+            self.volumes[OTHER] = other
+            self.assert_mappings(
+                self.create(ROOT, ceph), ROOT, ceph, VDISK, VDISK
+            )
+            self.assert_untouched(self.create(ROOT, ceph, VDISK, VDISK))
+
+    def test_roots_are_no_vdisks(self):
+        self.volumes = {VOLUME: volume('vdisk', bootable=True)}
+        self.cinder.get_snapshot.return_value = {
+            'volume_id': VOLUME,
+            'size': 100,
+        }
+        new = {**VDISK, 'source_type': 'image', 'uuid': IMAGE}
+        for root in (
+            existing(boot_index=0),
+            existing(source_type='snapshot', boot_index=0),
+            {**new, 'boot_index': 0},
+            {**new, 'boot_index': 0, 'volume_size': 50},
+            {**new, 'boot_index': 0, 'volume_size': 200},
+        ):
+            self.assert_mappings(self.create(root), root, VDISK, VDISK)
+            self.assert_untouched(self.create(root, VDISK, VDISK))
+        # nor is another copy of an image, or of a volume with one
+        for other in (new, existing(), existing(source_type='snapshot')):
+            self.assert_mappings(
+                self.create(ROOT, other), ROOT, other, VDISK, VDISK
+            )
 
     def test_snapshots_count(self):
         self.cinder.get_snapshot.return_value = {
             'volume_id': VOLUME,
             'size': 100,
         }
-        self.volumes = {VOLUME: {'size': 100, 'volume_type_id': 'vdisk'}}
+        self.volumes = {VOLUME: volume('vdisk')}
         snapshot = existing(source_type='snapshot')
         self.assert_untouched(self.create(ROOT, snapshot, snapshot))
         larger = {**snapshot, 'volume_size': 200}
@@ -259,7 +303,7 @@ class CreateTest(FilterTestCase):
             'volume_id': VOLUME,
             'size': 100,
         }
-        self.volumes = {VOLUME: {'size': 100, 'volume_type_id': 'vdisk'}}
+        self.volumes = {VOLUME: volume('vdisk')}
         of_image = {
             'source_type': 'snapshot',
             'destination_type': 'volume',
@@ -275,7 +319,7 @@ class CreateTest(FilterTestCase):
         }
         self.assert_untouched(self.create())
         # Nova prefers the one of the request
-        self.volumes[OTHER] = {'size': 100, 'volume_type_id': 'ceph'}
+        self.volumes[OTHER] = volume('ceph')
         self.assert_refused(
             self.create(ROOT, existing(OTHER, device_name='/dev/vdc')),
             'brings 1 volume of 100 GiB',
@@ -344,7 +388,7 @@ class OldMicroversionTest(FilterTestCase):
         self.assert_mappings(response, ROOT, BLANK, BLANK)
 
     def test_the_old_mappings(self):
-        self.volumes = {VOLUME: {'size': 100, 'volume_type_id': 'vdisk'}}
+        self.volumes = {VOLUME: volume('vdisk')}
         one = {'volume_id': VOLUME, 'device_name': 'vdb'}
         self.assert_untouched(self.create(block_device_mapping=[one, one]))
         self.assert_refused(

@@ -29,7 +29,7 @@ UNTYPED = flavor.VDiskRequest(4, 100)
 
 EXISTING = Volume(100, 'vdisk')
 BLANK = Volume(100, is_blank=True, is_new=True)
-ROOT = Volume(20, is_new=True, is_root=True)
+ROOT = Volume(20, is_new=True, bootable=True)
 
 types = st.sampled_from(['vdisk', 'ceph'])
 volumes = st.builds(
@@ -38,7 +38,7 @@ volumes = st.builds(
     volume_type=st.none() | types,
     is_blank=st.booleans(),
     is_new=st.booleans(),
-    is_root=st.booleans(),
+    bootable=st.booleans(),
 )
 flavors = st.builds(
     flavor.VDiskRequest,
@@ -56,9 +56,14 @@ requests = st.builds(
 
 
 def is_vdisk(volume, wanted, default_type):
-    return not volume.is_root and (
-        wanted.volume_type is None
-        or (volume.volume_type or default_type) == wanted.volume_type
+    """The rule, written a second time."""
+    return (
+        not volume.bootable
+        and volume.size_gb == wanted.vdisk_gb
+        and (
+            wanted.volume_type is None
+            or (volume.volume_type or default_type) == wanted.volume_type
+        )
     )
 
 
@@ -98,8 +103,30 @@ class MissingVDisksTest(unittest.TestCase):
         text = self._refused(TYPED, Request((EXISTING, EXISTING, small)))
         self.assertIn('The flavor has 4 volumes of 100 GiB', text)
         self.assertIn('brings 2 volumes of 100 GiB and 1 volume of 50', text)
+        self.assertIn('beside the vdisks need another size or type', text)
         self._refused(TYPED, Request((EXISTING,) * 5))
+        # as many as there are vdisks are most likely meant to be them
         self._refused(TYPED, Request((small,) * 4))
+
+    def test_volumes_of_other_sizes_are_no_vdisks(self):
+        for size in (50, 200):
+            other = Volume(size, 'vdisk', is_blank=True, is_new=True)
+            for number in (1, 3, 5):
+                others = (other,) * number
+                self.assertEqual(4, len(self._missing(TYPED, ROOT, *others)))
+                self.assertEqual(
+                    (), self._missing(TYPED, *others, *[EXISTING] * 4)
+                )
+        # one may be anything
+        alone = dataclasses.replace(TYPED, vdisks=1)
+        self.assertEqual(1, len(self._missing(alone, other)))
+
+    def test_bootable_volumes_are_no_vdisks(self):
+        """However large they are, and wherever the server boots from."""
+        for size in (None, 50, 100, 200):
+            root = Volume(size, 'vdisk', bootable=True)
+            self.assertEqual(4, len(self._missing(TYPED, *[root] * 4)))
+            self.assertEqual((), self._missing(TYPED, root, *[EXISTING] * 4))
 
     def test_blank_volumes_of_the_default_type(self):
         request = Request((BLANK,) * 4)
@@ -139,21 +166,17 @@ class MissingVDisksTest(unittest.TestCase):
         known = default_type
         if not decision.needs_default_type(wanted, request):
             known = None
-        brought = [
-            v.size_gb
-            for v in request.volumes
-            if is_vdisk(v, wanted, default_type)
-        ]
+        brought = sum(
+            is_vdisk(v, wanted, default_type) for v in request.volumes
+        )
         try:
             missing = decision.missing_vdisks(wanted, request, known)
         except Refused:
-            self.assertNotEqual(
-                brought, [wanted.vdisk_gb] * wanted.vdisks, 'it is right'
-            )
+            self.assertNotEqual(brought, wanted.vdisks, 'it is right')
             return
         had = [wanted.vdisk_gb] * wanted.vdisks
         if missing:
-            self.assertEqual([], brought)
+            self.assertEqual(0, brought)
             self.assertFalse(request.is_legacy)
             self.assertEqual(had, [v.size_gb for v in missing])
             for one in missing:
@@ -162,7 +185,7 @@ class MissingVDisksTest(unittest.TestCase):
                 if not request.names_types:
                     self.assertIsNone(one.volume_type)
         else:
-            self.assertEqual(had, brought)
+            self.assertEqual(wanted.vdisks, brought)
 
     @hypothesis.given(flavors, requests, types)
     def test_what_is_added_is_enough(self, wanted, request, default_type):
@@ -197,17 +220,3 @@ class MappingTest(unittest.TestCase):
 
     def test_old_microversions_know_no_types(self):
         self.assertNotIn('volume_type', decision.mapping(BLANK))
-
-
-class WithTypeTest(unittest.TestCase):
-    def test_the_flavor_wins(self):
-        for wanted, default, volume_type in (
-            (UNTYPED, None, None),
-            (UNTYPED, '', None),
-            (UNTYPED, 'ssd', 'ssd'),
-            (TYPED, None, 'vdisk'),
-            (TYPED, 'ssd', 'vdisk'),
-        ):
-            self.assertEqual(
-                volume_type, decision.with_type(wanted, default).volume_type
-            )

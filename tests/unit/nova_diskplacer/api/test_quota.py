@@ -24,7 +24,7 @@ def limit(limit, in_use=0, reserved=0):
 
 class QuotaTest(unittest.TestCase):
     volumes = (
-        Volume(20, is_root=True, is_new=True),
+        Volume(20, bootable=True, is_new=True),
         Volume(100, 'vdisk', is_new=True),
         Volume(100, 'vdisk', is_new=True),
         Volume(999, 'vdisk'),

@@ -41,3 +41,6 @@ class FittingTest(unittest.TestCase):
         self.assertEqual(1, self._fitting(*named))
         anything = flavor.VDiskRequest(2, 100)
         self.assertEqual(2, self._fitting(*named, wanted=anything))
+
+    def test_bootable(self):
+        self.assertEqual(0, self._fitting(BootVolume(100, 'vdisk', True)))

@@ -216,6 +216,25 @@ class FilterTest(FilterTestCase):
         with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual(['host1'], self._passed())
 
+    def test_the_root_takes_no_place_of_a_vdisk(self):
+        """Nor does any other volume that is no vdisk of the flavor."""
+        for is_root, size, places in (
+            (True, '10', 3),
+            (False, '20', 3),
+            (False, '10', 2),
+        ):
+            self._bind('')
+            self.attached = [
+                disk_request.AttachedVolume('v', 'host1', is_root)
+            ]
+            for number in (2, 3):
+                wanted = spec(vdisks=str(number), vdisk_gb=size)
+                with self.assertLogs(disk_request.LOG.logger, 'INFO'):
+                    self.assertEqual(
+                        ['host1'] if number <= places else [],
+                        self._passed(wanted),
+                    )
+
     def test_a_volume_moved_while_the_agent_of_its_old_host_is_dead(self):
         self._bind(SERVER)
         self.clock.now += host_disk_cache.FORGET_SECONDS + 1
