@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import pathlib
-import random
 import shutil
 import signal
 import sys
@@ -26,66 +25,19 @@ import time
 import types
 
 from tools.minicloud.cloud import Cloud
+from tools.storm import options
 from tools.storm import report
 from tools.storm import storm
 
-MINUTES = 15
-LONG = 60
-# A round has no more, so that a violation is found soon after its cause.
-ROUND = 7.5
-
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog='tools/storm.sh',
-        description='Let a storm of faults come over a real OpenStack of '
-        'this machine, and check that nothing is lost. Takes root.',
-    )
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument(
-        '--long',
-        action='store_const',
-        const=LONG,
-        dest='minutes',
-        help=f'have faults for {LONG} minutes',
-    )
-    length.add_argument(
-        '--minutes',
-        type=_minutes,
-        default=MINUTES,
-        help='how long to have faults (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--seed',
-        type=int,
-        default=random.SystemRandom().randrange(10**6),
-        help='that of an earlier storm, for the same faults and operations',
-    )
-    parser.add_argument(
-        '--json', type=pathlib.Path, metavar='FILE', help='write the outcome'
-    )
-    parser.add_argument(
-        '--logs',
-        type=pathlib.Path,
-        metavar='DIR',
-        help='copy the logs of all services to a new directory',
-    )
-    args = parser.parse_args()
+    args = options.parse(sys.argv[1:])
     if os.geteuid() != 0:
-        parser.error('needs root')
-    if args.logs and args.logs.exists():
-        parser.error(f'--logs {args.logs}: it exists already')
+        print('tools/storm.sh: needs root', file=sys.stderr)
+        return 2
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
     return run(args)
-
-
-def _minutes(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a number of minutes above 0'
-        )
-    return int(text)
 
 
 def _interrupted(number: int, frame: types.FrameType | None) -> None:
@@ -99,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Have a storm and tell its outcome; returns the exit status."""
     path = tempfile.mkdtemp(prefix='diskplacer-storm-', dir='/var/tmp')
     print(f'seed {args.seed}, cloud in {path}', flush=True)
-    rounds = max(1, round(args.minutes / ROUND))
+    rounds = options.rounds(args.minutes)
     begun = time.monotonic()
     cloud = Cloud(pathlib.Path(path), storm.HOSTS)
     try:
@@ -108,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
                 found = storm.Storm(cloud, args.seed)
                 found.run(rounds, args.minutes * 60 / rounds)
                 outcome = found.outcome(
-                    round(time.monotonic() - begun), _command(args)
+                    round(time.monotonic() - begun), options.words(args)
                 )
             finally:
                 if args.logs:
@@ -121,15 +73,6 @@ def run(args: argparse.Namespace) -> int:
         text = json.dumps(report.content(outcome), indent=2)
         args.json.write_text(text + '\n')
     return 1 if outcome.own else 0
-
-
-def _command(args: argparse.Namespace) -> list[str]:
-    """Return the arguments of the same storm."""
-    length = {
-        MINUTES: [],
-        LONG: ['--long'],
-    }.get(args.minutes, ['--minutes', str(args.minutes)])
-    return [*length, '--seed', str(args.seed)]
 
 
 if __name__ == '__main__':

@@ -85,6 +85,9 @@ class Checker:
         self.violations += invariants.told(
             found, 'check', 'vdisk check', self._vdisk_check()
         )
+        self.violations += invariants.told(
+            found, 'map', 'diskplacer-manage map', self._map()
+        )
         for client in clients:
             self.vdisks += client.compare_all()
 
@@ -123,6 +126,15 @@ class Checker:
         except ValueError:
             return [f'exit {done.returncode}: {done.stderr[-300:]}']
         return [json.dumps(row, sort_keys=True) for row in rows]
+
+    def _map(self) -> list[str]:
+        """Return the vdisks that the map does not show as well."""
+        return [
+            f'server {server["server_id"]}: {json.dumps(vdisk)}'
+            for server in self._cloud.map()['servers']
+            for vdisk in server['vdisks']
+            if vdisk['status'] != 'ok'
+        ]
 
     def _violated(self, rule: str, subject: str, what: str) -> None:
         self.violations.append(Violation(rule, subject, what))

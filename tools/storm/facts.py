@@ -95,7 +95,8 @@ class Facts:
     """All of it; ``attached`` are pairs of a volume and its server.
 
     ``links`` has the disk that the link of a vdisk leads to, by host and
-    name; ``domains`` the disk of each vdisk of a guest, by server and volume.
+    name; ``guests`` the disk of each vdisk that QEMU has open, by server and
+    name.
     """
 
     volumes: dict[str, Volume] = dataclasses.field(default_factory=dict)
@@ -106,9 +107,7 @@ class Facts:
     providers: dict[str, Provider] = dataclasses.field(default_factory=dict)
     disks: dict[str, Disk] = dataclasses.field(default_factory=dict)
     links: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
-    domains: dict[str, dict[str, str]] = dataclasses.field(
-        default_factory=dict
-    )
+    guests: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
     def places(self, name: str) -> list[tuple[Disk, File]]:
         """Return each disk with a file of a name, and the file."""

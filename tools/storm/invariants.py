@@ -130,13 +130,14 @@ def attachments(facts: Facts) -> Violations:
                     volume.name,
                     f'is on {disk.uuid}, its link leads to {link}',
                 )
-            domain = facts.domains.get(server.uuid, {})
-            used = domain.get(volume.uuid, disk.uuid)
+            used = disk.uuid
+            if server.state == 'active' and server.uuid in facts.guests:
+                used = facts.guests[server.uuid].get(volume.name, 'none')
             if used != disk.uuid:
                 yield Violation(
                     'attachment',
                     volume.name,
-                    f'is on {disk.uuid}, its server uses {used}',
+                    f'is on {disk.uuid}, its server has open: {used}',
                 )
 
 

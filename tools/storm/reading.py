@@ -22,13 +22,11 @@ import json
 import os
 import pathlib
 import typing
-import xml.etree.ElementTree
 
 import pymysql
 import pymysql.cursors
 
 from tools.minicloud import disks
-from tools.minicloud import hypervisor
 from tools.minicloud import process
 from tools.minicloud.cloud import Cloud
 from tools.minicloud.state import State
@@ -82,7 +80,7 @@ def read(cloud: Cloud) -> Facts:
         providers=_providers(state),
         disks={disk.uuid: disk for disk in found},
         links={host.name: _links(state, host.name) for host in cloud.hosts},
-        domains=_domains(state),
+        guests=_guests(state),
     )
 
 
@@ -266,25 +264,29 @@ def _providers(state: State) -> dict[str, Provider]:
     }
 
 
-def _domains(state: State) -> dict[str, dict[str, str]]:
-    names = hypervisor.virsh(state, 'list', '--uuid').split()
-    return {name: _domain(state, name) for name in names}
-
-
-def _domain(state: State, server: str) -> dict[str, str]:
-    """Return the disk of each volume of a guest, by its open files."""
-    try:
-        text = hypervisor.virsh(state, 'dumpxml', server)
-    except process.ProcessError:
-        # it has ended meanwhile
-        return {}
+def _guests(state: State) -> dict[str, dict[str, str]]:
+    """Return the disk of each vdisk that QEMU has open, by server and name."""
     found = {}
-    for disk in xml.etree.ElementTree.fromstring(text).iter('disk'):
-        serial, source = disk.find('serial'), disk.find('source')
-        if serial is not None and source is not None:
-            path = os.path.realpath(source.attrib['file'])
-            found[str(serial.text)] = pathlib.Path(path).parts[-3]
+    for record in (state.path / 'libvirt' / 'run' / 'qemu').glob('*.pid'):
+        # it may end meanwhile
+        with contextlib.suppress(OSError, ValueError):
+            process_dir = pathlib.Path('/proc', record.read_text().strip())
+            words = (process_dir / 'cmdline').read_bytes().split(b'\0')
+            server = words[words.index(b'-uuid') + 1].decode()
+            found[server] = _open_vdisks(process_dir)
     return found
+
+
+def _open_vdisks(process_dir: pathlib.Path) -> dict[str, str]:
+    found: dict[str, set[str]] = collections.defaultdict(set)
+    for descriptor in (process_dir / 'fd').iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            path = pathlib.Path(os.readlink(descriptor))
+            if path.parent.name == 'vdisks':
+                # of a deleted file the path says so
+                name, _, deleted = path.name.partition(' ')
+                found[name].add(path.parts[-3] + deleted)
+    return {name: ' and '.join(sorted(on)) for name, on in found.items()}
 
 
 def below_mount_point(point: pathlib.Path) -> list[str]:

@@ -80,7 +80,7 @@ def well():
             for name, files in disks.items()
         },
         links={HOST: {'volume-v0': 'disk-a', 'volume-v1': 'disk-b'}},
-        domains={SERVER: {'v0': 'disk-a', 'v1': 'disk-b'}},
+        guests={SERVER: {'volume-v0': 'disk-a', 'volume-v1': 'disk-b'}},
     )
 
 
@@ -161,8 +161,20 @@ class RulesTest(testtools.TestCase):
         self.assertFound('attachment', 'volume-v0')
 
     def test_guest_that_uses_another_copy(self):
-        self.facts.domains[SERVER]['v0'] = 'disk-b'
+        for used in ('disk-b', 'disk-a(deleted)', 'disk-a and disk-b'):
+            self.facts.guests[SERVER]['volume-v0'] = used
+            self.assertFound('attachment', 'volume-v0')
+
+    def test_guest_without_its_vdisk(self):
+        del self.facts.guests[SERVER]['volume-v0']
         self.assertFound('attachment', 'volume-v0')
+        # it has nothing open while it is stopped
+        self.change('servers', SERVER, state='stopped')
+        self.assertEqual([], invariants.check(self.facts))
+
+    def test_guest_of_the_fake_driver(self):
+        self.facts.guests.clear()
+        self.assertEqual([], invariants.check(self.facts))
 
     def test_file_of_a_deleted_volume(self):
         self.put('disk-a', file('volume-gone'))
