@@ -15,7 +15,9 @@
 import collections.abc
 import contextlib
 import dataclasses
+import functools
 from typing import Any
+from typing import TypeVar
 
 from cinder.compute import nova
 from keystoneauth1 import exceptions as ks_exc
@@ -25,9 +27,12 @@ from requests import exceptions as requests_exc
 
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
+from nova_diskplacer import http_retries
 from nova_diskplacer.profiles import configured
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar('T')
 
 # The first microversion that embeds the flavor's extra specs.
 _MICROVERSION = '2.47'
@@ -98,7 +103,11 @@ def get(context: Any, uuid: str) -> Server | None:
     """
     with _as_nova_error(f'server {uuid}'):
         try:
-            server = _client(context, _MICROVERSION).servers.get(uuid)
+            server = _ask(
+                context,
+                _MICROVERSION,
+                lambda client: client.servers.get(uuid),
+            )
         except nova_exc.NotFound:
             return None
     return parse(server.to_dict())
@@ -116,12 +125,13 @@ def of_hosts(
     """
     found = {}
     with _as_nova_error('servers'):
-        client = _client(context, _MICROVERSION)
         rows = [
             one.to_dict()
             for host in sorted(hosts)
-            for one in client.servers.list(
-                search_opts={'all_tenants': 1, 'host': host}, limit=_ALL
+            for one in _ask(
+                context,
+                _MICROVERSION,
+                functools.partial(_servers_of, host=host),
             )
         ]
     for row in rows:
@@ -143,22 +153,11 @@ def consumers(
 
     :raises NovaError: Nova does not answer.
     """
-    found = {}
+    names = sorted(hosts)
     with _as_nova_error('servers and migrations'):
-        client = _client(context, _MIGRATIONS)
-        for host in sorted(hosts):
-            marker = None
-            while page := client.migrations.list(host=host, marker=marker):
-                found.update({one.uuid: one for one in page})
-                marker = page[-1].uuid
-        servers = {
-            one.id: one.to_dict()
-            for one in client.servers.list(
-                # soft-deleted servers keep their claims
-                search_opts={'all_tenants': 1, 'soft_deleted': 1},
-                limit=_ALL,
-            )
-        }
+        found, servers = _ask(
+            context, _MIGRATIONS, lambda client: _list(client, names)
+        )
     moving = {
         one.instance_uuid for one in found.values() if one.status not in _OVER
     } | {
@@ -180,13 +179,54 @@ def _is_settled(row: dict[str, Any]) -> bool:
     return row.get('status') in _SETTLED and not row.get(_TASK)
 
 
-def _client(context: Any, microversion: str) -> Any:
-    return nova.novaclient(
-        context,
-        privileged_user=True,
-        timeout=_TIMEOUT,
-        api_version=microversion,
+def _servers_of(client: Any, host: str) -> Any:
+    return client.servers.list(
+        search_opts={'all_tenants': 1, 'host': host}, limit=_ALL
     )
+
+
+def _list(
+    client: Any, hosts: list[str]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the migrations of hosts and then all servers, by UUID."""
+    found = {}
+    for host in hosts:
+        marker = None
+        while page := client.migrations.list(host=host, marker=marker):
+            found.update({one.uuid: one for one in page})
+            marker = page[-1].uuid
+    servers = {
+        one.id: one.to_dict()
+        for one in client.servers.list(
+            # soft-deleted servers keep their claims
+            search_opts={'all_tenants': 1, 'soft_deleted': 1},
+            limit=_ALL,
+        )
+    }
+    return found, servers
+
+
+def _ask(
+    context: Any,
+    microversion: str,
+    request: collections.abc.Callable[[Any], T],
+) -> T:
+    """Return Nova's answer; requests are repeated while it is away.
+
+    :param request: reads only; called with a client.
+    """
+
+    def ask(left: float) -> T:
+        return request(
+            nova.novaclient(
+                context,
+                privileged_user=True,
+                timeout=left,
+                api_version=microversion,
+            )
+        )
+
+    return http_retries.repeat(ask, _TIMEOUT)
 
 
 @contextlib.contextmanager

@@ -16,19 +16,31 @@ import typing
 
 from keystoneauth1 import exceptions as ks_exc
 from keystoneauth1 import loading
+from keystoneauth1.loading import adapter as adapter_loading
 from oslo_config import cfg
 
 from nova_diskplacer import exception
+from nova_diskplacer import http_retries
+
+
+class _PatientLoader(adapter_loading.Adapter):
+    plugin_class = http_retries.Adapter
 
 
 def load_adapter(
-    conf: cfg.ConfigOpts, group: str, service_type: str, timeout: int
+    conf: cfg.ConfigOpts,
+    group: str,
+    service_type: str,
+    timeout: int,
+    patient: bool = True,
 ) -> typing.Any:
     """Return a keystoneauth adapter configured by the options of a group.
 
     :param service_type: of the service in Keystone's catalogue, unless the
         group sets it.
     :param timeout: seconds that a request may take, unless the group sets it.
+    :param patient: repeat requests while the service is away: all of them must
+        be safe to repeat.
     :raises DiskPlacerError: the options are invalid.
     """
     loading.register_auth_conf_options(conf, group)
@@ -44,7 +56,8 @@ def load_adapter(
         session = loading.load_session_from_conf_options(
             conf, group, auth=auth
         )
-        adapter = loading.load_adapter_from_conf_options(
+        loader = _PatientLoader() if patient else adapter_loading.Adapter()
+        adapter = loader.load_from_conf_options(
             conf, group, session=session, auth=auth
         )
     except (ks_exc.ClientException, cfg.Error) as error:

@@ -86,7 +86,7 @@ def _vdisks(
             f'{where}Nova does not show its compute node: it has none, or the '
             'account may not see it'
         )
-    client = placement_client.PlacementClient.from_conf(conf)
+    client = placement_client.PlacementClient.from_conf(conf, patient=False)
     root = client.provider_by_name(node)
     if root is None:
         raise exception.DiskPlacerError(

@@ -87,7 +87,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 
 
 def _map(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    client = placement_client.PlacementClient.from_conf(conf)
+    client = placement_client.PlacementClient.from_conf(conf, patient=False)
     providers = client.disks()
     roots = {disk.root for disk in providers}
     node = client.provider_by_name(args.host) if args.host else None

@@ -76,7 +76,9 @@ class Reader:
     @functools.cached_property
     def placement(self) -> placement_client.PlacementClient:
         """The client of Placement."""
-        return placement_client.PlacementClient.from_conf(self._conf)
+        return placement_client.PlacementClient.from_conf(
+            self._conf, patient=False
+        )
 
     def nova(self) -> cfg.ConfigOpts:
         """Return the options of nova.conf that are checked."""

@@ -76,7 +76,9 @@ class PlacementClient:
     """Sends the requests of the agent, driver and scheduler to Placement.
 
     Every method raises ``PlacementError`` if Placement does not answer or
-    refuses, ``Conflict`` on a 409.
+    refuses, ``Conflict`` on a 409. Every request is safe to repeat: what
+    changes something has the generation that was read, and a repetition of
+    one whose answer was lost is a conflict, after which callers read again.
 
     :param adapter: a ``keystoneauth1.adapter.Adapter``; the client calls its
         methods ``get``, ``put``, ``post`` and ``delete``.
@@ -97,14 +99,17 @@ class PlacementClient:
         return region
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> 'PlacementClient':
+    def from_conf(
+        cls, conf: cfg.ConfigOpts, patient: bool = True
+    ) -> 'PlacementClient':
         """Return a client configured by the options of ``[placement]``.
 
+        :param patient: repeat requests for seconds while Placement is away.
         :raises DiskPlacerError: the options are invalid.
         """
         return cls(
             service_account.load_adapter(
-                conf, 'placement', 'placement', _TIMEOUT
+                conf, 'placement', 'placement', _TIMEOUT, patient
             )
         )
 

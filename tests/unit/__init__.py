@@ -12,6 +12,7 @@
 
 import hypothesis
 
+from nova_diskplacer import http_retries
 from tests import isolation
 
 # what else the machine does is not the tests' concern
@@ -21,6 +22,9 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile('unhurried')
+
+# a service that is away in a test stays away
+http_retries.SECONDS = 0.0
 
 
 def load_tests(loader, tests, pattern):

@@ -152,6 +152,10 @@ class CinderTestCase(functional_helpers._FunctionalTestBase):
             )
         )
         self.placement_away = None
+        # a service that is away in a test stays away
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.http_retries.SECONDS', 0.0)
+        )
         placement_api = deploy.loadapp(
             self.placement_fixture.conf_fixture.conf
         )

