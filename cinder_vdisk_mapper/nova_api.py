@@ -49,14 +49,6 @@ _SETTLED = frozenset(
 )
 _TASK = 'OS-EXT-STS:task_state'
 
-# Statuses of servers that no migration moves.
-_UNMOVED = _SETTLED | {'SHELVED', 'SHELVED_OFFLOADED', 'SOFT_DELETED'}
-
-# Statuses of migrations that Nova has ended, one way or the other.
-_OVER = frozenset(
-    ('cancelled', 'completed', 'confirmed', 'error', 'failed', 'reverted')
-)
-
 # Seconds that Nova may take to answer.
 _TIMEOUT = 30
 
@@ -80,19 +72,6 @@ class Server:
     host: str | None
     request: flavor.VDiskRequest | None
     launched: bool = True
-
-
-@dataclasses.dataclass(frozen=True)
-class Migration:
-    """A migration, which claims the old host of its server while it lasts.
-
-    ``is_over`` is True if it has ended, and Nova is doing nothing else to the
-    server: its claim was left behind.
-    """
-
-    server: str
-    status: str
-    is_over: bool
 
 
 def get(context: Any, uuid: str) -> Server | None:
@@ -145,34 +124,28 @@ def of_hosts(
 
 def consumers(
     context: Any, hosts: collections.abc.Iterable[str]
-) -> tuple[frozenset[str], dict[str, Migration]]:
-    """Return the UUIDs of all servers, and the migrations of some hosts.
+) -> tuple[dict[str, tuple[str, str | None]], dict[str, tuple[str, str]]]:
+    """Return who may have claims: all servers, and migrations of some hosts.
 
-    Servers are read last: a migration is not over while its server tells of
-    a task.
+    Servers are read last: their tasks are not older than the migrations.
 
+    :returns: the status and the task of each server, and the server and the
+        status of each migration, by UUIDs.
     :raises NovaError: Nova does not answer.
     """
     names = sorted(hosts)
     with _as_nova_error('servers and migrations'):
-        found, servers = _ask(
+        found, rows = _ask(
             context, _MIGRATIONS, lambda client: _list(client, names)
         )
-    moving = {
-        one.instance_uuid for one in found.values() if one.status not in _OVER
-    } | {
-        uuid
-        for uuid, row in servers.items()
-        if row.get('status') not in _UNMOVED or row.get(_TASK)
+    migrations = {
+        uuid: (one.instance_uuid, one.status) for uuid, one in found.items()
     }
-    return frozenset(servers), {
-        uuid: Migration(
-            one.instance_uuid,
-            one.status,
-            one.status in _OVER and one.instance_uuid not in moving,
-        )
-        for uuid, one in found.items()
+    servers = {
+        uuid: (row.get('status', ''), row.get(_TASK))
+        for uuid, row in rows.items()
     }
+    return servers, migrations
 
 
 def _is_settled(row: dict[str, Any]) -> bool:

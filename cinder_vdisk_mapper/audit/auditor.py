@@ -370,14 +370,14 @@ def _ask_nova(
     consumers: collections.abc.Iterable[str],
 ) -> state.Nova:
     unknown = frozenset(consumers)
-    migrations: dict[str, nova_api.Migration] = {}
+    migrations: dict[str, state.Migration] = {}
     try:
         found = nova_api.of_hosts(context, hosts)
         unknown -= found.keys()
         if unknown:
-            known, migrations = nova_api.consumers(context, hosts)
-            unknown -= known
-            unknown -= migrations.keys()
+            known, moves = nova_api.consumers(context, hosts)
+            migrations = state.migrations(known, moves)
+            unknown -= known.keys() | migrations.keys()
     except nova_api.NovaError as error:
         LOG.warning('Claims are not compared with servers: %s', error)
         return state.Nova()

@@ -15,12 +15,31 @@
 import collections.abc
 import dataclasses
 
-from cinder_vdisk_mapper import nova_api
 from nova_diskplacer import flavor
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.placement import client as placement_client
+
+# Statuses of servers that no migration moves, if they have no task.
+_UNMOVED = frozenset(
+    (
+        'ACTIVE',
+        'ERROR',
+        'PAUSED',
+        'RESCUE',
+        'SHELVED',
+        'SHELVED_OFFLOADED',
+        'SHUTOFF',
+        'SOFT_DELETED',
+        'SUSPENDED',
+    )
+)
+
+# Statuses of migrations that Nova has ended, one way or the other.
+_OVER = frozenset(
+    ('cancelled', 'completed', 'confirmed', 'error', 'failed', 'reverted')
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +82,41 @@ class ProviderState:
 
 
 @dataclasses.dataclass(frozen=True)
+class Migration:
+    """A migration, which claims the old host of its server while it lasts.
+
+    ``is_over`` is true if it has ended, and Nova is doing nothing else to the
+    server: a claim that it still has was left behind.
+    """
+
+    server: str
+    status: str
+    is_over: bool
+
+
+def migrations(
+    servers: collections.abc.Mapping[str, tuple[str, str | None]],
+    found: collections.abc.Mapping[str, tuple[str, str]],
+) -> dict[str, Migration]:
+    """Return migrations, given what Nova says.
+
+    :param servers: status and task of each server of the cloud.
+    :param found: server and status of each migration of some hosts.
+    """
+    busy = {
+        server for server, status in found.values() if status not in _OVER
+    } | {
+        server
+        for server, (status, task) in servers.items()
+        if status not in _UNMOVED or task
+    }
+    return {
+        uuid: Migration(server, status, status in _OVER and server not in busy)
+        for uuid, (server, status) in found.items()
+    }
+
+
+@dataclasses.dataclass(frozen=True)
 class Nova:
     """The servers in Nova.
 
@@ -74,8 +128,8 @@ class Nova:
 
     servers: tuple[tuple[str, flavor.VDiskRequest], ...] = ()
     gone: frozenset[str] = frozenset()
-    migrations: collections.abc.Mapping[str, nova_api.Migration] = (
-        dataclasses.field(default_factory=dict)
+    migrations: collections.abc.Mapping[str, Migration] = dataclasses.field(
+        default_factory=dict
     )
 
 

@@ -40,7 +40,7 @@ def migration(uuid, status, server='server'):
     return mock.Mock(uuid=uuid, status=status, instance_uuid=server)
 
 
-def server_of(uuid, status, task=None):
+def server_of(uuid, status, task):
     fields = {'status': status, 'OS-EXT-STS:task_state': task}
     return mock.Mock(id=uuid, to_dict=lambda: fields)
 
@@ -179,7 +179,7 @@ class ServersTestCase(testtools.TestCase):
     @mock.patch('cinder.compute.nova.novaclient')
     def test_consumers(self, client):
         listed = client.return_value.servers.list
-        listed.return_value = [server_of('server', 'ACTIVE')]
+        listed.return_value = [server_of('server', 'ACTIVE', 'spawning')]
         migrations = client.return_value.migrations.list
         pages = {
             None: [migration('m1', 'error'), migration('m2', 'error', 'gone')],
@@ -187,12 +187,12 @@ class ServersTestCase(testtools.TestCase):
         }
         migrations.side_effect = lambda host, marker: pages.get(marker, [])
         servers, found = nova_api.consumers(None, ['host'])
-        self.assertEqual({'server'}, servers)
+        self.assertEqual({'server': ('ACTIVE', 'spawning')}, servers)
         self.assertEqual(
             {
-                'm1': nova_api.Migration('server', 'error', True),
-                'm2': nova_api.Migration('gone', 'error', True),
-                'm3': nova_api.Migration('other', 'migrating', False),
+                'm1': ('server', 'error'),
+                'm2': ('gone', 'error'),
+                'm3': ('other', 'migrating'),
             },
             found,
         )
@@ -206,45 +206,6 @@ class ServersTestCase(testtools.TestCase):
         )
         client.side_effect = ks_exc.EndpointNotFound()
         self.assertRaises(nova_api.NovaError, nova_api.consumers, None, [])
-
-    @mock.patch('cinder.compute.nova.novaclient')
-    def test_which_migrations_are_over(self, client):
-        listed = client.return_value.servers.list
-        migrations = client.return_value.migrations.list
-        for status, over in (
-            *dict.fromkeys(nova_api._OVER, True).items(),
-            ('accepted', False),
-            ('finished', False),
-            ('migrating', False),
-            ('post-migrating', False),
-            ('preparing', False),
-            ('queued', False),
-            ('reverting', False),
-            ('what Nova may add', False),
-        ):
-            pages = {None: [migration('m', status)]}
-            migrations.side_effect = lambda host, marker, p=pages: p.get(
-                marker, []
-            )
-            for server, task, quiet in (
-                ('ACTIVE', None, True),
-                ('ERROR', None, True),
-                ('SHELVED_OFFLOADED', None, True),
-                ('ACTIVE', 'resize_prep', False),
-                ('SHELVED_OFFLOADED', 'unshelving', False),
-                ('VERIFY_RESIZE', None, False),
-                ('RESIZE', 'resize_finish', False),
-                ('MIGRATING', 'migrating', False),
-                ('UNKNOWN', None, False),
-            ):
-                listed.return_value = [server_of('server', server, task)]
-                _, found = nova_api.consumers(None, ['host'])
-                self.assertEqual(over and quiet, found['m'].is_over)
-        # another migration of the server is under way
-        pages = {None: [migration('m', 'error'), migration('n', 'finished')]}
-        listed.return_value = [server_of('server', 'ACTIVE')]
-        _, found = nova_api.consumers(None, ['host'])
-        self.assertFalse(found['m'].is_over)
 
     def test_blank_volumes(self):
         for name, server in (

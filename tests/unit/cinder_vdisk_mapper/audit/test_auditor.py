@@ -371,7 +371,7 @@ class LockTestCase(AuditorTestCase):
         self.assertEqual(('d1', SERVER, whole), claim.call_args.args[1:4])
 
 
-MIGRATION = auditor.nova_api.Migration('s1', 'error', True)
+MIGRATION = state.Migration('s1', 'error', True)
 
 
 class NovaTestCase(testtools.TestCase):
@@ -390,7 +390,12 @@ class NovaTestCase(testtools.TestCase):
         plain = auditor.nova_api.Server('s2', 'p', 'host', None)
         said = self.ask(
             mock.Mock(return_value={'s1': server, 's2': plain, 's4': None}),
-            mock.Mock(return_value=(frozenset(['else']), {'s3': MIGRATION})),
+            mock.Mock(
+                return_value=(
+                    {'else': ('ACTIVE', None)},
+                    {'s3': ('s1', 'error')},
+                )
+            ),
         )
         self.assertEqual(
             state.Nova(
@@ -867,7 +872,7 @@ class CompareTestCase(AuditTestCase):
         disk = fake_disks.make_disk(
             'd1', total_gb, held=[vdisk(size_gb=held, server=CLAIMANT)]
         )
-        migration = auditor.nova_api.Migration(CLAIMANT, status, is_over)
+        migration = state.Migration(CLAIMANT, status, is_over)
         return make_state(
             [volume(size_gb=held)],
             {'d1': disk},

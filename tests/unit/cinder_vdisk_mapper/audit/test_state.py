@@ -1,0 +1,66 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import testtools
+
+from cinder_vdisk_mapper.audit import state
+
+OVER = ('cancelled', 'completed', 'confirmed', 'error', 'failed', 'reverted')
+
+
+class MigrationsTestCase(testtools.TestCase):
+    def is_over(self, status, servers, **others):
+        migrations = {'m': ('server', status), **others}
+        return state.migrations(servers, migrations)['m'].is_over
+
+    def test_which_are_over(self):
+        for status, over in (
+            *dict.fromkeys(OVER, True).items(),
+            ('accepted', False),
+            ('confirming', False),
+            ('finished', False),
+            ('migrating', False),
+            ('post-migrating', False),
+            ('preparing', False),
+            ('queued', False),
+            ('reverting', False),
+            ('what Nova may add', False),
+        ):
+            for server, task, quiet in (
+                ('ACTIVE', None, True),
+                ('ERROR', None, True),
+                ('SHELVED_OFFLOADED', None, True),
+                ('ACTIVE', 'resize_prep', False),
+                ('SHELVED_OFFLOADED', 'unshelving', False),
+                ('VERIFY_RESIZE', None, False),
+                ('RESIZE', 'resize_finish', False),
+                ('MIGRATING', 'migrating', False),
+                ('UNKNOWN', None, False),
+            ):
+                self.assertEqual(
+                    over and quiet,
+                    self.is_over(status, {'server': (server, task)}),
+                    (status, server, task),
+                )
+
+    def test_whose_server_is_deleted(self):
+        self.assertTrue(self.is_over('error', {}))
+        self.assertFalse(self.is_over('migrating', {}))
+
+    def test_while_another_one_is_under_way(self):
+        servers = {'server': ('ACTIVE', None), 'other': ('ACTIVE', None)}
+        for other, over in (
+            (('server', 'finished'), False),
+            (('server', 'error'), True),
+            (('other', 'finished'), True),
+        ):
+            self.assertEqual(over, self.is_over('error', servers, n=other))
