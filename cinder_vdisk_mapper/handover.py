@@ -65,7 +65,7 @@ def hand_over(
     :raises DiskError: its disk is not there, or the operation fails.
     """
     if request.server is None or request.server.host != host:
-        raise _refused(volume, f'no server on host {host} attaches it')
+        raise _refused(volume, f'no server on host {host!r} attaches it')
     service, target = _target(context, volume, host)
     with locks.hold(f'volume-{volume.id}'):
         volume.refresh()

@@ -23,6 +23,7 @@ from cinder.compute import nova
 from keystoneauth1 import exceptions as ks_exc
 from novaclient import exceptions as nova_exc
 from oslo_log import log as logging
+from oslo_utils import uuidutils
 from requests import exceptions as requests_exc
 
 from nova_diskplacer import exception
@@ -77,9 +78,14 @@ class Server:
 def get(context: Any, uuid: str) -> Server | None:
     """Return a server, None if there is none.
 
+    :param uuid: may be anything that a user has written: what is no UUID is
+        no server. It becomes a part of a path, for an account that sees more
+        than the user.
     :raises NovaError: Nova does not answer, or the extra specs of the flavor
         are missing or invalid.
     """
+    if not uuidutils.is_uuid_like(uuid):
+        return None
     with _as_nova_error(f'server {uuid}'):
         try:
             server = _ask(

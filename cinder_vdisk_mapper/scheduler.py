@@ -125,7 +125,8 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         if not server_id:
             return _Placed(ANYWHERE)
         if not uuidutils.is_uuid_like(server_id):
-            LOG.warning('%s=%s is not the UUID of a server', HINT, server_id)
+            # the name of a volume may be anything, lines of a log too
+            LOG.warning('%s=%r is not the UUID of a server', HINT, server_id)
             return _Placed(ANYWHERE if hint is None else None)
         if server_id not in self._placed:
             self._placed[server_id] = self._find(

@@ -28,8 +28,7 @@ checks what the filter has added as if the user had asked for it, policies
 included.
 """
 
-import contextlib
-import re
+import json
 import typing
 
 import webob.dec  # noqa: F401 nova.api.wsgi uses it without importing it
@@ -40,7 +39,6 @@ from nova.api.openstack import api_version_request
 from nova.api.openstack import common
 from nova.api.openstack import wsgi
 from oslo_log import log as logging
-from oslo_serialization import jsonutils
 from webob import exc as webob_exc
 
 from nova_diskplacer import conf
@@ -50,17 +48,13 @@ from nova_diskplacer import internals
 from nova_diskplacer.api import decision
 from nova_diskplacer.api import nova_internals
 from nova_diskplacer.api import quota
+from nova_diskplacer.api import routing
 from nova_diskplacer.api import schemas
 from nova_diskplacer.api import server_request
 from nova_diskplacer.api import volumes
 from nova_diskplacer.profiles import configured
 
 LOG = logging.getLogger(__name__)
-
-# As Nova's routes, with and without the project. The second one is an alias.
-_SERVERS = re.compile(
-    r'(/(?P<project>[0-9a-f-]+))?/(servers|os-volumes_boot)/?'
-)
 
 # Nova meets the same error, and answers it.
 _NOVA_ANSWERS = (
@@ -79,17 +73,21 @@ class BlankVolumes(base_wsgi.Middleware):
         conf.register_opts(conf.CONF)
         internals.check(nova_internals.API, internals.NOVA)
         self._check = schemas.check()
+        self._router = routing.Router()
 
     def process_request(self, req: typing.Any) -> wsgi.Fault | None:
         """Add what is missing; return the error if it is refused."""
         request = wsgi.Request(req.environ)
-        if not _creates_servers(request):
+        if not _is_readable(request):
+            return None
+        if not self._router.creates_servers(request):
             return None
         context = request.environ['nova.context']
         # what fails here fails in Nova as well
         text = request.body
         try:
-            body = jsonutils.loads(text)
+            # as Nova does: json itself would take UTF-16, too
+            body = json.loads(text.decode())
             self._check(req=request, body=body)
             completed = _completed(context, request, body)
             if completed is not None:
@@ -100,7 +98,7 @@ class BlankVolumes(base_wsgi.Middleware):
         except quota.Exceeded as error:
             return _fault(webob_exc.HTTPForbidden, error)
         except (*_NOVA_ANSWERS, ValueError) as error:
-            LOG.debug('Leaving a request for servers to Nova: %s', error)
+            LOG.debug('Leaving a request for servers to Nova: %r', error)
         except (*volumes.ERRORS, exception.ProfileError) as error:
             LOG.error('Cannot tell the vdisks of a new server: %s', error)
             return _fault(
@@ -114,16 +112,9 @@ class BlankVolumes(base_wsgi.Middleware):
         return None
 
 
-def _creates_servers(request: wsgi.Request) -> bool:
-    """Return whether it is a request for servers that Nova can read."""
-    if _routed_method(request) != 'POST' or not request.is_body_readable:
-        return False
-    # not path_info: webob cannot decode all
-    path = _SERVERS.fullmatch(request.environ.get('PATH_INFO', ''))
-    if path is None:
-        return False
-    project = request.environ['nova.context'].project_id
-    if path['project'] not in (None, project):
+def _is_readable(request: wsgi.Request) -> bool:
+    """Return whether Nova reads the body, and by which microversion."""
+    if not request.is_body_readable:
         return False
     try:
         request.get_content_type()
@@ -131,20 +122,6 @@ def _creates_servers(request: wsgi.Request) -> bool:
     except nova_exc.Invalid:
         return False
     return True
-
-
-def _routed_method(request: wsgi.Request) -> str | None:
-    """Return the method by which Nova's router finds the controller.
-
-    Nova reads no body of a request whose own method has none.
-    """
-    if request.method not in ('POST', 'PUT'):
-        return None
-    name = None
-    if '_method' in request.query_string:
-        with contextlib.suppress(UnicodeDecodeError):
-            name = request.GET.get('_method')
-    return str(name or request.method).upper()
 
 
 def _completed(

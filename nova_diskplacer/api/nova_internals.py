@@ -40,9 +40,18 @@ API: internals.Names = (
         'Refuses what is not JSON.',
     ),
     Name(
-        'nova.api.wsgi.Router.__init__',
-        'Routes lets the query choose the method of a request.',
-        source=('routes.middleware.RoutesMiddleware(',),
+        'nova.api.wsgi.Router',
+        'Tells which requests create servers.',
+        source=('routes.middleware.RoutesMiddleware(', "match['controller']"),
+    ),
+    Name(
+        'nova.api.openstack.ProjectMapper.create_route',
+        'The path of such a request, with the project and without it.',
+        source=('project_id_token',),
+    ),
+    Name(
+        'nova.api.openstack.compute.routes.ROUTE_LIST',
+        'The paths ``/servers`` and ``/os-volumes_boot``.',
     ),
     Name(
         'nova.api.validation.schema',

@@ -28,6 +28,7 @@ from keystoneauth1 import exceptions as ks_exc
 from openstack import exceptions as sdk_exc
 
 from nova_diskplacer import exception
+from nova_diskplacer import terminal
 from nova_diskplacer.client import facts
 from nova_diskplacer.client import flavors
 from nova_diskplacer.client import placement_disks
@@ -144,15 +145,18 @@ def devices_of(volumes: collections.abc.Iterable[Item]) -> dict[str, str]:
 
 
 def short_device(device: str | None) -> str:
-    """Return the name of a device without ``/dev/``."""
-    return (device or '').removeprefix('/dev/')
+    """Return the name of a device without ``/dev/``.
+
+    Users can give any name to the device of an attachment.
+    """
+    return terminal.printable((device or '').removeprefix('/dev/'))
 
 
 def _server(server: Item) -> facts.Server:
     changed = server['updated_at']
     return facts.Server(
         server['id'],
-        server['name'] or '',
+        terminal.printable(server['name'] or ''),
         server['status'] or '',
         datetime.datetime.fromisoformat(changed) if changed else None,
         _asked_gb(server),

@@ -19,6 +19,7 @@ from rich import console
 from rich import table
 from rich import text
 
+from nova_diskplacer import terminal
 from nova_diskplacer.elastic import status as elastic_status
 from nova_diskplacer.io_weights import controllers
 from nova_diskplacer.monitor import status
@@ -152,7 +153,7 @@ def _notes(state: status.Status) -> list[str]:
         )
         if error
     ]
-    return [_printable(note) for note in found]
+    return [terminal.printable(note) for note in found]
 
 
 def _disk_rows(state: status.Status, long: bool) -> list[Row]:
@@ -197,8 +198,8 @@ def _server_rows(state: status.Status, long: bool) -> list[Row]:
     return [
         (
             _server(pairs.servers[row], long),
-            _printable(pairs.projects[row][:_UUID_LENGTH]) or '-',
-            _printable(pairs.domains[row]) or '-',
+            terminal.printable(pairs.projects[row][:_UUID_LENGTH]) or '-',
+            terminal.printable(pairs.domains[row]) or '-',
             devices.get(pairs.disks[row], pairs.disks[row][:_UUID_LENGTH]),
             _mb(pairs.read_bytes[row]),
             _mb(pairs.write_bytes[row]),
@@ -215,11 +216,11 @@ def _server_rows(state: status.Status, long: bool) -> list[Row]:
 
 def _server(key: str, long: bool) -> str:
     if long:
-        return _printable(key)
+        return terminal.printable(key)
     # cgroups differ by the ends of their paths
     if '/' in key:
-        return _printable(key.rpartition('/')[2][:_CGROUP_LENGTH])
-    return _printable(key[:_UUID_LENGTH])
+        return terminal.printable(key.rpartition('/')[2][:_CGROUP_LENGTH])
+    return terminal.printable(key[:_UUID_LENGTH])
 
 
 def _weight(weight: int | None, mode: str) -> str:
@@ -244,7 +245,3 @@ def _mb(bytes_: float) -> str:
 
 def _number(value: float | None, format_: str) -> str:
     return '-' if value is None else format(value, format_)
-
-
-def _printable(name: str) -> str:
-    return ''.join(char if char.isprintable() else '?' for char in name)

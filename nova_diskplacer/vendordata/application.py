@@ -20,6 +20,7 @@ service does not fail the boot.
 """
 
 import collections.abc
+import json
 import threading
 import typing
 
@@ -136,17 +137,19 @@ def _parse(request: webob.Request) -> tuple[str, str]:
     :raises HTTPError: the body may be too large, is no JSON or has no such
         IDs.
     """
-    if request.content_length is None:
-        # one in chunks may be of any size
+    length = request.content_length
+    if length is None or length < 0:
+        # a body in chunks may be of any size
         raise webob.exc.HTTPLengthRequired()
-    if request.content_length > _MAX_BYTES:
+    if length > _MAX_BYTES:
         raise webob.exc.HTTPRequestEntityTooLarge(
             f'the body may have {_MAX_BYTES} bytes at most'
         )
     try:
-        body = request.json_body
+        # JSON tells its encoding, whatever the header says
+        body = json.loads(request.body)
         server, project = body['instance-id'], body['project-id']
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, RecursionError, TypeError, ValueError):
         raise webob.exc.HTTPBadRequest(
             'the body is not a JSON object with instance-id and project-id'
         ) from None

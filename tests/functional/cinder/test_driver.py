@@ -12,6 +12,7 @@
 
 """The life of volumes, through Cinder's API."""
 
+import contextlib
 import os
 import threading
 import uuid
@@ -418,6 +419,28 @@ class ImageTestCase(DriverTestCase):
         self.attach(self.created, self.server_id)
         self.assertEqual(1, sum(map(len, self.held().values())))
 
+    def test_a_raw_image_that_names_a_file_of_the_host(self):
+        """A user says that a QCOW2 image is raw, for QEMU to open the file."""
+        secret, image = (
+            os.path.join(self.useFixture(fixtures.TempDir()).path, name)
+            for name in ('secret', 'image')
+        )
+        with open(secret, 'wb') as stream:
+            stream.write(b'secret of the host' * 8192)
+        shell.run(
+            *('qemu-img', 'create', '-q', '-f', 'qcow2'),
+            *('-F', 'raw', '-b', secret, image),
+        )
+        with open(image, 'rb') as stream:
+            images = Images(stream.read())
+        with contextlib.suppress(exception.CinderException):
+            self.driver.copy_image_to_volume(
+                self.context, self.row, images, 'an-image'
+            )
+        if self.held():
+            with open(self.driver.local_path(self.row), 'rb') as stream:
+                self.assertNotIn(b'secret of the host', stream.read(1 << 20))
+
     def test_volume_without_bytes_to_image(self):
         images = Images(b'')
         self.driver.copy_volume_to_image(
@@ -496,7 +519,7 @@ class RefusedTestCase(DriverTestCase):
             volume,
             server,
             'host2',
-            'no server on host host2 attaches it',
+            "no server on host 'host2' attaches it",
         )
 
     def test_server_of_another_project(self):

@@ -203,7 +203,7 @@ class HandoverTestCase(test_driver.DriverTestCase):
         )
         # the connector is the word of whoever calls the API
         self.assertRefused(
-            ELSEWHERE, volume, server, 'host2', 'no server on host host2'
+            ELSEWHERE, volume, server, 'host2', "no server on host 'host2'"
         )
         self.assertEqual((HERE, None), self.place(volume))
 

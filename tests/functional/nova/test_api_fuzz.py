@@ -522,6 +522,11 @@ class Outcome:
         return self.built, self.attached
 
 
+def _method(replacement):
+    """Return a method of any class."""
+    return lambda self, *args, **kwargs: replacement(*args, **kwargs)
+
+
 class FuzzTest(base.CloudTestCase):
     hosts_count = 0
 
@@ -543,7 +548,7 @@ class FuzzTest(base.CloudTestCase):
                 self._build,
             ),
         ):
-            self.stub_out(name, replacement)
+            self.useFixture(fixtures.MockPatch(name, _method(replacement)))
         show = self.glance.show
         self.useFixture(
             fixtures.MockPatchObject(
@@ -613,27 +618,26 @@ class FuzzTest(base.CloudTestCase):
             text = text.replace(f'${name}', self.ids[name])
         return text
 
-    def _get_volume(self, api, context, volume_id, microversion=None):
+    def _get_volume(self, context, volume_id, microversion=None):
         self.outcome.asked.append(volume_id)
         found = self.sources.get(volume_id, {})
         if 'status' not in found:
             raise exception.VolumeNotFound(volume_id=volume_id)
         return dict(found)
 
-    def _get_snapshot(self, api, context, snapshot_id):
+    def _get_snapshot(self, context, snapshot_id):
         self.outcome.asked.append(snapshot_id)
         found = self.sources.get(snapshot_id, {})
         if 'volume_id' not in found:
             raise exception.SnapshotNotFound(snapshot_id=snapshot_id)
         return dict(found)
 
-    def _attach(self, api, context, volume_id, *args, **kwargs):
+    def _attach(self, context, volume_id, *args, **kwargs):
         self.outcome.attached.append(volume_id)
         return {'id': uuidutils.generate_uuid()}
 
     def _build(
         self,
-        api,
         context,
         build_requests,
         request_spec,

@@ -176,8 +176,17 @@ class ConnectorTestCase(DriverTestCase):
                 cinder_exc.VolumeDriverException, self.export, what, 'other'
             )
             self.assertIn('only to servers on the same host', str(error))
-            self.assertIn('no server on host other', self.log.output)
+            self.assertIn("no server on host 'other'", self.log.output)
         self.assertEqual((), self.driver.backend.known['a'].vdisks)
+
+    def test_a_host_is_one_line_of_the_log(self):
+        """Whoever calls the API writes the connector."""
+        host = 'other\nERROR all is lost\x1b[2J'
+        self.assertRaises(
+            cinder_exc.VolumeDriverException, self.export, volume(), host
+        )
+        self.assertIn(repr(host), self.log.output)
+        self.assertNotIn(host, self.log.output)
 
 
 class VolumeTestCase(DriverTestCase):

@@ -35,6 +35,8 @@ ANSWER = {
     },
 }
 
+SERVER = '6a0c5b1e-9d3f-4c27-8b14-2f7e90c3d5a8'
+
 
 def migration(uuid, status, server='server'):
     return mock.Mock(uuid=uuid, status=status, instance_uuid=server)
@@ -130,11 +132,12 @@ class ServersTestCase(testtools.TestCase):
     def test_get(self, client):
         get = client.return_value.servers.get
         get.return_value.to_dict.return_value = ANSWER
-        self.assertEqual('project', nova_api.get(None, 'server').project_id)
+        self.assertEqual('project', nova_api.get(None, SERVER).project_id)
+        get.assert_called_once_with(SERVER)
         self.assertEqual('2.47', client.call_args.kwargs['api_version'])
         self.assertIs(True, client.call_args.kwargs['privileged_user'])
         get.side_effect = nova_exc.NotFound(404)
-        self.assertIsNone(nova_api.get(None, 'server'))
+        self.assertIsNone(nova_api.get(None, SERVER))
         for error in (
             nova_exc.Unauthorized(401),
             nova_exc.ClientException(503),
@@ -143,7 +146,23 @@ class ServersTestCase(testtools.TestCase):
             requests_exc.Timeout(),
         ):
             get.side_effect = error
-            self.assertRaises(nova_api.NovaError, nova_api.get, None, 'server')
+            self.assertRaises(nova_api.NovaError, nova_api.get, None, SERVER)
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_what_is_no_uuid_is_no_server(self, client):
+        for name in (
+            '',
+            '..',
+            'detail',
+            f'../flavors/{SERVER}',
+            f'{SERVER}/action',
+            f'{SERVER}?all_tenants=1',
+            f'{SERVER}\n',
+            None,
+            {'id': SERVER},
+        ):
+            self.assertIsNone(nova_api.get(None, name), name)
+        client.assert_not_called()
 
     @mock.patch('cinder.compute.nova.novaclient')
     def test_of_hosts(self, client):

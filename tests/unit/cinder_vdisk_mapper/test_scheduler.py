@@ -85,6 +85,15 @@ class LocalityTestCase(FilterTestCase):
             self.assertTrue(self.passes(name, {'same_host': 'x'}))
         self.get.assert_not_called()
 
+    def test_a_name_is_one_line_of_the_log(self):
+        """Cinder lets users put anything into the name of a volume."""
+        with self.assertLogs(scheduler.LOG.logger, 'WARNING') as logged:
+            self.assertTrue(
+                self.passes('a\nERROR all is lost\x1b[2J-blank-vol')
+            )
+        (line,) = logged.output
+        self.assertIn(r"'a\nERROR all is lost\x1b[2J'", line)
+
     def test_other_backends_need_capacity_only(self):
         for has in (True, False):
             self.has_capacity.return_value = has

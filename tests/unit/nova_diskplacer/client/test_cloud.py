@@ -54,6 +54,16 @@ class VDisksTest(base.BaseTestCase):
             found,
         )
 
+    def test_devices_that_users_name(self):
+        """An attachment without Nova may name any device."""
+        attached = [
+            {'server_id': 'server', 'device': '/dev/\x1b[2Jv\nb\u202e'}
+        ]
+        one = volume(provider_id='a', attachments=attached)
+        (found,) = cloud.vdisks_of([one], ('a',), {})
+        self.assertEqual('?[2Jv?b?', found.device)
+        self.assertEqual({'one': '?[2Jv?b?'}, cloud.devices_of([one]))
+
 
 class ServersTest(base.BaseTestCase):
     def test_gib_of_the_flavor(self):
@@ -74,3 +84,15 @@ class ServersTest(base.BaseTestCase):
         ):
             found = cloud.servers_of({'s': {**fields, 'flavor': specs}})
             self.assertEqual(asked, found['s'].asked_gb, specs)
+
+    def test_names_that_a_terminal_does_not_show(self):
+        servers = {
+            's': {
+                'id': 's',
+                'name': 'a\x1b]0;title\x07\r\nb\u202eé日本 ',
+                'status': 'ACTIVE',
+                'updated_at': None,
+            }
+        }
+        (found,) = cloud.servers_of(servers).values()
+        self.assertEqual('a?]0;title???b?é日本 ', found.name)

@@ -82,9 +82,17 @@ class ApplicationTest(base.BaseTestCase):
         )
         return token
 
-    def ask(self, body=None, token=None, method='POST', sized=True, **headers):
+    def ask(
+        self,
+        body=None,
+        token=None,
+        method='POST',
+        sized=True,
+        content_type='application/json',
+        **headers,
+    ):
         """Return the response to a request, by default as Nova sends it."""
-        request = webob.Request.blank('/', method=method, headers=headers)
+        request = webob.Request.blank('/', method=method)
         if body is None:
             body = {
                 'project-id': PROJECT,
@@ -100,7 +108,8 @@ class ApplicationTest(base.BaseTestCase):
         )
         if not sized:
             request.content_length = None
-        request.content_type = 'application/json'
+        request.content_type = content_type
+        request.headers.update(headers)
         request.headers['X-Auth-Token'] = token or self.token('service')
         return request.get_response(self.application)
 
@@ -114,6 +123,17 @@ class ApplicationTest(base.BaseTestCase):
         self.assertIn('server.properties', self.answer())
         for roles in (('member', 'nova'), ('service',)):
             self.assertNotEqual('', self.answer(token=self.token(*roles)))
+
+    def test_any_content_type(self):
+        """Whatever it says of the encoding, JSON says it better."""
+        for content_type in (
+            'application/json; charset=zz',
+            'application/json; charset=utf-16',
+            'text/plain; charset=latin-1',
+            '',
+            ';;=',
+        ):
+            self.assertNotEqual('', self.answer(content_type=content_type))
 
     def test_nothing_for_a_flavor_without_a_framework(self):
         self.servers[SERVER] = nova_api.Server(PROJECT, {})
@@ -193,8 +213,17 @@ class ApplicationTest(base.BaseTestCase):
             {'project-id': [], 'instance-id': SERVER},
             {'project-id': PROJECT, 'instance-id': f'../flavors/{SERVER}'},
             {'project-id': PROJECT, 'instance-id': f'{SERVER}/action'},
+            {'project-id': PROJECT, 'instance-id': f'{SERVER}\n'},
+            {'project-id': PROJECT, 'instance-id': [SERVER]},
+            b'[' * 5000,
+            b'{"instance-id":' * 5000,
+            b'\xff\xfe',
+            b'9' * 5000,
         ):
             self.assertEqual(400, self.ask(body).status_int, body)
+        for length in ('many', '-1', ''):
+            response = self.ask(**{'Content-Length': length})
+            self.assertEqual(411, response.status_int, length)
         self.assertEqual(411, self.ask(sized=False).status_int)
         self.assertEqual(413, self.ask(b' ' * (1 << 20) + b'1').status_int)
         self.assertEqual([], self.asked)
