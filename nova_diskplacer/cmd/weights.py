@@ -130,6 +130,8 @@ def _check_disk(
         if not measured or not _has_io_cost(hierarchy):
             controllers.active_controller(device, hierarchy, choice, sys)
     except (exception.DiskPlacerError, OSError) as error:
+        # the remedy for heads of NVMe multipath is in the error
+        command = '' if device.paths else command
         return DiskCheck(device.uuid, device.name, '', str(error), command)
     advice = controllers.advice(device, name)
     return DiskCheck(

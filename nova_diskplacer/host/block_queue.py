@@ -35,6 +35,10 @@ INDEPENDENT = ('max_sectors_kb', 'read_ahead_kb', 'nomerges', 'rq_affinity')
 # resets those after it, and a new max_sectors_kb resets read_ahead_kb.
 SETTINGS = (SCHEDULER, REQUESTS, WBT, *INDEPENDENT)
 
+# Those of the head of an NVMe disk with native multipath that have an effect:
+# its paths queue the requests.
+_OF_HEADS = ('max_sectors_kb', 'read_ahead_kb')
+
 Values = collections.abc.Mapping[str, str]
 
 
@@ -60,7 +64,8 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
     """Return the name of the device whose queue serves ``device`` alone.
 
     I/O of a partition passes the queue of its disk; I/O of a device on
-    another one (dm-crypt, LVM) passes the queue of the lower one.
+    another one (dm-crypt, LVM) passes the queue of the lower one. An NVMe disk
+    with native multipath is named by its head.
 
     :param device: path of the device node of a prepared disk, or of the
         physical volume below it.
@@ -78,14 +83,15 @@ def exclusive_device(device: str, sys: str = sysfs.SYS) -> str:
             part, path = path, os.path.dirname(path)
             _require_exclusive(device, path, 'holders', _list(path, 'holders'))
             continue
-        below = _list(path, 'slaves')
-        if not below:
+        below = sysfs.lower_devices(path, sys)
+        if not below or sysfs.nvme_paths(path):
             break
         if len(below) > 1:
+            names = ', '.join(map(os.path.basename, below))
             raise exception.DiskError(
-                f'{device} is built on several devices: {", ".join(below)}'
+                f'{device} is built on several devices: {names}'
             )
-        upper, path = path, sysfs.device_path(below[0], sys)
+        upper, path = path, below[0]
         others = set(_list(path, 'holders')) - {os.path.basename(upper)}
         _require_exclusive(device, path, 'holders', sorted(others))
         part = None
@@ -108,7 +114,7 @@ def read(device: str, sys: str = sysfs.SYS) -> Queue:
     path = sysfs.device_path(device, sys)
     os.stat(f'{path}/queue')
     values = {}
-    for setting in SETTINGS:
+    for setting in _OF_HEADS if sysfs.nvme_paths(path) else SETTINGS:
         with contextlib.suppress(OSError):
             values[setting] = sysfs.read(f'{path}/queue/{setting}')
     listed = values.pop(SCHEDULER, '')
@@ -169,7 +175,5 @@ def _below_root(sys: str) -> set[str]:
 
 
 def _with_lower(path: str, sys: str) -> set[str]:
-    below = [sysfs.device_path(name, sys) for name in _list(path, 'slaves')]
-    if os.path.exists(f'{path}/partition'):
-        below.append(os.path.dirname(path))
+    below = sysfs.lower_devices(path, sys)
     return {path}.union(*(_with_lower(lower, sys) for lower in below))

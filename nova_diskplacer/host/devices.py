@@ -25,7 +25,8 @@ class Device:
 
     ``uuid`` is the disk's UUID, ``name`` the device's name (``sda``),
     ``number`` is ``major:minor``. ``mbps`` is the known throughput of the
-    disk in MB/s (10^6 bytes), 0 if unknown.
+    disk in MB/s (10^6 bytes), 0 if unknown. ``paths`` are the names of the
+    paths of an NVMe disk with native multipath, whose head it is.
     """
 
     uuid: str
@@ -33,6 +34,7 @@ class Device:
     number: str
     rotational: bool
     mbps: int = 0
+    paths: tuple[str, ...] = ()
 
 
 def submission_devices(

@@ -15,9 +15,12 @@
 Functions raise OSError if a file does not exist, or the kernel refuses.
 """
 
+import collections.abc
 import dataclasses
 import errno
+import glob
 import os
+import re
 
 from nova_diskplacer.host import files
 from nova_diskplacer.host import probes
@@ -58,6 +61,8 @@ def find_by_number(number: int, sys: str = SYS) -> Block:
     """Return the block device with a device number.
 
     A partition is returned with its own node and the properties of its disk.
+    The model and NUMA node of a virtual device are those of all devices below
+    it, unknown if these differ.
     The number of a filesystem without a block device yields ``Block()``.
     """
     link = f'{sys}/dev/block/{os.major(number)}:{os.minor(number)}'
@@ -66,23 +71,72 @@ def find_by_number(number: int, sys: str = SYS) -> Block:
     disk = block = os.path.realpath(link)
     if os.path.exists(f'{block}/partition'):
         disk = os.path.dirname(block)
+    node = _of_lower(disk, sys, lambda path: _numa_node(path, sys))
     return Block(
         device='/dev/' + os.path.basename(block),
-        model=read_optional(f'{disk}/device/model'),
+        model=_of_lower(disk, sys, _model),
         rotational=read_optional(f'{disk}/queue/rotational') == '1',
-        numa_node=_numa_node(disk, sys),
+        numa_node=int(node) if node else None,
         read_only=read_optional(f'{block}/ro') == '1',
     )
 
 
-def _numa_node(disk: str, sys: str) -> int | None:
-    """Return the NUMA node of the nearest ancestor that states one."""
+def lower_devices(path: str, sys: str = SYS) -> list[str]:
+    """Return the real paths in sysfs of the devices below a block device.
+
+    They are the disk of a partition, the devices that a virtual one is built
+    on, and the paths of the head of an NVMe disk with native multipath.
+    """
+    if os.path.exists(f'{path}/partition'):
+        return [os.path.dirname(path)]
+    try:
+        names = sorted(os.listdir(f'{path}/slaves'))
+    except FileNotFoundError:
+        names = []
+    return [device_path(name, sys) for name in names] or nvme_paths(path)
+
+
+def nvme_paths(path: str) -> list[str]:
+    """Return the real paths in sysfs of the paths of an NVMe head.
+
+    The head of nvme0c0n1 is nvme0n1. Other devices have none.
+    """
+    head = re.fullmatch(r'(nvme\d+)(n\d+)', os.path.basename(path))
+    if not head:
+        return []
+    # before Linux 6.15 only the controllers are linked to
+    subsystem = glob.escape(os.path.dirname(path))
+    found = glob.glob(f'{subsystem}/nvme*/{head[1]}c*{head[2]}')
+    return sorted(map(os.path.realpath, found))
+
+
+def _of_lower(
+    path: str, sys: str, read_own: collections.abc.Callable[[str], str]
+) -> str:
+    """Return a property of a device, or of those below it.
+
+    :returns: '' if it is unknown, or those below differ.
+    """
+    own = read_own(path)
+    if own:
+        return own
+    lower = lower_devices(path, sys)
+    found = {_of_lower(one, sys, read_own) for one in lower}
+    return found.pop() if len(found) == 1 else ''
+
+
+def _model(disk: str) -> str:
+    return read_optional(f'{disk}/device/model')
+
+
+def _numa_node(disk: str, sys: str) -> str:
+    """Return the NUMA node of the nearest ancestor that states one, or ''."""
     while len(disk) > len(os.path.realpath(sys)):
         node = read_optional(f'{disk}/numa_node')
         if node:
-            return int(node) if int(node) >= 0 else None
+            return node if int(node) >= 0 else ''
         disk = os.path.dirname(disk)
-    return None
+    return ''
 
 
 def read(path: str) -> str:

@@ -99,8 +99,14 @@ def configured_controller(
     """Return the name of the controller that should honour weights on a disk.
 
     :param choice: ``[diskplacer_weights] controller``.
+    :raises ContentionError: no controller can honour weights on it.
     :raises OSError: the device is gone.
     """
+    if device.paths:
+        raise exception.ContentionError(
+            f'{device.name} is an NVMe disk with native multipath, whose '
+            'queue no request passes: boot with nvme_core.multipath=N'
+        )
     if choice != AUTO:
         return choice
     return BFQ if _scheduler(device.name, sys) == BFQ else IO_COST

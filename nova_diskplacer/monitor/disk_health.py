@@ -191,7 +191,9 @@ def track_error_growth(
     """Return the state of a disk's error counters for the store.
 
     ``errors`` are the counters, ``grown`` those that have grown in the last
-    day, each with its first value and the time of the last growth.
+    day, each with its first value and the time of the last growth. Some are
+    gauges, such as the sectors that wait to be rewritten: they have grown as
+    long as they are above the first value.
 
     :param now: seconds since the epoch.
     """
@@ -201,7 +203,9 @@ def track_error_growth(
         for name, count in report.errors.items():
             last = before['errors'].get(name, count)
             growth = before['grown'].get(name)
-            if growth and now - growth['at'] > _GROWTH_SECONDS:
+            if growth and (
+                now - growth['at'] > _GROWTH_SECONDS or count <= growth['from']
+            ):
                 growth = None
             if count > last:
                 grown[name] = {

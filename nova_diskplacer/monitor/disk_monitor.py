@@ -115,9 +115,7 @@ class DiskMonitor:
         :param idle: true for pairs without I/O in this interval, (R,).
         :raises OSError: the kernel's statistics cannot be read.
         """
-        counted = diskstats.read(
-            {device.number for device in devices.values()}
-        )
+        counted = diskstats.read_disks(devices.values())
         charged = read_charged_seconds(self._hierarchy)
         active = numpy.bincount(
             pairs.disk_rows[~idle], minlength=len(pairs.disks)

@@ -14,6 +14,9 @@
 
 import collections.abc
 import dataclasses
+import functools
+
+from nova_diskplacer.host.devices import Device
 
 DISKSTATS = '/proc/diskstats'
 
@@ -54,29 +57,50 @@ class Counters:
 
 
 def read(
-    numbers: collections.abc.Container[str], path: str = DISKSTATS
+    wanted: collections.abc.Container[str], path: str = DISKSTATS
 ) -> dict[str, Counters]:
     """Return the counters of devices; a missing device is left out.
 
-    :param numbers: the devices, as ``major:minor``.
+    :param wanted: the devices, as ``major:minor`` or names.
     :raises OSError: the file cannot be read.
     """
     found = {}
     with open(path, encoding='ascii', errors='replace') as stream:
         for line in stream:
-            major, minor, _, *fields = line.split()
-            number = f'{major}:{minor}'
-            if number not in numbers:
-                continue
-            # Documentation/admin-guide/iostats.rst of Linux
-            reads, _, read_sectors, read_ms = map(int, fields[:4])
-            writes, _, write_sectors, write_ms = map(int, fields[4:8])
-            found[number] = Counters(
-                reads=reads,
-                writes=writes,
-                read_bytes=read_sectors * _SECTOR,
-                write_bytes=write_sectors * _SECTOR,
-                busy_seconds=int(fields[9]) / 1000,
-                request_seconds=(read_ms + write_ms) / 1000,
-            )
+            major, minor, name, *fields = line.split()
+            for key in (f'{major}:{minor}', name):
+                if key in wanted:
+                    found[key] = _parse(fields)
     return found
+
+
+def read_disks(
+    devices: collections.abc.Iterable[Device], path: str = DISKSTATS
+) -> dict[str, Counters]:
+    """Return the counters of disks by ``major:minor``, as :func:`read`.
+
+    Those of an NVMe disk with native multipath are the sums of its paths:
+    before Linux 6.4 the kernel counts nothing for the head.
+    """
+    keys = {one.number: one.paths or (one.number,) for one in devices}
+    counted = read({key for some in keys.values() for key in some}, path)
+    found = {}
+    for number, some in keys.items():
+        present = [counted[key] for key in some if key in counted]
+        if present:
+            found[number] = functools.reduce(Counters.plus, present)
+    return found
+
+
+def _parse(fields: list[str]) -> Counters:
+    # Documentation/admin-guide/iostats.rst of Linux
+    reads, _, read_sectors, read_ms = map(int, fields[:4])
+    writes, _, write_sectors, write_ms = map(int, fields[4:8])
+    return Counters(
+        reads=reads,
+        writes=writes,
+        read_bytes=read_sectors * _SECTOR,
+        write_bytes=write_sectors * _SECTOR,
+        busy_seconds=int(fields[9]) / 1000,
+        request_seconds=(read_ms + write_ms) / 1000,
+    )

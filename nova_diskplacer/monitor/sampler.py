@@ -135,7 +135,13 @@ def find_devices(
             continue
         major, minor = map(int, number.split(':'))
         block = sysfs.find_by_number(os.makedev(major, minor), sys)
+        paths = sysfs.nvme_paths(sysfs.device_path(name, sys))
         found[disk.uuid] = Device(
-            disk.uuid, name, number, block.rotational, disk.mbps
+            disk.uuid,
+            name,
+            number,
+            block.rotational,
+            disk.mbps,
+            tuple(map(os.path.basename, paths)),
         )
     return found, missing

@@ -15,6 +15,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 from typing import Any
 
@@ -37,6 +38,10 @@ TIMEOUT = 60
 # ATA attributes that count errors and have the same meaning for most vendors;
 # others, such as the rate of raw read errors, differ.
 _ATTRIBUTES = (5, 187, 188, 197, 198, 199)
+
+# Commands that timed out, in the lowest of three words of 16 bits. The others
+# count slow ones; smartctl separates them for some models only, lowest last.
+_TIMEOUTS = 188
 
 # Bits of smartctl's exit status: invalid arguments, and a device that cannot
 # be opened or is in standby.
@@ -123,12 +128,10 @@ def parse(fields: dict[str, Any]) -> Report:
     nvme = fields.get('nvme_smart_health_information_log', {})
     table = fields.get('ata_smart_attributes', {}).get('table', [])
     errors = {
-        f'{row["name"]} (SMART {row["id"]})': row['raw']['value']
+        f'{row["name"]} (SMART {row["id"]})': _count(row)
         for row in table
-        # some vendors store other values in the upper bytes
         if row['id'] in _ATTRIBUTES
     }
-    errors = {name: value & 0xFFFFFFFF for name, value in errors.items()}
     if 'media_errors' in nvme:
         errors['media errors'] = nvme['media_errors']
     if 'scsi_grown_defect_list' in fields:
@@ -144,3 +147,16 @@ def parse(fields: dict[str, Any]) -> Report:
         temperature=fields.get('temperature', {}).get('current'),
         errors=errors,
     )
+
+
+def _count(row: dict[str, Any]) -> int:
+    """Return the number that an ATA attribute counts.
+
+    It is the first one that smartctl prints: some vendors store other values
+    in the upper bytes.
+    """
+    raw = row['raw']
+    if row['id'] == _TIMEOUTS:
+        return int(raw['value']) & 0xFFFF
+    printed = re.match(r'\d+(?=\s|$)', raw.get('string', ''))
+    return int(printed[0] if printed else raw['value'] & 0xFFFFFFFF)

@@ -41,6 +41,7 @@ ACCELS = {'tcg': 'tcg,thread=multi'}
 BUSES = {
     'virtio': ('virtio-', ()),
     'nvme': ('nvme-QEMU_NVMe_Ctrl_', ('nvme',)),
+    'nvme-subsys': ('nvme-QEMU_NVMe_Ctrl_', ('nvme',)),
     'sata': ('ata-QEMU_HARDDISK_', ('ahci', 'sd_mod')),
 }
 # Those of tools/seeking_disk.
@@ -58,8 +59,9 @@ class Disk:
     :param iops: the same in requests per second.
     :param serial: its serial number, 20 characters at most; None: ``disk``
         and its place among the disks, from 0.
-    :param bus: virtio, nvme or sata. The latter two have SMART; there are
-        six of sata at most, and it is behind node 0.
+    :param bus: virtio, nvme, nvme-subsys or sata. The latter three have SMART;
+        nvme-subsys has native multipath, with one path. There are six of sata
+        at most, and it is behind node 0.
     :param kind: hdd or ssd: it takes as long as the disk of
         ``tools/seeking_disk``; None: it is a file.
     :param cache_mib: the write-back cache of an hdd in MiB.
@@ -287,16 +289,24 @@ def _disks(disks: typing.Sequence[tuple[Disk, int]]) -> list[str]:
         if disk.bus == 'sata':
             device = f'ide-hd,bus=ide.{next(ports)}'
         else:
-            model = 'nvme' if disk.bus == 'nvme' else 'virtio-blk-pci'
+            model = 'nvme' if 'nvme' in disk.bus else 'virtio-blk-pci'
             device = f'{model},bus=port{index}'
             found += [
                 '-device',
                 f'pcie-root-port,id=port{index},bus=node{disk.node},'
                 f'chassis={index + 1},addr={index % 32:#x}',
             ]
+        drive = f'drive=drive{index}'
+        if disk.bus == 'nvme-subsys':
+            found += ['-device', f'nvme-subsys,id=subsys{index}']
+            drive = f'subsys=subsys{index}'
         found += [
             '-device',
-            f'{device},id=disk{index},drive=drive{index},'
-            f'serial={serial(index, disk)}',
+            f'{device},id=disk{index},{drive},serial={serial(index, disk)}',
         ]
+        if disk.bus == 'nvme-subsys':
+            found += [
+                '-device',
+                f'nvme-ns,bus=disk{index},drive=drive{index},nsid=1',
+            ]
     return found

@@ -21,4 +21,5 @@ DISKS = (
     Disk(node=1),
     Disk(gib=1, bus='nvme'),
     Disk(gib=1, bus='sata'),
+    Disk(node=1, gib=1, bus='nvme-subsys'),
 )

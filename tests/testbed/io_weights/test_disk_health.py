@@ -78,8 +78,8 @@ class SmartTest(testtools.TestCase):
         self.assertEqual((True, 31), (sata.passed, sata.temperature))
         self.assertEqual({'Reallocated_Sector_Ct (SMART 5)': 0}, sata.errors)
         for index, disk in enumerate(io_weights.DISKS):
-            if disk.bus != 'virtio':
-                found = nvme if disk.bus == 'nvme' else sata
+            found = {'nvme': nvme, 'sata': sata}.get(disk.bus)
+            if found:
                 self.assertEqual(machine.serial(index, disk), found.serial)
 
     def test_watched(self):

@@ -69,6 +69,25 @@ class Sysfs(fixtures.Fixture):
             path = os.path.realpath(f'{self.path}/class/block/{name}')
             self.write(path, f'{directory}/{other}', '')
 
+    def head(self, name='nvme7n1', paths=('nvme7c0n1', 'nvme7c1n1')):
+        """Add an NVMe disk with native multipath."""
+        subsystem = f'{self.path}/devices/subsystem'
+        path = self._add(name, f'devices/subsystem/{name}', (), ())
+        os.makedirs(f'{path}/queue')
+        for setting, value in (
+            ('dev', '259:7'),
+            ('queue/rotational', '0'),
+            ('queue/scheduler', 'none'),
+            ('queue/nr_requests', '128'),
+            ('queue/read_ahead_kb', '128'),
+        ):
+            self.write(path, setting, value)
+        for number, one in enumerate(paths):
+            controller = f'{self.path}/devices/nvme{number}'
+            os.makedirs(f'{controller}/{one}')
+            os.symlink(controller, f'{subsystem}/nvme{number}')
+        return path
+
     def _add(self, name, where, slaves, holders):
         path = os.path.join(self.path, where)
         for directory in ('slaves', 'holders'):
@@ -151,6 +170,14 @@ class ServingTest(base.BaseTestCase):
         self.sysfs.disk('md0', slaves=['sda', 'sdb'])
         self.refuse('/dev/md0', 'several devices: sda, sdb')
 
+    def test_nvme_multipath(self):
+        self.sysfs.head()
+        self.assertEqual('nvme7n1', self.serving('/dev/nvme7n1'))
+        self.sysfs.disk('dm-0', slaves=['nvme7n1'])
+        self.assertEqual('nvme7n1', self.serving('/dev/dm-0'))
+        self.sysfs.disk('dm-1', slaves=['nvme7n1'])
+        self.refuse('/dev/dm-0', 'holders', 'dm-1')
+
     def test_the_root_disk(self):
         self.sysfs.disk('sda')
         self.sysfs.root('sda')
@@ -208,6 +235,14 @@ class ReadTest(base.BaseTestCase):
         self.assertEqual(
             block_queue.Queue('sda', '', (), None, {'nr_requests': '64'}),
             block_queue.read('sda', self.sysfs.path),
+        )
+
+    def test_nvme_multipath(self):
+        """The head has no requests of its own."""
+        self.sysfs.head()
+        self.assertEqual(
+            {'read_ahead_kb': '128'},
+            block_queue.read('nvme7n1', self.sysfs.path).values,
         )
 
     def test_sequence(self):

@@ -76,6 +76,96 @@ class SysfsTestCase(testtools.TestCase):
         block = self.look('259:0')
         self.assertEqual(sysfs.Block('/dev/nvme0n1', 'Fast', False, 0), block)
 
+    def nvme(self, subsystem, *nodes):
+        """Add a head, with a path by a controller for each node.
+
+        As before Linux 6.15, which links to the paths below the head.
+        """
+        top = f'virtual/nvme-subsystem/nvme-subsys{subsystem}'
+        name = f'nvme{subsystem}n1'
+        self.add(
+            f'259:{subsystem}',
+            f'{top}/{name}',
+            queue__rotational='0',
+            device__model='Dual',
+        )
+        for number, node in enumerate(nodes):
+            controller = os.path.join(
+                self.sys, f'devices/pci{number}/nvme/nvme{number}'
+            )
+            self.write(controller, numa_node=node)
+            path = f'{controller}/nvme{subsystem}c{number}n1'
+            self.write(path, queue__scheduler='[none]')
+            os.symlink(controller, f'{self.sys}/devices/{top}/nvme{number}')
+        return os.path.join(self.sys, 'devices', top, name)
+
+    def hold(self, lower, upper):
+        """Have a virtual device be built on another device."""
+        name = os.path.basename(lower)
+        block = os.path.join(self.sys, 'class/block')
+        os.makedirs(block, exist_ok=True)
+        if not os.path.lexists(f'{block}/{name}'):
+            os.symlink(lower, f'{block}/{name}')
+        self.write(os.path.join(self.sys, 'devices', upper, 'slaves', name))
+
+    def test_nvme_multipath(self):
+        for number, nodes, expected in (
+            (0, ['1'], 1),
+            (1, ['0'], 0),
+            (2, ['1', '1'], 1),
+            (3, ['0', '1'], None),
+            (4, ['1', '-1'], None),
+            (5, [], None),
+        ):
+            self.sys = self.useFixture(fixtures.TempDir()).path
+            head = self.nvme(number, *nodes)
+            self.assertEqual(
+                sysfs.Block(f'/dev/nvme{number}n1', 'Dual', False, expected),
+                self.look(f'259:{number}'),
+            )
+            self.assertEqual(
+                [f'nvme{number}c{one}n1' for one in range(len(nodes))],
+                [os.path.basename(one) for one in sysfs.nvme_paths(head)],
+            )
+
+    def test_encrypted_partition_of_nvme_multipath(self):
+        head = self.nvme(0, '1')
+        self.add(
+            '259:9',
+            'virtual/nvme-subsystem/nvme-subsys0/nvme0n1/nvme0n1p1',
+            partition='1',
+        )
+        self.hold(f'{head}/nvme0n1p1', 'virtual/block/dm-0')
+        self.add('253:0', 'virtual/block/dm-0', queue__rotational='0')
+        for number, name in (('259:9', 'nvme0n1p1'), ('253:0', 'dm-0')):
+            self.assertEqual(
+                sysfs.Block(f'/dev/{name}', 'Dual', False, 1),
+                self.look(number),
+            )
+
+    def test_several_devices_below(self):
+        """RAID, or several paths that device-mapper joins."""
+        for nodes, models, expected in (
+            (('1', '1'), ('A', 'A'), ('A', 1)),
+            (('0', '0'), ('A', 'B'), ('', 0)),
+            (('0', '1'), ('A', 'A'), ('A', None)),
+            (('1', '-1'), ('', 'A'), ('', None)),
+        ):
+            self.sys = self.useFixture(fixtures.TempDir()).path
+            for name, node, model in zip('ab', nodes, models, strict=True):
+                disk = os.path.join(self.sys, f'devices/pci{name}/sd{name}')
+                self.write(disk, numa_node=node, device__model=model)
+                self.hold(disk, 'virtual/block/md0')
+            self.add('9:0', 'virtual/block/md0', queue__rotational='1')
+            self.hold(
+                os.path.join(self.sys, 'devices/virtual/block/md0'),
+                'virtual/block/dm-0',
+            )
+            self.add('253:0', 'virtual/block/dm-0', queue__rotational='1')
+            for number in ('9:0', '253:0'):
+                block = self.look(number)
+                self.assertEqual(expected, (block.model, block.numa_node))
+
     def test_no_node(self):
         self.add('7:0', 'virtual/block/loop0', queue__rotational='1')
         self.assertEqual(

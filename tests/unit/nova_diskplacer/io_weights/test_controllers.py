@@ -124,5 +124,20 @@ class TestActiveController(ControllersTestCase):
                 self.assertIn('not enabled for sda', error)
                 self.assertIn('disk measure uuid-a', error)
 
+    def test_nvme_multipath(self):
+        self.block('none')
+        self.qos()
+        head = Device('u', 'sda', '8:0', False, paths=('nvme0c0n1',))
+        for choice in ('auto', 'bfq', 'io.cost'):
+            for call, arguments in (
+                (controllers.active_controller, (head, self.hierarchy)),
+                (controllers.configured_controller, (head,)),
+            ):
+                error = self.assertRaises(
+                    exception.ContentionError, call, *arguments, choice,
+                    self.path,
+                )  # fmt: skip
+                self.assertIn('nvme_core.multipath=N', str(error))
+
     def test_device_is_gone(self):
         self.assertRaises(OSError, self.active)

@@ -110,6 +110,26 @@ class SmartTest(testtools.TestCase):
             smart.read('sda'),
         )
 
+    def test_what_an_attribute_counts(self):
+        for number, value, string, expected in (
+            (5, 1975, '1975', 1975),
+            # two more words in the upper bytes
+            (5, 3 << 16 | 12, '12 (3 0)', 12),
+            (197, 8, '8', 8),
+            (197, 5 << 32 | 8, '0x000500000008', 8),
+            (198, 1 << 40 | 2, '-', 2),
+            (199, 1 << 33, str(1 << 33), 1 << 33),
+            # three words, also with a model that smartctl does not know
+            (188, 4295032833, '1 1 1', 1),
+            (188, 4295032833, '4295032833', 1),
+            (188, 5, '0 0 5', 5),
+            (188, 2 << 32 | 3 << 16 | 4, '2 3 4', 4),
+        ):
+            raw = {'value': value, 'string': string}
+            row = {'id': number, 'name': 'X', 'raw': raw}
+            report = smart.parse({'ata_smart_attributes': {'table': [row]}})
+            self.assertEqual({f'X (SMART {number})': expected}, report.errors)
+
     def test_nvme(self):
         self.assertEqual(
             smart.Report('S46', True, 35, {'media errors': 7}),
@@ -289,6 +309,20 @@ class HealthTest(testtools.TestCase):
         self.assertEqual(2, self.log.output.count('have grown'))
         self.health = disk_health.HealthMonitor(self.conf)
         self.assertIn('from 7 to 12', self.poll(errors=12)['one']['errors'])
+
+    def test_a_gauge_falls(self):
+        """Sectors that were pending are rewritten, or never were."""
+        self.poll(errors=0)
+        for _ in range(3):
+            self.assertIn('from 0 to 2', self.poll(errors=2)['one']['errors'])
+            self.assertIn('from 0 to 1', self.poll(errors=1)['one']['errors'])
+            self.assertEqual({}, self.poll(errors=0))
+        self.assertNotIn('from 0 to 0', self.log.output)
+        self.assertEqual(6, self.log.output.count('errors has ended'))
+        self.poll(errors=5)
+        # an earlier release has kept more
+        self.health = disk_health.HealthMonitor(self.conf)
+        self.assertEqual({}, self.poll(errors=0))
 
     def test_grown_while_nobody_looked(self):
         self.poll()

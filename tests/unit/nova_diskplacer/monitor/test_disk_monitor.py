@@ -57,7 +57,7 @@ class DiskMonitorTestCase(testtools.TestCase):
         self.patch(
             diskstats,
             'read',
-            lambda numbers: {
+            lambda numbers, path: {
                 number: counters
                 for number, counters in self.counters.items()
                 if number in numbers

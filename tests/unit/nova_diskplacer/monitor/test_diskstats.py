@@ -10,11 +10,13 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import os
 
 import fixtures
 import testtools
 
+from nova_diskplacer.host.devices import Device
 from nova_diskplacer.monitor import diskstats
 
 STATS = """\
@@ -41,6 +43,30 @@ class DiskstatsTest(testtools.TestCase):
             diskstats.Counters(100, 50, 1_024_000, 512_000, 0.7, 1.0),
             found['8:0'],
         )
+
+    def test_nvme_multipath(self):
+        """The sum of the paths; the head may count, or not."""
+        with open(self.path, 'a') as stream:
+            stream.write(
+                ' 259 1 nvme1c0n1 3 0 8 10 1 0 16 20 0 1000 30\n'
+                ' 259 2 nvme1c1n1 4 0 8 10 1 0 16 20 0 1000 30\n'
+                ' 259 3 nvme1n1 0 0 0 0 0 0 0 0 0 0 0\n'
+            )
+        head = Device('a', 'nvme1n1', '259:3', False)
+        for paths, expected in (
+            ((), diskstats.Counters()),
+            (
+                ('nvme1c0n1', 'nvme1c1n1', 'nvme1c2n1'),
+                diskstats.Counters(7, 2, 8192, 16384, 2.0, 0.06),
+            ),
+        ):
+            device = dataclasses.replace(head, paths=paths)
+            self.assertEqual(
+                {'259:3': expected},
+                diskstats.read_disks([device], self.path),
+            )
+        gone = dataclasses.replace(head, paths=('nvme9c0n1',))
+        self.assertEqual({}, diskstats.read_disks([gone], self.path))
 
     def test_real(self):
         before = self.numbers()

@@ -57,6 +57,17 @@ class DevicesTest(base.BaseTestCase):
         found, _ = self.find(make_disk('lvm', '/dev/dm-77'))
         self.assertEqual('65:128', found['lvm'].number)
 
+    def test_nvme_multipath(self):
+        self.sysfs.head()
+        self.sysfs.link('259:7', 'nvme7n1')
+        found, missing = self.find(make_disk('ssd', '/dev/nvme7n1'))
+        self.assertEqual({}, missing)
+        paths = ('nvme7c0n1', 'nvme7c1n1')
+        self.assertEqual(
+            {'ssd': Device('ssd', 'nvme7n1', '259:7', False, paths=paths)},
+            found,
+        )
+
     def test_those_without(self):
         self.device('sdx', '65:112', parts=['sdx1', 'sdx2'])
         self.device('sdy', '65:128')
