@@ -29,6 +29,7 @@ from nova_diskplacer.disks import links
 from nova_diskplacer.disks import moves
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import files
 
 NAMESPACE = 'cinder_vdisk_mapper.backend'
 
@@ -151,7 +152,7 @@ class Backend(abc.ABC):
 
     def has_entry(self, uuid: str) -> bool:
         """Return whether the disk root has an entry of a disk."""
-        return os.path.lexists(discover.disk_path(self.disk_root, uuid))
+        return files.exists(discover.disk_path(self.disk_root, uuid))
 
     def link_path(self, name: str) -> str:
         """Return the path of the link to a vdisk, which servers are given."""

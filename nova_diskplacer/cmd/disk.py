@@ -32,6 +32,7 @@ from nova_diskplacer.disks.lvm import prepare as lvm_prepare
 from nova_diskplacer.disks.lvm import volumes
 from nova_diskplacer.disks.measure import io_model
 from nova_diskplacer.disks.vdisk import VDisk
+from nova_diskplacer.host import files
 from nova_diskplacer.host import fstab
 from nova_diskplacer.host import probes
 
@@ -224,7 +225,7 @@ def _forget(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise exception.DiskError('forgetting a disk needs root')
     disk_root = conf.diskplacer.disk_root
-    present = os.path.lexists(os.path.join(disk_root, args.uuid))
+    present = files.exists(os.path.join(disk_root, args.uuid))
     prepare.forget(disk_root, args.uuid, args.fstab)
     if not present:
         print(

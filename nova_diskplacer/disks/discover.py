@@ -200,7 +200,7 @@ def is_forgotten(disk_root: str, uuid: str) -> bool:
     proof: its mount, or all of the disk root, may be invisible.
     """
     path = disk_path(disk_root, uuid)
-    return os.path.lexists(path + _FORGOTTEN) and not os.path.lexists(path)
+    return os.path.lexists(path + _FORGOTTEN) and not files.exists(path)
 
 
 def set_forgotten(disk_root: str, uuid: str, forgotten: bool) -> None:
@@ -264,7 +264,11 @@ def _read(path: str, uuid: str) -> Disk:
     except Exception as error:  # noqa: BLE001 the other disks are read
         reason = repr(error)
     else:
-        if _log.clear(path):
+        if disk.health == READ_ONLY:
+            _log.log(
+                path, "Disk %s is %s, see the kernel's log", path, READ_ONLY
+            )
+        elif _log.clear(path):
             LOG.info('Disk %s is %s again', path, disk.health)
         return disk
     _log.log(path, 'Disk %s is missing: %s', path, reason)
@@ -292,8 +296,16 @@ def _hung(path: str, uuid: str, known: Disk | None) -> Disk:
 def _read_identity(
     path: str, uuid: str, direct: bool = True
 ) -> identity.Identity:
-    if not os.path.ismount(os.path.realpath(path)):
+    point = os.path.realpath(path)
+    if not files.is_mount_point(point):
         raise exception.DiskError('nothing is mounted there')
+    try:
+        os.lstat(point)
+    except OSError as error:
+        raise exception.DiskError(
+            'its filesystem is mounted, but fails: '
+            f"{error.strerror}; see the kernel's log"
+        ) from error
     if direct:
         _read_direct(path)
     known = identity.read(path)

@@ -114,14 +114,14 @@ def forget(disk_root: str, uuid: str, fstab: str = fstab_.PATH) -> None:
         # the mark has no effect while the entry exists
         discover.set_forgotten(disk_root, uuid, True)
         discover.set_draining(disk_root, uuid, False)
-        if not os.path.lexists(path):
+        if not files.exists(path):
             return
         if naming.is_entry(path):
             lvm_prepare.export(uuid)
         if os.path.islink(path):
             os.unlink(path)
             return
-        if os.path.ismount(path):
+        if files.is_mount_point(path):
             commands.run('umount', path, attempts=commands.DEVICE_ATTEMPTS)
         fstab_.remove(fstab, path)
         os.rmdir(path)
@@ -153,11 +153,11 @@ def _prepare_device(
             uuid = str(uuidlib.uuid4())
             block.make_filesystem(device, uuid)
         path = os.path.join(disk_root, uuid)
-        os.makedirs(path, exist_ok=True)
-        if os.path.ismount(path):
+        if files.is_mount_point(path):
             raise exception.DiskError(
                 f'{device} is a copy: another disk is mounted at {path}'
             )
+        os.makedirs(path, exist_ok=True)
         commands.run('mount', '-o', 'noatime', device, path)
     fstab_.add(fstab, uuid, os.path.join(disk_root, uuid))
     return uuid

@@ -50,6 +50,32 @@ def opened(
         os.close(descriptor)
 
 
+def exists(path: str) -> bool:
+    """Tell whether a file exists, or a mount point whose disk fails.
+
+    ``os.path.lexists`` denies the latter. A symbolic link is not followed.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def is_mount_point(path: str) -> bool:
+    """Tell whether a filesystem is mounted at a path, also one that fails."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        # only what is mounted there can fail
+        return True
+    return os.path.ismount(path)
+
+
 @contextlib.contextmanager
 def disk_errors(subject: str) -> collections.abc.Iterator[None]:
     """Raise any OSError as a DiskError about a subject."""

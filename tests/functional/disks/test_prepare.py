@@ -476,9 +476,22 @@ class DirectoryTestCase(DiskTestCase):
 
     def test_disk_that_went_read_only(self):
         disk = self.prepared(self.device)
+        log = self.useFixture(fixtures.FakeLogger())
         shell.run('mount', '-o', 'remount,ro', disk['path'])
         _, output = self.manage('show', disk['uuid'], '--format', 'json')
         self.assertEqual('read-only', json.loads(output)['health'])
+        self.disks()
+        shell.run('mount', '-o', 'remount,rw', disk['path'])
+        self.disks()
+        path = disk['path']
+        self.assertEqual(
+            [
+                f"Disk {path} is read-only, see the kernel's log",
+                f'Disk {path} is ok again',
+            ],
+            log.output.splitlines(),
+        )
+        shell.run('mount', '-o', 'remount,ro', disk['path'])
         self.assertRaises(
             exception.DiskError,
             vdisks.create,
@@ -503,6 +516,36 @@ class DirectoryTestCase(DiskTestCase):
             )
         shell.run('umount', disk['path'])
         self.assertEqual('ok', self.prepared(self.device)['health'])
+
+    def test_log_of_a_disk_that_fails(self):
+        path = self.prepared(self.device)['path']
+        log = self.useFixture(fixtures.FakeLogger())
+        shell.run('xfs_io', '-x', '-c', 'shutdown', path)
+        for _ in range(3):
+            self.disks()
+        error = self.assertRaises(
+            exception.DiskError,
+            discover.require_mounted,
+            self.root,
+            os.path.basename(path),
+        )
+        reason = (
+            'is missing: its filesystem is mounted, but fails: Input/output '
+            "error; see the kernel's log"
+        )
+        self.assertEqual(f'Disk {path} {reason}\n', log.output)
+        self.assertEqual(f'disk {path} {reason}', str(error))
+
+    def test_forget_a_disk_that_fails(self):
+        disk = self.prepared(self.device)
+        shell.run('xfs_io', '-x', '-c', 'shutdown', disk['path'])
+        discover.set_forgotten(self.root, disk['uuid'], True)
+        self.assertFalse(discover.is_forgotten(self.root, disk['uuid']))
+        self.assertEqual(0, self.manage('forget', disk['uuid'])[0])
+        self.assertEqual([], self.loop.mountpoints())
+        self.assertEqual([], self.entries())
+        self.assertEqual([], self.disks())
+        self.assertTrue(discover.is_forgotten(self.root, disk['uuid']))
 
     def test_disk_that_was_unmounted(self):
         disk = self.prepared(self.device)

@@ -78,6 +78,36 @@ class ReplaceTest(testtools.TestCase):
         self.assertEqual(['file'], os.listdir(os.path.dirname(self.path)))
 
 
+class ExistsTest(testtools.TestCase):
+    def test_exists(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        link = os.path.join(directory, 'link')
+        os.symlink('/no/such', link)
+        for path, expected in (
+            (directory, True),
+            (link, True),
+            ('/no/such', False),
+            ('/dev/null/file', False),
+        ):
+            self.assertIs(expected, files.exists(path))
+
+    def test_mount_point(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        for path, expected in (
+            ('/', True),
+            ('/proc', True),
+            (directory, False),
+            ('/no/such', False),
+            ('/dev/null/file', False),
+        ):
+            self.assertIs(expected, files.is_mount_point(path))
+
+    def test_the_disk_fails(self):
+        with mock.patch.object(os, 'lstat', side_effect=OSError(5, 'EIO')):
+            self.assertTrue(files.exists('/srv'))
+            self.assertTrue(files.is_mount_point('/srv'))
+
+
 class OverwriteTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
