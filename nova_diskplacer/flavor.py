@@ -141,7 +141,10 @@ SPECS = {
     ),
     'media': Spec(
         'Medium of the disks: rotational (``hdd``), solid state '
-        '(``ssd``) or ``any`` (the default).',
+        '(``ssd``) or ``any`` (the default). Set it where a host has disks of '
+        'both, to the ``vdisk_media`` of the backends of the volume type: '
+        'otherwise a server may claim disks that its volumes cannot use. '
+        'nova-api refuses such a flavor.',
         choices=MEDIA,
     ),
     'vdisk_mbps': Spec(

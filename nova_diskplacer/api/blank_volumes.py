@@ -45,6 +45,7 @@ from nova_diskplacer import conf
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import internals
+from nova_diskplacer.api import backends
 from nova_diskplacer.api import decision
 from nova_diskplacer.api import nova_internals
 from nova_diskplacer.api import quota
@@ -74,6 +75,7 @@ class BlankVolumes(base_wsgi.Middleware):
         internals.check(nova_internals.API, internals.NOVA)
         self._check = schemas.check()
         self._router = routing.Router()
+        self._backends = backends.Backends()
 
     def process_request(self, req: typing.Any) -> wsgi.Fault | None:
         """Add what is missing; return the error if it is refused."""
@@ -89,7 +91,7 @@ class BlankVolumes(base_wsgi.Middleware):
             # as Nova does: json itself would take UTF-16, too
             body = json.loads(text.decode())
             self._check(req=request, body=body)
-            completed = _completed(context, request, body)
+            completed = _completed(context, request, body, self._backends)
             if completed is not None:
                 # sets Content-Length as well
                 request.body = completed
@@ -125,7 +127,10 @@ def _is_readable(request: wsgi.Request) -> bool:
 
 
 def _completed(
-    context: typing.Any, request: wsgi.Request, body: dict[str, typing.Any]
+    context: typing.Any,
+    request: wsgi.Request,
+    body: dict[str, typing.Any],
+    known_backends: backends.Backends,
 ) -> bytes | None:
     """Return the body of a request for servers with the vdisks it lacks.
 
@@ -147,6 +152,14 @@ def _completed(
     if decision.needs_default_type(wanted, brought):
         default_type = known.default_type()
     missing = decision.missing_vdisks(wanted, brought, default_type)
+    volume_type = wanted.volume_type or default_type
+    if volume_type and decision.creates_vdisks(wanted, brought, missing):
+        problem = known_backends.problem(wanted.media, volume_type)
+        if problem:
+            raise decision.Refused(
+                f'The flavor cannot be used: its {problem}. Ask an '
+                'administrator to set diskplacer:media of the flavor.'
+            )
     _check_quotas(known, brought, missing, default_type)
     return server_request.with_vdisks(asked, missing) if missing else None
 

@@ -121,6 +121,20 @@ def missing_vdisks(
     return (one,) * wanted.vdisks
 
 
+def creates_vdisks(
+    wanted: flavor.VDiskRequest, request: Request, missing: tuple[Volume, ...]
+) -> bool:
+    """Return whether vdisks of the flavor are created with the servers.
+
+    :param missing: as ``missing_vdisks`` returns them.
+    """
+    return bool(missing) or any(
+        volume.is_new
+        and wanted.is_vdisk(volume.size_gb, None, volume.bootable)
+        for volume in request.volumes
+    )
+
+
 def mapping(vdisk: Volume) -> dict[str, object]:
     """Return the block device mapping of a vdisk to add, as Nova's API."""
     named = {}

@@ -98,6 +98,13 @@ class Checks(upgradecheck.UpgradeCommands):
         types, default = self.reader.volume_types()
         return checks.volume_types(types, default, self.reader.backends())
 
+    def media(self) -> checks.Result:
+        return checks.media(
+            self.reader.flavors(),
+            *self.reader.volume_types(),
+            self.reader.pools(),
+        )
+
     _upgrade_checks = tuple(
         (name, functools.partial(_run, needs_cloud, check))
         for name, needs_cloud, check in (
@@ -110,6 +117,7 @@ class Checks(upgradecheck.UpgradeCommands):
             ('Host names of Nova and Cinder', True, hosts),
             ('Volume quotas', True, quotas),
             ('Volume types', True, volume_types),
+            ('Media of flavors', True, media),
         )
     )
 

@@ -21,6 +21,8 @@ import typing
 
 from oslo_upgradecheck import upgradecheck
 
+from nova_diskplacer import flavor as flavor_
+from nova_diskplacer.api import backend_media
 from nova_diskplacer.scheduler import filter_order
 
 LOCALITY_FILTER = 'VDiskLocalityFilter'
@@ -57,11 +59,16 @@ class VolumeType:
 
 @dataclasses.dataclass(frozen=True)
 class Flavor:
-    """A flavor with vdisks, of ``vdisk_gb`` GiB each."""
+    """A flavor with vdisks, of ``vdisk_gb`` GiB each.
+
+    ``volume_type`` is the name of theirs, '' for the default one.
+    """
 
     name: str
     vdisks: int
     vdisk_gb: int
+    media: str = flavor_.ANY
+    volume_type: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,5 +314,33 @@ def volume_types(
             'names no backend, so that volumes without a type may take room '
             f'of disks for vdisks ({named}). Set volume_backend_name of that '
             'type, or another default type.'
+        )
+    return success()
+
+
+def media(
+    flavors: collections.abc.Iterable[Flavor],
+    types: collections.abc.Iterable[VolumeType],
+    default: str | None,
+    pools: collections.abc.Collection[backend_media.Pool],
+) -> Result:
+    """Check that the vdisks of each flavor fit its volume type.
+
+    :param default: name of Cinder's default volume type, None without one.
+    """
+    backends = {one.name: one.backend for one in types}
+    problems = []
+    for flavor in flavors:
+        volume_type = flavor.volume_type or default or ''
+        problem = backend_media.problem(
+            flavor.media, volume_type, backends.get(volume_type, ''), pools
+        )
+        if problem:
+            problems.append(f'{flavor.name}: {problem}.')
+    if problems:
+        return failure(
+            'Servers of these flavors may claim disks that their volumes '
+            'cannot use. Set diskplacer:media or diskplacer:volume_type. '
+            + ' '.join(problems)
         )
     return success()

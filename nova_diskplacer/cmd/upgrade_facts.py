@@ -30,6 +30,7 @@ from oslo_config import cfg
 from nova_diskplacer import exception
 from nova_diskplacer import flavor as flavor_
 from nova_diskplacer import reports
+from nova_diskplacer.api import backend_media
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.cmd import cloud
 from nova_diskplacer.cmd import common
@@ -142,13 +143,22 @@ class Reader:
 
     def cinder_hosts(self) -> set[str]:
         """Return the hosts of backends with vdisks."""
-        return {pool.name.partition('@')[0] for pool in self._pools}
+        return {pool.host for pool in self.pools()}
 
     def backends(self) -> set[str]:
         """Return ``volume_backend_name`` of backends with vdisks."""
-        return {
-            pool.capabilities['volume_backend_name'] for pool in self._pools
-        }
+        return {pool.backend for pool in self.pools()}
+
+    def pools(self) -> list[backend_media.Pool]:
+        """Return the pools of backends with vdisks."""
+        return [
+            backend_media.Pool(
+                pool.name.partition('@')[0],
+                pool.capabilities['volume_backend_name'],
+                pool.capabilities['vdisk_media'],
+            )
+            for pool in self._pools
+        ]
 
     def quotas(self) -> checks.Quotas:
         """Return Cinder's default quotas."""
@@ -185,8 +195,22 @@ class Reader:
                 specs.get(flavor_.NAMESPACE + name, '')
                 for name in ('vdisks', 'vdisk_gb')
             ]
+            media, volume_type = (
+                specs.get(flavor_.NAMESPACE + name, '')
+                for name in ('media', flavor_.VOLUME_TYPE)
+            )
+            default = self._conf.diskplacer_api.volume_type
             if all(size.isdecimal() for size in sizes):
-                found.append(checks.Flavor(one.name, *map(int, sizes)))
+                vdisks, vdisk_gb = map(int, sizes)
+                found.append(
+                    checks.Flavor(
+                        one.name,
+                        vdisks,
+                        vdisk_gb,
+                        media or flavor_.ANY,
+                        volume_type or default or '',
+                    )
+                )
         return found
 
 

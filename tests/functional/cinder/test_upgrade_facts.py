@@ -48,6 +48,7 @@ class UpgradeFactsTestCase(base.CinderTestCase):
     def test_backends(self):
         self.assertEqual(set(base.HOSTS), self.reader.cinder_hosts())
         self.assertEqual({'vdisk'}, self.reader.backends())
+        self.assertEqual({'any'}, {one.media for one in self.reader.pools()})
 
     def test_quotas(self):
         self.assertEqual(checks.Quotas(10, 1000, -1), self.reader.quotas())

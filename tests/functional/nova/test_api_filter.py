@@ -134,6 +134,26 @@ class FlavorAloneTest(ApiFilterTestCase):
         )
 
 
+class OtherVolumesTest(ApiFilterTestCase):
+    """Volumes that are no vdisks come along."""
+
+    def test_roots_and_extra_volumes(self):
+        self.flags(blank_volumes='require', group='diskplacer_scheduler')
+        root, extra = test_volumes.blank(1, 10)
+        root = {**root, 'destination_type': 'volume', 'volume_type': TYPE}
+        extra['volume_type'] = TYPE
+        for size in (10, 20, 30):
+            root['volume_size'] = size
+            server = self.boot(
+                self.vdisks, block_device_mapping_v2=[root, extra]
+            )
+            volumes = self.volumes.volume_ids_for_instance(server['id'])
+            sizes = [self.volumes.volumes[one]['size'] for one in volumes]
+            self.assertEqual(sorted([10, size, 20, 20, 20]), sorted(sizes))
+            self.assert_claims(server, [20] * 3)
+            self._delete_server(server)
+
+
 class RefusedTest(ApiFilterTestCase):
     def test_what_does_not_suit_the_flavor(self):
         self.api.microversion = '2.66'
@@ -154,6 +174,13 @@ class RefusedTest(ApiFilterTestCase):
             {policies.SERVERS % 'create:attach_volume': '!'}, overwrite=False
         )
         self.assert_refused(403, "Policy doesn't allow")
+        self.assert_nothing_left()
+
+    def test_media_that_the_volume_type_lacks(self):
+        self.volumes.media = {TYPE: 'ssd', 'slow': 'hdd'}
+        self.assert_refused(
+            400, f'media is any, so that hdd .* type {TYPE} has ssd disks only'
+        )
         self.assert_nothing_left()
 
     def test_what_nova_refuses(self):

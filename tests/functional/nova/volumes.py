@@ -29,6 +29,7 @@ class VDisks(nova_fixtures.CinderFixture):
     :ivar places: {bound volume: (host, disk's UUID)}.
     :ivar default_type: the project's default volume type.
     :ivar quotas: the project's volume quotas, with their usage.
+    :ivar media: of the backends of each volume type, on each host.
     :ivar hand_over: whether a bound volume that another host connects is
         bound there anew, as the driver does while nobody has written to it.
     """
@@ -39,6 +40,7 @@ class VDisks(nova_fixtures.CinderFixture):
         self.hand_over = False
         self.default_type = 'lvm-1'
         self.quotas = {}
+        self.media = {}
 
     def setUp(self):
         super().setUp()
@@ -58,7 +60,27 @@ class VDisks(nova_fixtures.CinderFixture):
         default = types.SimpleNamespace(name=self.default_type)
         quotas = types.SimpleNamespace(to_dict=lambda: self.quotas)
         return types.SimpleNamespace(
-            volume_types=types.SimpleNamespace(default=lambda: default),
+            volume_types=types.SimpleNamespace(
+                default=lambda: default,
+                list=lambda is_public: [
+                    types.SimpleNamespace(
+                        name=name, extra_specs={'volume_backend_name': name}
+                    )
+                    for name in self.media
+                ],
+            ),
+            pools=types.SimpleNamespace(
+                list=lambda detailed: [
+                    types.SimpleNamespace(
+                        name=f'{host}@{name}#{name}',
+                        volume_backend_name=name,
+                        vdisk_media=media,
+                        vdisk_mapper=True,
+                    )
+                    for host in self.test.hosts
+                    for name, media in self.media.items()
+                ]
+            ),
             quotas=types.SimpleNamespace(get=lambda *_, **__: quotas),
         )
 

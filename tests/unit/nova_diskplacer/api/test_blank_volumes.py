@@ -28,6 +28,7 @@ from nova.api.openstack import wsgi
 from oslo_middleware import sizelimit
 
 from nova_diskplacer import conf
+from nova_diskplacer.api import backends
 from nova_diskplacer.api import blank_volumes
 from nova_diskplacer.api import volumes
 
@@ -106,6 +107,8 @@ class FilterTestCase(unittest.TestCase):
         self.cinder.get.side_effect = lambda _, name: self.volumes[name]
         self.client = mock.Mock()
         self.client.volume_types.default.return_value.name = 'ceph'
+        self.client.volume_types.list.return_value = []
+        self.client.pools.list.return_value = []
         self.quotas = self.client.quotas.get.return_value.to_dict
         self.quotas.return_value = {}
         self.image = {'properties': {}}
@@ -340,6 +343,46 @@ class CreateTest(FilterTestCase):
         self.assert_mappings(self.create(), ROOT, ssd, ssd)
         del self.specs['diskplacer:volume_type']
         self.assert_mappings(self.create(), ROOT, VDISK, VDISK)
+
+    def test_media_that_the_volume_type_lacks(self):
+        self.client.volume_types.list.return_value = [
+            types.SimpleNamespace(
+                name='vdisk', extra_specs={'volume_backend_name': 'fast'}
+            )
+        ]
+        self.client.pools.list.return_value = [
+            types.SimpleNamespace(name='n@lvm#lvm'),
+            *(
+                types.SimpleNamespace(
+                    name=f'node@{name}#{name}',
+                    volume_backend_name=name,
+                    vdisk_media=media,
+                    vdisk_mapper=True,
+                )
+                for name, media in (('fast', 'ssd'), ('slow', 'hdd'))
+            ),
+        ]
+        for _ in range(2):
+            self.assert_refused(
+                self.create(),
+                'media is any, so that hdd disks .* type vdisk has ssd disks',
+            )
+        self.client.pools.list.assert_called_once_with(detailed=True)
+        self.assert_refused(self.create(ROOT, VDISK, VDISK), 'media is any')
+        self.specs['diskplacer:media'] = 'ssd'
+        self.assert_mappings(self.create(), ROOT, VDISK, VDISK)
+        # no new volume
+        self.specs['diskplacer:media'] = 'any'
+        self.volumes = {VOLUME: volume('vdisk'), OTHER: volume('vdisk')}
+        self.assert_untouched(self.create(ROOT, existing(), existing(OTHER)))
+
+    def test_media_that_cinder_does_not_tell(self):
+        self.client.pools.list.side_effect = cinder_exc.Unauthorized(401)
+        with self.assertLogs(backends.LOG.logger, 'WARNING') as logs:
+            for _ in range(2):
+                self.assert_mappings(self.create(), ROOT, VDISK, VDISK)
+        self.assertEqual(1, len(logs.output))
+        self.assertIn('[cinder] of nova.conf', logs.output[0])
 
     def test_a_profile_is_enough(self):
         self.specs = {'diskplacer:profile': 'spark'}

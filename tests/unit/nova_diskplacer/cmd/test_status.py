@@ -23,6 +23,7 @@ from oslo_config import cfg
 from oslotest import base
 
 from nova_diskplacer import exception
+from nova_diskplacer.api import backend_media
 from nova_diskplacer.cmd import status
 from nova_diskplacer.cmd import upgrade_checks as checks
 from nova_diskplacer.cmd import upgrade_facts
@@ -61,6 +62,9 @@ class Reader:
     def backends(self):
         return {'vdisk'}
 
+    def pools(self):
+        return [backend_media.Pool('compute-1', 'vdisk', 'ssd')]
+
     def quotas(self):
         return checks.Quotas(100, -1, -1)
 
@@ -96,7 +100,7 @@ class StatusTest(base.BaseTestCase):
     def test_all_is_well(self):
         code, found = self.run_checks(Reader())
         self.assertEqual(0, code, found)
-        self.assertEqual(9, len(found))
+        self.assertEqual(10, len(found))
         self.assertEqual({None}, {one['details'] for one in found.values()})
 
     def test_each_check_sees_its_facts(self):
@@ -118,6 +122,15 @@ class StatusTest(base.BaseTestCase):
             ),
             ('Volume quotas', 'quotas', lambda: checks.Quotas(1, 1, 1), 2),
             ('Volume types', 'backends', set, 2),
+            (
+                'Media of flavors',
+                'pools',
+                lambda: [
+                    backend_media.Pool('compute-1', 'vdisk', 'ssd'),
+                    backend_media.Pool('compute-1', 'slow', 'hdd'),
+                ],
+                2,
+            ),
         ):
             reader = Reader()
             setattr(reader, attribute, value)
@@ -144,10 +157,11 @@ class StatusTest(base.BaseTestCase):
         reader = Reader()
         reader.has_cloud = False
         reader.quotas = reader.cinder_hosts = reader.volume_types = None
+        reader.flavors = None
         code, found = self.run_checks(reader)
         self.assertEqual(0, code)
         self.assertEqual(
-            3,
+            4,
             sum(
                 'OS_AUTH_URL' in (one['details'] or '')
                 for one in found.values()

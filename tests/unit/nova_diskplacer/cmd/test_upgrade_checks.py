@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
+from nova_diskplacer.api import backend_media
 from nova_diskplacer.cmd import upgrade_checks as checks
 
 FILTER = 'nova_diskplacer.scheduler.filter.DiskPlacementFilter'
@@ -243,3 +244,48 @@ class VolumeTypesTest(ResultTest):
         self.assert_failure(
             checks.volume_types(self.TYPES, 'ceph', ()), 'enabled_backends'
         )
+
+
+class MediaTest(base.BaseTestCase):
+    POOLS = (
+        backend_media.Pool('c1', 'fast', 'ssd'),
+        backend_media.Pool('c1', 'slow', 'hdd'),
+    )
+    TYPES = (
+        checks.VolumeType('gold', 'fast'),
+        checks.VolumeType('iron', 'slow'),
+        checks.VolumeType('ceph', 'ceph'),
+    )
+
+    def _check(self, *flavors, default='gold'):
+        return checks.media(flavors, self.TYPES, default, self.POOLS)
+
+    def test_flavors_that_fit(self):
+        for media, volume_type in (
+            ('ssd', 'gold'),
+            ('ssd', ''),
+            ('hdd', 'iron'),
+            ('any', 'ceph'),
+            ('any', 'unknown'),
+        ):
+            flavor = checks.Flavor('f', 1, 1, media, volume_type)
+            result = self._check(flavor)
+            self.assertEqual(checks.Code.SUCCESS, result.code, flavor)
+        self.assertEqual(
+            checks.Code.SUCCESS,
+            self._check(checks.Flavor('f', 1, 1), default=None).code,
+        )
+
+    def test_each_flavor_that_does_not_is_named(self):
+        result = self._check(
+            checks.Flavor('one', 1, 1),
+            checks.Flavor('right', 1, 1, 'ssd'),
+            checks.Flavor('two', 1, 1, 'ssd', 'iron'),
+        )
+        self.assertEqual(checks.Code.FAILURE, result.code)
+        self.assertRegex(
+            result.details,
+            'one: diskplacer:media is any, .* hdd disks .* type gold has ssd '
+            '.*two: diskplacer:media is ssd, .* type iron has hdd disks',
+        )
+        self.assertNotIn('right', result.details)
