@@ -222,10 +222,12 @@ class Demo:
             'openstack vdisk check finds nothing wrong',
             found.result().returncode == 0,
         )
+        rows = json.loads(capacity.result())
         self._check(
-            'openstack vdisk capacity finds room on every host',
-            [one['Servers'] > 0 for one in json.loads(capacity.result())]
-            == [True] * len(self.cloud.hosts),
+            'openstack vdisk capacity lists every host and finds room',
+            # the servers may fill a host, but not all of them
+            len(rows) == len(self.cloud.hosts)
+            and any(one['Servers'] > 0 for one in rows),
         )
         for one in checked.result():
             self._check(

