@@ -209,6 +209,7 @@ class LegMove:
         ):
             volume = self._fresh()
             self._check(volume, _DECIDABLE)
+            self.operations.backend.check_disk(self._step.target)
             self.operations.striping.complete_legs(*self._locations)
             with errors.cinder_errors():
                 linking.save_disk(volume, new)
@@ -216,7 +217,11 @@ class LegMove:
     def _finish(self) -> None:
         step, (old, name, new) = self._step, self._locations
         backend = self.operations.striping
-        with self.operations.moving(name):
+        with (
+            locks.hold(f'volume-{self.volume.id}'),
+            self.operations.moving(name),
+        ):
+            self._check_kept(step.target, decided=True)
             backend.end_move(new, name, self.volume.size)
             backend.settle_legs(new, name, old)
         self._remove(step.source)
@@ -229,11 +234,24 @@ class LegMove:
             if not coming and target.health == discover.OK:
                 # it was refused before anything was made
                 return
+            self._check_kept(step.source, decided=False)
             self.operations.striping.end_move(old, name, self.volume.size)
             _, vdisk = self.operations.backend.find_vdisk(step.source, name)
             if coming:
                 self._follow(vdisk, step.target, step.source)
             self._remove(step.target)
+
+    def _check_kept(self, disk: str, decided: bool) -> None:
+        """Check that the legs on one disk are the volume's, before others go.
+
+        :param decided: whether they have come.
+        :raises DiskError: they are not, or the disk is not healthy.
+        """
+        if self._decided() != decided:
+            raise exception.DiskError(
+                f'volume {self.volume.id} has changed its disks meanwhile'
+            )
+        self.operations.backend.check_disk(disk)
 
     def copy_mbps(self) -> float:
         """Return the rate of the copy in MB/s, 0 for no limit."""

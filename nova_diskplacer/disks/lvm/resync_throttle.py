@@ -18,6 +18,7 @@ before it is changed, so that a killed process does not lose it.
 
 import os
 
+from nova_diskplacer import exception
 from nova_diskplacer.host import files
 from nova_diskplacer.host import saved_settings
 from nova_diskplacer.host import sysfs
@@ -30,8 +31,15 @@ _KEY = 'mirrors'
 def limit(percent: int) -> None:
     """Let the kernel copy for a part of the time only.
 
-    :raises DiskError: the setting cannot be read, saved or changed.
+    :param percent: that part, 1 to 100.
+    :raises DiskError: it is none, or the setting cannot be read, saved or
+        changed.
     """
+    if not 1 <= percent <= 100:
+        raise exception.DiskError(
+            f'{percent} is no part of the time that copies may take: 1 to 100 '
+            'percent are'
+        )
     path = f'{_PARAMETERS}/{_NAME}'
     with files.disk_errors(path):
         saved = _saved()
@@ -51,11 +59,21 @@ def release() -> None:
 
 
 def _saved() -> saved_settings.SavedSettings:
-    directory = os.path.join(files.lock_directory(), 'saved')
-    return saved_settings.SavedSettings(directory, _write_back)
+    return saved_settings.SavedSettings(_directory(), _write_back)
+
+
+def _directory() -> str:
+    return os.path.join(files.lock_directory(), 'saved')
 
 
 def _write_back(settings: saved_settings.DeviceSettings) -> bool:
-    for name, value in settings.values.items():
-        sysfs.write(f'{_PARAMETERS}/{name}', value)
+    value = settings.values.get(_NAME, '')
+    # the file is as trustworthy as the directory that its caller has named
+    if [*settings.values] != [_NAME] or not value.isdecimal():
+        raise exception.DiskError(
+            f'the saved settings of mirrors are {dict(settings.values)}, and '
+            f'only a number for {_NAME} is allowed: remove '
+            f'{os.path.join(_directory(), _KEY)}.json'
+        )
+    sysfs.write(f'{_PARAMETERS}/{_NAME}', value)
     return True

@@ -12,6 +12,7 @@
 
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import os
@@ -302,6 +303,38 @@ class RefusalTestCase(MoverTestCase):
         with self.assertRaises(exception.HypervisorError):
             world.command('drain', A)
         self.assert_taken_back(world)
+
+    def test_written_to_at_the_last_moment(self):
+        # by a server that has opened the source before the decision
+        world = self.make_world(False)
+        decide = world.decide
+
+        def decide_late(source, moved):
+            decide(source, moved)
+            if moved:
+                world.written += 1
+                world.data[A] = world.written
+                world.writes[A] += 1
+
+        world.decide = decide_late
+        with self.assertRaisesRegex(exception.DiskError, 'wrote to it'):
+            world.command('drain', A)
+        self.assert_taken_back(world)
+
+    def test_filled_before_the_decision(self):
+        """Blocks that QEMU has left out count as free until they are."""
+        for runs in (True, False):
+            world = self.make_world(runs)
+            done = []
+            move = dataclasses.replace(
+                world.move(A),
+                fill=lambda done=done: done.append('fill'),
+                decide=lambda moved, done=done: done.append('decide'),
+            )
+            with self.assertRaises(exception.DiskError):
+                # nothing was decided
+                mover.run(move)
+            self.assertEqual(['fill', 'decide'][not runs :], done[: 1 + runs])
 
     def test_copy_without_a_record(self):
         for command in ('drain', 'cancel'):

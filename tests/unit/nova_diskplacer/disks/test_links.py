@@ -12,6 +12,7 @@
 
 
 import os
+from unittest import mock
 
 import fixtures
 import testtools
@@ -43,6 +44,20 @@ class LinksTestCase(testtools.TestCase):
             self.assertEqual(path, links.resolve(self.path))
             self.assertEqual(disk, links.linked_disk(self.root, NAME))
             self.assertEqual({NAME: disk}, links.all_links(self.root))
+
+    def test_it_is_durable(self):
+        synced = []
+
+        def fsync(descriptor):
+            synced.append(os.readlink(f'/proc/self/fd/{descriptor}'))
+
+        for disk in (DISK, OTHER):
+            with mock.patch('os.fsync', fsync):
+                links.link(self.root, disk, NAME)
+            self.assertEqual(os.path.dirname(self.path), synced.pop())
+        with mock.patch('os.fsync', fsync):
+            links.unlink(self.root, NAME)
+        self.assertEqual([os.path.dirname(self.path)], synced)
 
     def test_removed(self):
         links.link(self.root, DISK, NAME)

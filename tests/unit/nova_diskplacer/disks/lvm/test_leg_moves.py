@@ -12,12 +12,16 @@
 
 """Legs of elastic vdisks, and the devices over them."""
 
+from unittest import mock
+
 import fixtures
 import hypothesis
 import testtools
 from hypothesis import strategies as st
 
 from nova_diskplacer import exception
+from nova_diskplacer.disks.lvm import blockcopy
+from nova_diskplacer.disks.lvm import commands
 from nova_diskplacer.disks.lvm import groups
 from nova_diskplacer.disks.lvm import leg_moves
 from nova_diskplacer.disks.lvm import naming
@@ -195,6 +199,65 @@ class LegMovesTestCase(LegsTestCase):
         stripes.deactivate('volume-1')
         self.activate(WIDE)
         self.assertEqual(self.places(WIDE), self.lvm.places_of(DEVICE))
+
+    def commands_of(self, call, *arguments):
+        """Return the commands that a call runs."""
+        with mock.patch.object(commands, 'run', wraps=commands.run) as run:
+            call(*arguments)
+        return [one.args for one in run.mock_calls]
+
+    def test_a_place_that_fails_while_legs_are_copied(self):
+        self.create()
+        self.activate()
+        leg_moves.create_legs(NARROW, 'volume-1', WIDE)
+        begun = self.commands_of(
+            leg_moves.begin_move, NARROW, 'volume-1', WIDE, SIZE, 10
+        )
+        mirrors = [
+            table
+            for _, what, *rest in begun
+            if what == 'load'
+            for table in [rest[1]]
+            if ' mirror ' in table
+        ]
+        self.assertEqual(2, len(mirrors))
+        for table in mirrors:
+            # otherwise the kernel drops what a place did not take
+            self.assertTrue(table.endswith(' 1 handle_errors'), table)
+        # without this, the requests that wait for the other place fail
+        moving = [
+            (what, *rest)
+            for _, what, *rest in self.commands_of(
+                leg_moves.end_move, NARROW, 'volume-1', SIZE
+            )
+            if what == 'resume' and 'moving' in rest[-1]
+        ]
+        self.assertEqual(2, sum('--noflush' in one for one in moving))
+        resumed = [one for one in moving if '--nolockfs' in one]
+        self.assertEqual([True] * 2, ['--noflush' in one for one in resumed])
+
+    def test_zeros_are_durable_before_the_space_is_free(self):
+        self.create()
+        volumes.mark_deleted(A, 'volume-1')
+        volumes.zero(A, 'volume-1')
+        order = []
+        flush, run = blockcopy.flush, commands.run
+        with (
+            mock.patch.object(
+                blockcopy,
+                'flush',
+                lambda path: order.append('flush') or flush(path),
+            ),
+            mock.patch.object(
+                commands,
+                'run',
+                lambda *words, **more: (
+                    order.append(words[0]) or run(*words, **more)
+                ),
+            ),
+        ):
+            volumes.remove(A, 'volume-1', True)
+        self.assertIn('flush', order[: order.index('lvremove')])
 
     def test_taken_back(self):
         self.create()

@@ -12,6 +12,7 @@
 
 """The bound of copies by the kernel, in a file of its own."""
 
+import json
 import os
 
 import fixtures
@@ -55,6 +56,43 @@ class ThrottleTestCase(testtools.TestCase):
         self.write('70')
         resync_throttle.release()
         self.assertEqual('70', self.read())
+
+    def test_percent(self):
+        for percent in (-1, 0, 101, 1 << 70):
+            error = self.assertRaises(
+                exception.DiskError, resync_throttle.limit, percent
+            )
+            self.assertIn(str(percent), str(error))
+            self.assertIn('1 to 100', str(error))
+        self.assertEqual('80', self.read())
+        for percent in (1, 100):
+            self.write('')
+            resync_throttle.limit(percent)
+            self.assertEqual(str(percent), self.read())
+
+    def test_settings_that_it_has_not_saved(self):
+        """Whoever names the directory of the locks writes no other file."""
+        victim = os.path.join(self.lock_directory, 'victim')
+        resync_throttle.limit(10)
+        saved = os.path.join(self.lock_directory, 'saved', 'mirrors.json')
+        with open(saved, encoding='utf-8') as stream:
+            fields = json.load(stream)
+        for values in (
+            {victim: '1'},
+            {'raid1_resync_throttle': '80', '../victim': '1'},
+            {'raid1_resync_throttle/../other': '1'},
+            {'raid1_resync_throttle': '80; 1'},
+            {'raid1_resync_throttle': ''},
+            {'other': '1'},
+        ):
+            with open(saved, 'w', encoding='utf-8') as stream:
+                json.dump(fields | {'values': values}, stream)
+            error = self.assertRaises(
+                exception.DiskError, resync_throttle.release
+            )
+            self.assertIn(saved, str(error))
+            self.assertFalse(os.path.exists(victim))
+            self.assertEqual('10', self.read())
 
     def test_no_such_setting(self):
         os.unlink(self.path)
