@@ -10,13 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import contextlib
 import dataclasses
 import time
 from unittest import mock
 
+import fixtures
 import testtools
 
 from cinder_vdisk_mapper.elastic import moving
+from nova_diskplacer import exception
+from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.elastic import pace
 from tests.fakes import disks
 
@@ -78,3 +82,102 @@ class PaceTest(testtools.TestCase):
     def test_a_move_of_a_disk_that_is_away_can_be_taken_back(self):
         self.operations.striping.disk = mock.Mock(side_effect=KeyError)
         self.move.as_move()
+
+
+class DecideTestCase(testtools.TestCase):
+    """What is looked at, under which locks, before legs are deleted."""
+
+    def setUp(self):
+        super().setUp()
+        self.held = []
+        self.done = []
+        self.volume = mock.Mock(
+            id='1',
+            name_id='1',
+            size=2,
+            host='node@lvm#pool',
+            status='in-use',
+            migration_status=None,
+            provider_id='a,a',
+            provider_location='a,a',
+        )
+        self.operations = mock.MagicMock()
+        self.operations.moving = lambda name: self.hold('moving')
+        self.disks = {
+            uuid: disks.make_disk(uuid, mbps=SSD_MBPS) for uuid in 'ab'
+        }
+        backend = self.operations.backend
+        backend.disk = self.disks.get
+        backend.check_disk = self.check_disk
+        for name in ('complete_legs', 'end_move', 'settle_legs'):
+            setattr(
+                self.operations.striping,
+                name,
+                lambda *_, name=name: self.do(name),
+            )
+        snapshots = mock.Mock(return_value=[])
+        for target, name, value in (
+            (moving.locks, 'hold', lambda name: self.hold(name)),
+            (moving.linking, 'save_disk', self.save),
+            (moving.naming, 'is_exported', lambda volume: False),
+            (moving.objects.Volume, 'get_by_id', lambda *_: self.volume),
+            (moving.objects.SnapshotList, 'get_all_for_volume', snapshots),
+        ):
+            self.useFixture(fixtures.MockPatchObject(target, name, value))
+        self.move = moving.LegMove(
+            None, self.operations, 'node@lvm', 'any', self.volume, OLD, NEW, 10
+        ).as_move()
+
+    @contextlib.contextmanager
+    def hold(self, name):
+        self.held.append(name)
+        yield
+        self.held.remove(name)
+
+    def do(self, name):
+        # nobody attaches, detaches or deletes the volume meanwhile
+        self.assertEqual(['volume-1', 'moving'], self.held)
+        self.done.append(name)
+
+    def save(self, volume, location):
+        self.do('save')
+        volume.provider_location = location
+
+    def check_disk(self, uuid):
+        if self.disks[uuid].health != 'ok':
+            raise exception.DiskError(f'disk {uuid} is not healthy')
+
+    def lose(self, uuid):
+        self.disks[uuid] = disks.make_disk(uuid, health='missing')
+
+    def test_locks(self):
+        self.move.decide()
+        self.move.finish()
+        self.assertEqual(
+            ['complete_legs', 'save', 'end_move', 'settle_legs'], self.done
+        )
+        self.operations.striping.delete_moving.assert_called_once_with(
+            'a', 'volume-1'
+        )
+
+    def test_target_that_is_gone(self):
+        self.lose('b')
+        self.assertRaises(exception.DiskError, self.move.decide)
+        self.assertEqual([], self.done)
+        self.volume.provider_location = 'a,b'
+        self.assertRaises(exception.DiskError, self.move.finish)
+        self.assertEqual([], self.done)
+        self.operations.striping.delete_moving.assert_not_called()
+
+    def test_not_decided(self):
+        # as by another process
+        self.assertRaises(exception.DiskError, self.move.finish)
+        self.assertEqual([], self.done)
+
+    def test_source_that_is_gone(self):
+        self.disks['b'] = disks.make_disk(
+            'b', held=[VDisk('volume-1', '1', None, 1, moving=True)]
+        )
+        self.lose('a')
+        self.assertRaises(exception.DiskError, self.move.undo)
+        self.operations.striping.delete_moving.assert_not_called()
