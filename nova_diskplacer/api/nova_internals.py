@@ -44,6 +44,7 @@ API: internals.Names = (
         'Tells which requests create servers.',
         source=('routes.middleware.RoutesMiddleware(', "match['controller']"),
     ),
+    Name('nova.api.openstack.ProjectMapper', 'The routes of the router.'),
     Name(
         'nova.api.openstack.ProjectMapper.create_route',
         'The path of such a request, with the project and without it.',

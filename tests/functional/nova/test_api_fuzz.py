@@ -37,6 +37,8 @@ from tests.functional.nova import test_api_filter
 
 EXAMPLES = int(os.environ.get('DISKPLACER_EXAMPLES') or 0)
 TYPE = test_api_filter.TYPE
+# as Nova's fixture of Cinder has it
+TYPE_ID = '5f9204ec-3e94-4f27-9beb-fe7bb73b6eb9'
 VDISKS = 2
 VDISK_GB = 20
 
@@ -47,13 +49,18 @@ FLAVORS = {
     'vdisks': {'vdisks': VDISKS, 'vdisk_gb': VDISK_GB, 'volume_type': TYPE},
     'faulty': {'vdisks': VDISKS},
 }
-# {name: (size, type)} of volumes that exist
+# {name: (size, type, bootable)} of volumes that exist
 EXISTING = {
-    'vdisk': (VDISK_GB, TYPE),
-    'small': (1, TYPE),
-    'other': (VDISK_GB, 'other'),
+    'vdisk': (VDISK_GB, TYPE, False),
+    'small': (1, TYPE, False),
+    'other': (VDISK_GB, 'other', False),
+    'bootable': (VDISK_GB, TYPE, True),
 }
-SNAPSHOTS = {'snapshot': 'vdisk', 'snapshot-of-other': 'other'}
+SNAPSHOTS = {
+    'snapshot': 'vdisk',
+    'snapshot-of-other': 'other',
+    'snapshot-of-bootable': 'bootable',
+}
 
 # Properties of images are their owners' business.
 IMAGES = {
@@ -138,9 +145,7 @@ SIZES = st.one_of(
     st.sampled_from((VDISK_GB, str(VDISK_GB), 1, VDISK_GB + 1)), HOSTILE
 )
 TYPES = st.one_of(
-    st.sampled_from(
-        (TYPE, 'other', '5f9204ec-3e94-4f27-9beb-fe7bb73b6eb9', None)
-    ),
+    st.sampled_from((TYPE, 'other', TYPE_ID, None)),
     HOSTILE,
 )
 SOURCES = st.sampled_from(
@@ -575,7 +580,7 @@ class FuzzTest(base.CloudTestCase):
 
     def _make_volumes(self):
         self.sources = {}
-        for name, (size_gb, volume_type) in EXISTING.items():
+        for name, (size_gb, volume_type, bootable) in EXISTING.items():
             self.ids[name] = uuidutils.generate_uuid()
             self.sources[self.ids[name]] = {
                 'id': self.ids[name],
@@ -586,7 +591,7 @@ class FuzzTest(base.CloudTestCase):
                 'volume_type_id': volume_type,
                 'multiattach': False,
                 'availability_zone': 'nova',
-                'bootable': True,
+                'bootable': bootable,
                 'volume_image_metadata': {},
             }
         for name, volume in SNAPSHOTS.items():
@@ -700,9 +705,9 @@ class FuzzTest(base.CloudTestCase):
 
     def environ(self, request):
         """Return the environment of a request, by the protocol of WSGI."""
-        text = request['text']
-        for name, value in self.ids.items():
-            text = text.replace(f'${name}'.encode(), value.encode())
+        # any bytes are characters of it
+        text = self._with_ids(request['text'].decode('latin-1'))
+        text = text.encode('latin-1')
         path = urllib.parse.unquote_to_bytes(self._with_ids(request['path']))
         environ = {
             'REQUEST_METHOD': request['method'],
@@ -817,9 +822,13 @@ class FuzzTest(base.CloudTestCase):
                 self.kinds['completed'] += 1
 
     def _is_vdisk(self, mapping):
+        """Return whether a volume is a vdisk, by the administrator's manual.
+
+        One that a server may boot from is none.
+        """
         if mapping['destination_type'] != 'volume':
             return False
-        if mapping['boot_index'] == 0:
+        if mapping['boot_index'] == 0 or mapping['source_type'] == 'image':
             return False
         size_gb, of_type = mapping['volume_size'], mapping['volume_type']
         source = self.sources.get(
@@ -829,11 +838,9 @@ class FuzzTest(base.CloudTestCase):
             size_gb = size_gb or source['size']
             source = self.sources.get(source.get('volume_id'), source)
             of_type = of_type or source['volume_type_id']
-        return size_gb == VDISK_GB and of_type in (
-            None,
-            TYPE,
-            '5f9204ec-3e94-4f27-9beb-fe7bb73b6eb9',
-        )
+            if source['bootable']:
+                return False
+        return size_gb == VDISK_GB and of_type in (None, TYPE, TYPE_ID)
 
     def test_requests(self):
         @hypothesis.settings(

@@ -166,6 +166,17 @@ class BlankVolumesTestCase(VolumesTestCase):
             server, 'migrate', 'NoValidHost'
         )
 
+    def test_volumes_of_a_server_whose_user_is_no_administrator(self):
+        self.flags(allow_resize_to_same_host=True)
+        administrator, self.api = self.api, self.api_fixture.api
+        self.api.microversion = administrator.microversion
+        server, _ = self.boot_with_volumes(
+            self.flavor(vdisks=2, vdisk_gb=50), 2, 50
+        )
+        self._resize_server(server, self.plain)
+        self.api = administrator
+        self.assert_kept(server, self.host_of(server).name)
+
     def test_a_host_named_by_the_availability_zone_claims_nothing(self):
         flavor = self.flavor(vdisks=2, vdisk_gb=100)
         for _ in range(2):
