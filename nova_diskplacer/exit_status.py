@@ -20,6 +20,8 @@ USAGE = 2
 FINDINGS = 3
 #: Ctrl-C, as shells have it
 INTERRUPTED = 130
+#: the reader of the output has gone, as shells have SIGPIPE
+CLOSED = 141
 
 
 def of(findings: object) -> int:

@@ -25,6 +25,7 @@ from oslo_db import exception as db_exc
 from oslo_log import log as logging
 
 from nova_diskplacer import exception
+from nova_diskplacer.conf import files as config_files
 
 
 def add_option(command: argparse.ArgumentParser) -> None:
@@ -57,12 +58,10 @@ def configure(args: argparse.Namespace) -> None:
         ) from error
     conf = cfg.CONF
     files = args.cinder_config_file or cfg.find_config_files(project='cinder')
-    try:
+    with config_files.read_errors(files):
         conf([], project='cinder', default_config_files=files)
         _log_to_stderr(conf)
         logging.setup(conf, 'cinder')
-    except (cfg.Error, logging.LogConfigError) as error:
-        raise exception.DiskPlacerError(str(error)) from error
 
 
 def _log_to_stderr(conf: cfg.ConfigOpts) -> None:

@@ -29,6 +29,7 @@ from cinder_vdisk_mapper.cmd import drain
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer import exit_status
+from nova_diskplacer.conf import files as config_files
 from nova_diskplacer.disks import discover
 from nova_diskplacer.elastic import discovery
 from nova_diskplacer.elastic import executor
@@ -194,8 +195,6 @@ def _own_conf(args: argparse.Namespace) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
     files = args.config_file or cfg.find_config_files(project='nova')
-    try:
+    with config_files.read_errors(files):
         conf([], project='nova', default_config_files=files)
-    except cfg.Error as error:
-        raise exception.DiskPlacerError(str(error)) from error
     return conf

@@ -23,10 +23,10 @@ from oslo_config import cfg
 
 from nova_diskplacer import conf
 from nova_diskplacer import exception
-from nova_diskplacer import exit_status
 from nova_diskplacer.agent import restore
 from nova_diskplacer.agent import service
 from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import outcome
 from nova_diskplacer.host import systemd
 from nova_diskplacer.placement import client as placement_client
 
@@ -37,6 +37,7 @@ _STOP = {signal.SIGTERM, signal.SIGINT}
 _GRACE = 10
 
 
+@outcome.command('diskplacer-agent')
 def main() -> int:
     """Run the agent until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(
@@ -60,16 +61,12 @@ def main() -> int:
     # all threads inherit the mask: only sigwait receives the signals, and no
     # handler interrupts code that holds a lock
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
-    try:
-        common.configure(args.config_file, rest)
-        agent = service.Agent(
-            conf.CONF,
-            placement_client.PlacementClient.from_conf(conf.CONF),
-            common.transport(),
-        )
-    except exception.DiskPlacerError as error:
-        print(f'diskplacer-agent: {error}', file=sys.stderr)
-        return exit_status.ERROR
+    common.configure(args.config_file, rest)
+    agent = service.Agent(
+        conf.CONF,
+        placement_client.PlacementClient.from_conf(conf.CONF),
+        common.transport(),
+    )
     work = threading.Thread(target=agent.run, daemon=True)
     work.start()
     systemd.notify_ready(conf.CONF.diskplacer_monitor.interval)

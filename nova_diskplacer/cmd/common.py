@@ -25,6 +25,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
+from nova_diskplacer.conf import files as config_files_
 from nova_diskplacer.host import files
 
 if TYPE_CHECKING:
@@ -54,13 +55,13 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
     """
     conf = options.CONF
     register_options(conf)
-    try:
+    names = config_files or cfg.find_config_files(project='nova')
+    with config_files_.read_errors(names):
         conf(
             arguments,
             project='nova',
             prog='diskplacer',
-            default_config_files=config_files
-            or cfg.find_config_files(project='nova'),
+            default_config_files=names,
         )
         # oslo.config validates a value when it is read
         for module in options.GROUPS:
@@ -70,8 +71,6 @@ def configure(config_files: list[str] | None, arguments: list[str]) -> None:
             # stdout, the default, is for the output of commands
             conf.set_default('use_stderr', True)
         logging.setup(conf, PROJECT)
-    except (cfg.Error, logging.LogConfigError) as error:
-        raise exception.DiskPlacerError(str(error)) from error
     files.set_lock_directory(conf.diskplacer.lock_dir)
 
 

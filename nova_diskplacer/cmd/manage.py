@@ -18,9 +18,8 @@ import importlib
 import sys
 
 from nova_diskplacer import conf
-from nova_diskplacer import exception
-from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import outcome
 
 # Each is a module, and most take long to import what others do not need.
 _COMMANDS = (
@@ -63,14 +62,11 @@ def make_parser(
     return parser
 
 
+@outcome.command('diskplacer-manage')
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     words = sys.argv[1:] if argv is None else argv
     args = make_parser(words).parse_args(words)
-    try:
-        args.configure(args)
-        status: int = args.handler(conf.CONF, args)
-    except exception.DiskPlacerError as error:
-        print(f'diskplacer-manage: {error}', file=sys.stderr)
-        return exit_status.ERROR
+    args.configure(args)
+    status: int = args.handler(conf.CONF, args)
     return status

@@ -27,6 +27,10 @@ import prettytable
 # Characters of a column of long texts.
 _LONG = 45
 
+# The largest number of an argument without a limit of its own: larger ones
+# are no exact floats, and overflow in sums.
+_MOST = 10**15
+
 Handler = collections.abc.Callable[..., int]
 
 
@@ -58,17 +62,17 @@ def add_format(command: argparse.ArgumentParser) -> None:
 
 
 def number(
-    kind: type[int] | type[float], least: float, most: float = math.inf
+    kind: type[int] | type[float], least: float, most: float = _MOST
 ) -> collections.abc.Callable[[str], float]:
     """Return the type of an argument: a number in a range."""
     limits = f'{"an integer" if kind is int else "a number"} of at least '
-    limits += f'{least}' if most == math.inf else f'{least}, at most {most}'
+    limits += f'{least}, at most {most}'
 
     def parse(text: str) -> float:
         try:
             value = kind(text)
         except ValueError:
-            value = math.nan
+            value = math.nan  # in no range
         if not least <= value <= most:
             raise argparse.ArgumentTypeError(f'{text!r} is not {limits}')
         return value

@@ -22,8 +22,10 @@ from oslo_upgradecheck import upgradecheck
 from nova_diskplacer import conf as options
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import outcome
 from nova_diskplacer.cmd import upgrade_checks as checks
 from nova_diskplacer.cmd import upgrade_facts
+from nova_diskplacer.conf import files
 
 # Exit status of oslo.upgradecheck for an error of the command itself.
 _ERROR = 255
@@ -122,6 +124,7 @@ class Checks(upgradecheck.UpgradeCommands):
     )
 
 
+@outcome.command('diskplacer-status', _ERROR)
 def main(argv: list[str] | None = None) -> int:
     """Run the command.
 
@@ -133,9 +136,12 @@ def main(argv: list[str] | None = None) -> int:
     conf.register_cli_opt(upgrade_facts.CINDER_FILES)
     commands = Checks(upgrade_facts.Reader(conf))
     words = sys.argv[1:] if argv is None else argv
-    try:
+    with files.read_errors(_config_files(words)):
         code: int = upgradecheck.main(conf, 'nova', commands, words)
-    except cfg.Error as error:
-        print(f'diskplacer-status: {error}', file=sys.stderr)
-        return _ERROR
     return code
+
+
+def _config_files(words: list[str]) -> list[str]:
+    """Return the configuration files that may be read, for messages."""
+    named = [word.rpartition('=')[2] for word in words if '.' in word]
+    return named or cfg.find_config_files(project='nova')

@@ -84,16 +84,12 @@ def _top(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _write(state_dir: str, interval: float, args: argparse.Namespace) -> None:
-    try:
-        while True:
-            state = status_socket.fetch(state_dir)
-            print(_text(state, args.format), flush=True)
-            if args.once:
-                return
-            time.sleep(interval)
-    except BrokenPipeError:
-        # the reader is gone: the flush at exit would fail
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    while True:
+        state = status_socket.fetch(state_dir)
+        print(_text(state, args.format), flush=True)
+        if args.once:
+            return
+        time.sleep(interval)
 
 
 def _text(state: status.Status | None, format_: str) -> str:

@@ -18,7 +18,6 @@ import importlib
 import logging
 import os
 import signal
-import sys
 import threading
 import typing
 
@@ -26,8 +25,8 @@ from oslo_config import cfg
 
 from nova_diskplacer import conf
 from nova_diskplacer import exception
-from nova_diskplacer import exit_status
 from nova_diskplacer.cmd import common
+from nova_diskplacer.cmd import outcome
 from nova_diskplacer.host import systemd
 from nova_diskplacer.vendordata import application as vendordata
 
@@ -53,6 +52,7 @@ def application() -> typing.Any:
     return vendordata.from_conf(conf.CONF)
 
 
+@outcome.command('diskplacer-vendordata')
 def main() -> int:
     """Serve the application until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(
@@ -71,12 +71,8 @@ def main() -> int:
         importlib.import_module('eventlet')
     # all threads inherit the mask: only sigwait receives the signals
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
-    try:
-        common.configure(args.config_file, rest)
-        server = prepare(conf.CONF, vendordata.from_conf(conf.CONF))
-    except exception.DiskPlacerError as error:
-        print(f'diskplacer-vendordata: {error}', file=sys.stderr)
-        return exit_status.ERROR
+    common.configure(args.config_file, rest)
+    server = prepare(conf.CONF, vendordata.from_conf(conf.CONF))
     threading.Thread(target=server.serve, daemon=True).start()
     # it listens already, so that no connection is refused from now on
     systemd.notify_ready()

@@ -70,7 +70,7 @@ def parse(text: bytes, type_: type, **marks: object) -> typing.Any:
     """
     try:
         fields = json.loads(text, parse_constant=_refuse)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f'not JSON: {error}') from error
     if not isinstance(fields, dict):
         raise ValueError('not an object of JSON')

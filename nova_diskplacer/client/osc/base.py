@@ -20,6 +20,7 @@ from osc_lib.command import command
 
 from nova_diskplacer.client import views
 from nova_diskplacer.conf import diskplacer
+from nova_diskplacer.host import streams
 from nova_diskplacer.profiles import catalogue
 
 
@@ -47,6 +48,7 @@ class Command(command.Command):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command and return its exit status."""
+        streams.replace_characters(self.app.stdout)
         status: int = super().run(parsed_args)
         return status or self.status
 

@@ -161,6 +161,8 @@ class LoadTest(SizingTestCase):
         (('load', 'x', '--workload', 'd'), "invalid choice: 'd'"),
         (('load', 'x', '--prepare', '0'), "'0' is not an integer of at least"),
         (('load', 'x', '--workload', 'a', '--remove'), 'not allowed with'),
+        (('advise', '--memory-gb', 'inf', '--data-gb', '1'), "'inf' is not a"),
+        (('advise', '--memory-gb', '1e99', '--data-gb', '1'), 'at most 10000'),
     )
     @ddt.unpack
     def test_usage(self, arguments, text):

@@ -134,6 +134,7 @@ class ParseTest(Base):
         (b'', 'not JSON'),
         (b'{"a": 1', 'not JSON'),
         (b'[1]', 'not an object of JSON'),
+        (b'[' * 100_000, 'not JSON'),
         (b'{"version": 2}', 'version=2 is not 1'),
         (b'{}', 'version=None is not 1'),
         (b'{"version": 1}', 'the line lacks or does not have: about, block'),

@@ -1,0 +1,298 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""No command ends in a traceback, whatever it is given.
+
+The commands are those of the entry points, their arguments those of their
+parsers. Each command line runs in a forked process with standard streams of
+its own.
+"""
+
+import argparse
+import io
+import itertools
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+import unittest
+from importlib import metadata
+
+from cinder_vdisk_mapper.cmd import cinder_conf
+from nova_diskplacer import exit_status
+from nova_diskplacer.cmd import manage
+
+PREFIX = 'diskplacer-'
+
+# Seconds that a command may take on a busy machine.
+PATIENCE = 60
+
+# Exit status of oslo.upgradecheck for an error of the command itself.
+UNCHECKED = 255
+
+STATUSES = {
+    exit_status.OK,
+    exit_status.ERROR,
+    exit_status.USAGE,
+    exit_status.FINDINGS,
+    exit_status.CLOSED,
+    UNCHECKED,
+}
+
+CONF = """
+[diskplacer]
+disk_root = {top}/disks
+lock_dir = {top}/locks
+profile_dirs = {top}/profiles
+[diskplacer_agent]
+state_dir = {top}/state
+[placement]
+auth_type = none
+endpoint = http://127.0.0.1:1
+"""
+
+NUMBERS = ('inf', 'nan', '-1', '1e999', str(1 << 70), '9' * 5000)
+WORDS = ('', 'é\n→', '\udcff', '../..', 'a:b,c=1-2')
+
+# They change this machine, or wait for something.
+UNSAFE = {('install-units',), ('elastic', 'run')}
+
+
+def mains():
+    """Return the main functions of the project's commands by name."""
+    found = metadata.distribution('nova-diskplacer').entry_points
+    return {
+        one.name: one.load() for one in found if one.group == 'console_scripts'
+    }
+
+
+def leaves(parser, words=()):
+    """Return the commands below a parser, (words, parser) of each."""
+    below = [
+        action
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+    ]
+    if not below:
+        return [(words, parser)]
+    return [
+        leaf
+        for action in below
+        for name, child in action.choices.items()
+        for leaf in leaves(child, (*words, name))
+    ]
+
+
+def plain(action):
+    """Return values that an argument may well be given."""
+    if action.nargs == 0:
+        return []
+    if action.choices:
+        return [str(next(iter(action.choices)))]
+    value = '1'
+    if action.type is None:
+        value = 'x'
+    return [value] * (action.nargs if isinstance(action.nargs, int) else 1)
+
+
+_taken = itertools.count()
+
+
+def take(values):
+    """Return the next of the values, or all if DISKPLACER_HOSTILE=all."""
+    if os.environ.get('DISKPLACER_HOSTILE') == 'all':
+        return values
+    return [values[next(_taken) % len(values)]]
+
+
+def lines(words, parser, files):
+    """Return the command lines with one hostile argument each."""
+    required = [
+        action
+        for action in parser._actions
+        if action.required and not isinstance(action, argparse._HelpAction)
+    ]
+    yield [*words, *whole(required)]
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction) or action.nargs == 0:
+            continue
+        hostile = WORDS if action.type is None else NUMBERS
+        others = [one for one in required if one is not action]
+        for value in take((*hostile, *files)):
+            if action.option_strings:
+                given = [f'{action.option_strings[-1]}={value}']
+            else:
+                given = ['--', value]
+            if others and not action.option_strings:
+                given = [*whole(others), *given]
+            else:
+                given = [*given, *whole(others)]
+            yield [*words, *given]
+
+
+def whole(actions):
+    """Return arguments for actions, options first."""
+    given = []
+    for action in sorted(actions, key=lambda one: not one.option_strings):
+        given += [*action.option_strings[-1:], *plain(action)]
+    return given
+
+
+class HostileInputTest(unittest.TestCase):
+    def setUp(self):
+        self.top = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.top)
+        for name in ('disks', 'locks', 'profiles', 'state'):
+            (self.top / name).mkdir()
+        self.conf = self._file('nova.conf', CONF.format(top=self.top).encode())
+        self.files = [
+            self._file('latin1', '[DEFAULT]\nhost = \xe9\n'.encode('latin1')),
+            self._file('deep', b'[' * 100_000 + b'\n'),
+            self._file('zeros', bytes(5000)),
+            str(self.top),
+            '/dev/full',
+        ]
+        self.mains = mains()
+        self.tried = 0
+        self.failures = []
+
+    def _file(self, name, content):
+        path = self.top / name
+        path.write_bytes(content)
+        return str(path)
+
+    def _run(self, main, words, stdout=None, encoding='utf-8', argv=None):
+        """Run a command; returns its status and what it has said."""
+        said = self.top / 'stderr'
+        said.write_bytes(b'')
+        child = os.fork()
+        if child == 0:
+            status = 70
+            try:
+                signal.alarm(PATIENCE)
+                self._redirect(stdout, said, encoding)
+                os.chdir(self.top)
+                sys.argv = [argv or 'command', *words]
+                status = main()
+            except SystemExit as end:
+                status = end.code
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                self._end(status)
+        _, waited = os.waitpid(child, 0)
+        return os.waitstatus_to_exitcode(waited), said.read_text('utf-8')
+
+    def _redirect(self, stdout, said, encoding):
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        error = os.open(said, os.O_WRONLY)
+        os.dup2(error, 2)
+        sys.stdin = open(0)  # noqa: SIM115 for the life of the process
+        sys.stderr = io.TextIOWrapper(
+            open(2, 'wb', buffering=0), 'utf-8', 'replace', write_through=True
+        )
+        if stdout == 'closed':
+            os.close(1)
+            sys.stdout = None
+            return
+        if stdout == 'pipe':
+            reader, writer = os.pipe()
+            os.close(reader)
+            os.dup2(writer, 1)
+        else:
+            os.dup2(os.open(stdout or os.devnull, os.O_WRONLY), 1)
+        sys.stdout = open(1, 'w', encoding=encoding)  # noqa: SIM115
+
+    def _end(self, status):
+        # as the interpreter does at its end
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except Exception:
+            traceback.print_exc()
+            status = 120
+        if not isinstance(status, int):
+            print(status, file=sys.stderr)
+            status = int(status is not None)
+        os._exit(status & 0xFF)
+
+    def _try(self, main, words, statuses=STATUSES, **streams):
+        self.tried += 1
+        status, said = self._run(main, words, **streams)
+        if status not in statuses or 'Traceback' in said:
+            self.failures.append(
+                f'{words} {streams}: {status}\n{said[-1500:]}'
+            )
+        return status
+
+    def _judge(self, least):
+        self.assertEqual([], self.failures, '\n'.join(self.failures))
+        self.assertGreaterEqual(self.tried, least)
+
+    def _manage(self):
+        for words, parser in leaves(manage.make_parser()):
+            if words not in UNSAFE:
+                yield words, parser
+
+    def test_arguments_and_files(self):
+        main = self.mains['diskplacer-manage']
+        for words, parser in self._manage():
+            tried = lines(words, parser, self.files)
+            if parser.get_default('configure') is cinder_conf.configure:
+                # importing Cinder takes seconds
+                tried = take(tuple(tried))
+            for line in tried:
+                self._try(main, ['--config-file', self.conf, *line])
+        self._judge(150)
+
+    def test_configuration_files(self):
+        for name, main in self.mains.items():
+            words = ()
+            if name == 'diskplacer-manage':
+                words = ('disk', 'list')
+            elif name == 'diskplacer-status':
+                words = ('upgrade', 'check')
+            bad = {exit_status.ERROR, UNCHECKED}
+            for path in (*self.files, '/missing', f'{self.conf}/x'):
+                if path == '/dev/full':
+                    # it is read as an endless file
+                    continue
+                self._try(main, ['--config-file', path, *words], bad)
+        for words, _ in self._manage():
+            for path in self.files[:3]:
+                self._try(
+                    self.mains['diskplacer-manage'],
+                    ['--config-file', path, *words, '--help'],
+                )
+        self._judge(40)
+
+    def test_output(self):
+        main = self.mains['diskplacer-manage']
+        for words, _ in self._manage():
+            self._outputs(main, [*words, '--help'])
+        for name, one in self.mains.items():
+            self._outputs(one, ['--help'], argv=name)
+        self._outputs(main, ['--config-file', self.conf, 'profile', 'list'])
+        self._judge(150)
+
+    def _outputs(self, main, words, **streams):
+        pipe = {exit_status.CLOSED}
+        full = {exit_status.ERROR, UNCHECKED}
+        self._try(main, words, pipe, stdout='pipe', **streams)
+        self._try(main, words, full, stdout='/dev/full', **streams)
+        good = {exit_status.OK}
+        self._try(main, words, good, stdout='closed', **streams)
+        for encoding in ('ascii', 'latin-1'):
+            self._try(main, words, good, encoding=encoding, **streams)
