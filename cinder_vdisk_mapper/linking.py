@@ -20,6 +20,8 @@ tells where it is.
 Every operation on a volume begins with :func:`where`.
 """
 
+import sys
+
 from oslo_log import log as logging
 
 from cinder_vdisk_mapper import locations
@@ -50,7 +52,7 @@ def stable_path(
     if backend.linked_disk(name) != volume.provider_location:
         with locks.hold(f'volume-{volume.id}', wait):
             # a drain may have moved it since it was read
-            volume.refresh()
+            _refresh(volume)
             follow_link(backend, volume)
             disk = volume.provider_location
             if disk and backend.linked_disk(name) != disk:
@@ -69,9 +71,19 @@ def where(backend: base.Backend, volume: Volume) -> str | None:
     """
     with locks.hold(f'volume-{volume.id}'):
         # it may have been bound or moved since it was read
-        volume.refresh()
+        _refresh(volume)
         follow_link(backend, volume)
     return volume.provider_location or None
+
+
+def _refresh(volume: Volume) -> None:
+    """Read a volume again.
+
+    cinderlib has no database that another process changes: it would read this
+    very object, which Cinder's method clears first.
+    """
+    if 'cinderlib' not in sys.modules:
+        volume.refresh()
 
 
 def follow_link(backend: base.Backend, volume: Volume) -> None:
