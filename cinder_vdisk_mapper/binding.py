@@ -339,7 +339,11 @@ class Binder:
                 vdisks = -(-gb // server.request.piece_gb)
                 counts[uuid] = max(counts.get(uuid, 0), vdisks)
         limit = max_per_disk(server, request.of_flavor)
-        free = {disk.uuid: self.operations.free_gb(disk) for disk in disks}
+        free = {
+            disk.uuid: self.operations.free_gb(disk)
+            for disk in disks
+            if not disk.draining
+        }
         while True:
             chosen = ledger.policy_disk(
                 disks, free, counts, request.size_gb, request.policy, limit
@@ -367,7 +371,10 @@ class Binder:
         """
         with locks.hold(f'disk-{disk}'):
             before = free.pop(disk)
-            now = self.operations.free_gb(self.operations.backend.disk(disk))
+            current = self.operations.backend.disk(disk)
+            if current.draining:
+                return False
+            now = self.operations.free_gb(current)
             if now != before:
                 # a concurrent request has chosen the same disk
                 free[disk] = now

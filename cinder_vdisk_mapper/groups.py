@@ -35,6 +35,7 @@ from cinder_vdisk_mapper import linking
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
+from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Snapshot
 from cinder_vdisk_mapper.cinder_types import Volume
@@ -168,7 +169,10 @@ def _check_space(
         for copy in copies
         if copy.disk == disk
     )
-    free = operations.free_gb(backend.disk(disk))
+    current = backend.disk(disk)
+    if needed:
+        vdisk_operations.check_not_draining(current, 'keep a group snapshot')
+    free = operations.free_gb(current)
     refusal = errors.BindingError(
         f'disk {disk} has no room for the group snapshot, which takes '
         f'{needed} GiB there: {max(free, 0)} GiB of it are neither claimed '

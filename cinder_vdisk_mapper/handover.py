@@ -174,8 +174,12 @@ def _check_unused(context: Any, volume: Volume) -> None:
 
     :raises BindingError: it is attached, or something depends on it.
     """
-    statuses = [one.attach_status for one in attachments(volume)]
-    if statuses != ['reserved']:
+    found = attachments(volume)
+    # an attachment that was cut short may have left another reservation
+    servers = {one.instance_uuid for one in found}
+    if {one.attach_status for one in found} != {'reserved'} or (
+        len(servers) != 1 or None in servers
+    ):
         raise _refused(volume, 'it is not reserved for one server alone')
     if volume.migration_status not in _NOT_MIGRATING:
         raise _refused(volume, 'it is being migrated')

@@ -44,7 +44,8 @@ from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks.vdisk import VDisk
 
-Reference = dict[str, Any]
+# What a user sends: Cinder's schema allows any object, and any text.
+Reference = dict[str, Any] | str
 
 _Item = TypeVar('_Item', Volume, Snapshot)
 
@@ -205,8 +206,10 @@ class ManagedVDisks:
         :raises ManageExistingInvalidReference: it cannot be managed.
         :raises ManageExistingAlreadyManaged: it is a volume or snapshot.
         """
-        source = reference.get(_SOURCE)
-        if set(reference) != {_SOURCE} or not isinstance(source, str):
+        source = (
+            reference.get(_SOURCE) if isinstance(reference, dict) else None
+        )
+        if not isinstance(source, str) or len(reference) != 1:
             raise _refused(reference, f'it must be {_ALLOWED}')
         uuid, slash, name = source.rpartition('/')
         candidates = [

@@ -49,7 +49,8 @@ class VDiskOperations:
     def free_gb(self, disk: discover.Disk) -> int:
         """Return the GiB of a disk that no claim and no vdisk takes.
 
-        It is negative for a disk that is oversold.
+        Those of a disk that is drained are not for more vdisks. It is
+        negative for a disk that is oversold.
 
         :raises PlacementError: Placement does not answer.
         """
@@ -292,6 +293,8 @@ class VDiskOperations:
         """Make a vdisk on a disk that has the space, and reserve it."""
         disk = current.uuid
         present = any(vdisk.name == new.name for vdisk in current.vdisks)
+        if not present:
+            check_not_draining(current, f'keep {new.name}')
         free = self.free_gb(current)
         refused = refusal(disk, f'keep {new.name} of {new.size_gb} GiB', free)
         if not present and free < new.size_gb:
@@ -314,6 +317,8 @@ class VDiskOperations:
         undo: collections.abc.Callable[[], None],
     ) -> None:
         """Change a vdisk if its disk has the space, and reserve it."""
+        if after.size_gb > before.size_gb:
+            check_not_draining(current, operation)
         free = self.free_gb_with(current, before, after)
         refused = refusal(
             current.uuid, operation, free + after.size_gb - before.size_gb
@@ -346,6 +351,20 @@ class VDiskOperations:
                 LOG.warning('A change of disk %s stays: %s', disk, error)
             self.try_reserve(disk)
             raise
+
+
+def check_not_draining(disk: discover.Disk, operation: str) -> None:
+    """Check that vdisks may take more of a disk.
+
+    :raises BindingError: the disk is being drained.
+    """
+    if disk.draining:
+        raise errors.BindingError(
+            f'disk {disk.uuid} is being drained, and cannot {operation}: end '
+            'the drain with diskplacer-manage disk drain --cancel, or repeat '
+            'this when the vdisk has moved',
+            'the disk of the volume takes no more data now; try again later',
+        )
 
 
 def refusal(disk: str, operation: str, free_gb: int) -> errors.BindingError:

@@ -82,7 +82,7 @@ def _check_disk(
             disk.uuid,
             message=f'Placement has {published.get("reserved", 0)} of '
             f'{published.get("total", 0)} GiB reserved, the disk has '
-            f'{min(wanted.reserved_gb, wanted.total_gb)} of '
+            f'{min(wanted.offered.reserved_gb, wanted.total_gb)} of '
             f'{wanted.total_gb}',
             repair=findings.PUBLISH,
         )
@@ -188,6 +188,11 @@ def _check_server(
 
 def _refusal(after: inventory.DiskFigures) -> str:
     """Return the reason why claims do not fit on a disk, '' if they do."""
+    if after.draining:
+        return (
+            'the disk is being drained: finish the drain, or end it with '
+            'diskplacer-manage disk drain --cancel'
+        )
     if after.free_gb < 0:
         return (
             f'the disk lacks {-after.free_gb} GiB for its vdisks and claims: '

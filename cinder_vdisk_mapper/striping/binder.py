@@ -106,7 +106,11 @@ class StripeBinder:
             if not chosen and not self.request.boot_time:
                 return None
         else:
-            room = {disk.uuid: self.operations.free_gb(disk) for disk in disks}
+            room = {
+                disk.uuid: self.operations.free_gb(disk)
+                for disk in disks
+                if not disk.draining
+            }
             chosen = choice.free_disks(
                 disks, room, held, piece_gb, per_disk, number
             )

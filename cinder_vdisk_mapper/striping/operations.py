@@ -262,6 +262,10 @@ class StripeOperations(vdisk_operations.VDiskOperations):
         :raises BindingError: it lacks the room.
         """
         current, piece = self.backend.usable_vdisk(disk, name)
+        if not present:
+            vdisk_operations.check_not_draining(
+                current, f'keep a snapshot of {name}'
+            )
         free = self.free_gb(current)
         refusal = vdisk_operations.refusal(
             disk, f'keep a snapshot of {name}, {piece.size_gb} GiB', free

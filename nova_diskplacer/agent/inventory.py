@@ -211,7 +211,7 @@ class Reconciler:
             if not self._place_in_tree(disk):
                 return ReportedDisk(
                     dataclasses.replace(disk, health=FOREIGN),
-                    inventory.compute_figures(disk, {}),
+                    inventory.compute_figures(disk, {}).offered,
                 )
         health = {
             trait
@@ -233,7 +233,7 @@ class Reconciler:
             self._client, disk.uuid, lambda: _inspect_again(disk)
         )
         self._log.clear(disk.uuid)
-        return ReportedDisk(disk, figures)
+        return ReportedDisk(disk, figures.offered)
 
     def _place_in_tree(self, disk: discover.Disk) -> bool:
         """Put the disk's provider into the tree of the compute node.

@@ -37,6 +37,7 @@ class DiskFigures:
     """The inventories and the usage of a disk's provider, in GiB and MB/s.
 
     ``claims`` are the GiB of each server, whose sum is ``used_gb``.
+    ``draining`` is true for a disk that is emptied, see :attr:`offered`.
     """
 
     total_gb: int
@@ -47,6 +48,17 @@ class DiskFigures:
     claims: collections.abc.Mapping[str, int] = dataclasses.field(
         default_factory=dict, compare=False
     )
+    draining: bool = dataclasses.field(default=False, compare=False)
+
+    @property
+    def offered(self) -> 'DiskFigures':
+        """The figures for Placement and the schedulers.
+
+        All of a disk that is drained is reserved there.
+        """
+        if not self.draining:
+            return self
+        return dataclasses.replace(self, reserved_gb=self.total_gb)
 
     @property
     def free_gb(self) -> int:
@@ -59,13 +71,15 @@ def compute_figures(
 ) -> DiskFigures:
     """Return the figures for a healthy disk with servers' claims on it.
 
-    All of a disk that is drained is reserved.
+    They are what the disk's vdisks and claims take, on a disk that is drained
+    too.
     """
     total = max(disk.total_gb, 1)
     reserved = ledger.reserved_gb(disk.vdisks, _claimed(GB, claims))
-    if disk.draining or not disk.total_gb:
+    if not disk.total_gb:
         reserved = total
-    return _figures(total, reserved, disk.mbps, claims)
+    figures = _figures(total, reserved, disk.mbps, claims)
+    return dataclasses.replace(figures, draining=disk.draining)
 
 
 def fully_reserved(
@@ -121,6 +135,7 @@ def sync_disk(
     :param read_disk: returns the present state of the disk. It is called
         after the provider is read, so that figures that another process wrote
         for a newer state of the disk are never overwritten.
+    :returns: the figures; Placement has their ``offered``.
     :raises Conflict: other processes kept changing the provider.
     :raises PlacementError: Placement does not answer, or has no such
         provider.
@@ -182,6 +197,10 @@ def ensure_claim(
             name: max(before.get(name, 0), claim.get(name, 0))
             for name in before.keys() | claim.keys()
         }
+        if disk.draining:
+            raise exception.DiskError(
+                f'disk {uuid} is being drained and takes no claims'
+            )
         wanted = compute_figures(disk, {**claims, server: claimed})
         if wanted.free_gb < 0 or wanted.used_mbps > wanted.total_mbps:
             raise exception.DiskError(
@@ -270,7 +289,7 @@ def is_current(present: Inventories, wanted: DiskFigures) -> bool:
 
 def inventories(wanted: DiskFigures) -> Inventories:
     """Return the inventories of a provider with these figures."""
-    reserved = min(wanted.reserved_gb, wanted.total_gb)
+    reserved = min(wanted.offered.reserved_gb, wanted.total_gb)
     return {
         name: {
             'total': total,

@@ -108,6 +108,32 @@ class HandoverTestCase(test_driver.DriverTestCase):
         server, volume, _ = self.reschedule()
         self.assertHandedOver(volume, server)
 
+    def test_reserved_twice(self):
+        """An attachment that was cut short has left its reservation."""
+        server, volume, _ = self.reschedule()
+        self.reserve(volume, server)
+        row = self.row(volume)
+        # what Nova does not know of, Cinder reserves once more
+        row.status = 'available'
+        row.save()
+        path = self.connect(self.reserve(volume, server), 'host2')
+        self.assertEqual((THERE, self.disk), self.place(volume))
+        self.assertIn(self.disk, os.path.realpath(path['device_path']))
+
+    def test_reserved_for_two(self):
+        server, volume, _ = self.reschedule()
+        self.reserve(volume, self.first)
+        row = self.row(volume)
+        row.status = 'available'
+        row.save()
+        self.assertRaises(
+            test_driver.client.OpenStackApiException,
+            self.connect,
+            self.reserve(volume, server),
+            'host2',
+        )
+        self.assertEqual((HERE, self.disks[0]), self.place(volume))
+
     def test_rescheduled_after_the_guest_had_started(self):
         """Nobody has seen what a server wrote that never was active."""
         server, volume, _ = self.reschedule(write=True, launched=False)

@@ -127,6 +127,8 @@ class VolumeTestCase(ManageTestCase):
     def test_references(self):
         self.put()
         for reference in (
+            'a/old',
+            '',
             {},
             {'source-id': 'a/old'},
             {'source-name': 'a/old', 'source-id': 'x'},

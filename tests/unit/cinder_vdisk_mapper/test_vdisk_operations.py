@@ -328,3 +328,65 @@ class ExtendTestCase(test_binding.BindingTestCase):
             self.assertRaises(
                 exception.DiskError, self.operations.extend, disk, name, 20
             )
+
+
+class DrainingTestCase(OperationsTestCase):
+    """Disk a is being drained, and a server claims some of it."""
+
+    def setUp(self):
+        super().setUp()
+        self.placement.claim('other', {'a': 20})
+        self.backend.known['a'] = dataclasses.replace(
+            self.backend.known['a'], draining=True
+        )
+        self.operations.reserve('a')
+
+    def test_what_is_free(self):
+        disk = self.backend.disk('a')
+        self.assertEqual(70, self.operations.free_gb(disk))
+        self.assertTrue(self.operations.reserve('a'))
+        # nobody is offered it
+        self.assertEqual(100, self.reserved()['a'])
+
+    def test_growth_is_refused_by_name(self):
+        for method, *arguments in (
+            (self.operations.extend, 'a', 'volume-1', 11),
+            (self.operations.snapshot, 'a', 'volume-1', 'snapshot-s', 's'),
+            (self.operations.clone, 'a', 'volume-1', 'volume-2', '2', 10),
+            (self.operations.allocate, 'a', 'volume-2', '2', 10),
+        ):
+            self.assertUnchanged(
+                'disk a is being drained, and cannot', method, *arguments
+            )
+        error = self.assertRaises(
+            errors.BindingError, self.operations.extend, 'a', 'volume-1', 500
+        )
+        self.assertNotIn('disk a', error.public)
+
+    def test_a_restored_backup_is_allocated_again(self):
+        for size_gb in (10, 9):
+            self.operations.extend('a', 'volume-1', size_gb)
+        self.assertEqual({'volume-1': 10}, self.sizes())
+
+    def test_what_a_killed_run_has_made_is_finished(self):
+        self.backend.snapshot('a', 'volume-1', 'snapshot-s', 's')
+        self.operations.snapshot('a', 'volume-1', 'snapshot-s', 's')
+        self.assertIn('snapshot-s', self.sizes())
+
+    def test_no_new_vdisk_is_bound_there(self):
+        self.setup(
+            fake_disks.make_disk('a', 100, draining=True),
+            fake_disks.make_disk('b', 20),
+        )
+        self.assertEqual('b', self.binder.bind(request('2', 10)))
+        self.assertRefused('no disk for volume', request('3', 11))
+
+    def test_what_began_to_be_drained_meanwhile(self):
+        self.setup(
+            fake_disks.make_disk('a', 100), fake_disks.make_disk('b', 9)
+        )
+        look = self.backend.disk
+        self.backend.disk = lambda uuid: dataclasses.replace(
+            look(uuid), draining=uuid == 'a'
+        )
+        self.assertRefused('no disk for volume', request('2', 10))

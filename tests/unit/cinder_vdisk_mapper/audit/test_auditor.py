@@ -471,7 +471,7 @@ def inventories(figures):
             (
                 placement_client.GB,
                 figures.total_gb,
-                min(figures.reserved_gb, figures.total_gb),
+                min(figures.offered.reserved_gb, figures.total_gb),
             ),
             (placement_client.MBPS, figures.total_mbps, 0),
         )

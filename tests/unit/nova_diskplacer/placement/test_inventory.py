@@ -69,11 +69,18 @@ class FiguresTest(base.BaseTestCase):
         found = inventory.compute_figures(disk(total_gb=0), {})
         self.assertEqual((1, 1), (found.total_gb, found.reserved_gb))
 
-    def test_a_disk_that_is_drained_offers_nothing(self):
-        found = inventory.compute_figures(
-            dataclasses.replace(disk((None, 2)), draining=True), {}
+    def test_a_disk_that_is_drained(self):
+        """It offers nothing, and has the room that it has."""
+        owned = (None, 2), ('server-1', 30)
+        claims = {'server-1': {GB: 30, MBPS: 50}}
+        idle = inventory.compute_figures(disk(*owned), claims)
+        found = inventory.compute_figures(disk(*owned, draining=True), claims)
+        self.assertEqual(idle, found)
+        self.assertEqual(68, found.free_gb)
+        self.assertEqual(
+            (100, -30), (found.offered.reserved_gb, found.offered.free_gb)
         )
-        self.assertEqual((100, 100), (found.total_gb, found.reserved_gb))
+        self.assertEqual(idle, idle.offered)
 
     def test_oversold(self):
         found = inventory.compute_figures(
@@ -254,6 +261,17 @@ class SyncDiskTest(base.BaseTestCase):
         )
         self.assertIn('disk', str(error))
         self.assertEqual(0, provider.writes)
+
+    def test_of_a_disk_that_is_drained_nothing_is_offered(self):
+        provider = Provider()
+        provider.claim('server-1', 10)
+        found = self.sync(
+            provider, disk(('server-1', 10), (None, 5), draining=True)
+        )
+        self.assertEqual((5, 85), (found.reserved_gb, found.free_gb))
+        self.assertEqual((100, 100), provider.gb)
+        self.sync(provider, disk(('server-1', 10), (None, 5)))
+        self.assertEqual((100, 5), provider.gb)
 
     def test_more_reserved_than_there_is(self):
         # Placement refuses a reserve above the total
