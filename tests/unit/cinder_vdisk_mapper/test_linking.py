@@ -508,7 +508,7 @@ class StartTestCase(_Entries):
         self.backend.shrink('b', 'volume-id', 5)
         self.start()
         self.assertEqual(10, self.on('a')['volume-id'])
-        self.assertIn('find out which one is complete', self.log.output)
+        self.assertIn('is not settled', self.log.output)
 
     def test_the_drain_of_its_disk_finishes_the_move(self):
         self.backend.known['a'] = dataclasses.replace(
