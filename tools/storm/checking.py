@@ -17,6 +17,7 @@ import collections
 import json
 import time
 
+from tools.minicloud import process
 from tools.minicloud.cloud import Cloud
 from tools.storm import invariants
 from tools.storm import reading
@@ -129,9 +130,13 @@ class Checker:
 
     def _map(self) -> list[str]:
         """Return the vdisks that the map does not show as well."""
+        try:
+            shown = self._cloud.map()
+        except process.ProcessError as error:
+            return [str(error)]
         return [
             f'server {server["server_id"]}: {json.dumps(vdisk)}'
-            for server in self._cloud.map()['servers']
+            for server in shown['servers']
             for vdisk in server['vdisks']
             if vdisk['status'] != 'ok'
         ]

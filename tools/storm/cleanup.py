@@ -31,6 +31,11 @@ from tools.minicloud.api import ApiError
 _GENTLE = 45
 _LIMIT = 240
 _INTERVAL = 4
+_REFUSALS = (
+    ApiError,
+    keystoneauth1.exceptions.ClientException,
+    requests.RequestException,
+)
 
 
 def sweep(api: Api, kept: collections.abc.Container[str]) -> None:
@@ -38,8 +43,10 @@ def sweep(api: Api, kept: collections.abc.Container[str]) -> None:
     begun = time.monotonic()
     while time.monotonic() < begun + _LIMIT:
         reset = time.monotonic() > begun + _GENTLE
-        if not _sweep_once(api, kept, reset):
-            return
+        # an API may not answer at once
+        with contextlib.suppress(*_REFUSALS):
+            if not _sweep_once(api, kept, reset):
+                return
         time.sleep(_INTERVAL)
 
 
@@ -91,11 +98,7 @@ def _delete(api: Api, path: str, status: dict[str, str], reset: bool) -> None:
 
 def _try(api: Api, service: str, path: str, body: typing.Any = None) -> None:
     """Post a body, or delete without one; a refusal is no matter."""
-    with contextlib.suppress(
-        ApiError,
-        keystoneauth1.exceptions.ClientException,
-        requests.RequestException,
-    ):
+    with contextlib.suppress(*_REFUSALS):
         if body:
             api.post(service, path, body)
         else:

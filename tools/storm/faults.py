@@ -67,8 +67,15 @@ class Services:
                 service.signal_session(signal.SIGKILL)
             service.stop()
             over.wait(fault.seconds)
-            service.start()
-            service.wait_ready()
+            try:
+                service.start()
+                service.wait_ready(recovery.LIMIT)
+            except process.ProcessError as error:
+                what = f'does not start after a {fault.kind}: {error}'
+                self.violations.append(
+                    Violation('recovery', fault.target, what)
+                )
+                return None
         return self._recover(fault)
 
     def _recover(self, fault: Fault) -> float | None:
@@ -100,13 +107,8 @@ class Disks:
 
         :raises Skipped: the disk is in use.
         """
-        root = self._state.disk_root(fault.target)
-        points = [
-            path
-            for path in sorted(root.iterdir())
-            if path.is_dir() and path.name != 'by-volume'
-        ]
-        point = points[fault.disks[0]]
+        uuid = reading.disk_names(self._state, fault.target)[fault.disks[0]]
+        point = self._state.disk_root(fault.target) / uuid
         name = fault.kind.replace('-', '_')
         with getattr(self, f'_{name}')(point):
             over.wait(fault.seconds)
@@ -117,7 +119,11 @@ class Disks:
         free = status.f_bavail * status.f_frsize - _LEFT
         filler = point / _FILLER
         try:
-            process.run('fallocate', '--length', str(free), str(filler))
+            try:
+                process.run('fallocate', '--length', str(free), str(filler))
+            except process.ProcessError as error:
+                # it is full, or somebody else was quicker
+                raise Skipped(str(error)) from error
             yield
         finally:
             filler.unlink(missing_ok=True)

@@ -53,10 +53,8 @@ class Operator:
             options = ['--repair'] if fault.kind == 'audit-repair' else []
             self.finish(host, self.start(host, 'audit', *options))
             return
-        found = sorted(
-            reading.read_disks(self._state, host), key=lambda disk: disk.uuid
-        )
-        disks = [found[index % len(found)].uuid for index in fault.disks]
+        names = reading.disk_names(self._state, host)
+        disks = [names[index] for index in fault.disks]
         drains = [self.start(host, 'drain', disk) for disk in disks]
         if fault.kind == 'drain-killed':
             over.wait(fault.seconds)
@@ -74,7 +72,12 @@ class Operator:
             self.cancel(host, disk)
 
     def _check_empty(self, host: str, disk: str) -> None:
-        for one in reading.read_disks(self._state, host):
+        try:
+            found = reading.read_disks(self._state, host)
+        except OSError:
+            # one of them fails just now
+            return
+        for one in found:
             names = [file.name for file in one.files]
             if one.uuid == disk and names and one.draining:
                 self.violations.append(

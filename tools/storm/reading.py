@@ -21,6 +21,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import typing
 
 import pymysql
@@ -42,6 +43,8 @@ GB = 'CUSTOM_VDISK_GB'
 IDENTITY = '.diskplacer.json'
 SERVER_XATTR = 'user.diskplacer.server'
 
+_UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
+
 Row = dict[str, typing.Any]
 
 
@@ -58,7 +61,7 @@ def query(state: State, database: str, sql: str) -> list[Row]:
         database=database,
         cursorclass=pymysql.cursors.DictCursor,
         connect_timeout=5,
-        read_timeout=10,
+        read_timeout=30,
     )
     with contextlib.closing(connection), connection.cursor() as cursor:
         cursor.execute(sql)
@@ -82,6 +85,12 @@ def read(cloud: Cloud) -> Facts:
         links={host.name: _links(state, host.name) for host in cloud.hosts},
         guests=_guests(state),
     )
+
+
+def disk_names(state: State, host: str) -> list[str]:
+    """Return the UUIDs of the disks of a host, readable or not, sorted."""
+    names = [path.name for path in state.disk_root(host).iterdir()]
+    return sorted(name for name in names if _UUID.fullmatch(name))
 
 
 def read_disks(state: State, host: str) -> list[Disk]:
