@@ -319,7 +319,9 @@ def busy(facts: Facts) -> list[str]:
     others = [
         one.uuid
         for one in (*facts.volumes.values(), *facts.snapshots.values())
-        if not one.deleted and one.status.endswith('ing')
+        if not one.deleted
+        and one.status.endswith('ing')
+        and not one.status.startswith('error')
     ]
     return servers + others
 
