@@ -20,7 +20,10 @@ GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """A volume of Cinder; ``name`` is that of its vdisk."""
+    """A volume of Cinder; ``name`` is that of its vdisk.
+
+    ``ended`` is when it was deleted, as ISO 8601 in UTC.
+    """
 
     uuid: str
     name: str
@@ -30,6 +33,7 @@ class Volume:
     size_gb: int
     location: str
     deleted: bool = False
+    ended: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +53,10 @@ class Snapshot:
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server of Nova, with the vdisks that its flavor asks for."""
+    """A server of Nova, with the vdisks that its flavor asks for.
+
+    ``begun`` is when it was built, resized or unshelved, as ISO 8601 in UTC.
+    """
 
     uuid: str
     state: str
@@ -59,6 +66,7 @@ class Server:
     vdisk_gb: int = 0
     mapping: str = ''
     deleted: bool = False
+    begun: str = ''
 
 
 @dataclasses.dataclass(frozen=True)

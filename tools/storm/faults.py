@@ -127,6 +127,8 @@ class Disks:
             yield
         finally:
             filler.unlink(missing_ok=True)
+            # a disk that fails soon would have it again
+            process.run('sync', '--file-system', str(point))
 
     @contextlib.contextmanager
     def _freeze(self, point: pathlib.Path) -> collections.abc.Iterator[None]:

@@ -30,11 +30,14 @@ from tools.storm.facts import Volume
 PROJECT = 'project'
 NOVA = 'nova'
 CINDER = 'cinder'
+USER = 'user'
 
 # Statuses in which nothing works on a volume or snapshot.
 QUIET = ('available', 'in-use', 'reserved')
 # A server that has its vdisks attached, or has them again when it starts.
 SETTLED = ('active', 'stopped')
+# How Nova names the volumes that it makes for a boot, after the server.
+_BLANK = '-blank-vol'
 OFFLOADED = 'shelved_offloaded'
 
 
@@ -283,7 +286,12 @@ def leaks(facts: Facts) -> Violations:
 
 
 def promises(facts: Facts) -> Violations:
-    """What a server's flavor asks for is there, or is claimed for it."""
+    """What a server's flavor asks for is there, or is claimed for it.
+
+    But for what its user has deleted: the space of vdisks that a resize or an
+    unshelve has found is reserved for them, not claimed for the server.
+    """
+    deleted = _deleted_gb(facts)
     for server in facts.servers.values():
         if (
             server.deleted
@@ -299,7 +307,7 @@ def promises(facts: Facts) -> Violations:
             claim = provider.claims.get(server.uuid, 0) if provider else 0
             there += taken
             spare += max(0, claim - taken)
-        wanted = server.vdisks * server.vdisk_gb
+        wanted = server.vdisks * server.vdisk_gb - deleted[server.uuid]
         if there + spare < wanted:
             yield Violation(
                 'promise',
@@ -355,17 +363,33 @@ def told(
 ) -> list[Violation]:
     """Return what a check of the project's says of a cloud that is well.
 
-    What it says of an object that Nova or Cinder left is told apart.
+    What it says of an object that Nova or Cinder left is told apart, and that
+    vdisks lack which users have deleted.
     """
     apart = broken(facts)
+    deleted = _deleted_gb(facts)
     found = []
     for text in texts:
-        reasons = [reason for uuid, reason in apart.items() if uuid in text]
-        found.append(
-            Violation(rule, subject, text, NOVA, reasons[0])
-            if reasons
-            else Violation(rule, subject, text)
-        )
+        owner, reason = PROJECT, ''
+        for uuid, why in apart.items():
+            if uuid in text:
+                owner, reason = NOVA, why
+        if 'without-vdisks' in text and any(one in text for one in deleted):
+            owner, reason = USER, 'its user has deleted vdisks of it'
+        found.append(Violation(rule, subject, text, owner, reason))
+    return found
+
+
+def _deleted_gb(facts: Facts) -> collections.Counter[str]:
+    """Return the GiB of deleted vdisks of boots, by server.
+
+    A resize and an unshelve claim anew what is deleted before.
+    """
+    found: collections.Counter[str] = collections.Counter()
+    for volume in facts.volumes.values():
+        server = facts.servers.get(volume.title.removesuffix(_BLANK))
+        if server and volume.deleted and volume.ended > server.begun:
+            found[server.uuid] += volume.size_gb
     return found
 
 
@@ -386,9 +410,9 @@ def unused(facts: Facts, named: str) -> list[Violation]:
         )
         for volume in facts.volumes.values()
         if not volume.deleted
-        and volume.title.endswith('-blank-vol')
+        and volume.title.endswith(_BLANK)
         and volume.location
-        and _is_gone(facts, volume.title.removesuffix('-blank-vol'))
+        and _is_gone(facts, volume.title.removesuffix(_BLANK))
     ]
 
 

@@ -18,6 +18,7 @@ Nothing here asks the project's own code.
 
 import collections
 import contextlib
+import datetime
 import json
 import os
 import pathlib
@@ -152,7 +153,7 @@ def _volumes(state: State) -> dict[str, Volume]:
         state,
         'cinder',
         'SELECT id, _name_id, display_name, status, host, size,'
-        ' provider_location, deleted FROM volumes',
+        ' provider_location, deleted, deleted_at FROM volumes',
     )
     return {
         row['id']: Volume(
@@ -164,9 +165,14 @@ def _volumes(state: State) -> dict[str, Volume]:
             row['size'],
             row['provider_location'] or '',
             bool(row['deleted']),
+            _time(row['deleted_at']),
         )
         for row in rows
     }
+
+
+def _time(value: datetime.datetime | None) -> str:
+    return value.isoformat() if value else ''
 
 
 def _snapshots(state: State) -> dict[str, Snapshot]:
@@ -214,7 +220,8 @@ def _servers(state: State) -> dict[str, Server]:
     rows = query(
         state,
         'nova_cell1',
-        'SELECT i.uuid, i.vm_state, i.task_state, i.host, i.deleted, e.flavor'
+        'SELECT i.uuid, i.vm_state, i.task_state, i.host, i.deleted,'
+        ' i.launched_at, e.flavor'
         ' FROM instances i LEFT JOIN instance_extra e'
         ' ON e.instance_uuid = i.uuid',
     )
@@ -233,6 +240,7 @@ def _server(row: Row) -> Server:
         int(specs.get('diskplacer:vdisk_gb', 0)),
         specs.get('diskplacer:mapping', ''),
         bool(row['deleted']),
+        _time(row['launched_at']),
     )
 
 

@@ -194,7 +194,7 @@ def lines(outcome: Outcome) -> collections.abc.Iterator[str]:
     )
     yield f'Repaired by audits: {repairs or "nothing"}'
     for title, found in (
-        ("Of Nova's and Cinder's own, told apart", outcome.apart),
+        ("Told apart, as Nova's, Cinder's or users'", outcome.apart),
         ('Violations', outcome.own),
     ):
         yield f'{title}: {len(found)}'

@@ -245,6 +245,26 @@ class RulesTest(testtools.TestCase):
         self.facts.providers['disk-a'].claims[SERVER] = 2
         self.assertEqual([], invariants.check(self.facts))
 
+    def test_vdisks_that_a_user_has_deleted(self):
+        self.change('servers', SERVER, vdisks=3)
+        self.facts.volumes['deleted'] = dataclasses.replace(
+            self.facts.volumes['v0'],
+            uuid='deleted',
+            name='x',
+            deleted=True,
+            ended='2026-11-25T21:00:01',
+        )
+        self.change('servers', SERVER, begun='2026-11-25T21:00:02')
+        self.assertFound('promise', SERVER)
+        self.change('servers', SERVER, begun='2026-11-25T21:00:00')
+        self.assertEqual([], invariants.check(self.facts))
+        text = f'without-vdisks: {SERVER}'
+        (told,) = invariants.told(self.facts, 'audit', 'host', [text])
+        self.assertEqual('user', told.owner)
+        del self.facts.volumes['deleted']
+        (told,) = invariants.told(self.facts, 'audit', 'host', [text])
+        self.assertEqual('project', told.owner)
+
     def test_server_whose_vdisks_are_reserved(self):
         """A resize has them reserved, which is as safe as a claim."""
         for name, reserved in (('disk-a', 1), ('disk-b', 4)):
