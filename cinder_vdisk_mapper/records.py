@@ -22,7 +22,9 @@ from typing import Any
 
 import sqlalchemy as sa
 from oslo_utils import timeutils
+from oslo_utils import uuidutils
 
+from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.cinder_releases import db_api
 from cinder_vdisk_mapper.cinder_releases import models
@@ -44,6 +46,9 @@ SETTLED = frozenset(
         'in-use',
     )
 )
+# Statuses of a blank volume before a server has it.
+_BEFORE_ATTACHED = frozenset(('creating', 'reserved', 'attaching', 'error'))
+
 _MIGRATED = frozenset((None, '', 'none', 'success', 'error'))
 
 # Ids in one query: databases limit the number of its parameters.
@@ -168,7 +173,23 @@ class Records:
                 row.updated_at or row.created_at, self.stuck_after
             ),
             deleted=bool(row.deleted),
+            blank_of=_blank_of(row) if isinstance(row, Volume) else None,
         )
+
+
+def _blank_of(row: Any) -> str | None:
+    """Return the server for whose boot a volume waits, None for no such one.
+
+    A volume that is available and bound holds data that its owner keeps.
+    """
+    waits = row.status in _BEFORE_ATTACHED or (
+        row.status == 'available' and not row.provider_location
+    )
+    server = nova_api.of_blank_volume(row.display_name)
+    if row.deleted or not waits or not uuidutils.is_uuid_like(server):
+        return None
+    users = {one.instance_uuid for one in row.volume_attachment}
+    return server if users <= {server, None} else None
 
 
 def managed(context: Any, vdisks: collections.abc.Iterable[str]) -> set[str]:

@@ -113,6 +113,7 @@ class Auditor:
                     for provider in providers.values()
                     for consumer in provider.claims
                 }
+                | {one.blank_of for one in records if one.blank_of}
             )
         return state.HostState(
             records=tuple(dict.fromkeys(records)),
@@ -322,6 +323,7 @@ def compare(host: state.HostState) -> list[findings.Finding]:
     found = [
         *volume_checks.check_vdisks(host),
         *volume_checks.check_records(host),
+        *volume_checks.check_blank_volumes(host),
         *claim_checks.check(host),
         *link_checks.check(host),
     ]

@@ -49,7 +49,9 @@ class Record:
     ``vdisk`` is the name of its vdisk, ``disk`` its disk by the database, None
     for an unbound volume. ``here`` is true if Cinder has it on this host,
     ``settled`` if no operation is under way, ``stuck`` if an operation is
-    under way for too long.
+    under way for too long. ``blank_of`` is the server that Nova made the
+    volume for, if nobody has used it since: it is about to be attached, or was
+    never bound.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Record:
     settled: bool = True
     stuck: bool = False
     deleted: bool = False
+    blank_of: str | None = None
 
     @property
     def kind(self) -> str:

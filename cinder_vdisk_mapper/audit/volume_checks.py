@@ -38,6 +38,23 @@ def check_vdisks(host: state.HostState) -> findings.Findings:
                 yield from _vdisk(disk, vdisk, by_id[owner])
 
 
+def check_blank_volumes(host: state.HostState) -> findings.Findings:
+    """Find volumes that Nova made for a boot and forgot with the server."""
+    for record in host.records:
+        if record.here and record.blank_of in host.nova.gone:
+            yield _finding(
+                record,
+                'blank-volume-without-server',
+                record.disk or '',
+                f'volume {record.id} of {record.size_gb} GiB is '
+                f'{record.status}, and Nova made it for the boot of server '
+                f'{record.blank_of}, which does not exist',
+                'if no other Nova has the server: openstack volume set '
+                f'--state error --detached {record.id}, then openstack volume '
+                f'delete {record.id}',
+            )
+
+
 def _vdisk(
     disk: discover.Disk, vdisk: VDisk, known: list[state.Record]
 ) -> findings.Findings:

@@ -880,6 +880,36 @@ class CompareTestCase(AuditTestCase):
             nova=state.Nova(migrations={OTHER: migration}),
         )
 
+    def test_blank_volume_without_server(self):
+        blank = volume(status='attaching', blank_of=CLAIMANT)
+        unbound = volume(OTHER, None, status='available', blank_of=CLAIMANT)
+        gone = state.Nova(gone=frozenset([CLAIMANT]))
+        for record in (blank, unbound):
+            one, *_ = [
+                one
+                for one in auditor.compare(
+                    state.HostState((record,), (), {}, nova=gone)
+                )
+                if one.kind == 'blank-volume-without-server'
+            ]
+            self.assertEqual('', one.repair)
+            self.assertIn(f'delete {record.id}', one.advice)
+            self.assertIn(CLAIMANT, one.message)
+            for kept, nova in (
+                (record, state.Nova()),
+                (dataclasses.replace(record, here=False), gone),
+                (dataclasses.replace(record, blank_of=None), gone),
+            ):
+                self.assertNotIn(
+                    'blank-volume-without-server',
+                    [
+                        one.kind
+                        for one in auditor.compare(
+                            state.HostState((kept,), (), {}, nova=nova)
+                        )
+                    ],
+                )
+
     def test_claim_of_a_migration_that_is_over(self):
         (found,) = self.assertFound(
             [('claim-of-migration', 'd1', findings.RELEASE)],
