@@ -93,6 +93,30 @@ class FlavorAloneTest(TenantTestCase):
         for server in found:
             self.assert_boots(server['id'])
 
+    def test_root_on_a_new_volume(self):
+        """As Horizon's dialog proposes: of the default type, the vdisks'."""
+        root = {
+            'boot_index': 0,
+            'uuid': self.cloud.image,
+            'source_type': 'image',
+            'destination_type': 'volume',
+            'volume_size': 1,
+            'delete_on_termination': True,
+        }
+        server = self.tenant.by_api(
+            'root', FLAVOR, block_device_mapping_v2=[root]
+        )
+        self.api.wait_server(server)
+        vdisks = self.disks_of(server)
+        (volume,) = (
+            one for one in self.volumes() if one['bootable'] == 'true'
+        )
+        del vdisks[volume['id']]
+        self.assertEqual(base.VDISKS, len(vdisks))
+        claims = checks.claims(self.cloud, server)
+        self.assertEqual(vdisks, checks.claimed_disks(vdisks, claims, 1))
+        self.assertEqual(base.VDISKS, sum(claims.values()))
+
     def test_default_type(self):
         """Where it is another, old microversions cannot ask for vdisks."""
         name = f'other-{uuid.uuid4()}'
