@@ -22,8 +22,10 @@ import collections.abc
 import contextlib
 import json
 import os
+import re
 import threading
 import time
+from typing import Any
 from typing import TypeVar
 
 from nova_diskplacer import exception
@@ -50,8 +52,6 @@ _SETTINGS = {
     'activation/monitoring': '0',
     'log/command_names': '0',
     'log/prefix': '""',
-    # messages would precede a report
-    'log/silent': '1',
     'report/binary_values_as_numeric': '0',
     'report/compact_output': '0',
     'report/list_item_separator': '","',
@@ -66,6 +66,9 @@ _CONFIG = (
     '--config',
     ' '.join(f'{name}={value}' for name, value in _SETTINGS.items()),
 )
+
+# The begin of a report.
+_BEGIN = re.compile(r'^\s*\{', re.MULTILINE)
 
 _LVM_PREFIXES = ('lv', 'vg', 'pv')
 
@@ -147,6 +150,19 @@ def run(*command: str) -> str:
             'PATH': f'{os.environ.get("PATH", os.defpath)}:{_PATH}',
         },
     )
+
+
+def parse_report(text: str) -> Any:
+    """Return the JSON that LVM reports, without messages around it.
+
+    LVM prints some before it has read its options.
+
+    :raises ValueError: there is none.
+    """
+    begin = _BEGIN.search(text)
+    if begin is None:
+        raise ValueError('no JSON')
+    return json.JSONDecoder().raw_decode(text, begin.end() - 1)[0]
 
 
 def devices_option(devices: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ interrupted one has left out; the entry in the disk root is made last.
 """
 
 import dataclasses
-import json
 import os
 import uuid as uuidlib
 
@@ -182,7 +181,8 @@ def _group_on(device: block.Device) -> str | None:
         'pvs', '--reportformat', 'json', '--options', 'vg_name', device.path
     )
     with host_commands.report_errors('pvs', listed):
-        return str(json.loads(listed)['report'][0]['pv'][0]['vg_name'])
+        found = commands.parse_report(listed)
+        return str(found['report'][0]['pv'][0]['vg_name'])
 
 
 def _add_to_devices_file(device: str) -> None:

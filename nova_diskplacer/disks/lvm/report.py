@@ -308,7 +308,7 @@ def read(devices: tuple[str, ...]) -> str:
 def parse(text: str) -> dict[str, Group]:
     """Return the groups of a full report in JSON, by name."""
     with host_commands.report_errors('lvm fullreport', text):
-        found = json.loads(text)['report']
+        found = commands.parse_report(text)['report']
         groups = [_group(one) for one in found if 'vg' in one]
     return {group.name: group for group in groups}
 

@@ -78,6 +78,13 @@ class ParseTestCase(testtools.TestCase):
     def test_no_groups(self):
         self.assertEqual({}, report.parse(to_json()))
 
+    def test_messages_around_the_report(self):
+        text = to_json(group(volume('volume-1')))
+        self.assertEqual(
+            report.parse(text),
+            report.parse(f'Ignoring {{x}}.\n  {text}\nMore {{x}}.\n'),
+        )
+
     def test_a_report_of_another_form(self):
         text = to_json(group(volume('volume-1')))
         for bad in (
