@@ -18,11 +18,11 @@ import functools
 import os
 from unittest import mock
 
-from cinder import objects
 from oslo_concurrency import processutils
 from oslo_db import exception as db_exc
 
 from cinder_vdisk_mapper import linking
+from cinder_vdisk_mapper import records
 from cinder_vdisk_mapper.drain import drainer
 from cinder_vdisk_mapper.drain import survey
 from nova_diskplacer import exception
@@ -339,15 +339,15 @@ class DrainTestCase(DrainerTestCase):
         second = first
         while self.holding(second) != [drained] or second is first:
             second = self.of_a_new_server()
-        get = objects.Volume.get_by_id
-        doomed = [first]
+        others = records.Records.others
 
-        def deleted_first(context, id_, *more):
-            if doomed and id_ == doomed[0]['id']:
-                self.delete(doomed.pop())
-            return get(context, id_, *more)
+        def delete_first(*arguments):
+            found = others(*arguments)
+            if self.holding(first):
+                self.delete(first)
+            return found
 
-        with mock.patch.object(objects.Volume, 'get_by_id', deleted_first):
+        with mock.patch.object(records.Records, 'others', delete_first):
             self.assertEqual('', self.stays(drained))
         self.assertEqual([], self.holding(first))
         self.assertIsOn(self.where(second), second)
