@@ -22,6 +22,7 @@ import uuid
 from cinder import objects
 
 from cinder_vdisk_mapper.cinder_releases import db_api
+from nova_diskplacer.disks import links
 from tests.functional.crash import cloud as cloud_
 from tests.functional.crash.cloud import GIB
 
@@ -471,9 +472,13 @@ class Migrate(Operation):
 
     media = cloud_.MEDIA
     bound = True
+    text = 'm'
 
     def prepare(self, cloud):
         volume = cloud.bound('m') if self.bound else cloud.volume()
+        if self.bound:
+            # it was attached before
+            links.link(cloud.disk_root, volume.provider_location, volume.name)
         cloud.set(volume, migration_status='starting')
         return {'volume': volume.id}
 
@@ -504,7 +509,7 @@ class Migrate(Operation):
         expect(ssds if self.bound else [], places, 'disks')
         if self.bound:
             expect_size(cloud, 1, volume)
-            expect_text(cloud, 'm', volume)
+            expect_text(cloud, self.text, volume)
 
 
 class MigrateUnbound(Migrate):

@@ -21,6 +21,7 @@ import fcntl
 import itertools
 import os
 import signal
+import sqlite3
 import subprocess
 
 from oslo_config import cfg
@@ -95,10 +96,13 @@ class Steps:
 
     :param fatal: its number, from 0 on; None for none.
     :param last_words: called with the name of that step.
+    :param failing: that step is a commit, which fails in place of the kill,
+        with all commits after it.
     """
 
-    def __init__(self, fatal, last_words):
+    def __init__(self, fatal, last_words, failing=False):
         self.fatal = fatal
+        self.failing = failing
         self.last_words = last_words
         self.taken = []
         self.armed = False
@@ -125,7 +129,7 @@ class Steps:
         """
         if not self.armed or self.away:
             return
-        if len(self.taken) == self.fatal:
+        if len(self.taken) == self.fatal and not self.failing:
             self.last_words(name)
             os.kill(os.getpid(), signal.SIGKILL)
         self.taken.append((name, state))
@@ -173,6 +177,11 @@ class Steps:
             if raw not in self.written:
                 return commit(dialect, connection)
             self.written.discard(raw)
+            counts = self.armed and not self.away
+            if counts and self.failing and len(self.taken) == self.fatal:
+                self.last_words('a commit that failed')
+                # and so do the next ones, until the operation has ended
+                raise sqlite3.OperationalError('disk I/O error')
             commit(dialect, connection)
             self.after('commit')
 

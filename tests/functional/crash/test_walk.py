@@ -20,6 +20,7 @@ import fixtures
 import testtools
 from testtools import content
 
+from nova_diskplacer.disks import links
 from nova_diskplacer.disks import prepare
 from tests import loops
 from tests.functional.crash import drains
@@ -90,6 +91,28 @@ def _walk(kind):
 
 for _kind in (*operations.OPERATIONS, *drains.OPERATIONS):
     setattr(WalkTestCase, f'test_{_kind.__name__}', _walk(_kind))
+
+
+class FailingSavesTestCase(CrashTestCase):
+    """The database fails at each commit, and cinder-volume goes on."""
+
+    def test_migrate(self):
+        commits = self.call(walk.walk_failing_saves, MigrateAndWrite)
+        self.assertGreater(commits, 1)
+
+
+class MigrateAndWrite(operations.Migrate):
+    """A server writes before the migration is repeated."""
+
+    def survived(self, cloud, made):
+        super().survived(cloud, made)
+        volume = cloud.get(made['volume'])
+        # it opens the link, whatever the database says
+        volume.provider_location = links.linked_disk(
+            cloud.disk_root, volume.name
+        )
+        self.text = 'w'
+        cloud.write(volume, self.text)
 
 
 class HarnessTestCase(CrashTestCase):

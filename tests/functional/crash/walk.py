@@ -12,6 +12,7 @@
 
 """Walks the steps of an operation, killing cinder-volume at each."""
 
+import contextlib
 import logging
 import os
 
@@ -60,6 +61,39 @@ def walk(kind):
     return walked
 
 
+def walk_failing_saves(kind):
+    """Have each commit of an operation fail; returns their number.
+
+    cinder-volume goes on. Then the operation is repeated, or all is deleted.
+
+    :raises AssertionError: something is lost, leaked or wrong afterwards.
+    """
+    operation, name = kind(), kind.__name__
+    _rehearse(operation)
+    _, taken, _ = _run(operation, None)
+    CLOUD.forked(_cleaned, operation)
+    commits = [
+        number for number, (step, _) in enumerate(taken) if step == 'commit'
+    ]
+    for number in commits:
+        for way in (AGAIN, DELETE):
+            made, _, where = _run(operation, number, True)
+            try:
+                CLOUD.forked(_survivor, operation, made, number, way, False)
+            except AssertionError as error:
+                raise AssertionError(
+                    f'{name}, step {number + 1} was {where}, and {way}: '
+                    f'{error}'
+                ) from error
+    return len(commits)
+
+
+def _cleaned(tell, operation):
+    CLOUD.resume()
+    operation.end(CLOUD, {})
+    CLOUD.clear()
+
+
 def _rehearse(operation):
     """Do it all here once: what is forked then is warm, and has started."""
     CLOUD.restart(operation.media)
@@ -75,18 +109,19 @@ def _rehearse(operation):
         CLOUD.pause()
 
 
-def _run(operation, number):
+def _run(operation, number, failing=False):
     """Run it and kill it after a step, None for none.
 
     :param number: of the step, from 0 on.
+    :param failing: whether that step, a commit, fails instead.
 
     Returns what was made before it, the steps that it took if it was not
     killed, and the name of the step at which it was.
     """
-    told, signal = CLOUD.forked(_victim, operation, number)
+    told, signal = CLOUD.forked(_victim, operation, number, failing)
     known = {key: value for one in told for key, value in one.items()}
     where = known.get('killed')
-    if bool(signal) != bool(where):
+    if bool(signal) != (bool(where) and not failing):
         raise AssertionError(f'ended by signal {signal} at {where}')
     return known['made'], known.get('taken'), where
 
@@ -97,23 +132,27 @@ def _survive(operation, made, step, way):
         raise AssertionError(f'ended by signal {signal} after the restart')
 
 
-def _victim(tell, operation, number):
+def _victim(tell, operation, number, failing):
     CLOUD.resume()
     made = operation.prepare(CLOUD)
     tell(made=made)
-    steps = steps_.Steps(number, lambda name: tell(killed=name))
+    steps = steps_.Steps(number, lambda name: tell(killed=name), failing)
     steps.install()
     CLOUD.answer = steps.around_placement(CLOUD.placement_app)
     steps.start()
-    operation.perform(CLOUD, made)
+    with contextlib.suppress(*([Exception] if failing else [])):
+        operation.perform(CLOUD, made)
     steps.armed = False
     tell(taken=steps.taken)
 
 
-def _survivor(tell, operation, made, step, way):
-    CLOUD.restart(operation.media)
+def _survivor(tell, operation, made, step, way, restarted=True):
+    if restarted:
+        CLOUD.restart(operation.media)
+    else:
+        CLOUD.resume()
     operation.survived(CLOUD, made)
-    if way and (step % 2 == 0) == (way == AGAIN):
+    if restarted and way and (step % 2 == 0) == (way == AGAIN):
         CLOUD.repair()
         operation.survived(CLOUD, made)
     if way == AGAIN:
