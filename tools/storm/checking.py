@@ -82,7 +82,12 @@ class Checker:
         found = self._judge()
         texts = [json.dumps(one, sort_keys=True) for one in findings]
         self.violations += invariants.told(found, 'audit', 'disk audit', texts)
-        self.violations += invariants.unused(found, '\n'.join(texts))
+        owned = {
+            volume.uuid
+            for client in clients
+            for volume in (*client.owned.volumes, *client.given_up)
+        }
+        self.violations += invariants.unused(found, owned, '\n'.join(texts))
         self.violations += invariants.told(
             found, 'check', 'vdisk check', self._vdisk_check()
         )
@@ -129,7 +134,7 @@ class Checker:
         return [json.dumps(row, sort_keys=True) for row in rows]
 
     def _map(self) -> list[str]:
-        """Return the vdisks that the map does not show as well."""
+        """Return the vdisks that the map shows elsewhere than claimed."""
         try:
             shown = self._cloud.map()
         except process.ProcessError as error:
@@ -138,7 +143,7 @@ class Checker:
             f'server {server["server_id"]}: {json.dumps(vdisk)}'
             for server in shown['servers']
             for vdisk in server['vdisks']
-            if vdisk['status'] != 'ok'
+            if vdisk['status'] == 'mismatch'
         ]
 
     def _violated(self, rule: str, subject: str, what: str) -> None:

@@ -393,9 +393,12 @@ def _deleted_gb(facts: Facts) -> collections.Counter[str]:
     return found
 
 
-def unused(facts: Facts, named: str) -> list[Violation]:
+def unused(
+    facts: Facts, owned: collections.abc.Container[str], named: str
+) -> list[Violation]:
     """Return the blank volumes of boots that were cut short.
 
+    :param owned: ids of the volumes that somebody goes on with.
     :param named: what the audits say; one that they name is told apart.
     """
     return [
@@ -410,6 +413,8 @@ def unused(facts: Facts, named: str) -> list[Violation]:
         )
         for volume in facts.volumes.values()
         if not volume.deleted
+        and volume.uuid not in owned
+        and volume.status in QUIET
         and volume.title.endswith(_BLANK)
         and volume.location
         and _is_gone(facts, volume.title.removesuffix(_BLANK))

@@ -304,16 +304,19 @@ class ToldTest(testtools.TestCase):
 
     def test_blank_volume_of_a_boot_that_was_cut_short(self):
         found = well()
-        self.assertEqual([], invariants.unused(found, ''))
+        self.assertEqual([], invariants.unused(found, (), ''))
         del found.servers[SERVER]
         self.assertEqual(
             ['v0', 'v1'],
-            [one.subject for one in invariants.unused(found, '')],
+            [one.subject for one in invariants.unused(found, (), '')],
         )
         self.assertEqual(
             ['cinder', 'project'],
-            [one.owner for one in invariants.unused(found, 'finding: v0')],
+            [one.owner for one in invariants.unused(found, (), 'finding: v0')],
         )
+        # its user has detached it, and goes on with it
+        (left,) = invariants.unused(found, {'v0'}, '')
+        self.assertEqual('v1', left.subject)
 
 
 class EmptyTest(testtools.TestCase):
