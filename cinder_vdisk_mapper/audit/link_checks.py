@@ -18,7 +18,11 @@ from nova_diskplacer.disks import discover
 
 
 def check(host: state.HostState) -> findings.Findings:
-    """Find links that servers need and lack, and links that nobody needs."""
+    """Find links that servers need and lack, and links that nobody needs.
+
+    One whose disk is not known is left to the operator: what it leads to may
+    be the volume.
+    """
     holders: dict[str, set[str]] = {}
     known = {
         disk.uuid
@@ -30,10 +34,23 @@ def check(host: state.HostState) -> findings.Findings:
             holders.setdefault(vdisk.name, set()).add(disk.uuid)
     living = {one.vdisk: one for one in host.records if not one.deleted}
     for name, linked in host.links.items():
-        if name not in living and name not in holders:
+        if linked is None:
+            record = living.get(name)
+            yield findings.Finding(
+                'unknown-link',
+                (record and record.disk) or '',
+                name,
+                record.id if record else '',
+                'the link of the vdisk cannot be read, or leads to no vdisk '
+                'of that name',
+                advice=f'see by-volume/{name} in the disk root: repair the '
+                'filesystem, or remove the link when it is known which copy '
+                'is the volume; the next repair makes the link again',
+            )
+        elif name not in living and name not in holders:
             yield findings.Finding(
                 'stale-link',
-                linked or '',
+                linked,
                 name,
                 message='a link leads to the vdisk of a volume that is gone',
                 repair=findings.UNLINK,
@@ -43,9 +60,11 @@ def check(host: state.HostState) -> findings.Findings:
         if not record.settled or record.disk not in held:
             continue
         linked = host.links.get(name)
+        if linked is None and name in host.links:
+            continue
         if linked not in held:
             # a volume that was never attached needs no link
-            if name in host.links or record.status == 'in-use':
+            if linked or record.status == 'in-use':
                 lost = linked is None or linked in known | host.forgotten
                 yield findings.Finding(
                     'missing-link',

@@ -145,9 +145,9 @@ class HostState:
     ``forgotten`` are disks of records and links that were forgotten on this
     host.
     ``orphan_providers`` are disks in the same provider tree that this host
-    does not have. ``links`` has the disk that each link leads to, by the name
-    of its vdisk. ``moves_legs`` is false if a move of legs of an elastic vdisk
-    is begun and no process carries it out.
+    does not have. ``links`` has the disk that each link leads to, None if
+    that is not known, by the name of its vdisk. ``moves_legs`` is false if a
+    move of legs of an elastic vdisk is begun and no process carries it out.
     """
 
     records: tuple[Record, ...]

@@ -186,8 +186,14 @@ def _check_settled(
             f'size), or delete the {record.kind}',
         )
     # a drain takes up the copies that it has begun
-    drained = disk.draining or host.links.get(record.vdisk) in copies
-    whole = alone and not drained and _is_complete(record, disk, vdisk)
+    linked = host.links.get(record.vdisk, disk.uuid)
+    drained = disk.draining or linked in copies
+    whole = (
+        alone
+        and not drained
+        and linked == disk.uuid
+        and _is_complete(record, disk, vdisk)
+    )
     for other, second in copies.values():
         yield _finding(
             record,
@@ -235,14 +241,14 @@ def _check_location(
             f'{record.kind} {record.id}',
             f'restore it from a backup, or delete the {record.kind}',
         )
-    linked = host.links.get(record.vdisk)
     for disk, vdisk in copies.values():
         # the record keeps a disk that may come back, and so does the link
+        linked = host.links.get(record.vdisk, disk.uuid)
         repair = (
             alone
             and len(copies) == 1
             and not missing
-            and linked in (None, disk.uuid)
+            and linked == disk.uuid
             and _is_complete(record, disk, vdisk)
         )
         yield _finding(

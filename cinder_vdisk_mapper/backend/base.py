@@ -159,11 +159,19 @@ class Backend(abc.ABC):
         return links.path(self.disk_root, name)
 
     def linked_disk(self, name: str) -> str | None:
-        """Return the disk that the link to a vdisk leads to, if any."""
+        """Return the disk that the link to a vdisk leads to, if any.
+
+        :raises DiskError: that is not known, as :func:`links.linked_disk`.
+        """
         return links.linked_disk(self.disk_root, name)
 
     def links(self) -> dict[str, str | None]:
-        """Return the disk that each link leads to, by the vdisk's name."""
+        """Return the disk that each link leads to, by the vdisk's name.
+
+        The disk is None where it is not known.
+
+        :raises DiskError: the links cannot be listed.
+        """
         return links.all_links(self.disk_root)
 
     def link(self, disk: str, name: str) -> None:
@@ -172,7 +180,7 @@ class Backend(abc.ABC):
 
     def unlink(self, name: str) -> None:
         """Remove the link to a vdisk, and the record of its move, if any."""
-        if os.path.lexists(self.link_path(name)) or self.recorded_move(name):
+        if files.exists(self.link_path(name)) or self.recorded_move(name):
             self._run('unlink', name)
 
     def recorded_move(self, name: str) -> moves.Record | None:

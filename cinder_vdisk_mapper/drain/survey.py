@@ -170,9 +170,19 @@ class Surveyor:
             uuid for uuid, one in others.items() if one.usable and not striped
         )
         record = self.operations.backend.recorded_move(vdisk.name)
-        facts = self._facts(disk, vdisk, volume, servers, copies, record)
+        refusal, place = '', None
+        try:
+            place = (
+                self.operations.backend.linked_disk(vdisk.name)
+                or volume.provider_location
+            )
+        except exception.DiskError as error:
+            refusal = str(error)
+        facts = self._facts(
+            disk, vdisk, volume, servers, copies, record, place
+        )
         begun = record and record.source == disk and record.target in copies
-        refusal = refusals.reason(facts, self.name)
+        refusal = refusal or refusals.reason(facts, self.name)
         uuid = next(iter(facts.servers), vdisk.server_id)
         server = servers.get(uuid or '')
         of_flavor = connections.is_of_flavor(server, volume)
@@ -236,6 +246,7 @@ class Surveyor:
         servers: dict[str, nova_api.Server | None],
         copies: tuple[str, ...],
         record: moves.Record | None,
+        place: str | None,
     ) -> refusals.Facts:
         attached = attachments(volume)
         using = tuple(
@@ -274,8 +285,7 @@ class Surveyor:
             locations.is_striped(volume.provider_location),
             problem,
             disk,
-            self.operations.backend.linked_disk(vdisk.name)
-            or volume.provider_location,
+            place,
             copies,
             record,
         )

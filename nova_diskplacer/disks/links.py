@@ -20,6 +20,7 @@ Of two copies of a vdisk, that of its link is the volume.
 import contextlib
 import os
 
+from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.filesystem import files
@@ -43,25 +44,49 @@ def path(disk_root: str, name: str) -> str:
 
 
 def linked_disk(disk_root: str, name: str) -> str | None:
-    """Return the UUID of the disk that a vdisk's link leads to, if any."""
-    try:
-        target = os.readlink(path(disk_root, name))
-    except OSError:
-        return None
-    return _disk_of(target)
+    """Return the UUID of the disk that a vdisk's link leads to.
+
+    :returns: None if there is no link.
+    :raises DiskError: the link cannot be read, or does not lead to a vdisk of
+        that name in the disk root, so that the disk is not known.
+    """
+    place = path(disk_root, name)
+    with host_files.disk_errors(place):
+        try:
+            target = os.readlink(place)
+        except FileNotFoundError:
+            return None
+    uuid = _disk_of(disk_root, name, target)
+    if uuid is None:
+        raise exception.DiskError(
+            f'{place} leads to {target}, which is no vdisk {name} in '
+            f'{disk_root}: find out which copy of it is the volume, and '
+            'remove the link'
+        )
+    return uuid
 
 
 def all_links(disk_root: str) -> dict[str, str | None]:
-    """Return the disk that each link leads to, by the name of its vdisk."""
-    try:
-        names = os.listdir(os.path.join(disk_root, DIRECTORY))
-    except FileNotFoundError:
-        return {}
-    return {
-        name: linked_disk(disk_root, name)
-        for name in sorted(names)
-        if not name.startswith(_NEW)
-    }
+    """Return the disk that each link leads to, by the name of its vdisk.
+
+    The disk is None where :func:`linked_disk` raises an error.
+
+    :raises DiskError: the directory of the links cannot be read.
+    """
+    directory = os.path.join(disk_root, DIRECTORY)
+    with host_files.disk_errors(directory):
+        try:
+            names = os.listdir(directory)
+        except FileNotFoundError:
+            return {}
+    found: dict[str, str | None] = {}
+    for name in sorted(names):
+        if not name.startswith(_NEW):
+            try:
+                found[name] = linked_disk(disk_root, name)
+            except exception.DiskError:
+                found[name] = None
+    return found
 
 
 def link(disk_root: str, uuid: str, name: str) -> None:
@@ -118,16 +143,24 @@ def resolve(vdisk: str) -> str:
     return vdisk
 
 
-def _disk_of(target: str) -> str | None:
-    """Return the disk in the path of a vdisk, None for another path."""
+def _disk_of(disk_root: str, name: str, target: str) -> str | None:
+    """Return the disk of a path, if that is the path of a vdisk.
+
+    The disk root may be given by another path than when the link was made.
+    """
     directory = os.path.dirname(target)
-    parent, last = os.path.split(directory)
-    found = (
-        os.path.basename(parent)
-        if last == vdisks.DIRECTORY
-        else last.removeprefix(naming.PREFIX)
-    )
-    return found if identity.is_uuid(found) else None
+    uuid = os.path.basename(directory).removeprefix(naming.PREFIX)
+    if identity.is_uuid(uuid) and target == naming.device_path(uuid, name):
+        return uuid
+    entry = os.path.dirname(directory)
+    root, uuid = os.path.split(entry)
+    if (
+        identity.is_uuid(uuid)
+        and target == vdisks.path(entry, name)
+        and os.path.realpath(root) == os.path.realpath(disk_root)
+    ):
+        return uuid
+    return None
 
 
 def _sync(directory: str) -> None:

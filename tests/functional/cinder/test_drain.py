@@ -195,6 +195,20 @@ class DrainTestCase(DrainerTestCase):
         self.assertEqual('', self.stays(drained))
         self.assertNotEqual([drained], self.holding(volume))
 
+    def test_the_link_leads_elsewhere(self):
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        link = f'{self.host.root}/by-volume/volume-{volume["id"]}'
+        os.unlink(link)
+        os.symlink('/dev/null', link)
+        self.assertIn('leads to /dev/null', self.stays(drained))
+        self.assertEqual([drained], self.holding(volume))
+        self.assertEqual({}, self.drainer.cancel(drained))
+        os.unlink(link)
+        self.assertEqual('', self.stays(drained))
+        self.assertIsOn(self.where(volume), volume)
+        self.assertNotEqual(drained, self.where(volume))
+
     def test_used_while_it_is_copied(self):
         volume, path = self.bound()
         (drained,) = self.holding(volume)

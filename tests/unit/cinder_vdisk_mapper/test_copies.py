@@ -13,6 +13,7 @@
 
 import dataclasses
 import unittest
+from unittest import mock
 
 from cinder_vdisk_mapper import copies
 from nova_diskplacer import exception
@@ -106,6 +107,15 @@ class CondemnTestCase(unittest.TestCase):
         with self.assertRaisesRegex(exception.DiskError, 'holds no vdisk'):
             copies.condemn(self.backend, 'a', NAME, 'b')
         self.assertEqual(['a'], self.backend.disks_holding(NAME))
+
+    def test_the_disk_of_the_link_is_not_known(self):
+        with mock.patch.object(
+            self.backend, 'linked_disk', side_effect=exception.DiskError('EIO')
+        ):
+            for location in ('a', 'b', None):
+                with self.assertRaisesRegex(exception.DiskError, 'EIO'):
+                    copies.condemn(self.backend, 'a', NAME, location)
+        self.assertEqual(['a', 'b'], self.backend.disks_holding(NAME))
 
     def test_check_whole(self):
         copies.check_whole(self.backend, 'a', NAME, 2 * GIB)

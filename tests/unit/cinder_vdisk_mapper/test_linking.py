@@ -454,6 +454,48 @@ class DiskIsMissingTestCase(_Entries):
         self.assertEqual({'volume-id': 10}, self.on('a'))
 
 
+class LinkIsUnknownTestCase(_Entries):
+    """The link cannot be read, or leads to what is no vdisk."""
+
+    def setUp(self):
+        super().setUp()
+        self.backend.links = lambda: {'volume-id': None}
+        self.backend.linked_disk = mock.Mock(
+            side_effect=exception.DiskError('by-volume/volume-id: EIO')
+        )
+
+    def test_nothing_is_done(self):
+        before = self.backend.disks(), dict(self.backend.content)
+        for operation in (
+            self.snap,
+            self.group_snap,
+            self.clone,
+            self.extend,
+            self.restored,
+            self.connect,
+            self.connect_without_export,
+            self.migrate,
+            self.migrated,
+            self.unmanage,
+            self.delete,
+            lambda: self.driver.revert_to_snapshot(
+                None, self.volume, self.snapshot
+            ),
+        ):
+            self.assertRaises(cinder_exc.VolumeDriverException, operation)
+            self.assertIn('by-volume/volume-id: EIO', self.log.output)
+        self.assertRaises(exception.DiskError, self.hand_over)
+        for start in (self.start, self.start_in_use):
+            start()
+        self.assertEqual('a', self.volume.provider_location)
+        self.assertEqual({'volume-id': 'b'}, self.backend.linked)
+        self.assertEqual(before, (self.backend.disks(), self.backend.content))
+
+    def test_a_server_is_not_given_the_link(self):
+        self.volume.volume_attachment = [test_driver.attachment('s')]
+        self.assertRaises(cinder_exc.VolumeDriverException, self.connect)
+
+
 class StartTestCase(_Entries):
     """One volume that cannot be settled does not keep the others."""
 

@@ -593,6 +593,33 @@ class CompareTestCase(AuditTestCase):
             make_state([volume()], {'d1': [vdisk()], 'd2': [vdisk()]}),
         )
 
+    def test_the_disk_of_the_link_is_not_the_recorded_one(self):
+        """What it leads to may be the volume: no copy is deleted or taken."""
+        for linked in (None, 'd3'):
+            found = auditor.compare(
+                make_state(
+                    [volume()],
+                    {'d1': [vdisk()], 'd2': [vdisk()]},
+                    links={volume().vdisk: linked},
+                )
+            )
+            self.assertEqual(
+                {'second-copy': ''},
+                {
+                    one.kind: one.repair
+                    for one in found
+                    if not one.kind.endswith('-link')
+                },
+            )
+        self.assertFound(
+            [('not-recorded', 'd1', ''), ('unknown-link', '', '')],
+            make_state(
+                [volume(disk=None)],
+                {'d1': [vdisk()]},
+                links={volume().vdisk: None},
+            ),
+        )
+
     def test_copies_of_a_drain(self):
         for links, draining, kinds in (
             ({}, True, {'second-copy': ''}),

@@ -53,9 +53,24 @@ class LinkChecksTestCase(unittest.TestCase):
 
     def test_of_an_attached_volume(self):
         missing = [('missing-link', 'd1', findings.LINK)]
-        for links in ({}, {'volume-1': 'd2'}, {'volume-1': None}):
+        for links in ({}, {'volume-1': 'd2'}):
             self.assertEqual(missing, self.found([ATTACHED], links))
         self.assertEqual(missing, self.found([DETACHED], {'volume-1': 'd2'}))
+
+    def test_the_disk_of_the_link_is_not_known(self):
+        links = {'volume-1': None}
+        for record in (
+            ATTACHED,
+            DETACHED,
+            dataclasses.replace(ATTACHED, settled=False),
+        ):
+            for held in (('d1',), ('d1', 'd2'), ('d2',), ()):
+                self.assertEqual(
+                    [('unknown-link', 'd1', '')],
+                    self.found([record], links, held),
+                )
+        # nobody's, and maybe no link
+        self.assertEqual([('unknown-link', '', '')], self.found([], links))
 
     def test_volumes_that_cannot_be_judged(self):
         for record in (

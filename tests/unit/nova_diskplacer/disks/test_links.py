@@ -11,11 +11,13 @@
 #    under the License.
 
 
+import errno
 import os
 from unittest import mock
 
 import fixtures
 import testtools
+from testtools import matchers
 
 from nova_diskplacer import exception
 from nova_diskplacer.disks import links
@@ -84,11 +86,79 @@ class LinksTestCase(testtools.TestCase):
         # as the directory is searched for links only
         self.assertEqual(self.path, links.resolve(self.path))
 
+    def assertUnknown(self, pattern):
+        """The disk of the link is not known; those of others are."""
+        error = self.assertRaises(
+            exception.DiskError, links.linked_disk, self.root, NAME
+        )
+        self.assertThat(str(error), matchers.StartsWith(self.path))
+        self.assertIn(pattern, str(error))
+        links.link(self.root, OTHER, 'volume-2')
+        self.assertEqual(
+            {NAME: None, 'volume-2': OTHER}, links.all_links(self.root)
+        )
+
     def test_links_of_others(self):
         links.link(self.root, DISK, NAME)
-        os.unlink(self.path)
-        os.symlink('/dev/vda', self.path)
-        self.assertIsNone(links.linked_disk(self.root, NAME))
+        for target in (
+            '/dev/vda',
+            'volume-2',
+            '',
+            f'{self.root}/{DISK}',
+            f'{self.root}/{DISK}/vdisks/volume-2',
+            f'{self.root}/{DISK}/{NAME}',
+            f'{self.root}/{DISK}/vdisks/x/{NAME}',
+            f'{self.root}/disk/vdisks/{NAME}',
+            f'/root/{DISK}/vdisks/{NAME}',
+            f'/dev/diskplacer-{DISK}/volume-2',
+            f'/dev/diskplacer-disk/{NAME}',
+            f'/mnt/diskplacer-{DISK}/{NAME}',
+        ):
+            os.unlink(self.path)
+            if target:
+                os.symlink(target, self.path)
+            else:
+                os.mknod(self.path)
+            self.assertUnknown(
+                f'leads to {target}' if target else 'Invalid argument'
+            )
+
+    def test_the_disk_root_by_another_path(self):
+        links.link(self.root, DISK, NAME)
+        other = f'{self.root}.link'
+        os.symlink(self.root, other)
+        self.addCleanup(os.unlink, other)
+        for root in (
+            other,
+            f'{self.root}/',
+            f'{self.root}/../{os.path.basename(other)}',
+        ):
+            self.assertEqual(DISK, links.linked_disk(root, NAME))
+            links.link(root, DISK, NAME)
+            self.assertEqual(DISK, links.linked_disk(self.root, NAME))
+
+    def test_links_that_cannot_be_read(self):
+        links.link(self.root, DISK, NAME)
+        readlink = os.readlink
+        for number in (errno.EIO, errno.EACCES, errno.ESTALE, errno.ELOOP):
+
+            def fail(path, number=number):
+                if path == self.path:
+                    raise OSError(number, os.strerror(number), path)
+                return readlink(path)
+
+            with mock.patch('os.readlink', fail):
+                self.assertUnknown(os.strerror(number))
+
+    def test_the_directory_cannot_be_read(self):
+        os.mknod(os.path.dirname(self.path))
+        for read in (
+            lambda: links.linked_disk(self.root, NAME),
+            lambda: links.all_links(self.root),
+        ):
+            error = self.assertRaises(exception.DiskError, read)
+            self.assertIn('by-volume', str(error))
+            self.assertIn('Not a directory', str(error))
 
     def test_bad_names(self):
         for name in ('', '..', 'a/b', '.new.x'):
