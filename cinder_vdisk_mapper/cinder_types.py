@@ -10,13 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Attributes of Cinder's objects that the driver uses, for type checkers."""
+"""Attributes of Cinder's objects that the driver uses, for type checkers.
+
+And what some of them mean.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
 
 Connector = dict[str, Any]
+
+# Migration statuses of volumes that Cinder does not migrate now; a request to
+# reset it to ``none`` stores None.
+_NOT_MIGRATING = frozenset((None, '', 'success', 'error'))
 
 #: changed columns of a volume or snapshot
 ModelUpdate = dict[str, Any]
@@ -84,3 +91,12 @@ def attachments(volume: Volume) -> list[Attachment]:
         for attachment in volume.volume_attachment
         if attachment.attach_status != 'detached'
     ]
+
+
+def is_migrating(migration_status: str | None) -> bool:
+    """Return whether Cinder migrates a volume with this migration status.
+
+    That includes the volume that it copies to, and a status that no release
+    up to now has.
+    """
+    return migration_status not in _NOT_MIGRATING

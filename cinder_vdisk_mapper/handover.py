@@ -37,13 +37,11 @@ from cinder_vdisk_mapper.binding import BindRequest
 from cinder_vdisk_mapper.cinder_types import Connector
 from cinder_vdisk_mapper.cinder_types import Volume
 from cinder_vdisk_mapper.cinder_types import attachments
+from cinder_vdisk_mapper.cinder_types import is_migrating
 from cinder_vdisk_mapper.vdisk_operations import VDiskOperations
 from nova_diskplacer import exception
 
 LOG = logging.getLogger(__name__)
-
-# Migration status of volumes that Cinder does not migrate now.
-_NOT_MIGRATING = (None, 'success', 'error')
 
 
 def hand_over(
@@ -181,7 +179,7 @@ def _check_unused(context: Any, volume: Volume) -> None:
         len(servers) != 1 or None in servers
     ):
         raise _refused(volume, 'it is not reserved for one server alone')
-    if volume.migration_status not in _NOT_MIGRATING:
+    if is_migrating(volume.migration_status):
         raise _refused(volume, 'it is being migrated')
     if volume.group_id:
         raise _refused(volume, f'it is in group {volume.group_id}')

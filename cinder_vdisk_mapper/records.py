@@ -28,6 +28,7 @@ from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.audit import state
 from cinder_vdisk_mapper.cinder_releases import db_api
 from cinder_vdisk_mapper.cinder_releases import models
+from cinder_vdisk_mapper.cinder_types import is_migrating
 
 Volume = models.Volume
 Snapshot = models.Snapshot
@@ -48,8 +49,6 @@ SETTLED = frozenset(
 )
 # Statuses of a blank volume before a server has it.
 _BEFORE_ATTACHED = frozenset(('creating', 'reserved', 'attaching', 'error'))
-
-_MIGRATED = frozenset((None, '', 'none', 'success', 'error'))
 
 # Ids in one query: databases limit the number of its parameters.
 _BATCH = 500
@@ -135,7 +134,7 @@ class Records:
                     f'volume-{row.name_id}',
                     row.size,
                     row.host,
-                    row.migration_status in _MIGRATED,
+                    not is_migrating(row.migration_status),
                 )
                 for row in rows
             ]

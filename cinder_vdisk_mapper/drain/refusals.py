@@ -17,9 +17,8 @@ A pure function over facts; the planner adds those of room and mapping.
 
 import dataclasses
 
+from cinder_vdisk_mapper.cinder_types import is_migrating
 from nova_diskplacer.disks import moves
-
-_MIGRATED = (None, '', 'success', 'error')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +69,7 @@ def reason(facts: Facts, backend: str) -> str:
         return f'it has {facts.snapshots} snapshots: delete them first'
     if facts.status not in ('available', 'in-use'):
         return f'its volume is {facts.status}'
-    if facts.migration_status not in _MIGRATED:
+    if is_migrating(facts.migration_status):
         return 'Cinder migrates its volume'
     if facts.attached_to_host:
         return 'it is attached to a host and not to a server: detach it'

@@ -26,6 +26,7 @@ from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import vdisk_operations
 from cinder_vdisk_mapper.backend import base
 from cinder_vdisk_mapper.cinder_types import Volume
+from cinder_vdisk_mapper.cinder_types import is_migrating
 from cinder_vdisk_mapper.elastic import order
 from cinder_vdisk_mapper.striping.operations import StripeOperations
 from nova_diskplacer import exception
@@ -35,7 +36,6 @@ from nova_diskplacer.elastic import legs
 from nova_diskplacer.elastic import pace
 from nova_diskplacer.placement import claim_moves
 
-_MIGRATED = (None, '', 'success', 'error')
 _MOVABLE = ('available', 'in-use')
 # Nova attaches and detaches meanwhile.
 _DECIDABLE = (*_MOVABLE, 'reserved', 'attaching', 'detaching')
@@ -130,7 +130,7 @@ class LegMove:
             refusal = f'is {volume.status}, which is none of: ' + ', '.join(
                 statuses
             )
-        elif volume.migration_status not in _MIGRATED:
+        elif is_migrating(volume.migration_status):
             refusal = 'is being migrated'
         elif naming.is_exported(volume):
             refusal = 'is exported to another host'

@@ -94,7 +94,7 @@ class UnusedTestCase(testtools.TestCase):
 
     def test_what_else_depends_on_it(self):
         reserved = 's', 'reserved'
-        for migration in (None, 'success', 'error'):
+        for migration in (None, '', 'success', 'error'):
             self.assertFollows(
                 self.volume(reserved, migration_status=migration)
             )
