@@ -49,6 +49,14 @@ _SETTLED = frozenset(
     ('ACTIVE', 'ERROR', 'PAUSED', 'RESCUE', 'SHUTOFF', 'SUSPENDED')
 )
 _TASK = 'OS-EXT-STS:task_state'
+_HOST = 'OS-EXT-SRV-ATTR:host'
+_RESERVATION = 'OS-EXT-SRV-ATTR:reservation_id'
+
+# Task of a server whose new volumes nova-compute creates.
+_MAPPING = 'block_device_mapping'
+
+# Number of such servers of a project that are looked at.
+_MOST = 100
 
 # Seconds that Nova may take to answer.
 _TIMEOUT = 30
@@ -96,6 +104,52 @@ def get(context: Any, uuid: str) -> Server | None:
         except nova_exc.NotFound:
             return None
     return parse(server.to_dict())
+
+
+def hosts_of_request(context: Any, request_id: str) -> set[str]:
+    """Return the hosts of the servers that a request to Nova has created.
+
+    Only servers of the context's project count, while nova-compute creates
+    their volumes. The ID is compared with those that Nova tells of them and
+    becomes no part of a query: users may have written it.
+
+    :raises NovaError: Nova does not answer.
+    """
+    with _as_nova_error(f'the servers of request {request_id}'):
+        return _ask(
+            context,
+            _MICROVERSION,
+            lambda client: _created_by(client, context, request_id),
+        )
+
+
+def _created_by(client: Any, context: Any, request_id: str) -> set[str]:
+    rows = [
+        one.to_dict()
+        for one in client.servers.list(
+            search_opts={
+                'all_tenants': 1,
+                'project_id': context.project_id,
+                'task_state': _MAPPING,
+            },
+            limit=_MOST,
+            # most likely the one that was last to begin
+            sort_keys=['updated_at'],
+            sort_dirs=['desc'],
+        )
+    ]
+    rows = [row for row in rows if row['tenant_id'] == context.project_id]
+    for row in rows:
+        actions = client.instance_action.list(row['id'])
+        if any(one.request_id == request_id for one in actions):
+            # all servers of a request are in one reservation
+            return {
+                one[_HOST]
+                for one in rows
+                if one.get(_RESERVATION) == row.get(_RESERVATION)
+                and one.get(_HOST)
+            }
+    return set()
 
 
 def of_hosts(
@@ -234,7 +288,7 @@ def parse(fields: dict[str, Any]) -> Server:
         return Server(
             uuid,
             fields['tenant_id'],
-            fields['OS-EXT-SRV-ATTR:host'] or None,
+            fields[_HOST] or None,
             configured.parse(fields['flavor']['extra_specs']),
             fields['OS-SRV-USG:launched_at'] is not None,
         )

@@ -57,21 +57,31 @@ ANYWHERE = '*'
 
 
 class _Placed(NamedTuple):
-    """Host of a server, and over how many disks its flavor stripes vdisks."""
+    """Where a volume may be.
+
+    ``claims``: it may use what its server claims, which is on ``host`` and
+    whose flavor stripes vdisks over ``stripe_disks`` disks.
+    """
 
     host: str | None
     stripe_disks: int = 1
+    claims: bool = True
+
+
+_ANYWHERE = _Placed(ANYWHERE, claims=False)
 
 
 class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     """Passes the vdisk backends of the host of the volume's server.
 
     A new volume must fit into the free space of one disk of the backend, and
-    into its unclaimed space if it has no server. An existing volume fits where
-    it is.
+    into its unclaimed space if it is no vdisk of a server. An existing volume
+    fits where it is.
 
     The scheduler hint ``local_to_instance`` names the server, or the name that
-    nova-compute gives to a blank volume. Backends without the capability
+    nova-compute gives to a blank volume. A volume that nova-compute makes of
+    an image has no name; it is on the host of the server that was created by
+    the request whose ID Nova passes on. Backends without the capability
     ``vdisk_mapper`` are filtered by capacity only, and so are all backends if
     the request names no server. If the server of the hint does not exist,
     belongs to another project or has no host, no vdisk backend passes.
@@ -93,7 +103,9 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         # a request may have no properties of a volume
         spec = filter_properties.get('request_spec') or {}
         properties = spec.get('volume_properties') or {}
-        host, stripe_disks = self._placed_by(properties, filter_properties)
+        host, stripe_disks, claims = self._placed_by(
+            spec, properties, filter_properties
+        )
         backend = volume_utils.extract_host(backend_state.backend_id, 'host')
         if host not in (ANYWHERE, backend):
             return False
@@ -102,12 +114,10 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             and properties.get('host') == backend_state.backend_id
         )
         if is_here or (
-            host == ANYWHERE and _fits(backend_state, properties, UNCLAIMED)
+            not claims and _fits(backend_state, properties, UNCLAIMED)
         ):
             return self._has_capacity(backend_state, filter_properties)
-        return host != ANYWHERE and _fits(
-            backend_state, properties, FREE, stripe_disks
-        )
+        return claims and _fits(backend_state, properties, FREE, stripe_disks)
 
     def _has_capacity(
         self, backend_state: Any, filter_properties: dict[str, Any]
@@ -115,27 +125,62 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         return bool(super().backend_passes(backend_state, filter_properties))
 
     def _placed_by(
-        self, properties: dict[str, Any], filter_properties: dict[str, Any]
-    ) -> '_Placed':
+        self,
+        spec: Any,
+        properties: dict[str, Any],
+        filter_properties: dict[str, Any],
+    ) -> _Placed:
         """Return where the server of a volume is; ANYWHERE without one."""
         hint = (filter_properties.get('scheduler_hints') or {}).get(HINT)
         server_id = hint or nova_api.of_blank_volume(
             properties.get('display_name')
         )
         if not server_id:
-            return _Placed(ANYWHERE)
+            if not _is_of_boot(spec, properties):
+                return _ANYWHERE
+            return self._placed_by_request(filter_properties['context'])
         if not uuidutils.is_uuid_like(server_id):
             # the name of a volume may be anything, lines of a log too
             LOG.warning('%s=%r is not the UUID of a server', HINT, server_id)
-            return _Placed(ANYWHERE if hint is None else None)
+            return _ANYWHERE if hint is None else _Placed(None)
         if server_id not in self._placed:
             self._placed[server_id] = self._find(
                 filter_properties['context'], server_id, hint is not None
             )
         return self._placed[server_id]
 
+    def _placed_by_request(self, context: Any) -> _Placed:
+        request_id = context.global_request_id
+        if not request_id:
+            return _ANYWHERE
+        if request_id not in self._placed:
+            self._placed[request_id] = self._find_by_request(
+                context, request_id
+            )
+        return self._placed[request_id]
+
     @staticmethod
-    def _find(context: Any, server_id: str, hinted: bool) -> '_Placed':
+    def _find_by_request(context: Any, request_id: str) -> _Placed:
+        try:
+            hosts = nova_api.hosts_of_request(context, request_id)
+        except nova_api.NovaError as error:
+            LOG.error(
+                'A volume may be on another host than its server: %s', error
+            )
+            return _ANYWHERE
+        if len(hosts) > 1:
+            LOG.warning(
+                'A volume may be on another host than its server: request %s '
+                'has created servers on %d hosts',
+                request_id,
+                len(hosts),
+            )
+        if len(hosts) != 1:
+            return _ANYWHERE
+        return _Placed(hosts.pop(), claims=False)
+
+    @staticmethod
+    def _find(context: Any, server_id: str, hinted: bool) -> _Placed:
         try:
             server = nova_api.get(context, server_id)
         except nova_api.NovaError as error:
@@ -144,7 +189,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         if server is None:
             # users may give a volume the name of a blank one
             LOG.warning('There is no server %s', server_id)
-            return _Placed(None if hinted else ANYWHERE)
+            return _Placed(None) if hinted else _ANYWHERE
         if server.project_id != context.project_id:
             LOG.warning(
                 'No vdisk backend passes: server %s is not in project %s',
@@ -158,6 +203,18 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             )
         request = server.request
         return _Placed(server.host, request.stripe_disks if request else 1)
+
+
+def _is_of_boot(spec: Any, properties: dict[str, Any]) -> bool:
+    """Return whether nova-compute may create a volume of an image.
+
+    Cinder itself puts a volume of a snapshot beside the snapshot.
+    """
+    return (
+        properties.get('status') == 'creating'
+        and not properties.get('display_name')
+        and bool(spec.get('image_id'))
+    )
 
 
 @functools.cache

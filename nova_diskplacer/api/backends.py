@@ -50,6 +50,23 @@ class Backends:
 
         :param media: ``diskplacer:media`` of the flavor.
         """
+        self._update()
+        return backend_media.problem(
+            media, volume_type, self.types.get(volume_type, ''), self.pools
+        )
+
+    def hosts(self, volume_type: str) -> int:
+        """Return the number of hosts with vdisks of a volume type.
+
+        0 if Cinder does not tell.
+        """
+        self._update()
+        backend = self.types.get(volume_type)
+        return len(
+            {pool.host for pool in self.pools if pool.backend == backend}
+        )
+
+    def _update(self) -> None:
         now = time.monotonic()
         if self.asked_at is None or now - self.asked_at > _AGE:
             self.asked_at = now
@@ -63,9 +80,6 @@ class Backends:
                     'account in [cinder] of nova.conf: %s',
                     error,
                 )
-        return backend_media.problem(
-            media, volume_type, self.types.get(volume_type, ''), self.pools
-        )
 
 
 def _ask() -> tuple[dict[str, str], list[backend_media.Pool]]:

@@ -160,6 +160,12 @@ def _completed(
                 f'The flavor cannot be used: its {problem}. Ask an '
                 'administrator to set diskplacer:media of the flavor.'
             )
+    if decision.local_copies(
+        brought, known_backends.hosts, known.default_type
+    ):
+        # Nova hands one ID on to Cinder, whose scheduler finds the server by
+        # Nova's own; the client's is in the log of nova-api
+        context.global_request_id = None
     _check_quotas(known, brought, missing, default_type)
     return server_request.with_vdisks(asked, missing) if missing else None
 

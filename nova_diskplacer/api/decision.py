@@ -19,6 +19,7 @@ type before.
 import collections
 import collections.abc
 import dataclasses
+import functools
 
 from nova_diskplacer import flavor
 
@@ -37,6 +38,7 @@ class Volume:
     ``size_gb`` is in GiB, None if only Cinder knows. ``volume_type`` is a
     name, None for the project's default type. ``is_new``: it is created with
     the server. ``bootable``: the server boots from it, or may.
+    ``of_snapshot``: it is made of a snapshot.
     """
 
     size_gb: int | None
@@ -44,6 +46,12 @@ class Volume:
     is_blank: bool = False
     is_new: bool = False
     bootable: bool = False
+    of_snapshot: bool = False
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is created with the content of an image or snapshot."""
+        return self.is_new and not self.is_blank
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,13 +60,15 @@ class Request:
 
     ``volumes`` are those of one server. ``names_types``: the microversion can
     name a volume type in a mapping. ``is_legacy``: mappings are in the list
-    ``block_device_mapping``, which knows no blank volumes.
+    ``block_device_mapping``, which knows no blank volumes. ``names_host``: the
+    servers are all on one host, which it names.
     """
 
     volumes: tuple[Volume, ...] = ()
     servers: int = 1
     names_types: bool = True
     is_legacy: bool = False
+    names_host: bool = False
 
 
 def needs_default_type(wanted: flavor.VDiskRequest, request: Request) -> bool:
@@ -133,6 +143,47 @@ def creates_vdisks(
         and wanted.is_vdisk(volume.size_gb, None, volume.bootable)
         for volume in request.volumes
     )
+
+
+def local_copies(
+    request: Request,
+    hosts: collections.abc.Callable[[str], int],
+    default_type: collections.abc.Callable[[], str],
+) -> tuple[Volume, ...]:
+    """Return the new volumes with content that are on one of several hosts.
+
+    Cinder must create each of them on the host of its server.
+
+    :param hosts: the number of hosts with the backend of a volume type, 0
+        for a backend without vdisks.
+    :param default_type: called at most once, for a volume that names no type.
+    :raises Refused: Cinder cannot find that host.
+    """
+    default_type = functools.cache(default_type)
+    local = tuple(
+        volume
+        for volume in request.volumes
+        if volume.is_copy and hosts(volume.volume_type or default_type()) > 1
+    )
+    if not local or request.names_host:
+        return local
+    volume_type = local[0].volume_type or default_type()
+    if any(volume.of_snapshot for volume in local):
+        raise Refused(
+            f'A new volume of type {volume_type} is made of a snapshot. It is '
+            'on the host of the snapshot, and the server may be on another '
+            'one. Create the volume first (openstack volume create '
+            '--snapshot) and have the server use it: it is on the host of the '
+            'volume then.'
+        )
+    if request.servers > 1:
+        raise Refused(
+            f'Each of {request.servers} servers has a new volume of type '
+            f'{volume_type} made of an image, and Cinder cannot tell on which '
+            'of their hosts to create it. Create one server per request, or '
+            'choose another volume type.'
+        )
+    return local
 
 
 def mapping(vdisk: Volume) -> dict[str, object]:

@@ -32,7 +32,7 @@ class ServerRequest:
 
     ``flavor`` is an ID, or a URL that ends with it. ``mappings`` are
     normalized by Nova. ``image`` is what the servers boot from, or what their
-    root volumes are made of.
+    root volumes are made of. ``names_host``: they are all on one host.
     """
 
     body: dict[str, typing.Any]
@@ -41,6 +41,7 @@ class ServerRequest:
     servers: int
     mappings: list[volumes.Mapping]
     is_legacy: bool
+    names_host: bool
 
 
 def load(body: dict[str, typing.Any]) -> ServerRequest:
@@ -65,6 +66,12 @@ def load(body: dict[str, typing.Any]) -> ServerRequest:
         int(server.get('max_count') or server.get('min_count') or 1),
         mappings,
         bool(server.get(_LEGACY)),
+        bool(
+            server.get('host')
+            or server.get('hypervisor_hostname')
+            # ZONE:HOST
+            or ':' in (server.get('availability_zone') or '')
+        ),
     )
 
 
@@ -101,8 +108,7 @@ def describe(
         mappings += [
             one
             for one in known.of_image(request.image)
-            # the request names the boot device, or it is not counted
-            if one['device_name'] not in names and one['boot_index'] != 0
+            if one['device_name'] not in names
         ]
     found = [known.describe(one) for one in mappings]
     return decision.Request(
@@ -110,6 +116,7 @@ def describe(
         servers=request.servers,
         names_types=names_types,
         is_legacy=request.is_legacy,
+        names_host=request.names_host,
     )
 
 

@@ -106,6 +106,7 @@ class Volumes:
             is_blank=source == 'blank',
             is_new=True,
             bootable=bootable,
+            of_snapshot=source == 'snapshot',
         )
 
     def of_image(self, image_id: str) -> list[Mapping]:

@@ -42,8 +42,9 @@ class Intercept(fixtures.Fixture):
 class NovaAPI(fixtures.Fixture):
     """A Nova API that knows just the servers that it is told of.
 
-    Answers GET /servers/{id}, /servers, /servers/detail (of a host, if one
-    is named) and /os-migrations, of which there are none; 503 while ``down``.
+    Answers GET /servers/{id}, /servers, /servers/detail (of a host, a project
+    and a task, if they are named), the actions of a server and
+    /os-migrations, of which there are none; 503 while ``down``.
 
     ``requests`` holds (path, microversion) of each request.
     """
@@ -51,6 +52,7 @@ class NovaAPI(fixtures.Fixture):
     def __init__(self):
         super().__init__()
         self.servers = {}
+        self.actions = {}
         self.requests = []
         self.down = False
 
@@ -59,14 +61,26 @@ class NovaAPI(fixtures.Fixture):
 
     def add(self, uuid, project_id, host, extra_specs=None, launched=True):
         """Add a server as microversion 2.47 shows it to an admin."""
+        self.actions[uuid] = []
         self.servers[uuid] = {
             'id': uuid,
             'status': 'ACTIVE',
             'tenant_id': project_id,
+            'OS-EXT-STS:task_state': None,
             'OS-EXT-SRV-ATTR:host': host,
             'OS-SRV-USG:launched_at': '2026-11-22' if launched else None,
             'flavor': {'extra_specs': extra_specs or {}},
         }
+
+    def build(self, uuid, request_id):
+        """Have a server be one whose volumes are created at present."""
+        self.servers[uuid] |= {
+            'status': 'BUILD',
+            'OS-EXT-STS:task_state': 'block_device_mapping',
+            # of one request
+            'OS-EXT-SRV-ATTR:reservation_id': f'r-{request_id}',
+        }
+        self.actions[uuid] = [{'action': 'create', 'request_id': request_id}]
 
     def _application(self, environ, start_response):
         path = environ['PATH_INFO']
@@ -80,6 +94,9 @@ class NovaAPI(fixtures.Fixture):
             # all are on the first page
             page = [] if 'marker' in query else self._listed(query)
             status, body = '200 OK', {'servers': page}
+        elif path.endswith('/os-instance-actions'):
+            uuid = path.split('/')[-2]
+            status, body = '200 OK', {'instanceActions': self.actions[uuid]}
         elif path.endswith('/os-migrations'):
             status, body = '200 OK', {'migrations': []}
         elif server:
@@ -90,9 +107,17 @@ class NovaAPI(fixtures.Fixture):
         return [json.dumps(body).encode()]
 
     def _listed(self, query):
-        (host,) = query.get('host', [None])
+        wanted = {
+            field: query[name][0]
+            for name, field in (
+                ('host', 'OS-EXT-SRV-ATTR:host'),
+                ('project_id', 'tenant_id'),
+                ('task_state', 'OS-EXT-STS:task_state'),
+            )
+            if name in query
+        }
         return [
             one
             for one in self.servers.values()
-            if host in (None, one.get('OS-EXT-SRV-ATTR:host'))
+            if wanted.items() <= one.items()
         ]

@@ -15,6 +15,8 @@
 import os
 import uuid
 
+from cinder.tests.unit import fake_constants as fake
+
 from tests import shell
 from tests.functional.cinder import base
 
@@ -108,6 +110,127 @@ class LocalityTestCase(base.CinderTestCase):
                 f'VDiskMapper:{host}:filesystem:{root}:any',
                 pool.capabilities['location_info'],
             )
+
+
+class BootFromImageTest(base.CinderTestCase):
+    """Nova has Cinder make a volume of an image, and names no server."""
+
+    def setUp(self):
+        super().setUp()
+        image = {
+            'id': fake.IMAGE_ID,
+            'status': 'active',
+            'size': 1,
+            'container_format': 'bare',
+            'disk_format': 'raw',
+        }
+        self.patch(
+            'cinder.image.glance.GlanceImageService.show', return_value=image
+        )
+        self.patch(
+            'cinder.image.glance.GlanceImageService.get_location',
+            return_value=(None, None),
+        )
+        self.patch(
+            'cinder.volume.flows.manager.create_volume.'
+            'CreateVolumeFromSpecTask._create_from_image',
+            return_value={},
+        )
+
+    def host_of(self, request_id, project=base.PROJECT, size=1, **fields):
+        """Create a volume of an image and return its host and status."""
+        body = {'size': size, 'name': '', 'imageRef': fake.IMAGE_ID, **fields}
+        headers = {'X-OpenStack-Request-ID': request_id} if request_id else {}
+        with self.as_member(project):
+            volume = self.api.api_post(
+                '/volumes', {'volume': body}, headers=headers
+            )['volume']
+        while volume['status'] == 'creating':
+            volume = self.api.get_volume(volume['id'])
+        host = volume['os-vol-host-attr:host'] or ''
+        return host.partition('@')[0], volume['status']
+
+    def build(self, *hosts, project=base.PROJECT, claims=None):
+        """Have servers of one request be built; returns the request's ID."""
+        request_id = f'req-{uuid.uuid4()}'
+        for host in hosts:
+            server = self.server(host, claims=claims, project=project)
+            self.nova.build(server, request_id)
+        return request_id
+
+    def paths(self):
+        return [path.rpartition('/')[2] for path, _ in self.nova.requests]
+
+    def test_the_volume_is_on_the_host_of_the_server(self):
+        requests = [
+            (host, self.build(host)) for host in ('host2', 'host1', 'host2')
+        ]
+        for host, request_id in requests:
+            self.nova.requests.clear()
+            self.assertEqual((host, 'available'), self.host_of(request_id))
+            # whatever the number of backends
+            self.assertEqual(1, self.paths().count('detail'))
+            self.assertLessEqual(len(self.paths()), 1 + len(requests))
+
+    def test_it_takes_what_no_server_claims(self):
+        (disk,) = self.hosts['host2'].disks()
+        request_id = self.build('host2', claims={disk: 3})
+        driver = self.volume[1].manager
+        driver.publish_service_capabilities(self.context)
+
+        def heard():
+            manager = self.scheduler.manager.driver.host_manager
+            return any(
+                pool.capabilities['vdisk_largest_unclaimed_gb'] == 1
+                for pool in manager.get_all_backend_states(self.context)
+            )
+
+        self.wait_until(heard, 'the scheduler knows what is claimed')
+        self.assertEqual(('', 'error'), self.host_of(request_id, size=2))
+        self.assertEqual(
+            ('host2', 'available'), self.host_of(request_id, size=1)
+        )
+
+    def test_servers_of_one_request(self):
+        self.assertEqual(
+            ('host2', 'available'), self.host_of(self.build('host2', 'host2'))
+        )
+        host, status = self.host_of(self.build('host2', 'host1'))
+        self.assertEqual('available', status)
+        self.assertIn(host, base.HOSTS)
+        self.assertIn('has created servers on 2 hosts', self.log.output)
+
+    def test_ids_of_others(self):
+        """A user sends any ID, and fills all but what the ID leads to."""
+        theirs = self.build('host2', project='theirs')
+        self.assertEqual(('host1', 'available'), self.host_of(theirs))
+        self.assertEqual(['detail'], self.paths())
+        # nor does he find a server that is built
+        ready = self.build('host2')
+        for server in self.nova.servers.values():
+            server['OS-EXT-STS:task_state'] = None
+        self.assertEqual(('host1', 'available'), self.host_of(ready))
+
+    def test_volumes_that_are_not_of_a_boot(self):
+        request_id = self.build('host2')
+        for sent, fields in (
+            (None, {}),
+            (request_id, {'name': 'mine'}),
+            (request_id, {'imageRef': None}),
+        ):
+            self.nova.requests.clear()
+            self.assertEqual(
+                ('host1', 'available'), self.host_of(sent, **fields)
+            )
+            self.assertEqual([], self.paths())
+
+    def test_nova_does_not_answer(self):
+        request_id = self.build('host2')
+        self.nova.down = True
+        self.assertEqual(('host1', 'available'), self.host_of(request_id))
+        self.assertEqual(
+            1, self.log.output.count('may be on another host than its server')
+        )
 
 
 class CapacityTestCase(base.CinderTestCase):

@@ -47,6 +47,16 @@ def server_of(uuid, status, task):
     return mock.Mock(id=uuid, to_dict=lambda: fields)
 
 
+def building(uuid, host, reservation, project='project'):
+    fields = {
+        'id': uuid,
+        'tenant_id': project,
+        'OS-EXT-SRV-ATTR:host': host,
+        'OS-EXT-SRV-ATTR:reservation_id': reservation,
+    }
+    return mock.Mock(id=uuid, to_dict=lambda: fields)
+
+
 class ServersTestCase(testtools.TestCase):
     def test_parse(self):
         request = flavor.VDiskRequest(vdisks=2, vdisk_gb=10)
@@ -225,6 +235,73 @@ class ServersTestCase(testtools.TestCase):
         )
         client.side_effect = ks_exc.EndpointNotFound()
         self.assertRaises(nova_api.NovaError, nova_api.consumers, None, [])
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_hosts_of_request(self, client):
+        """The server that was last to begin is asked first, and no other."""
+        rows = [
+            building('s1', 'host1', 'r1'),
+            building('s2', 'host2', 'r2'),
+            building('s3', 'host3', 'r2'),
+            building('s4', None, 'r2'),
+            building('s5', 'host5', 'r2', project='other'),
+            building('s6', 'host6', 'r3'),
+        ]
+        listed = client.return_value.servers.list
+        listed.return_value = rows
+        actions = client.return_value.instance_action.list
+        actions.side_effect = lambda server: [
+            mock.Mock(request_id=f'req-{server}')
+        ]
+        for request_id, hosts, asked in (
+            ('req-s1', {'host1'}, ['s1']),
+            ('req-s2', {'host2', 'host3'}, ['s1', 's2']),
+            # of another project
+            ('req-s5', set(), ['s1', 's2', 's3', 's4', 's6']),
+        ):
+            actions.reset_mock()
+            self.assertEqual(
+                hosts,
+                nova_api.hosts_of_request(
+                    mock.Mock(project_id='project'), request_id
+                ),
+            )
+            self.assertEqual(
+                [mock.call(server) for server in asked], actions.mock_calls
+            )
+        listed.assert_called_with(
+            search_opts={
+                'all_tenants': 1,
+                'project_id': 'project',
+                'task_state': 'block_device_mapping',
+            },
+            limit=100,
+            sort_keys=['updated_at'],
+            sort_dirs=['desc'],
+        )
+        for error in (nova_exc.Forbidden(403), ks_exc.ConnectFailure()):
+            actions.side_effect = error
+            self.assertRaises(
+                nova_api.NovaError,
+                nova_api.hosts_of_request,
+                mock.Mock(project_id='project'),
+                'req-s1',
+            )
+
+    @mock.patch('cinder.compute.nova.novaclient')
+    def test_an_account_that_sees_no_hosts(self, client):
+        row = mock.Mock()
+        row.to_dict.return_value = {'id': 's1', 'tenant_id': 'project'}
+        client.return_value.servers.list.return_value = [row]
+        client.return_value.instance_action.list.return_value = [
+            mock.Mock(request_id='req-s1')
+        ]
+        self.assertEqual(
+            set(),
+            nova_api.hosts_of_request(
+                mock.Mock(project_id='project'), 'req-s1'
+            ),
+        )
 
     def test_blank_volumes(self):
         for name, server in (

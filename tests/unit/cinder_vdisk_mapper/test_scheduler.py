@@ -26,6 +26,8 @@ from cinder_vdisk_mapper import scheduler
 SERVER = str(uuid.uuid4())
 BLANK = f'{SERVER}-blank-vol'
 HINT = {'local_to_instance': SERVER}
+IMAGE = str(uuid.uuid4())
+REQUEST = f'req-{uuid.uuid4()}'
 
 
 class FilterTestCase(testtools.TestCase):
@@ -135,6 +137,92 @@ class LocalityTestCase(FilterTestCase):
             for name, hints in ((BLANK, None), ('data', HINT)):
                 self.assertFalse(self.passes(name, hints))
             self.filter = scheduler.VDiskLocalityFilter()
+
+
+class BootFromImageTest(FilterTestCase):
+    def setUp(self):
+        super().setUp()
+        patch = mock.patch.object(
+            nova_api, 'hosts_of_request', return_value={'host1'}
+        )
+        self.ask = patch.start()
+        self.addCleanup(patch.stop)
+        self.filter = scheduler.VDiskLocalityFilter()
+
+    def passes(
+        self, host, request_id=REQUEST, image=IMAGE, ours=True, **properties
+    ):
+        """Tell whether a backend passes where 10 GiB are not claimed."""
+        capabilities = {
+            'vdisk_mapper': ours,
+            'vdisk_largest_free_gb': 20,
+            'vdisk_largest_unclaimed_gb': 10,
+        }
+        spec = {
+            'image_id': image,
+            'volume_properties': {
+                'status': 'creating',
+                'display_name': '',
+                'size': 10,
+                **properties,
+            },
+        }
+        return self.filter.backend_passes(
+            mock.Mock(
+                backend_id=f'{host}@vdisk#vdisk', capabilities=capabilities
+            ),
+            {
+                'context': context.RequestContext(
+                    'user',
+                    'project',
+                    is_admin=False,
+                    global_request_id=request_id,
+                ),
+                'request_spec': spec,
+            },
+        )
+
+    def test_the_host_of_the_server(self):
+        self.assertTrue(self.passes('host1'))
+        self.assertFalse(self.passes('host2'))
+        # once per request
+        self.ask.assert_called_once_with(mock.ANY, REQUEST)
+        # other drivers need capacity only
+        self.assertTrue(self.passes('host2', ours=False))
+
+    def test_it_takes_no_claimed_space(self):
+        self.assertFalse(self.passes('host1', size=11))
+        self.has_capacity.return_value = False
+        self.assertFalse(self.passes('host1'))
+
+    def test_no_host_or_several(self):
+        for hosts in (set(), {'host1', 'host2'}):
+            self.ask.return_value = hosts
+            self.filter = scheduler.VDiskLocalityFilter()
+            for host in ('host1', 'host2', 'host3'):
+                self.assertTrue(self.passes(host))
+            self.assertFalse(self.passes('host1', size=11))
+
+    def test_nova_does_not_answer(self):
+        self.ask.side_effect = nova_api.NovaError('away')
+        with self.assertLogs(scheduler.LOG.logger, 'ERROR') as logged:
+            for host in ('host1', 'host2'):
+                self.assertTrue(self.passes(host))
+        self.assertEqual(1, len(logged.output))
+
+    def test_not_of_a_boot(self):
+        """Nova is not asked about volumes that it does not create."""
+        for different in (
+            {'request_id': None},
+            {'image': None},
+            {'image': None, 'snapshot_id': IMAGE},
+            {'display_name': 'mine'},
+            # those that exist are retyped or migrated
+            {'status': 'retyping'},
+            {'status': 'available'},
+        ):
+            self.assertTrue(self.passes('host2', **different), different)
+        self.ask.assert_not_called()
 
 
 class LargestVDiskTestCase(FilterTestCase):

@@ -376,6 +376,73 @@ class CreateTest(FilterTestCase):
         self.volumes = {VOLUME: volume('vdisk'), OTHER: volume('vdisk')}
         self.assert_untouched(self.create(ROOT, existing(), existing(OTHER)))
 
+    def test_roots_on_the_disks_of_hosts(self):
+        self.client.volume_types.list.return_value = [
+            types.SimpleNamespace(
+                name='vdisk', extra_specs={'volume_backend_name': 'vdisk'}
+            )
+        ]
+        self.client.pools.list.return_value = [
+            types.SimpleNamespace(
+                name=f'{host}@{pool}#{pool}',
+                volume_backend_name='vdisk',
+                vdisk_media='any',
+                vdisk_mapper=True,
+            )
+            for host in ('node1', 'node2')
+            for pool in ('sata', 'nvme')
+        ]
+        root = {
+            **ROOT,
+            'destination_type': 'volume',
+            'volume_size': 20,
+            'volume_type': 'vdisk',
+        }
+        untyped = {k: v for k, v in root.items() if k != 'volume_type'}
+        # Nova hands its own request ID on, by which Cinder finds the server
+        for mapping, sent in (
+            (root, None),
+            (untyped, 'req-1'),
+            ({**root, 'volume_type': 'ceph'}, 'req-1'),
+        ):
+            self.context.global_request_id = 'req-1'
+            self.assert_mappings(self.create(mapping), mapping, VDISK, VDISK)
+            self.assertEqual(sent, self.context.global_request_id)
+        several = 'Each of 3 servers has a new volume of type vdisk'
+        self.assert_refused(self.create(root, max_count=3), several)
+        for where in (
+            {'availability_zone': 'nova:node1'},
+            {'host': 'node1'},
+            {'hypervisor_hostname': 'node1'},
+        ):
+            self.assertEqual(
+                202, self.create(root, max_count=3, **where).status_int
+            )
+        self.client.volume_types.default.return_value.name = 'vdisk'
+        zone = {'availability_zone': 'zone'}
+        self.assert_refused(self.create(untyped, max_count=3, **zone), several)
+        self.cinder.get_snapshot.return_value = {
+            'size': 20,
+            'volume_id': VOLUME,
+        }
+        self.volumes = {VOLUME: volume('vdisk')}
+        snapshot = existing(source_type='snapshot', boot_index=0)
+        self.assert_refused(self.create(snapshot), 'is made of a snapshot')
+        # the image of a server that has booted from a volume
+        self.image['properties'] = {
+            'bdm_v2': True,
+            'block_device_mapping': [
+                {
+                    'source_type': 'snapshot',
+                    'destination_type': 'volume',
+                    'snapshot_id': OTHER,
+                    'device_name': '/dev/vda',
+                    'boot_index': 0,
+                }
+            ],
+        }
+        self.assert_refused(self.create(), 'is made of a snapshot')
+
     def test_media_that_cinder_does_not_tell(self):
         self.client.pools.list.side_effect = cinder_exc.Unauthorized(401)
         with self.assertLogs(backends.LOG.logger, 'WARNING') as logs:

@@ -220,3 +220,51 @@ class MappingTest(unittest.TestCase):
 
     def test_old_microversions_know_no_types(self):
         self.assertNotIn('volume_type', decision.mapping(BLANK))
+
+
+class LocalCopiesTest(unittest.TestCase):
+    """New volumes with content, beside or as vdisks."""
+
+    HOSTS = {'vdisk': 2, 'small': 1}
+
+    def local(self, *volumes, default_type='vdisk', **kwargs):
+        asked = []
+        found = decision.local_copies(
+            Request(volumes, **kwargs),
+            lambda name: self.HOSTS.get(name, 0),
+            lambda: asked.append(1) or default_type,
+        )
+        self.assertLessEqual(len(asked), 1)
+        return found
+
+    def test_of_images(self):
+        typed = dataclasses.replace(ROOT, volume_type='vdisk')
+        other = dataclasses.replace(ROOT, volume_type='ceph')
+        self.assertEqual((ROOT, typed), self.local(ROOT, typed, other))
+        self.assertEqual((), self.local(ROOT, default_type='ceph'))
+
+    def test_blank_and_existing_volumes(self):
+        self.assertEqual((), self.local(BLANK, EXISTING, servers=9))
+
+    def test_of_snapshots(self):
+        for volume in (
+            dataclasses.replace(ROOT, of_snapshot=True),
+            Volume(100, 'vdisk', is_new=True, of_snapshot=True),
+        ):
+            with self.assertRaisesRegex(
+                Refused, 'type vdisk is made of a snapshot.* volume create'
+            ):
+                self.local(BLANK, volume)
+            # all are there
+            self.assertEqual((volume,), self.local(volume, names_host=True))
+            small = dataclasses.replace(volume, volume_type='small')
+            self.assertEqual((), self.local(small))
+
+    def test_several_servers(self):
+        with self.assertRaisesRegex(
+            Refused, '^Each of 2 servers .* type vdisk made of an image'
+        ):
+            self.local(ROOT, servers=2)
+        self.assertEqual((ROOT,), self.local(ROOT, servers=2, names_host=True))
+        small = dataclasses.replace(ROOT, volume_type='small')
+        self.assertEqual((), self.local(small, servers=2))
