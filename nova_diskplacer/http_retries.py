@@ -18,12 +18,12 @@ Nor do they cover the requests for a token.
 """
 
 import collections.abc
+import logging
 import time
 import typing
 
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exc
-from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 

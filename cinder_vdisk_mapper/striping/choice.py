@@ -15,14 +15,15 @@
 from collections.abc import Sequence
 
 from nova_diskplacer.disks import discover
+from nova_diskplacer.placement import claimed_space
 from nova_diskplacer.placement import ledger
 
 
 def claimed_disks(
     disks: ledger.Disks,
     server_id: str,
-    claims: ledger.Figures,
-    held: ledger.Figures,
+    claims: claimed_space.Figures,
+    held: claimed_space.Figures,
     piece_gb: int,
     per_disk: int,
     number: int,
@@ -54,8 +55,8 @@ def claimed_disks(
 
 def free_disks(
     disks: Sequence[discover.Disk],
-    room: ledger.Figures,
-    held: ledger.Figures,
+    room: claimed_space.Figures,
+    held: claimed_space.Figures,
     piece_gb: int,
     per_disk: int,
     number: int,

@@ -22,7 +22,7 @@ from nova_diskplacer import constants
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping
 from nova_diskplacer.mapping import base
-from nova_diskplacer.placement import ledger
+from nova_diskplacer.placement import claimed_space
 from nova_diskplacer.placement.client import GB
 from nova_diskplacer.placement.client import MBPS
 from nova_diskplacer.placement.client import Resources
@@ -180,7 +180,8 @@ class DiskPlan:
     ) -> tuple[FreeCapacity, base.Ints, base.Bools]:
         """Subtract the claims of the vdisks that are bound already.
 
-        A disk that gets a new vdisk has all of them claimed, see ``ledger``.
+        A disk that gets a new vdisk has all of them claimed, see
+        ``claimed_space``.
 
         :returns: the free capacity without those claims, the number of bound
             vdisks on each disk (H, D), and the disks that lack room for the
@@ -292,7 +293,7 @@ class DiskPlan:
         claims = {}
         for column, disk in enumerate(disks):
             new = int(counts[column])
-            gb = ledger.claim_gb(
+            gb = claimed_space.claim_gb(
                 own_gb[disk],
                 new * request.piece_gb,
                 self._held_gb(

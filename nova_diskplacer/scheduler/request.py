@@ -34,7 +34,7 @@ from oslo_log import log as logging
 
 from nova_diskplacer import flavor
 from nova_diskplacer.mapping import base
-from nova_diskplacer.placement import ledger
+from nova_diskplacer.placement import claimed_space
 from nova_diskplacer.profiles import configured
 from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
@@ -279,7 +279,7 @@ def _reserved_for_others(
         if claims is not None:
             taken = cache.taken_gb(provider, disk)
             taken.pop(server, None)
-            found[disk] = ledger.reserved_of(taken, claims)
+            found[disk] = claimed_space.reserved_of(taken, claims)
     return found
 
 

@@ -83,30 +83,6 @@ class ReservedTestCase(testtools.TestCase):
                 )
 
 
-GB = strategies.integers(0, 20)
-
-
-class ClaimTestCase(testtools.TestCase):
-    @hypothesis.given(GB, GB, GB, GB, GB, strategies.data())
-    def test_the_ledger_holds_what_exists_and_what_is_to_come(
-        self, bound, new, others_vdisks, others_claim, spare, data
-    ):
-        held = data.draw(strategies.integers(0, bound))
-        others = {'other': others_vdisks}
-        claims = {'other': others_claim}
-        reserved = ledger.reserved_of(others, claims) + held
-        free = spare + (bound + new if new else bound - held)
-        total = reserved + others_claim + free
-        claim = ledger.claim_gb(bound, new, held, free)
-        # Placement accepts it beside what was reserved before
-        self.assertLessEqual(claim, free)
-        claims['one'] = claim
-        taken = {**others, 'one': bound}
-        after = ledger.reserved_of(taken, claims) + sum(claims.values())
-        self.assertEqual(bound + new + max(others_vdisks, others_claim), after)
-        self.assertLessEqual(after, total)
-
-
 class ClaimedDiskTestCase(testtools.TestCase):
     def test_cases(self):
         disks = [
