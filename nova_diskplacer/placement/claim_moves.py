@@ -62,14 +62,13 @@ def follow(
     target: str,
     read_disk: collections.abc.Callable[[str], discover.Disk],
     leaving_gb: int = 0,
-) -> bool:
+) -> None:
     """Move the part of a claim that vdisks have left; repeatable.
 
     One request changes both claims and the reserved parts of both disks.
 
     :param read_disk: returns the present state of a disk.
     :param leaving_gb: GiB of vdisks that count as gone from ``source``.
-    :returns: False if there was nothing to move.
     :raises DiskError: the claim does not fit on ``target``.
     :raises Conflict: other processes kept changing the providers or the
         server's allocations.
@@ -93,7 +92,8 @@ def follow(
             _held_gb(disks[target], server),
         )
         if not part:
-            return False
+            # or the answer to an attempt was lost
+            return
         after = moved(allocations, source, target, part)
         figures = {
             uuid: inventory.compute_figures(
@@ -121,7 +121,7 @@ def follow(
         except exception.Conflict as error:
             refusal = str(error)
         else:
-            return True
+            return
     raise exception.Conflict(
         f'Placement refused {_ATTEMPTS} times to move the claim of server '
         f'{server} from disk {source} to {target}: {refusal}'

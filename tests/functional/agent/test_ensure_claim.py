@@ -10,15 +10,19 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
+
 import testtools
 
 from nova_diskplacer import exception
+from nova_diskplacer.placement import claim_moves
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import inventory
 from tests.fakes import disks as fake_disks
 from tests.functional.agent import base
 
 DISK = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+TARGET = '7d1f2b0c-5e0f-4a63-9a55-0e9f5b1c2d22'
 SERVER, OTHER = (
     f'7f3c2f1e-0000-4000-8000-00000000000{number}' for number in (1, 2)
 )
@@ -52,6 +56,17 @@ class ClaimHeldTestCase(testtools.TestCase):
     def sync(self):
         return inventory.sync_disk(self.client, DISK, lambda: self.disk)
 
+    def lose_answer(self, name):
+        """Repeat the next request of a method, as after a lost answer."""
+        send = getattr(self.placement, name)
+
+        def twice(url, **arguments):
+            setattr(self.placement, name, send)
+            send(url, **arguments)
+            return send(url, **arguments)
+
+        setattr(self.placement, name, twice)
+
     def claim(self, gb=6, mbps=50):
         inventory.ensure_claim(
             self.client,
@@ -77,6 +92,40 @@ class ClaimHeldTestCase(testtools.TestCase):
         # agent and driver have nothing to add
         self.assertEqual(4, self.sync().free_gb)
         self.assertEqual((10, 0), self.placement.inventory(DISK))
+
+    def test_lost_answers(self):
+        self.lose_answer('post')
+        self.test_what_was_reserved_is_claimed()
+        self.placement.unclaim(SERVER)
+        self.lose_answer('put')
+        self.sync()
+        self.assertEqual((10, 6), self.placement.inventory(DISK))
+        self.lose_answer('post')
+        self.release({self.root: {'VCPU': 2}, DISK: {GB: 6}})
+
+    def test_lost_answers_while_a_claim_moves(self):
+        disks = {
+            DISK: dataclasses.replace(self.disk, vdisks=()),
+            TARGET: dataclasses.replace(self.disk, uuid=TARGET),
+        }
+        self.client.create_provider(TARGET, 'target', self.root)
+        self.lose_answer('post')
+        for uuid, disk in disks.items():
+            inventory.sync_disk(self.client, uuid, lambda disk=disk: disk)
+        self.placement.unclaim(SERVER)
+        others = {self.root: {'VCPU': 1}}
+        claim = {GB: 6, MBPS: 50}
+        self.placement.claim(SERVER, {**others, DISK: claim})
+        for _ in range(2):
+            claim_moves.follow(
+                self.client, SERVER, DISK, TARGET, disks.__getitem__
+            )
+            self.assertEqual(
+                {**others, TARGET: claim},
+                self.client.allocations(SERVER).resources,
+            )
+            for disk in disks:
+                self.assertEqual((10, 0), self.placement.inventory(disk))
 
     def test_on_a_full_disk(self):
         self.placement.claim(OTHER, {DISK: {GB: 4}})
