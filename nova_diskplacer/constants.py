@@ -22,6 +22,9 @@ STRIPED_DEVICE = 'diskplacer-striped-'
 #: Prefix of that of a leg which is moved, before the vdisk's and its number.
 MOVING_DEVICE = 'diskplacer-moving-'
 
+#: The largest figure in a report: schedulers add up two of them in an int32.
+MAX_FIGURE = (1 << 30) - 1
+
 HDD = 'hdd'
 SSD = 'ssd'
 MEDIA = (HDD, SSD)

@@ -45,9 +45,6 @@ LOG = logging.getLogger(__name__)
 
 VERSION = 2
 
-#: The largest figure in a report: schedulers add up two of them in an int32.
-MAX_FIGURE = (1 << 30) - 1
-
 _EXCHANGE = 'diskplacer'
 _REPORTS = 'diskplacer_reports'
 _AGENTS = 'diskplacer_agents'
@@ -129,7 +126,7 @@ def _one_of(*values: str) -> _Rule:
 _STRING = _Rule('a string', lambda value: isinstance(value, str))
 _BOOLEAN = _Rule('true or false', lambda value: isinstance(value, bool))
 _LIST = _Rule('a list', lambda value: isinstance(value, list))
-_FIGURE = _integer(MAX_FIGURE)
+_FIGURE = _integer(constants.MAX_FIGURE)
 _DISK_RULES = {
     'uuid': _STRING,
     # empty if the disk was never seen

@@ -20,6 +20,7 @@ import json
 import os
 import uuid as uuidlib
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer.host import files
@@ -61,14 +62,19 @@ def parse(text: str) -> Identity:
 
     :raises ValueError: the content is malformed.
     """
-    fields = json.loads(text)
+    try:
+        fields = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f'not JSON: {error}') from error
     if not isinstance(fields, dict) or fields.get('version') != VERSION:
         raise ValueError(f'not a disk identity of version {VERSION}')
     medium, mbps = fields.get('medium'), fields.get('mbps')
     if medium not in DEFAULT_MBPS:
         raise ValueError(f'medium {medium!r} is not one of: hdd, ssd')
-    if type(mbps) is not int or mbps < 1:
-        raise ValueError(f'mbps {mbps!r} is not a positive integer')
+    if type(mbps) is not int or not 1 <= mbps <= constants.MAX_FIGURE:
+        raise ValueError(
+            f'mbps {mbps!r} is not an integer from 1 to {constants.MAX_FIGURE}'
+        )
     # only the canonical form matches the UUID of the resource provider
     uuid = str(uuidlib.UUID(str(fields.get('uuid'))))
     return Identity(uuid, medium, mbps)

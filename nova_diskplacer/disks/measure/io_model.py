@@ -21,6 +21,7 @@ import dataclasses
 import json
 import os
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks import discover
 from nova_diskplacer.disks import identity
@@ -33,6 +34,9 @@ FILE = '.diskplacer-io-model'
 TAG = 'diskplacer.io_model'
 
 MB = 10**6
+
+# The largest figure of a model: its MB/s fit in an identity.
+_MOST = constants.MAX_FIGURE * MB
 
 # Names and order of the kernel for the figures of its model.
 COEFFICIENTS = (
@@ -189,8 +193,10 @@ def _from_fields(fields: collections.abc.Mapping[str, str]) -> Model:
     figures = {}
     for name in (*COEFFICIENTS, 'latency'):
         value = fields.get(name, '')
-        if not value.isdecimal() or int(value) < 1:
-            raise ValueError(f'{name} {value!r} is not a positive integer')
+        if not value.isdecimal() or not 1 <= int(value) <= _MOST:
+            raise ValueError(
+                f'{name} {value!r} is not an integer from 1 to {_MOST}'
+            )
         figures[name] = int(value)
     return Model(
         **figures,

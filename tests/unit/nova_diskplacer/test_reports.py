@@ -20,6 +20,7 @@ import oslo_messaging
 from oslo_config import cfg
 from oslotest import base
 
+from nova_diskplacer import constants
 from nova_diskplacer import reports
 from nova_diskplacer.scheduler import host_disk_cache
 
@@ -204,8 +205,8 @@ class CheckTest(base.BaseTestCase):
             ('numa_node',),
             ('vdisks', 0, 'size_gb'),
         ):
-            reports.check(changed('disks', 0, *path, reports.MAX_FIGURE))
-            for value in (-1, reports.MAX_FIGURE + 1, 1 << 63):
+            reports.check(changed('disks', 0, *path, constants.MAX_FIGURE))
+            for value in (-1, constants.MAX_FIGURE + 1, 1 << 63):
                 self.refuse(
                     changed('disks', 0, *path, value), path[-1], str(value)
                 )

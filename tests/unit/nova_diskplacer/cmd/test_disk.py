@@ -25,6 +25,7 @@ import testtools
 from oslo_config import cfg
 
 from nova_diskplacer import conf
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.cmd import disk
 from nova_diskplacer.disks import discover
@@ -235,6 +236,11 @@ class DiskTestCase(testtools.TestCase):
             (('prepare', '/dev/sdx', '--medium', 'any'), "'any'"),
             (('prepare', '/dev/sdx', '--mbps', '0'), 'not an integer of at'),
             (('prepare', '/dev/sdx', '--mbps', 'x'), 'not an integer of at'),
+            (
+                ('prepare', '/dev/sdx', '--mbps', str(1 << 30)),
+                f"'{1 << 30}' is not an integer of at least 1, at most "
+                f'{constants.MAX_FIGURE}',
+            ),
             (('prepare',), 'required'),
             (('forget',), 'required'),
             ((), 'required'),

@@ -124,6 +124,13 @@ class DiscoverTestCase(TestCase):
         path = os.path.join(self.root, malformed, identity.FILE)
         with open(path, 'w') as stream:
             stream.write('{')
+        nested = self.add()
+        path = os.path.join(self.root, nested, identity.FILE)
+        with open(path, 'w') as stream:
+            stream.write('[' * 100_000)
+        incredible = self.add()
+        path = os.path.join(self.root, incredible)
+        identity.write(path, identity.Identity(incredible, 'hdd', 1 << 30))
         no_vdisks = self.add()
         os.rmdir(os.path.join(self.root, no_vdisks, 'vdisks'))
         gone = str(uuid.uuid4())
@@ -136,6 +143,8 @@ class DiscoverTestCase(TestCase):
                 no_identity: 'missing',
                 another: 'missing',
                 malformed: 'missing',
+                nested: 'missing',
+                incredible: 'missing',
                 no_vdisks: 'missing',
                 gone: 'missing',
             },

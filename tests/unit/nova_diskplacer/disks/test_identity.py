@@ -18,6 +18,7 @@ import os
 import fixtures
 import testtools
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.host import sysfs
@@ -49,12 +50,31 @@ class IdentityTestCase(testtools.TestCase):
             {'mbps': 0},
             {'mbps': '150'},
             {'mbps': True},
+            {'mbps': 150.0},
         ):
             self.write(json.dumps({**good, **change}))
             self.assertRaises(exception.DiskError, identity.read, self.disk)
-        for text in ('', '[]', '{', '\0'):
+        for text in ('', '[]', '{', '\0', '[' * 100_000, '9' * 5000):
             self.write(text)
             self.assertRaises(exception.DiskError, identity.read, self.disk)
+
+    def test_mbps_fit_in_a_report(self):
+        disk = {'version': 1, 'uuid': UUID, 'medium': 'ssd'}
+        most = constants.MAX_FIGURE
+        for mbps in (1, most):
+            known = identity.parse(json.dumps({**disk, 'mbps': mbps}))
+            self.assertEqual(mbps, known.mbps)
+        for mbps in (0, most + 1, 1 << 70):
+            self.write(json.dumps({**disk, 'mbps': mbps}))
+            error = self.assertRaises(
+                exception.DiskError, identity.read, self.disk
+            )
+            self.assertTrue(
+                str(error).endswith(
+                    f'mbps {mbps} is not an integer from 1 to {most}'
+                ),
+                error,
+            )
 
     def test_uuid_becomes_canonical(self):
         found = identity.parse(

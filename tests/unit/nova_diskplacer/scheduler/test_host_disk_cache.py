@@ -17,6 +17,7 @@ import unittest
 
 import numpy as np
 
+from nova_diskplacer import constants
 from nova_diskplacer import flavor
 from nova_diskplacer import reports
 from nova_diskplacer.placement import client as placement_client
@@ -243,7 +244,7 @@ class HostDiskCacheTest(unittest.TestCase):
         self.assertEqual([0, 0], self.slots()[0])
 
     def test_the_largest_figures_of_a_report(self):
-        most = reports.MAX_FIGURE
+        most = constants.MAX_FIGURE
         held = [fakes.vdisk(f'v{number}', 's', most) for number in range(4)]
         amounts = dict.fromkeys(host_disk_cache._AMOUNTS, most)
         full = fakes.disk(0, 0, **amounts, numa_node=most, vdisks=held)

@@ -110,6 +110,7 @@ class ParseTestCase(testtools.TestCase):
             ('', 'medium'),
             (TAGS.replace('hdd', 'tape'), "'tape'"),
             (TAGS.replace('=150', '=fast'), 'mbps None'),
+            (TAGS.replace('=150', f'={1 << 30}'), f'mbps {1 << 30} is not'),
             (TAGS.replace(UUID, 'x'), 'UUID'),
             (TAGS + ',diskplacer.mbps=200', 'mbps None'),
         ):

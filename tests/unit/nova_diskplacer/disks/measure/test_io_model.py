@@ -17,6 +17,7 @@ from unittest import mock
 import fixtures
 import testtools
 
+from nova_diskplacer import constants
 from nova_diskplacer import exception
 from nova_diskplacer.disks import identity
 from nova_diskplacer.disks.lvm import group_changes
@@ -72,6 +73,22 @@ class ModelTestCase(testtools.TestCase):
         ):
             self.assertRaises(ValueError, io_model.parse, bad)
 
+    def test_mbps_fit_in_the_identity(self):
+        most = constants.MAX_FIGURE * 10**6
+        fields = dataclasses.asdict(MODEL)
+        fields.update(rbps=most, wbps=most)
+        model = io_model.parse(io_model.to_text(io_model.Model(**fields)))
+        self.assertEqual(constants.MAX_FIGURE, model.mbps)
+        fields.update(rbps=10**400)
+        error = self.assertRaises(
+            ValueError,
+            io_model.parse,
+            io_model.to_text(io_model.Model(**fields)),
+        )
+        self.assertEqual(
+            f"rbps '{10**400}' is not an integer from 1 to {most}", str(error)
+        )
+
 
 class FileTestCase(testtools.TestCase):
     def setUp(self):
@@ -115,7 +132,7 @@ class FileTestCase(testtools.TestCase):
         error = self.assertRaises(
             exception.DiskError, io_model.load, self.root, UUID
         )
-        self.assertIn("rbps 'fast' is not a positive integer", str(error))
+        self.assertIn("rbps 'fast' is not an integer from 1 to", str(error))
         self.assertIn('measure the disk again', str(error))
 
     def test_missing(self):
