@@ -47,6 +47,7 @@ from nova_diskplacer.scheduler import placement_queries
 from nova_diskplacer.scheduler import report_listener
 from nova_diskplacer.scheduler import request as disk_request
 from nova_diskplacer.scheduler import retries
+from nova_diskplacer.scheduler import scheduler_service
 from nova_diskplacer.scheduler.host_disk_cache import HostDiskCache
 from nova_diskplacer.scheduler.plan import Choice
 from nova_diskplacer.scheduler.plan import DiskPlan
@@ -68,6 +69,7 @@ class DiskPlacementFilter(filters.BaseHostFilter):
         conf.register_opts(conf.CONF)
         internals.check(nova_internals.SCHEDULER, internals.NOVA)
         filter_order.check()
+        scheduler_service.call_after_stop(report_listener.reset)
 
     def filter_all(
         self,

@@ -165,6 +165,21 @@ SCHEDULER: internals.Names = (
     ),
 )
 
+#: What the listener of reports stops with. Without it, the listener lasts as
+#: long as its process.
+SERVICE: internals.Names = (
+    Name(
+        'nova.service.Service.stop',
+        'It waits for the requests in progress. The listener of reports stops '
+        'after it, and starts with the next request if the service does.',
+    ),
+    Name(
+        'nova.service.Service.__init__',
+        'The name that tells nova-scheduler from other services.',
+        source=('self.binary',),
+    ),
+)
+
 #: Behaviour of nova-compute. nova-diskplacer has no code there that could
 #: check it, so the tests do.
 COMPUTE: internals.Names = (

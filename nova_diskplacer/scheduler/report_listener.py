@@ -13,11 +13,13 @@
 """Updates this worker's cache of all hosts' disks by the agents' reports.
 
 Nova creates its filters before it forks its workers and shares them between
-threads, so the listener starts with the first request that needs it.
+threads, so the listener starts with the first request that needs it. It stops
+with the worker's nova-scheduler, and starts again if that does.
 """
 
 import collections.abc
 import dataclasses
+import functools
 import os
 import threading
 import time
@@ -61,7 +63,10 @@ class CacheUpdater:
         self._listener: reports.ReportListener | None = None
 
     def start(self) -> None:
-        """Start listening, and request reports of all agents."""
+        """Start listening, and request reports of all agents.
+
+        :raises oslo_messaging.MessagingException: there is no request.
+        """
         self._listener = reports.ReportListener(
             self.transport,
             self._update,
@@ -69,13 +74,18 @@ class CacheUpdater:
             tell_software=self._tell_software,
         )
         self._listener.start()
-        reports.request_reports(self.transport)
+        try:
+            reports.request_reports(self.transport)
+        except BaseException:
+            self._listener.stop()
+            raise
         threading.Thread(target=self._renew, daemon=True).start()
         threading.Thread(target=self._become_ready, daemon=True).start()
 
     def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening; who waits for reports waits no longer."""
         self._stopped.set()
+        self._report_event.set()
         if self._listener is not None:
             self._listener.stop()
 
@@ -127,6 +137,8 @@ class CacheUpdater:
             while missing and (left := end - time.monotonic()) > 0:
                 self._report_event.wait(left)
                 self._report_event.clear()
+                if self._stopped.is_set():
+                    return
                 missing -= self.disk_cache.providers()
             LOG.info(
                 'The disks of %d hosts are known; %d hosts with disks have '
@@ -148,14 +160,18 @@ _start = threading.Lock()
 
 
 def get_cache() -> host_disk_cache.HostDiskCache:
-    """Return the cache of this process; the first call starts to listen."""
+    """Return the cache of this process; the first call starts to listen.
+
+    :raises oslo_messaging.MessagingException: agents are not requested to
+        report.
+    """
     with _start:
         listener = _listeners.get(os.getpid())
         if listener is None:
             conf.register_opts(conf.CONF)
             options = conf.CONF.diskplacer_scheduler
             listener = CacheUpdater(
-                reports.get_transport(conf.CONF),
+                _transport(os.getpid()),
                 host_disk_cache.HostDiskCache(options.report_timeout),
                 placement_queries.compute_nodes_with_disks,
                 options.warmup_timeout,
@@ -166,7 +182,16 @@ def get_cache() -> host_disk_cache.HostDiskCache:
 
 
 def reset() -> None:
-    """Stop listening and drop the cache of this process."""
+    """Stop listening and drop the cache of this process, if there is one."""
     listener = _listeners.pop(os.getpid(), None)
     if listener is not None:
         listener.stop()
+
+
+@functools.cache
+def _transport(pid: int) -> oslo_messaging.Transport:
+    """Return the transport of a process, for every listener that it starts.
+
+    Processes share no connections.
+    """
+    return reports.get_transport(conf.CONF)

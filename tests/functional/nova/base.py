@@ -356,12 +356,8 @@ class CloudTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             )
         )
         self._count_reports()
-        for forget in (
-            report_listener.reset,
-            configured.profiles.cache_clear,
-        ):
-            forget()
-            self.addCleanup(forget)
+        configured.profiles.cache_clear()
+        self.addCleanup(configured.profiles.cache_clear)
         for name in (GB, MBPS):
             self.placement.put(
                 f'/resource_classes/{name}', None, version='1.7'

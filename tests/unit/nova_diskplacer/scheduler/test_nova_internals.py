@@ -27,7 +27,12 @@ from nova_diskplacer.scheduler import filter as filters
 from nova_diskplacer.scheduler import nova_internals
 from tests.unit import used
 
-ALL = nova_internals.SCHEDULER + api_internals.API + nova_internals.COMPUTE
+ALL = (
+    nova_internals.SCHEDULER
+    + nova_internals.SERVICE
+    + api_internals.API
+    + nova_internals.COMPUTE
+)
 
 
 class NovaInternalsTest(unittest.TestCase):

@@ -17,6 +17,8 @@ import types
 import unittest
 from unittest import mock
 
+import oslo_messaging
+
 from nova_diskplacer.profiles import catalogue
 from nova_diskplacer.scheduler import report_listener
 from tests.unit.nova_diskplacer.scheduler import fakes
@@ -30,7 +32,7 @@ class CacheUpdaterTest(unittest.TestCase):
 
     def _cache(self, expected):
         """Return the cache as the first request of a worker gets it."""
-        listener = report_listener.CacheUpdater(
+        listener = self.updater = report_listener.CacheUpdater(
             None, fakes.make_cache(), expected, timeout=3600.0
         )
         listener.start()
@@ -86,6 +88,30 @@ class CacheUpdaterTest(unittest.TestCase):
         self.reports.renew_report.assert_not_called()
         heartbeat('two')
         self.reports.renew_report.assert_called_once_with(None, 'host0')
+
+    def test_nobody_waits_after_the_end(self):
+        request, got = self._cache(lambda: {fakes.host_uuid(0)})
+        self.assertEqual([], got)
+        self.updater.stop()
+        request.join(120)
+        self.assertEqual(1, len(got))
+        self.reports.ReportListener.return_value.stop.assert_called_once()
+        for thread in threading.enumerate():
+            if getattr(thread, '_target', None) in (
+                self.updater._become_ready,
+                self.updater._renew,
+            ):
+                thread.join(120)
+                self.assertFalse(thread.is_alive())
+
+    def test_nothing_listens_where_no_report_can_be_requested(self):
+        away = oslo_messaging.MessageDeliveryFailure('away')
+        self.reports.request_reports.side_effect = away
+        with self.assertRaises(oslo_messaging.MessageDeliveryFailure):
+            self._cache(set)
+        listener = self.reports.ReportListener.return_value
+        listener.start.assert_called_once()
+        listener.stop.assert_called_once()
 
     def test_nobody_waits_where_placement_answers_nonsense(self):
         def nonsense():
