@@ -108,7 +108,11 @@ API: internals.Names = (
     Name('nova.volume.cinder.API', "Nova's own client of Cinder."),
     Name(
         'nova.volume.cinder.cinderclient',
-        'The same, for quotas and the default type.',
+        'The same, for quotas, the default type and the backends.',
+    ),
+    Name(
+        'nova.context.get_admin_context',
+        "The context in which Nova's own account asks for the backends.",
     ),
     Name('nova.exception.NovaException', 'An error of Cinder or Glance.'),
     Name('nova.exception.Forbidden', 'Nova answers the request.'),
