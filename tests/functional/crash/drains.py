@@ -33,6 +33,7 @@ class DrainInUse(operations.BindClaimed):
     """Empties the disk of a server that runs."""
 
     runs = True
+    text = 'b'
 
     def prepare(self, cloud):
         made = super().prepare(cloud)
@@ -49,7 +50,7 @@ class DrainInUse(operations.BindClaimed):
             },
         )
         volume = cloud.set(cloud.get(volume.id), status='in-use')
-        cloud.write(volume, 'b')
+        cloud.write(volume, self.text)
         if self.runs:
             cloud.guests.boot(connection['device_path'])
             cloud.guests.ask('write', 'c')
@@ -66,7 +67,9 @@ class DrainInUse(operations.BindClaimed):
         """What the server has written is there, and it goes on."""
         if self.runs:
             cloud.guests.ask('write', 'c')
-        expect('c' if self.runs else 'b', cloud.read(made['path']), 'link')
+        expect(
+            'c' if self.runs else self.text, cloud.read(made['path']), 'link'
+        )
 
     def check(self, cloud, made):
         if self.runs:
@@ -81,7 +84,7 @@ class DrainInUse(operations.BindClaimed):
             os.path.realpath(made['path']),
             'link',
         )
-        operations.expect_text(cloud, 'd' if self.runs else 'b', volume)
+        operations.expect_text(cloud, 'd' if self.runs else self.text, volume)
         operations.expect_size(cloud, 1, volume)
         claims = cloud.client.allocations(cloud_.CLAIMING).resources
         expect(places, [*claims], 'claims')

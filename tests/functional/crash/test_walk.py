@@ -96,13 +96,20 @@ for _kind in (*operations.OPERATIONS, *drains.OPERATIONS):
 class FailingSavesTestCase(CrashTestCase):
     """The database fails at each commit, and cinder-volume goes on."""
 
-    def test_migrate(self):
-        commits = self.call(walk.walk_failing_saves, MigrateAndWrite)
-        self.assertGreater(commits, 1)
+
+def _fail(kind):
+    def test(self):
+        commits = self.call(walk.walk_failing_saves, kind)
+        self.addDetail(
+            'commits', content.text_content(f'{kind.__name__}: {commits}')
+        )
+        self.assertGreater(commits, 0)
+
+    return test
 
 
-class MigrateAndWrite(operations.Migrate):
-    """A server writes before the migration is repeated."""
+class WrittenMeanwhile(operations.Operation):
+    """A server writes to a volume before its move is repeated."""
 
     def survived(self, cloud, made):
         super().survived(cloud, made)
@@ -113,6 +120,26 @@ class MigrateAndWrite(operations.Migrate):
         )
         self.text = 'w'
         cloud.write(volume, self.text)
+
+
+class MigrateAndWrite(WrittenMeanwhile, operations.Migrate):
+    """A move to the other medium."""
+
+
+class DrainAndWrite(WrittenMeanwhile, drains.DrainStopped):
+    """A move to another disk, while the server is stopped."""
+
+
+for _kind in (
+    MigrateAndWrite,
+    DrainAndWrite,
+    drains.DrainInUse,
+    operations.Bind,
+    operations.Extend,
+    operations.Manage,
+    operations.UnmanageUnbound,
+):
+    setattr(FailingSavesTestCase, f'test_{_kind.__name__}', _fail(_kind))
 
 
 class HarnessTestCase(CrashTestCase):
