@@ -36,6 +36,7 @@ from cinder_vdisk_mapper import naming
 from cinder_vdisk_mapper import nova_api
 from cinder_vdisk_mapper.binding import Binder
 from cinder_vdisk_mapper.binding import BindRequest
+from cinder_vdisk_mapper.cinder_releases import models
 from cinder_vdisk_mapper.cinder_types import Connector
 from cinder_vdisk_mapper.cinder_types import ModelUpdate
 from cinder_vdisk_mapper.cinder_types import Volume
@@ -146,9 +147,15 @@ class Connections:
             LOG.error('Volume %s: %s', volume.id, error)
 
     def remove_export(self, context: Any, volume: Volume) -> None:
-        """Remove the export to another host; the volume stays bound."""
+        """Remove the export to another host; the volume stays bound.
+
+        :param volume: Cinder passes the row of the database after a backup or
+            a copy was restored.
+        """
         if not volume.provider_location:
             return
+        if isinstance(volume, models.Volume):
+            volume = objects.Volume.get_by_id(context, volume.id)
         if naming.is_exported(volume):
             self.exporter.remove(context, volume, self.local_path(volume))
         if volume.status in _BEING_FILLED or export.needs_remote_export(

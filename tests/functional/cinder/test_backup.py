@@ -17,6 +17,7 @@ import os
 from cinder import objects
 from oslo_config import cfg
 
+from nova_diskplacer.disks import discover
 from tests.functional.cinder import test_snapshots
 
 CONF = cfg.CONF
@@ -92,6 +93,32 @@ class BackupTestCase(test_snapshots.SnapshotTestCase):
         backup_id = self.back_up(volume)
         self.write(path, b'two')
         self.assertRestored(self.restore(backup_id, volume), b'one')
+        self.write(path, b'two')
+        self.restored_while_drained(backup_id, volume, path)
+
+    def restored_while_drained(self, backup_id, volume, path):
+        """The volume keeps its size on a disk that is being drained."""
+        drained = self.where(volume)
+        discover.set_draining(self.host.root, drained, True)
+        self.host.publish()
+        reserved = self.host.reserved()
+        self.assertEqual(
+            self.host.disks()[drained].total_gb, reserved[drained]
+        )
+        self.restore(backup_id, volume)
+        self.assertEqual(b'one', self.read(path))
+        self.assertAllocated(path, 1)
+        self.api.api_post(
+            f'/volumes/{volume["id"]}/action', {'os-extend': {'new_size': 2}}
+        )
+        self.wait(volume['id'], 'error_extending')
+        self.assertIn(
+            f'disk {drained} is being drained, and cannot extend '
+            f'volume-{volume["id"]} from 1 to 2 GiB',
+            self.log.output,
+        )
+        self.assertAllocated(path, 1)
+        self.assertEqual(reserved, self.host.reserved())
 
     def test_unbound(self):
         volume = self.create(1, hints=self.hints)
