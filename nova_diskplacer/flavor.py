@@ -19,6 +19,8 @@ import re
 import types
 import typing
 
+from oslo_utils import uuidutils
+
 from nova_diskplacer import constants
 from nova_diskplacer import mapping
 
@@ -272,16 +274,21 @@ class VDiskRequest:
 
         The filter of nova-api, the scheduler and the Cinder driver all ask
         this, so that they agree on the volumes that fill the claims. Any other
-        volume of the server takes space that nobody claims.
+        volume of the server takes space that nobody claims. A flavor that has
+        the ID of its volume type in place of the name takes volumes of any
+        type.
 
         :param size_gb: in GiB, None if it is not known.
         :param volume_type: its name, None if it is not known.
         :param bootable: a server boots from it, or may.
         """
+        own_type = self.volume_type
+        if uuidutils.is_uuid_like(own_type):
+            own_type = None
         return (
             not bootable
             and size_gb == self.vdisk_gb
-            and (not volume_type or self.volume_type in (None, volume_type))
+            and (not volume_type or own_type in (None, volume_type))
         )
 
 

@@ -28,6 +28,7 @@ checks what the filter has added as if the user had asked for it, policies
 included.
 """
 
+import dataclasses
 import json
 import typing
 
@@ -145,6 +146,9 @@ def _completed(
         return None
     version = api_version_request.APIVersionRequest(decision.NAMES_TYPES)
     known = volumes.Volumes(context)
+    wanted = dataclasses.replace(
+        wanted, volume_type=known.type_name(wanted.volume_type)
+    )
     brought = server_request.describe(
         asked, request.api_version_request >= version, known
     )

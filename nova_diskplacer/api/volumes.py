@@ -89,7 +89,7 @@ class Volumes:
                 bootable=volume['bootable'],
             )
         size_gb = mapping.get('volume_size')
-        volume_type = self._type_name(mapping.get('volume_type'))
+        volume_type = self.type_name(mapping.get('volume_type'))
         bootable = is_root or source == 'image'
         if source == 'snapshot':
             snapshot = self._cinder.get_snapshot(
@@ -129,17 +129,17 @@ class Volumes:
         )
         return legacy
 
-    @functools.cached_property
-    def _client(self) -> typing.Any:
-        return cinder.cinderclient(self._context)
-
-    def _type_name(self, name: str | None) -> str | None:
+    def type_name(self, name: str | None) -> str | None:
         """Return the name of a volume type, which may be given by its ID."""
         if not name or not uuidutils.is_uuid_like(name):
             return name or None
         types = self._cinder.get_all_volume_types(self._context)
         names: dict[str, str] = {one['id']: one['name'] for one in types}
         return names.get(name, name)
+
+    @functools.cached_property
+    def _client(self) -> typing.Any:
+        return cinder.cinderclient(self._context)
 
 
 def _checked(name: object) -> str:

@@ -185,6 +185,16 @@ class ParseTest(Refusals):
         for name in ('', ' vdisk', 'x' * 256):
             self._refused('does not match', volume_type=name)
 
+    def test_the_volume_type_by_its_id(self):
+        wanted = flavor.VDiskRequest(2, 10, volume_type='vdisk')
+        by_id = flavor.VDiskRequest(
+            2, 10, volume_type='0f5a2f5c-6b5e-4f0c-9d5d-2a1f6c9e7d10'
+        )
+        # Cinder tells the driver the name
+        self.assertTrue(by_id.is_vdisk(10, 'vdisk', bootable=False))
+        self.assertFalse(by_id.is_vdisk(9, 'vdisk', bootable=False))
+        self.assertFalse(wanted.is_vdisk(10, 'other', bootable=False))
+
     def test_a_framework_in_the_guest_asks_for_no_vdisks(self):
         self.assertIsNone(flavor.parse({'diskplacer:guest': 'kafka'}))
         wanted = {'diskplacer:vdisks': '4', 'diskplacer:vdisk_gb': '10'}

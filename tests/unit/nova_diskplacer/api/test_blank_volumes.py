@@ -344,6 +344,14 @@ class CreateTest(FilterTestCase):
         del self.specs['diskplacer:volume_type']
         self.assert_mappings(self.create(), ROOT, VDISK, VDISK)
 
+    def test_the_type_by_its_id(self):
+        self.specs['diskplacer:volume_type'] = TYPE_ID
+        self.cinder.get_all_volume_types.return_value = [
+            {'id': TYPE_ID, 'name': 'vdisk'}
+        ]
+        self.assert_mappings(self.create(), ROOT, VDISK, VDISK)
+        self.assert_untouched(self.create(ROOT, VDISK, VDISK))
+
     def test_media_that_the_volume_type_lacks(self):
         self.client.volume_types.list.return_value = [
             types.SimpleNamespace(
