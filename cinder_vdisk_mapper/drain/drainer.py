@@ -16,6 +16,8 @@ import collections.abc
 import contextlib
 import dataclasses
 import functools
+import os
+import uuid as uuid_
 
 from oslo_log import log as logging
 
@@ -35,8 +37,6 @@ from nova_diskplacer.host import files
 from nova_diskplacer.placement.client import GB
 
 LOG = logging.getLogger(__name__)
-
-_LOCK = 'drain'
 
 #: told of a vdisk, its copied bytes and all bytes
 Progress = collections.abc.Callable[[str, int, int], None]
@@ -67,7 +67,7 @@ class Drainer:
 
         :returns: the reason for each vdisk that stays.
         """
-        with _alone(uuid):
+        with _alone(self.operations.backend.disk_root):
             self.operations.backend.check_disk(uuid)
             self._withhold(uuid, True)
             self._restore_claims(uuid)
@@ -103,7 +103,7 @@ class Drainer:
 
         :returns: the reason for each move that cannot be undone.
         """
-        with _alone(uuid):
+        with _alone(self.operations.backend.disk_root):
             surveyed = self.surveyor.survey(uuid)
             failed = {}
             for item in surveyed.items:
@@ -230,12 +230,16 @@ class Drainer:
         return move.as_move(functools.partial(self.progress, move.vdisk.name))
 
 
-def _alone(uuid: str) -> contextlib.AbstractContextManager[None]:
-    """Hold the lock of all drains of the host, which may share targets."""
+def _alone(disk_root: str) -> contextlib.AbstractContextManager[None]:
+    """Hold the lock of all drains below a disk root, which may share targets.
+
+    A machine has several disk roots only where it stands for several hosts.
+    """
+    root = uuid_.uuid5(uuid_.NAMESPACE_URL, os.path.realpath(disk_root))
     return files.sole(
-        _LOCK,
+        f'drain-{root}',
         exception.DiskError(
-            f'disk {uuid}: another "diskplacer-manage disk drain" runs on '
-            'this host, and only one may: repeat the command when it has ended'
+            f'another "diskplacer-manage disk drain" runs below {disk_root}, '
+            'and only one may: repeat the command when it has ended'
         ),
     )

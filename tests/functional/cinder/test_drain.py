@@ -18,6 +18,7 @@ import functools
 import os
 from unittest import mock
 
+import fixtures
 from oslo_concurrency import processutils
 from oslo_db import exception as db_exc
 
@@ -261,6 +262,9 @@ class DrainTestCase(DrainerTestCase):
                         command,
                         disk,
                     )
+            # a drain of another host on this machine
+            with drainer._alone(self.useFixture(fixtures.TempDir()).path):
+                pass
 
         with self.after_the_copy(others):
             self.assertEqual('', self.stays(drained))
