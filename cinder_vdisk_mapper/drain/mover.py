@@ -40,6 +40,9 @@ from nova_diskplacer import exception
 # Seconds between two looks at a copy that QEMU makes.
 _INTERVAL = 1.0
 
+# Attempts to end a copy while the volume is locked; libvirtd restarts in less.
+_ATTEMPTS = 60
+
 
 @dataclasses.dataclass(frozen=True)
 class Place:
@@ -251,18 +254,28 @@ def _finish(move: Move, copied: str | None) -> None:
 def _pivot(move: Move, guest: GuestDisk) -> None:
     """Have QEMU use the target alone.
 
-    :raises DiskPlacerError: it uses the source, which is the vdisk again.
+    :raises DiskPlacerError: it uses the source, which is the vdisk again; or
+        it has both open still, as after a kill, and a repetition goes on.
     """
     try:
         guest.pivot()
-    except exception.DiskPlacerError:
+    except exception.DiskPlacerError as error:
         # it may still leave one of them: the call, or its result, was lost
         aborted = False
-        while move.source.in_use() and move.target.in_use():
+        for _ in range(_ATTEMPTS):
+            source, target = move.source.in_use(), move.target.in_use()
+            if not (source and target):
+                break
             with contextlib.suppress(exception.DiskPlacerError):
                 aborted = guest.abort()
             time.sleep(_INTERVAL)
-        if aborted or move.source.in_use():
+        else:
+            # both have all data; the volume is not kept locked for hours
+            raise exception.HypervisorError(
+                'QEMU still writes to both disks, and libvirt does not end '
+                f'its copy ({error}): repeat the drain when it does'
+            ) from error
+        if source or (aborted and not target):
             move.decide(False)
             raise
 

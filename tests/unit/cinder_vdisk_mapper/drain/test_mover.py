@@ -193,6 +193,27 @@ class WalkTestCase(MoverTestCase):
                 world.meanwhile = lambda: None
                 self.finish(world)
 
+    def test_pivot_that_an_abort_does_not_stop(self):
+        world = self.make_world()
+        world.pivots = iter([100, 'too late'])
+        self.assertTrue(world.command('drain', A))
+        self.assert_moved(world)
+
+    def test_libvirt_is_away_for_hours(self):
+        # the volume is locked for a minute; then it is as after a kill
+        for event in ('', 'boot', 'stop', 'lose_copy'):
+            world = self.make_world()
+            world.away = True
+            with self.assertRaisesRegex(exception.HypervisorError, 'repeat'):
+                world.command('drain', A)
+            self.assertFalse(world.is_locked)
+            self.assertEqual({A, B}, world.data.keys())
+            world.away = False
+            if event:
+                getattr(world, event)()
+            world.write()
+            self.finish(world)
+
     def test_late_pivot_of_a_killed_run(self):
         for fatal, after in itertools.product(range(8, 20), range(8)):
             world = self.make_world()
@@ -223,7 +244,8 @@ class ScheduleTestCase(MoverTestCase):
         events=st.lists(st.sampled_from(EVENTS), max_size=60),
         broken=st.lists(st.booleans(), max_size=12),
         pivots=st.lists(
-            st.sampled_from(('', '', 'refused', 0, 1, 2, 3, 5)), max_size=5
+            st.sampled_from(('', '', 'refused', 'too late', 0, 1, 2, 3, 5)),
+            max_size=5,
         ),
     )
     @example(

@@ -49,7 +49,8 @@ class World:
     called after each step; while the volume is locked, which is for moments,
     one thing may happen at most. ``broken`` tells of each call of Cinder's
     database if it fails, and ``pivots`` how each pivot ends: '' for well,
-    'refused', or 'lost' and after how many steps QEMU ends the copy.
+    'refused', or 'lost' and after how many steps QEMU ends the copy. While
+    ``away``, libvirt ends no copy.
     """
 
     def __init__(self, runs=True, linked=True):
@@ -70,6 +71,7 @@ class World:
         self.quiet = False
         self.broken = iter(())
         self.pivots = iter(())
+        self.away = False
         if runs:
             self.boot()
 
@@ -347,11 +349,13 @@ class World:
     def pivot(self):
         if not self.ready:
             raise exception.HypervisorError('no copy is ready')
+        if self.away:
+            raise exception.HypervisorError('libvirtd is away')
         how = next(self.pivots, '')
         if how == 'refused':
             raise exception.HypervisorError('refused')
-        if how:
-            self.late = how
+        if how != '':
+            self.late = 9 if how == 'too late' else how
             self.step()
             raise exception.HypervisorError('lost')
         self.conclude()
@@ -360,7 +364,15 @@ class World:
     def abort(self):
         if not self.copying:
             return False
-        if next(self.pivots, ''):
+        if self.away:
+            raise exception.HypervisorError('libvirtd is away')
+        how = next(self.pivots, '')
+        if how == 'too late' and self.late is not None:
+            # libvirt reports success when QEMU had begun to pivot
+            self.conclude()
+            self.step()
+            return True
+        if how:
             raise exception.HypervisorError('lost')
         self.lose_copy()
         self.step()
