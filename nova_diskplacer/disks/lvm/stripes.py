@@ -28,6 +28,7 @@ group of the host.
 import collections.abc
 import contextlib
 import os
+import time
 import zlib
 
 from nova_diskplacer import constants
@@ -44,6 +45,10 @@ _DIRECTORY = '/dev/mapper'
 
 # A disk that hangs keeps only few other vdisks waiting for their lock.
 _LOCKS = 64
+
+# Seconds that these wait, and seconds between their looks.
+_PATIENCE = 300
+_INTERVAL = 0.1
 
 
 def table(
@@ -212,17 +217,39 @@ def suspended(name: str) -> collections.abc.Iterator[None]:
             commands.run('dmsetup', 'resume', device)
 
 
-def locked(
-    name: str, wait: bool = True
-) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def locked(name: str, wait: bool = True) -> collections.abc.Iterator[None]:
     """Lock the device of a striped vdisk, and of some others.
 
     The helper of a service that has ended may still work on it. No lock's file
     is for one vdisk, which it would outlive. A group's lock may be taken while
     this one is held, not the other way.
+
+    :param wait: whether to wait for others, which takes seconds unless a disk
+        hangs.
+    :raises BlockingIOError: it is locked, and ``wait`` is false.
+    :raises DiskError: it has been locked for minutes; nothing is changed.
     """
     number = zlib.crc32(name.encode()) % _LOCKS
-    return files.lock(f'{constants.STRIPED_DEVICE}{number}', wait=wait)
+    lock = f'{constants.STRIPED_DEVICE}{number}'
+    end = time.monotonic() + _PATIENCE
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(files.lock(lock, wait=False))
+                break
+            except BlockingIOError:
+                if not wait:
+                    raise
+                if time.monotonic() >= end:
+                    raise exception.DiskError(
+                        f'striped vdisk {name}: another process has held lock '
+                        f'{lock} for {_PATIENCE} s, for this vdisk or one '
+                        'that shares the lock: repeat this later, and see in '
+                        'the log of the kernel if a disk hangs'
+                    ) from None
+            time.sleep(_INTERVAL)
+        yield
 
 
 def _check_piece(

@@ -10,7 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import concurrent.futures
 import os
+import time
 
 import fixtures
 import hypothesis
@@ -23,6 +25,7 @@ from nova_diskplacer.disks.lvm import naming
 from nova_diskplacer.disks.lvm import stripe_snapshots
 from nova_diskplacer.disks.lvm import stripes
 from nova_diskplacer.disks.lvm import volumes
+from nova_diskplacer.host import files
 from tests.unit.nova_diskplacer.disks.lvm import fake_lvm
 from tests.unit.nova_diskplacer.disks.lvm import fake_stripes
 
@@ -49,6 +52,58 @@ def places(lines):
             row, column = divmod(index, number)
             found[start + sector] = pieces[column], row * chunk + inside
     return found
+
+
+class LockTest(testtools.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(files.set_lock_directory, files._lock_directory)
+        files.set_lock_directory(self.useFixture(fixtures.TempDir()).path)
+        for name, seconds in (('_PATIENCE', 0.3), ('_INTERVAL', 0.01)):
+            self.useFixture(fixtures.MockPatchObject(stripes, name, seconds))
+
+    def test_a_disk_that_hangs_holds_others_up_for_a_while_only(self):
+        with stripes.locked('volume-1'):
+            start = time.monotonic()
+            for change in (
+                stripes.deactivate,
+                stripes.remove_devices,
+                lambda name: stripes.activate_stripe('a,b', name, GIB),
+            ):
+                self.assertRaisesRegex(
+                    exception.DiskError,
+                    'volume-1: another process has held lock .* for 0.3 s',
+                    change,
+                    'volume-1',
+                )
+            self.assertGreaterEqual(time.monotonic() - start, 0.9)
+            with testtools.ExpectedException(BlockingIOError):
+                with stripes.locked('volume-1', wait=False):
+                    self.fail('it is locked')
+        with stripes.locked('volume-1', wait=False):
+            pass
+
+    def test_the_next_one_waits_until_it_is_released(self):
+        released = []
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+
+            def next_one():
+                with stripes.locked('volume-1'):
+                    return list(released)
+
+            with stripes.locked('volume-1'):
+                waiting = pool.submit(next_one)
+                time.sleep(0.05)
+                self.assertFalse(waiting.done())
+                released.append('volume-1')
+            self.assertEqual(['volume-1'], waiting.result())
+
+    def test_errors_of_what_is_done_meanwhile(self):
+        """They are no sign that it is locked, whatever they are."""
+        for wait in (False, True):
+            with testtools.ExpectedException(BlockingIOError, 'inside'):
+                with stripes.locked('volume-1', wait):
+                    raise BlockingIOError('inside')
 
 
 class TableTest(testtools.TestCase):
