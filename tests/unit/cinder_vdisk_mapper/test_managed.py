@@ -15,6 +15,9 @@
 from unittest import mock
 
 from cinder import exception as cinder_exc
+from cinder.api.schemas import snapshot_manage
+from cinder.api.schemas import volume_manage
+from cinder.api.validation import validators
 from cinder.privsep import format_inspector
 from cinder.volume import volume_types
 
@@ -24,6 +27,17 @@ from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import test_driver
 
 GIB = fake_disks.GIB
+UUID = '0b5dfdb6-1c5c-4ac7-8f2c-3a8b0c1f0d11'
+
+# References that Cinder's API lets pass, and that name no vdisk.
+_NO_REFERENCES = (
+    '',
+    'a/old',
+    {},
+    {'source-id': 'a/old'},
+    {'source-name': 'a/old', 'source-id': 'x'},
+    *({'source-name': one} for one in (None, 5, True, {}, ['a/old'], [[]])),
+)
 
 
 def snapshot(**fields):
@@ -126,14 +140,11 @@ class VolumeTestCase(ManageTestCase):
 
     def test_references(self):
         self.put()
-        for reference in (
-            'a/old',
-            '',
-            {},
-            {'source-id': 'a/old'},
-            {'source-name': 'a/old', 'source-id': 'x'},
-            {'source-name': 5},
-        ):
+        schema = validators._SchemaValidator(
+            volume_manage.volume_manage_create
+        )
+        for reference in _NO_REFERENCES:
+            schema.validate({'volume': {'ref': reference}})
             self.refused(
                 "it must be {'source-name': '<UUID of a disk of the backend>"
                 "/<vdisk>'}",
@@ -265,6 +276,24 @@ class VolumeTestCase(ManageTestCase):
         self.driver.delete_volume(self.volume)
         self.assertEqual([('unmanaged-id', '', 10)], self.on('a'))
 
+    def test_pages_that_the_api_lets_pass(self):
+        self.put('volume-1')
+        for marker in ('x', '5', 'null', '[]', '"a/volume-1"', '{"a": [1]}'):
+            for list_ in (
+                self.driver.get_manageable_volumes,
+                self.driver.get_manageable_snapshots,
+            ):
+                self.assertRaises(
+                    cinder_exc.InvalidInput,
+                    list_,
+                    [],
+                    marker,
+                    10,
+                    0,
+                    ['reference', 'size'],
+                    ['asc', 'desc'],
+                )
+
     def test_list(self):
         self.known = {'1', '2'}
         self.put('volume-1', 1)
@@ -326,6 +355,22 @@ class SnapshotTestCase(ManageTestCase):
                 self.driver.manage_existing_snapshot(what, reference),
             )
             self.assertEqual([('snapshot-sid', 'sid', 5)], self.on('a'))
+
+    def test_references(self):
+        self.put()
+        schema = validators._SchemaValidator(snapshot_manage.create)
+        for reference in (None, *_NO_REFERENCES):
+            schema.validate(
+                {'snapshot': {'ref': reference, 'volume_id': UUID}}
+            )
+            for method in (
+                self.driver.manage_existing_snapshot_get_size,
+                self.driver.manage_existing_snapshot,
+            ):
+                self.refused(
+                    "it must be {'source-name':", method, snapshot(), reference
+                )
+        self.assertEqual([('old', '', 10)], self.on('a'))
 
     def test_disk_of_the_volume(self):
         for location in ('b', None):

@@ -18,6 +18,8 @@ from unittest import mock
 import fixtures
 import testtools
 from cinder import context
+from cinder.api.schemas import scheduler_hints
+from cinder.api.validation import validators
 from cinder.scheduler.filters import capacity_filter
 
 from cinder_vdisk_mapper import nova_api
@@ -86,6 +88,25 @@ class LocalityTestCase(FilterTestCase):
             self.assertTrue(self.passes(name, None))
             self.assertTrue(self.passes(name, {'same_host': 'x'}))
         self.get.assert_not_called()
+
+    def test_hints_that_the_api_lets_pass(self):
+        schema = validators._SchemaValidator(scheduler_hints.create)
+        for hints in (
+            None,
+            {},
+            {'local_to_instance': None},
+            {'other': [None]},
+            {'local_to_instance': SERVER},
+            # as any other text for a UUID
+            {'local_to_instance': SERVER.upper()},
+            {'local_to_instance': f'urn:uuid:{SERVER}'},
+            {'local_to_instance': f'{{{SERVER}}}'},
+        ):
+            schema.validate({'OS-SCH-HNT:scheduler_hints': hints})
+            self.assertTrue(self.passes('data', hints))
+        # and what other releases of it may let pass
+        for hint in (5, True, [SERVER], {SERVER: 1}, 'x', f' {SERVER}'):
+            self.assertFalse(self.passes('data', {'local_to_instance': hint}))
 
     def test_a_name_is_one_line_of_the_log(self):
         """Cinder lets users put anything into the name of a volume."""
