@@ -52,6 +52,11 @@ SCHEDULER: internals.Names = (
         'cinder.scheduler.host_manager.BackendState.backend_id',
         'The name of a backend.',
     ),
+    Name(
+        'cinder.context.RequestContext.from_dict',
+        'Has the request ID that Nova hands on, in the scheduler, too.',
+        source=('global_request_id=',),
+    ),
     *_SHARED,
 )
 

@@ -108,7 +108,10 @@ API: internals.Names = (
     Name('nova.volume.cinder.API', "Nova's own client of Cinder."),
     Name(
         'nova.volume.cinder.cinderclient',
-        'The same, for quotas, the default type and the backends.',
+        'The same, for quotas, the default type and the backends. It hands on '
+        'one request ID: one that the client has sent, or else the one that '
+        'Nova keeps with the actions of a server.',
+        source=('global_request_id=context.global_id',),
     ),
     Name(
         'nova.context.get_admin_context',

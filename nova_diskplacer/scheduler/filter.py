@@ -24,6 +24,7 @@ A server with bound vdisks stays on their host, whatever its flavor asks for. A
 request without vdisks and without bound ones passes untouched.
 """
 
+import dataclasses
 import typing
 
 import numpy as np
@@ -199,6 +200,16 @@ def _log_rejection(
     :param unknown: the number of other hosts.
     """
     request = plan.request
+    if plan.beside_gb:
+        alone = dataclasses.replace(plan, beside_gb=()).choose(free).fits
+        LOG.info(
+            'New volumes of %s GiB, which are no vdisks of server %s, need '
+            'room on one disk each, and have none on %d hosts with room for '
+            'the vdisks.',
+            ', '.join(map(str, plan.beside_gb)),
+            spec.instance_uuid,
+            int((alone & ~plan.choose(free).fits).sum()),
+        )
     other_mode = 0
     if request.cache_mode is not None:
         other_mode = int((free.cache_mode != request.cache_mode).sum())

@@ -30,6 +30,9 @@ from nova_diskplacer.placement.client import Resources
 #: Media by their number in an array; 0 is a disk that may not be used.
 MEDIA = {constants.HDD: 1, constants.SSD: 2}
 
+# More GiB than any disk has.
+_MOST = np.iinfo(np.int64).max
+
 #: NUMA node of a disk that does not report one.
 NO_NODE = -1
 
@@ -80,14 +83,19 @@ class FreeCapacity:
         reordered = tuple(disks[at] for at in order[: len(disks)].tolist())
         return dataclasses.replace(self, **arrays, disks=[reordered])
 
+    def usable(self, request: flavor.VDiskRequest) -> base.Bools:
+        """Return which disks have the request's medium, (H, D)."""
+        usable: base.Bools = self.medium > 0
+        if request.media != flavor.ANY:
+            usable = self.medium == MEDIA[request.media]
+        return usable
+
     def slots(self, request: flavor.VDiskRequest) -> base.Ints:
         """Return how many of the request's pieces fit on each disk, (H, D)."""
         slots = self.free_gb // request.piece_gb
         if request.vdisk_mbps:
             np.minimum(slots, self.free_mbps // request.piece_mbps, out=slots)
-        usable = self.medium > 0
-        if request.media != flavor.ANY:
-            usable = self.medium == MEDIA[request.media]
+        usable = self.usable(request)
         if request.legs > 1:
             usable = usable & self.can_stripe
         return np.where(usable & (slots > 0), slots, 0)
@@ -131,7 +139,8 @@ class DiskPlan:
     hosts that report all of them. ``reserved_for_others`` are the GiB of the
     disks with own vdisks that are to be reserved for anything else; what is
     reserved beyond them is for the own vdisks. A disk that is missing reserves
-    nothing for them.
+    nothing for them. ``beside_gb`` are the sizes of new volumes that are no
+    vdisks of the flavor: the host must have room for them on top, unclaimed.
     """
 
     request: flavor.VDiskRequest
@@ -140,6 +149,7 @@ class DiskPlan:
     reserved_for_others: collections.abc.Mapping[str, int] = dataclasses.field(
         default_factory=dict
     )
+    beside_gb: tuple[int, ...] = ()
 
     def choose(
         self, free: FreeCapacity, allowed: base.Bools | None = None
@@ -149,31 +159,84 @@ class DiskPlan:
         :param allowed: the disks to choose from, (H, D), default all. A host
             with bound vdisks on any other disk does not fit.
         """
-        request = self.request
-        pieces = request.pieces
-        per_disk = request.vdisks_per_disk
-        policy = mapping.load(request.placed_by)
+        bound = None
+        unfit: base.Bools = np.zeros(len(free.free_gb), dtype=bool)
         if self.own_vdisks or self.other_vdisks:
             free, bound, bad = self._subtract_bound(free)
-            slots = free.slots(request)
-            pieces = max(0, pieces - self._bound_pieces())
-            if policy.spreads:
-                slots = np.clip(slots, 0, np.maximum(per_disk - bound, 0))
             if allowed is not None:
                 bad |= (bound > 0) & ~allowed
-            unfit = bad.any(axis=1)
-        else:
-            slots = free.slots(request)
-            unfit = np.zeros(len(slots), dtype=bool)
+            unfit |= bad.any(axis=1)
+        if self.request.cache_mode is not None:
+            unfit |= free.cache_mode != self.request.cache_mode
+        choice = self._place(free, bound, unfit, allowed)
+        if not self.beside_gb:
+            return choice
+        left_gb = free.free_gb - choice.counts * self.request.piece_gb
+        enough, _ = self._set_aside(free, left_gb)
+        enough &= choice.fits
+        # other disks for the vdisks may leave room
+        possible, left_gb = self._set_aside(free, free.free_gb)
+        other = self._place(
+            dataclasses.replace(free, free_gb=left_gb),
+            bound,
+            unfit | ~possible,
+            allowed,
+        )
+        return Choice(
+            enough | other.fits,
+            np.where(enough[:, None], choice.counts, other.counts),
+            np.where(enough, choice.scores, other.scores),
+        )
+
+    def _place(
+        self,
+        free: FreeCapacity,
+        bound: base.Ints | None,
+        unfit: base.Bools,
+        allowed: base.Bools | None,
+    ) -> Choice:
+        """Choose disks for the vdisks that are not bound.
+
+        :param bound: the number of bound vdisks on each disk, (H, D), None if
+            there are none.
+        :param unfit: the hosts that do not fit anyway, (H,).
+        """
+        request = self.request
+        policy = mapping.load(request.placed_by)
+        per_disk = request.vdisks_per_disk
+        pieces = max(0, request.pieces - self._bound_pieces())
+        slots = free.slots(request)
+        if policy.spreads and bound is not None:
+            slots = np.clip(slots, 0, np.maximum(per_disk - bound, 0))
         if allowed is not None:
             slots = np.where(allowed, slots, 0)
-        if request.cache_mode is not None:
-            unfit |= free.cache_mode != request.cache_mode
         # no vdisk has two pieces on one disk
         per_disk = min(per_disk, -(-pieces // request.stripe_disks))
         counts = policy.place(slots, free.load, pieces, per_disk)
         fits = (counts.sum(axis=1) == pieces) & ~unfit
         return Choice(fits, counts, policy.score(counts, free.load))
+
+    def _set_aside(
+        self, free: FreeCapacity, free_gb: base.Ints
+    ) -> tuple[base.Bools, base.Ints]:
+        """Take each volume beside the vdisks from the disk it fits best.
+
+        :param free_gb: GiB to take from, (H, D).
+        :returns: the hosts that have room, (H,), and what is left, (H, D).
+        """
+        left_gb = np.where(free.usable(self.request), free_gb, 0)
+        fits: base.Bools = np.full(len(left_gb), left_gb.size > 0)
+        if not left_gb.size:
+            return fits, left_gb
+        for size_gb in sorted(self.beside_gb, reverse=True):
+            rows = np.flatnonzero(fits & (left_gb >= size_gb).any(axis=1))
+            room = left_gb[rows]
+            # the disk with the least room of those that have enough
+            at = np.where(room >= size_gb, room, _MOST).argmin(axis=1)
+            left_gb[rows, at] -= size_gb
+            fits[:] = False
+            fits[rows] = True
+        return fits, left_gb
 
     def _subtract_bound(
         self, free: FreeCapacity

@@ -71,11 +71,13 @@ class BootVolume(typing.NamedTuple):
 
     ``size_gb`` is in GiB; ``volume_type`` is None if the mapping names none.
     ``bootable``: the server boots from it, or it is made of an image.
+    ``is_new``: it is created with the server.
     """
 
     size_gb: int | None
     volume_type: str | None
     bootable: bool = False
+    is_new: bool = False
 
 
 class ServerVolumes(typing.NamedTuple):
@@ -161,6 +163,7 @@ def read_volumes(context: typing.Any, server_id: str) -> ServerVolumes:
             bdm.get('volume_size'),
             bdm.get('volume_type'),
             bdm.get('boot_index') == 0 or bdm.get('source_type') == 'image',
+            bdm.get('source_type') != 'volume',
         )
         for bdm in bdms
         if bdm.get('destination_type') == 'volume'
@@ -260,7 +263,29 @@ def for_request(
             if vdisk.volume_id not in brought
         ]
     reserved = _reserved_for_others(cache, server, own)
-    return allowed, DiskPlan(request, tuple(own), others, reserved)
+    beside = _beside(request, volumes_of(spec).at_boot or ())
+    return allowed, DiskPlan(request, tuple(own), others, reserved, beside)
+
+
+def _beside(
+    request: flavor.VDiskRequest,
+    volumes: collections.abc.Iterable[BootVolume],
+) -> tuple[int, ...]:
+    """Return the GiB of each new volume on the disks that is no vdisk.
+
+    Those that name the flavor's volume type, or none as it does: only Cinder
+    knows whether another type has the same backend.
+    """
+    return tuple(
+        volume.size_gb
+        for volume in volumes
+        if volume.is_new
+        and volume.size_gb
+        and volume.volume_type == request.volume_type
+        and not request.is_vdisk(
+            volume.size_gb, volume.volume_type, volume.bootable
+        )
+    )
 
 
 def _reserved_for_others(

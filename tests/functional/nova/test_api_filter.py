@@ -153,6 +153,30 @@ class OtherVolumesTest(ApiFilterTestCase):
             self.assert_claims(server, [20] * 3)
             self._delete_server(server)
 
+    def test_no_host_has_room_for_the_root(self):
+        (root,) = test_volumes.blank(0, 0)
+        root = {
+            **root,
+            'destination_type': 'volume',
+            'volume_type': TYPE,
+            'volume_size': 10,
+        }
+        for vdisks, refused in ((4, True), (3, False)):
+            flavor = self.flavor(vdisks=vdisks, vdisk_gb=100, volume_type=TYPE)
+            boot = self.refuse if refused else self.boot
+            boot(flavor, block_device_mapping_v2=[root])
+            # another volume type may be elsewhere
+            network = {**root, 'volume_type': 'lvm-2'}
+            self.boot(flavor, block_device_mapping_v2=[network])
+            self.report()
+            for server in self.api.get_servers(detail=False):
+                self._delete_server(server)
+            self.reconcile()
+        self.assertIn(
+            'New volumes of 10 GiB, which are no vdisks of server',
+            self.stdlog.logger.output,
+        )
+
 
 class RefusedTest(ApiFilterTestCase):
     def test_what_does_not_suit_the_flavor(self):
