@@ -12,6 +12,7 @@
 
 """Servers of a tenant who names a flavor and no volumes."""
 
+import os
 import uuid
 
 from tests.e2e import base
@@ -94,28 +95,46 @@ class FlavorAloneTest(TenantTestCase):
             self.assert_boots(server['id'])
 
     def test_root_on_a_new_volume(self):
-        """As Horizon's dialog proposes: of the default type, the vdisks'."""
+        """As Horizon's dialog proposes: of the default type, the vdisks'.
+
+        Once the image is written, no other host could have the volume.
+        """
+        guest = self.api.get('image', f'/v2/images/{self.cloud.image}')
+        image = self.api.create_image(
+            f'root-{uuid.uuid4()}',
+            os.urandom(2**20),
+            kernel_id=guest['kernel_id'],
+            ramdisk_id=guest['ramdisk_id'],
+        )
+        self.addCleanup(self.discard, 'image', f'/v2/images/{image}')
         root = {
             'boot_index': 0,
-            'uuid': self.cloud.image,
+            'uuid': image,
             'source_type': 'image',
             'destination_type': 'volume',
             'volume_size': 1,
             'delete_on_termination': True,
         }
-        server = self.tenant.by_api(
-            'root', FLAVOR, block_device_mapping_v2=[root]
-        )
-        self.api.wait_server(server)
-        vdisks = self.disks_of(server)
-        (volume,) = (
-            one for one in self.volumes() if one['bootable'] == 'true'
-        )
-        del vdisks[volume['id']]
-        self.assertEqual(base.VDISKS, len(vdisks))
-        claims = checks.claims(self.cloud, server)
-        self.assertEqual(vdisks, checks.claimed_disks(vdisks, claims, 1))
-        self.assertEqual(base.VDISKS, sum(claims.values()))
+        error = self.refuse(min_count=2, block_device_mapping_v2=[root])
+        self.assertIn('Each of 2 servers has a new volume', str(error))
+        known = set()
+        for name in ('one', 'two', 'three'):
+            server = self.tenant.by_api(
+                name, FLAVOR, block_device_mapping_v2=[root]
+            )
+            self.api.wait_server(server)
+            vdisks = self.disks_of(server)
+            (volume,) = {
+                one['id']
+                for one in self.volumes()
+                if one['bootable'] == 'true'
+            } - known
+            known.add(volume)
+            del vdisks[volume]
+            self.assertEqual(base.VDISKS, len(vdisks))
+            claims = checks.claims(self.cloud, server)
+            self.assertEqual(vdisks, checks.claimed_disks(vdisks, claims, 1))
+            self.assertEqual(base.VDISKS, sum(claims.values()))
 
     def test_default_type(self):
         """Where it is another, old microversions cannot ask for vdisks."""
