@@ -24,6 +24,7 @@ import sys
 
 from oslo_log import log as logging
 
+from cinder_vdisk_mapper import errors
 from cinder_vdisk_mapper import locations
 from cinder_vdisk_mapper import locks
 from cinder_vdisk_mapper import naming
@@ -67,7 +68,7 @@ def where(backend: base.Backend, volume: Volume) -> str | None:
     database. The caller does not hold the lock of the volume.
 
     :raises DiskError: the disk of the link is not there, so that it is not
-        known if it holds the volume.
+        known if it holds the volume, or the database does not answer.
     """
     with locks.hold(f'volume-{volume.id}'):
         # it may have been bound or moved since it was read
@@ -76,11 +77,14 @@ def where(backend: base.Backend, volume: Volume) -> str | None:
     return volume.provider_location or None
 
 
+@errors.cinder_errors()
 def _refresh(volume: Volume) -> None:
     """Read a volume again.
 
     cinderlib has no database that another process changes: it would read this
     very object, which Cinder's method clears first.
+
+    :raises DiskError: the database does not answer, or has no such volume.
     """
     if 'cinderlib' not in sys.modules:
         volume.refresh()
@@ -117,8 +121,12 @@ def follow_link(backend: base.Backend, volume: Volume) -> None:
         save_disk(volume, linked)
 
 
+@errors.cinder_errors()
 def save_disk(volume: Volume, disk: str) -> None:
-    """Save the disk of a bound volume."""
+    """Save the disk of a bound volume.
+
+    :raises DiskError: the database does not answer, or has no such volume.
+    """
     if not naming.is_exported(volume):
         volume.provider_id = disk
     volume.provider_location = disk

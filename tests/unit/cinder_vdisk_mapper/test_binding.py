@@ -35,6 +35,7 @@ from cinder_vdisk_mapper import vdisk_operations
 from nova_diskplacer import exception
 from nova_diskplacer import flavor
 from nova_diskplacer import mapping as mappings
+from nova_diskplacer.disks import moves
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.placement import ledger
 from tests.fakes import disks as fake_disks
@@ -332,6 +333,64 @@ class BindTestCase(BindingTestCase):
                     'b',
                     self.binder.bind(request(for_=server(), boot_time=True)),
                 )
+
+
+class MoveTestCase(BindingTestCase):
+    """Volume 1 moves from disk a, of hdd, to disk b, of ssd."""
+
+    def setUp(self):
+        super().setUp()
+        self.setup(
+            fake_disks.make_disk('a', medium='hdd'),
+            fake_disks.make_disk('b', medium='ssd'),
+            fake_disks.make_disk('c', medium='hdd'),
+            media='ssd',
+        )
+        self.backend.create('a', 'volume-1', '1', None, 10)
+        self.backend.content['a', 'volume-1'] = 'new'
+        self.saved = []
+
+    def move(self):
+        self.binder.move(request('1'), 'a', self.saved.append)
+
+    def begun(self, source, target):
+        """Have a drain have begun to move the vdisk."""
+        record = moves.Record(source, target)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.backend, 'recorded_move', return_value=record
+            )
+        )
+
+    def test_move(self):
+        self.move()
+        self.assertEqual(['b'], self.saved)
+        self.assertEqual(['b'], self.backend.disks_holding('volume-1'))
+        self.assertEqual('new', self.backend.content['b', 'volume-1'])
+
+    def test_a_drain_has_begun_to_move_it(self):
+        for disk in 'bc':
+            self.backend.create(disk, 'volume-1', '1', None, 10)
+            self.begun('a', disk)
+            error = self.assertRaises(errors.BindingError, self.move)
+            self.assertIn(f'to move volume 1 to disk {disk}', str(error))
+            self.assertIn(disk, self.backend.disks_holding('volume-1'))
+        self.assertEqual([], self.saved)
+
+    def test_records_of_other_moves(self):
+        for source, target in (('a', 'c'), ('c', 'a')):
+            self.begun(source, target)
+            self.move()
+            self.assertEqual(['b'], self.backend.disks_holding('volume-1'))
+            self.backend.delete('b', 'volume-1')
+            self.backend.create('a', 'volume-1', '1', None, 10)
+
+    def test_the_copy_fails(self):
+        error = exception.DiskError('EIO')
+        with mock.patch.object(self.backend, 'copy', side_effect=error):
+            self.assertRaises(exception.DiskError, self.move)
+        self.assertEqual(['a'], self.backend.disks_holding('volume-1'))
+        self.assertEqual([], self.saved)
 
 
 class AttachedTestCase(BindingTestCase):

@@ -197,6 +197,22 @@ class LinkingTestCase(testtools.TestCase):
         linking.where(self.backend('a'), self.volume)
         self.assertEqual([], holders)
 
+    def test_the_database_does_not_answer(self):
+        # its error has the statement, which no user may read
+        backend = self.backend('a', 'b')
+        backend.link('b', NAME)
+        for method in ('refresh', 'save'):
+            with mock.patch.object(
+                Volume, method, side_effect=db_exc.DBError('away')
+            ):
+                for call in (linking.where, linking.stable_path):
+                    self.volume = Volume('a')
+                    error = self.assertRaises(
+                        exception.DiskError, call, backend, self.volume
+                    )
+                    self.assertEqual('away', str(error))
+        self.assertEqual('b', linking.where(backend, self.volume))
+
     def test_a_start_does_not_wait(self):
         backend = self.backend('a', 'b')
         backend.link('b', NAME)
@@ -391,6 +407,12 @@ class EntriesTestCase(_Entries):
 
     def test_start_in_use(self):
         self.found(self.start_in_use)
+
+    def test_start_in_use_without_the_database(self):
+        # Cinder would set the volume to error
+        self.volume.refresh = mock.Mock(side_effect=db_exc.DBError('away'))
+        self.start_in_use()
+        self.assertIn('Volume id: away', self.log.output)
 
     def test_migrate(self):
         self.assertEqual((True, naming.bound_to('a')), self.migrate())

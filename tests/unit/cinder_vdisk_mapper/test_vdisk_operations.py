@@ -13,9 +13,11 @@
 """Operations on vdisks that exist in memory only."""
 
 import dataclasses
+from unittest import mock
 
 from cinder_vdisk_mapper import errors
 from nova_diskplacer import exception
+from nova_diskplacer.disks import moves
 from nova_diskplacer.placement import client as placement_client
 from tests.fakes import disks as fake_disks
 from tests.unit.cinder_vdisk_mapper import fakes
@@ -390,3 +392,38 @@ class DrainingTestCase(OperationsTestCase):
             look(uuid), draining=uuid == 'a'
         )
         self.assertRefused('no disk for volume', request('2', 10))
+
+
+class OtherCopiesTestCase(OperationsTestCase):
+    """Disks b and c hold copies of the vdisk."""
+
+    def setUp(self):
+        super().setUp()
+        for disk in 'bc':
+            self.backend.create(disk, 'volume-1', '1', None, 10)
+
+    def left(self, record):
+        with mock.patch.object(
+            self.backend, 'recorded_move', return_value=record
+        ):
+            self.operations.delete_other_copies('volume-1', 'a')
+        return self.backend.disks_holding('volume-1')
+
+    def test_none_is_recorded(self):
+        self.assertEqual(['a'], self.left(None))
+        self.assertEqual({'a': 10, 'b': 0, 'c': 0}, self.reserved())
+
+    def test_a_drain_has_begun_one(self):
+        self.assertEqual(['a', 'b'], self.left(moves.Record('a', 'b')))
+
+    def test_the_source_of_a_move_that_is_decided(self):
+        self.assertEqual(['a'], self.left(moves.Record('b', 'a')))
+
+    def test_one_is_in_use(self):
+        self.backend.open = {('b', 'volume-1')}
+        self.assertEqual(['a', 'b'], self.left(None))
+
+    def test_the_volume_is_not_whole(self):
+        self.backend.known['a'] = fake_disks.make_disk('a', health='read-only')
+        self.assertRaises(exception.DiskError, self.left, None)
+        self.assertEqual(['b', 'c'], self.backend.disks_holding('volume-1'))
