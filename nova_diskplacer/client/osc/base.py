@@ -47,9 +47,19 @@ class Command(command.Command):
         """Add the arguments of the command."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command and return its exit status."""
+        """Run the command and return its exit status.
+
+        :raises OSError: the output cannot be written; cliff tells it, and
+            knows the exit status of a pipe that nobody reads.
+        """
         streams.replace_characters(self.app.stdout)
-        status: int = super().run(parsed_args)
+        try:
+            status: int = super().run(parsed_args)
+            self.app.stdout.flush()
+        except OSError:
+            # the interpreter tries to write the rest at its end
+            streams.discard(self.app.stdout)
+            raise
         return status or self.status
 
 

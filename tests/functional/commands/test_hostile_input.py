@@ -18,8 +18,11 @@ its own.
 """
 
 import argparse
+import contextlib
+import importlib
 import io
 import itertools
+import json
 import os
 import pathlib
 import shutil
@@ -66,6 +69,9 @@ endpoint = http://127.0.0.1:1
 NUMBERS = ('inf', 'nan', '-1', '1e999', str(1 << 70), '9' * 5000)
 WORDS = ('', 'é\n→', '\udcff', '../..', 'a:b,c=1-2')
 
+# Nobody listens there.
+CLOUD = ('--os-auth-type', 'none', '--os-endpoint', 'http://127.0.0.1:1')
+
 # They change this machine, or wait for something.
 UNSAFE = {('install-units',), ('elastic', 'run')}
 
@@ -76,6 +82,29 @@ def mains():
     return {
         one.name: one.load() for one in found if one.group == 'console_scripts'
     }
+
+
+def openstack():
+    """Return the main function of openstackclient, which has been loaded."""
+    for name in [name for name in os.environ if name.startswith('OS_')]:
+        del os.environ[name]
+    main = importlib.import_module('openstackclient.shell').main
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        # it finds its plugins, and keeps them
+        main([*CLOUD, 'vdisk', 'profile', 'list'])
+    return main
+
+
+def openstack_commands():
+    """Yield the commands ``openstack vdisk``: (words, parser) of each."""
+    for one in metadata.distribution('nova-diskplacer').entry_points:
+        if one.group == 'openstack.vdisk.v1':
+            parser = argparse.ArgumentParser()
+            one.load()(None, None).add_arguments(parser)
+            yield tuple(one.name.split('_')), parser
 
 
 def leaves(parser, words=()):
@@ -287,12 +316,44 @@ class HostileInputTest(unittest.TestCase):
         self._outputs(main, ['--config-file', self.conf, 'profile', 'list'])
         self._judge(150)
 
-    def _outputs(self, main, words, **streams):
+    def test_openstack(self):
+        self._in_process(self._try_openstack)
+        self._judge(50)
+
+    def _try_openstack(self):
+        main = openstack()
+        for words, parser in openstack_commands():
+            for line in lines(words, parser, self.files):
+                self._try(main, [*CLOUD, *line])
+        for words in ('list', 'show batch'):
+            line = f'vdisk profile {words}'.split()
+            # its formatters know no closed output
+            self._outputs(main, line, closed={exit_status.ERROR})
+
+    def _in_process(self, work):
+        """Work in a process of its own, with what it loads and configures."""
+        told = self.top / 'told'
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                work()
+                told.write_text(json.dumps([self.tried, self.failures]))
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        self.assertEqual(0, status)
+        self.tried, self.failures = json.loads(told.read_text())
+
+    def _outputs(self, main, words, closed=None, **streams):
         pipe = {exit_status.CLOSED}
         full = {exit_status.ERROR, UNCHECKED}
         self._try(main, words, pipe, stdout='pipe', **streams)
         self._try(main, words, full, stdout='/dev/full', **streams)
         good = {exit_status.OK}
-        self._try(main, words, good, stdout='closed', **streams)
+        self._try(main, words, closed or good, stdout='closed', **streams)
         for encoding in ('ascii', 'latin-1'):
             self._try(main, words, good, encoding=encoding, **streams)
