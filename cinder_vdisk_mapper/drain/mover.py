@@ -161,17 +161,18 @@ def _settle(move: Move) -> None:
     """Make the place that QEMU alone has open the vdisk.
 
     A copy fails if its target does, even when it was decided; and QEMU may
-    have left the source after a call that reported an error.
+    have left the source after a call that reported an error. While the server
+    does not run, only another process, such as a backup, has one open.
     """
     with move.locked():
         guest = move.guest()
-        if guest and _job(move, guest):
+        if guest is None or _job(move, guest):
             return
         decided = move.decided()
         source, target = move.source.in_use(), move.target.in_use()
         if decided and source and not target:
             move.decide(False)
-        elif guest and not decided and target and not source:
+        elif not decided and target and not source:
             move.decide(True)
 
 
@@ -235,7 +236,9 @@ def _finish(move: Move, copied: str | None) -> None:
             _pivot(move, guest)
         # a process may have opened the source before the decision
         if move.source.in_use():
-            if not move.target.in_use():
+            if not move.target.in_use() and (
+                copied is not None or _runs(move)
+            ):
                 move.decide(False)
             raise exception.DiskError('a process still has it open')
         if copied is not None:
@@ -275,9 +278,16 @@ def _pivot(move: Move, guest: GuestDisk) -> None:
                 'QEMU still writes to both disks, and libvirt does not end '
                 f'its copy ({error}): repeat the drain when it does'
             ) from error
-        if source or (aborted and not target):
+        if not target and (aborted or (source and _runs(move))):
             move.decide(False)
             raise
+
+
+def _runs(move: Move) -> bool:
+    """Return whether the server runs, or may run."""
+    with contextlib.suppress(exception.DiskPlacerError):
+        return move.guest() is not None
+    return True
 
 
 def _check_unwritten(move: Move, copied: str) -> None:

@@ -49,6 +49,8 @@ EVENTS = (
     'revive',
     'start_driver',
     'lose_copy',
+    'open_source',
+    'close_source',
 )
 
 
@@ -112,6 +114,46 @@ class WalkTestCase(MoverTestCase):
             for world in self.killed(runs):
                 world.stop()
                 self.finish(world)
+
+    def test_killed_and_the_source_is_read(self):
+        # by a process that is no server; the server has written to its disk
+        for runs, command in itertools.product(
+            (True, False), ('drain', 'cancel')
+        ):
+            for world in self.killed(runs):
+                world.boot()
+                world.write()
+                world.stop()
+                world.open_source()
+                with contextlib.suppress(exception.DiskPlacerError):
+                    world.command(command, A)
+                world.close_source()
+                world.boot()
+                self.finish(world)
+
+    def test_read_by_another_process_at_any_time(self):
+        for runs, read, stopped in itertools.product(
+            (True, False), range(1, 26), range(1, 26)
+        ):
+            world = self.make_world(runs)
+            steps = itertools.count(1)
+
+            def happen(world=world, steps=steps, read=read, stopped=stopped):
+                now = next(steps)
+                if now == read:
+                    world.open_source()
+                    world.happened = True
+                elif now == stopped:
+                    world.stop()
+                    world.happened = True
+
+            world.meanwhile = happen
+            with contextlib.suppress(exception.DiskPlacerError):
+                world.command('drain', A)
+            world.meanwhile = lambda: None
+            world.close_source()
+            world.boot()
+            self.finish(world)
 
     def test_killed_and_the_copy_fails(self):
         for world in self.killed(True):
@@ -272,6 +314,7 @@ class ScheduleTestCase(MoverTestCase):
                 world.command(name, disk, fatal=kill)
         world.meanwhile = lambda: None
         world.revive()
+        world.close_source()
         world.broken, world.pivots = iter(()), iter(())
         for _ in range(10):
             world.step()

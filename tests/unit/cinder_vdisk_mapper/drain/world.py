@@ -43,7 +43,8 @@ class World:
     disk. ``link`` and ``saved`` are the disks of the link and of Cinder.
     QEMU has the vdisk on disk ``qemu`` open, None if the server is stopped,
     and copies it to the other disk if ``copying``; from ``ready`` on it writes
-    to both. ``dead`` are disks that are missing for now.
+    to both. ``dead`` are disks that are missing for now. Another process reads
+    the vdisk on the disk ``read``, such as a backup of the host.
 
     ``fatal`` is the step after which the process is killed. ``meanwhile`` is
     called after each step; while the volume is locked, which is for moments,
@@ -64,6 +65,7 @@ class World:
         self.qemu = None
         self.late = None
         self.dead = set()
+        self.read = None
         self.fatal = None
         self.steps = 0
         self.running = self.is_locked = self.happened = False
@@ -116,6 +118,14 @@ class World:
 
     def revive(self):
         self.dead = set()
+
+    def open_source(self):
+        """Have another process read the disk that is drained."""
+        if self.record:
+            self.read = self.record.source
+
+    def close_source(self):
+        self.read = None
 
     def database(self):
         """Raise the error of Cinder's database that is due, if any."""
@@ -272,7 +282,7 @@ class World:
 
     def in_use(self, disk):
         return disk not in self.dead and (
-            self.qemu == disk
+            disk in (self.qemu, self.read)
             or (self.copying and self.qemu is not None and disk in OTHER)
         )
 
