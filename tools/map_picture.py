@@ -47,8 +47,8 @@ def example(hosts: int, disks: int = 6) -> facts.Facts:
     """Return the facts of a cloud, always the same.
 
     Every fifth host has a disk that is hung and one under pressure, every
-    seventh a claim without vdisks, a vdisk elsewhere than claimed and one
-    without a claim, and the last one does not report.
+    seventh a claim without vdisks, a vdisk on another disk than claimed and
+    one without a claim, and the last one does not report.
     """
     found = {}
     claims: dict[str, dict[str, int]] = {}

@@ -54,12 +54,9 @@ def build_disks(
     """
     by_uuid = {one.disk.uuid: one for one in reported}
     pending: dict[str, int] = collections.Counter()
-    mismatched: dict[str | None, int] = collections.Counter()
     for _, row in _rows(by_uuid.values()):
         if row.status == match_claims.PENDING and row.claimed_disk:
             pending[row.claimed_disk] += row.size_gb
-        elif row.status == match_claims.MISMATCH:
-            mismatched[row.actual_disk] += 1
     oldest: dict[str, float] = {}
     for (_, uuid), seen in since.items():
         if pending[uuid]:
@@ -73,7 +70,6 @@ def build_disks(
                 health=known.disk.health if known else disk.health,
                 vdisks=len(disk.vdisks),
                 figures=known.figures if known else None,
-                mismatched=mismatched[disk.uuid],
                 pending_gb=pending[disk.uuid],
                 pending_since=oldest.get(disk.uuid),
             )

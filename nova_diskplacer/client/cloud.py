@@ -34,7 +34,6 @@ from nova_diskplacer.client import flavors
 from nova_diskplacer.client import placement_disks
 from nova_diskplacer.placement import client as placement_client
 from nova_diskplacer.profiles import advice
-from nova_diskplacer.profiles import configured
 
 # Nova names a volume that it creates for a server so.
 _BLANK = '-blank-vol'
@@ -159,18 +158,7 @@ def _server(server: Item) -> facts.Server:
         terminal.printable(server['name'] or ''),
         server['status'] or '',
         datetime.datetime.fromisoformat(changed) if changed else None,
-        _asked_gb(server),
     )
-
-
-def _asked_gb(server: Item) -> int:
-    """Return the GiB of the vdisks of a server's flavor, 0 if not known."""
-    try:
-        request = configured.parse(server['flavor']['extra_specs'] or {})
-    except (KeyError, TypeError, ValueError, exception.ProfileError):
-        # an old Nova does not show them, or the profile is another host's
-        return 0
-    return request.pieces * request.piece_gb if request else 0
 
 
 def servers_of(

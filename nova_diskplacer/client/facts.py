@@ -66,16 +66,12 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server of Nova's; ``changed`` is when Nova last changed it.
-
-    ``asked_gb`` are the GiB of all vdisks of its flavor, 0 if not known.
-    """
+    """A server of Nova's; ``changed`` is when Nova last changed it."""
 
     id: str
     name: str
     status: str = ''
     changed: datetime.datetime | None = None
-    asked_gb: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

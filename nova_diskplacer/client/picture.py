@@ -182,15 +182,16 @@ def _segments(
 def other_gb(disk: facts_.Disk, rows: list[vdisk_map.Entry]) -> dict[str, int]:
     """Return the GiB of a disk's bar that no row stands for.
 
-    ``claimed`` is what a vdisk on another disk should fill, ``reserved`` is
-    for vdisks that are not known.
+    ``claimed`` is by servers and ``reserved`` for vdisks that are not known.
     """
     shown = collections.Counter[bool]()
     for one in rows:
         covered = one.row.claimed_disk == disk.uuid
         shown[covered] += one.row.size_gb
+    # of an extended vdisk, a part may be claimed
+    both = max(0, shown[False] - disk.reserved_gb)
     return {
-        'claimed': max(0, disk.claimed_gb - shown[True]),
+        'claimed': max(0, disk.claimed_gb - shown[True] - both),
         'reserved': 0
         if disk.health != constants.OK
         else max(0, disk.reserved_gb - shown[False]),

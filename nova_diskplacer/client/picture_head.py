@@ -26,7 +26,6 @@ _OPEN = 8
 _KINDS = {
     'health': 'Disks that are not offered',
     'silent': 'Hosts whose agent did not report',
-    'mismatch': 'Vdisks elsewhere than claimed',
     'pending': 'Claims without vdisks',
 }
 
@@ -35,8 +34,7 @@ _LEGEND = (
     ('vdisk ok', 'vdisk: a colour for each server of a host'),
     ('vdisk pending', 'claimed, no vdisk yet'),
     ('vdisk unclaimed', 'vdisk without a claim'),
-    ('vdisk mismatch', 'vdisk elsewhere than claimed'),
-    ('claimed', 'claimed for a vdisk elsewhere'),
+    ('claimed', 'claimed, by nobody shown'),
     ('reserved', 'reserved for other vdisks'),
     ('free', 'free'),
 )

@@ -28,7 +28,6 @@ STATUSES = (
     match_claims.OK,
     match_claims.PENDING,
     match_claims.UNCLAIMED,
-    match_claims.MISMATCH,
 )
 
 # Statuses of servers that will still attach their volumes, or have no claims
@@ -61,8 +60,8 @@ class Entry:
 class Finding:
     """A state that somebody should look at.
 
-    ``kind`` is ``mismatch``, ``pending``, ``health``, ``silent`` or
-    ``flavor``; ``subject`` is the UUID or name of what has it.
+    ``kind`` is ``pending``, ``health``, ``silent`` or ``flavor``; ``subject``
+    is the UUID or name of what has it.
     """
 
     kind: str
@@ -126,7 +125,6 @@ def entries(facts: facts_.Facts) -> list[Entry]:
                     }
                     for vdisk in vdisks[host, server]
                 ],
-                _asked_gb(facts, server),
             ),
             *unseen[host, server],
         )
@@ -169,17 +167,7 @@ def findings(
     pending: dict[tuple[str, str], int] = collections.Counter()
     for entry in rows:
         row, server = entry.row, entry.server_id or ''
-        if row.status == match_claims.MISMATCH:
-            found.append(
-                Finding(
-                    'mismatch',
-                    entry.host,
-                    server,
-                    f'volume {row.volume_id} is on disk {row.actual_disk}, '
-                    f'{row.size_gb} GiB are claimed on {row.claimed_disk}',
-                )
-            )
-        elif (
+        if (
             row.status == match_claims.PENDING
             and entry.host not in facts.missing_hosts
             and row.claimed_disk not in facts.unseen
@@ -192,7 +180,8 @@ def findings(
             host,
             server,
             f'{gb} GiB are claimed and have no vdisk: the server was created '
-            'without its volumes or resized to more, or they are detached',
+            'without its volumes or resized to more, or they were deleted or '
+            'are on other disks',
         )
         for (host, server), gb in pending.items()
     ]
@@ -220,8 +209,3 @@ def _host(facts: facts_.Facts, disk: str) -> str:
 def _name(facts: facts_.Facts, server: str | None) -> str:
     known = facts.servers.get(server or '')
     return known.name if known else ''
-
-
-def _asked_gb(facts: facts_.Facts, server: str | None) -> int:
-    known = facts.servers.get(server or '')
-    return known.asked_gb if known else 0

@@ -33,7 +33,7 @@ _WIDTHS = {'Host': 15, 'Server': 20, 'VDisks': 35, 'GiB': 5, 'Status': 9}
 
 # Kinds of findings that give a map its exit status. Unhealthy disks are no
 # error of a map: the command check reports them.
-_OF_MAP = ('mismatch', 'pending')
+_OF_MAP = ('pending',)
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -216,12 +216,8 @@ def volume_of(one: vdisk_map.Entry) -> str:
 def disk_of(
     one: vdisk_map.Entry, short: collections.abc.Mapping[str, str]
 ) -> str:
-    """Return the short name of the disk, or of both if they differ."""
-    claimed, actual = one.row.claimed_disk, one.row.actual_disk
-    names = [short.get(disk, disk) for disk in (actual, claimed) if disk]
-    if actual and claimed and actual != claimed:
-        return f'{names[0]}, claimed {names[1]}'
-    return names[0] if names else '-'
+    """Return the short name of the disk."""
+    return short.get(one.disk, one.disk) or '-'
 
 
 def pressure_of(facts: facts_.Facts, disk: str) -> str:

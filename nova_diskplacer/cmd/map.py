@@ -55,8 +55,7 @@ def register(subparsers: Any) -> None:
         _map,
         'list the disks of the vdisks of each server',
         'Shows the vdisks of each server and the disks that they are on. The '
-        'exit status is 3 if a vdisk is elsewhere than claimed, or space is '
-        'claimed for long without vdisks.',
+        'exit status is 3 if space is claimed for long without vdisks.',
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(

@@ -121,13 +121,6 @@ METRICS = (
     ),
     metric.of_disks(
         metric.GAUGE,
-        'disk_mismatched_vdisks',
-        'Vdisks on the disk whose server claims the space on another disk of '
-        'the host.',
-        lambda d: d.mismatched,
-    ),
-    metric.of_disks(
-        metric.GAUGE,
         'disk_pending_bytes',
         'Claimed capacity that no vdisk of the server fills.',
         lambda d: d.pending_gb * vdisk.GIB,

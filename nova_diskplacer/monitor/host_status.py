@@ -22,18 +22,16 @@ from nova_diskplacer.placement import inventory
 class Disk:
     """A prepared disk.
 
-    ``figures`` are None without a provider in Placement. ``mismatched`` is
-    the number of vdisks whose server has claimed the space on another disk of
-    this host. ``pending_gb`` are the claimed GiB that no vdisk fills, and
-    ``pending_since`` is when the agent first saw the oldest such claim
-    (seconds since the epoch), None if there is none.
+    ``figures`` are None without a provider in Placement. ``pending_gb`` are
+    the claimed GiB that no vdisk fills, and ``pending_since`` is when the
+    agent first saw the oldest such claim (seconds since the epoch), None if
+    there is none.
     """
 
     uuid: str
     health: str
     vdisks: int
     figures: inventory.DiskFigures | None
-    mismatched: int = 0
     pending_gb: int = 0
     pending_since: float | None = None
 

@@ -20,7 +20,6 @@ from typing import Any
 OK = 'ok'
 PENDING = 'pending'
 UNCLAIMED = 'unclaimed'
-MISMATCH = 'mismatch'
 
 
 #: A vdisk of a report, with the ``disk`` that it is on. The ``volume_id`` of a
@@ -33,11 +32,13 @@ class Row:
     """A vdisk, or space claimed for vdisks that are not bound yet.
 
     ``status`` is ``ok`` (a claim on the disk covers the vdisk), ``pending``
-    (space is claimed and has no vdisk yet), ``unclaimed`` (no claim covers
-    the vdisk; the disk's inventory reserves it) or ``mismatch`` (its server
-    has claimed the space on another disk, ``claimed_disk``, and no vdisk is to
-    come that this claim could be for). A snapshot has a
+    (space is claimed and has no vdisk yet) or ``unclaimed`` (no claim covers
+    all of the vdisk; the disk's inventory reserves the rest). A snapshot has a
     ``snapshot_id`` and no ``volume_id``.
+
+    Whether a vdisk ought to fill a claim on another disk is not told: a vdisk
+    that was attached to the running server, beside a claim whose vdisk was
+    deleted since, looks just like one that was moved by hand.
     """
 
     volume_id: str | None
@@ -50,48 +51,32 @@ class Row:
 
 def match(
     claims: collections.abc.Mapping[str, int],
-    vdisks: collections.abc.Collection[VDisk],
-    asked_gb: int = 0,
+    vdisks: collections.abc.Iterable[VDisk],
 ) -> list[Row]:
     """Return the rows of one server.
 
     :param claims: the server's claims in GiB, by disk.
     :param vdisks: the vdisks that were bound for it.
-    :param asked_gb: GiB of all vdisks that its flavor asks for. As much as
-        the vdisks lack of it is claimed for vdisks to come.
     """
-    left = collections.Counter(claims)
-    to_come = max(0, asked_gb - sum(one['size_gb'] for one in vdisks))
-    rows = []
-    uncovered = []
+    left = dict(claims)
+    rows, uncovered = [], []
     by_disk = collections.defaultdict(list)
     for vdisk in sorted(
         vdisks, key=lambda one: (one['disk'], one['volume_id'])
     ):
         by_disk[vdisk['disk']].append(vdisk)
     for disk, present in by_disk.items():
-        covered = _best_fit(left[disk], present)
+        covered = _best_fit(claims.get(disk, 0), present)
         for number, vdisk in enumerate(present):
             if number in covered:
-                left[disk] -= vdisk['size_gb']
                 rows.append(_row(vdisk, disk, OK))
             else:
-                uncovered.append(vdisk)
-    for vdisk in uncovered:
-        spare = left.total() - to_come
-        claimed = next(
-            (
-                disk
-                for disk, gb in sorted(left.items())
-                if disk != vdisk['disk'] and min(gb, spare) >= vdisk['size_gb']
-            ),
-            None,
+                uncovered.append(_row(vdisk, None, UNCLAIMED))
+        # a vdisk that was extended beyond its claim fills it, too
+        left[disk] = claims.get(disk, 0) - sum(
+            vdisk['size_gb'] for vdisk in present
         )
-        if claimed is None:
-            rows.append(_row(vdisk, None, UNCLAIMED))
-        else:
-            left[claimed] -= vdisk['size_gb']
-            rows.append(_row(vdisk, claimed, MISMATCH))
+    rows += uncovered
     rows.extend(
         Row(None, disk, None, gb, PENDING)
         for disk, gb in sorted(left.items())

@@ -425,7 +425,7 @@ class Cloud:
     def map(self, *args: str) -> typing.Any:
         """Return what ``diskplacer-manage map`` says, decoded.
 
-        Its exit status is 3 if a vdisk is elsewhere than claimed.
+        Its exit status is 3 if space is claimed for long without vdisks.
         """
         text = self.manage(
             self.libvirt_host,

@@ -134,16 +134,15 @@ class Checker:
         return [json.dumps(row, sort_keys=True) for row in rows]
 
     def _map(self) -> list[str]:
-        """Return the vdisks that the map shows elsewhere than claimed."""
+        """Return the hosts and disks that the map calls faulty."""
         try:
             shown = self._cloud.map()
         except process.ProcessError as error:
             return [str(error)]
         return [
-            f'server {server["server_id"]}: {json.dumps(vdisk)}'
-            for server in shown['servers']
-            for vdisk in server['vdisks']
-            if vdisk['status'] == 'mismatch'
+            json.dumps(one, sort_keys=True)
+            for one in shown['findings']
+            if one['kind'] != 'pending'
         ]
 
     def _violated(self, rule: str, subject: str, what: str) -> None:

@@ -37,8 +37,7 @@ _Table = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
 class List(base.Lister):
     """List the vdisks of servers and the disks that they are on.
 
-    The exit status is 3 if a vdisk is elsewhere than claimed, or space is
-    claimed for long without vdisks.
+    The exit status is 3 if space is claimed for long without vdisks.
     """
 
     def add_arguments(self, parser: _Parser) -> None:

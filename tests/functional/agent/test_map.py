@@ -115,13 +115,18 @@ class MapTest(base.AgentTestCase):
             self.server,
         )
 
-    def test_a_mismatch(self):
+    def test_elsewhere_than_claimed(self):
         self.claim(self.first)
         self.disks.hold(self.second, self.server)
-        self.assertBecome((3, [(self.first, self.second, 'mismatch')]))
-        status, table = self.map()
-        self.assertEqual(3, status)
-        self.assertIn('mismatch', table)
+        self.assertBecome(
+            (
+                0,
+                [
+                    (None, self.second, 'unclaimed'),
+                    (self.first, None, 'pending'),
+                ],
+            )
+        )
 
     def test_a_host(self):
         self.claim(self.first)

@@ -152,11 +152,6 @@ CASES = {
         # a server that boots, one after the other
         [UP, disk('pending_since_timestamp_seconds', '0+60x60')],
     ),
-    'DiskplacerVdisksMismatched': (
-        [UP, disk('mismatched_vdisks', '1x60')],
-        DISK,
-        [UP, disk('mismatched_vdisks', '0x60')],
-    ),
     'DiskplacerCapacityLow': (
         [
             UP,

@@ -49,7 +49,6 @@ from cinder_vdisk_mapper.audit import findings
 from cinder_vdisk_mapper.audit import state
 from nova_diskplacer import exception
 from nova_diskplacer import flavor as flavors
-from nova_diskplacer.client import cloud
 from nova_diskplacer.client import facts
 from nova_diskplacer.client import vdisk_map
 from nova_diskplacer.disks.vdisk import GIB
@@ -292,7 +291,6 @@ class ClaimsTestCase(base.CloudTestCase):
                 one['name'],
                 one['status'],
                 datetime.datetime.now(datetime.UTC),
-                cloud._asked_gb(one),
             )
             for one in self.api.get_servers()
         }

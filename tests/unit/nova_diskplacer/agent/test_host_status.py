@@ -47,8 +47,8 @@ class BuildDisksTest(base.BaseTestCase):
         (disk,) = build([reported('a', {'s': 10}, [vdisk('1', 's', 10)])])
         self.assertEqual(1, disk.vdisks)
         self.assertEqual(
-            (0, 0, None),
-            (disk.mismatched, disk.pending_gb, disk.pending_since),
+            (0, None),
+            (disk.pending_gb, disk.pending_since),
         )
 
     def test_claims_without_vdisks_are_pending(self):
@@ -58,18 +58,15 @@ class BuildDisksTest(base.BaseTestCase):
         self.assertEqual((30, 5.0), (a.pending_gb, a.pending_since))
         self.assertEqual((0, None), (b.pending_gb, b.pending_since))
 
-    def test_a_vdisk_beside_its_claim_is_mismatched_where_it_is(self):
-        found = [
-            reported('a', {'s': 10}),
-            reported('b', {}, [vdisk('1', 's', 10)]),
-        ]
-        a, b = build(found)
-        self.assertEqual((0, 0), (a.mismatched, a.pending_gb))
-        self.assertEqual(1, b.mismatched)
+    def test_a_vdisk_that_was_extended_fills_its_claim(self):
+        found = [reported('a', {'s': 10}, [vdisk('1', 's', 30)])]
+        self.assertEqual({}, host_status.pending_since(found, {}, 5.0))
+        (disk,) = build(found)
+        self.assertEqual(0, disk.pending_gb)
 
     def test_vdisks_without_server_are_counted_only(self):
         (disk,) = build([reported('a', {}, [vdisk('1', None, 10)])])
-        self.assertEqual((1, 0), (disk.vdisks, disk.mismatched))
+        self.assertEqual((1, 0), (disk.vdisks, disk.pending_gb))
 
     def test_claims_on_a_missing_disk_are_not_pending(self):
         (disk,) = build([reported('a', {'s': 10}, health=discover.MISSING)])

@@ -66,25 +66,6 @@ class VDisksTest(base.BaseTestCase):
 
 
 class ServersTest(base.BaseTestCase):
-    def test_gib_of_the_flavor(self):
-        fields = {
-            'id': 's',
-            'name': 'web',
-            'status': 'ACTIVE',
-            'updated_at': None,
-        }
-        vdisks = {'diskplacer:vdisks': '3', 'diskplacer:vdisk_gb': '100'}
-        for specs, asked in (
-            ({'extra_specs': vdisks}, 300),
-            ({'extra_specs': {**vdisks, 'diskplacer:vdisks': 'x'}}, 0),
-            ({'extra_specs': {}}, 0),
-            ({'extra_specs': None}, 0),
-            ({}, 0),
-            (None, 0),
-        ):
-            found = cloud.servers_of({'s': {**fields, 'flavor': specs}})
-            self.assertEqual(asked, found['s'].asked_gb, specs)
-
     def test_names_that_a_terminal_does_not_show(self):
         servers = {
             's': {

@@ -171,15 +171,21 @@ class PageTest(base.BaseTestCase):
         st.integers(1, 50),
         st.lists(st.integers(1, 10), max_size=4),
         st.lists(st.integers(1, 10), max_size=4),
+        st.lists(st.integers(1, 10), max_size=4),
     )
-    def test_a_bar_is_as_long_as_its_disk(self, more, claimed, others):
-        total = sum(claimed) + sum(others) + more
+    def test_a_bar_is_as_long_as_its_disk(
+        self, more, claimed, others, extended
+    ):
+        # by so much are vdisks larger than their claims
+        extended = extended[: len(claimed)]
+        reserved = sum(others) + sum(extended)
+        total = sum(claimed) + reserved + more
         disk = facts_.Disk(
             'd1',
             'h',
             total_gb=total,
             claimed_gb=sum(claimed),
-            reserved_gb=sum(others),
+            reserved_gb=reserved,
         )
         facts = facts_.Facts(
             {'d1': disk},
@@ -187,6 +193,10 @@ class PageTest(base.BaseTestCase):
             [
                 facts_.VDisk(f'v{n}', 'd1', gb, None)
                 for n, gb in enumerate(others[1:])
+            ]
+            + [
+                facts_.VDisk(f'e{n}', 'd1', claimed[n] + gb, f's{n}')
+                for n, gb in enumerate(extended)
             ],
             {},
         )

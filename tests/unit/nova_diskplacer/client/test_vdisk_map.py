@@ -156,7 +156,7 @@ class FindingsTest(base.BaseTestCase):
         self.assertEqual(1, len(texts))
         self.assertIn('3 GiB', texts[0])
 
-    def test_mismatch_and_health(self):
+    def test_elsewhere_than_claimed(self):
         disks = dict(facts().disks)
         disks['a2'] = facts_.Disk('a2', 'host-a', health=constants.HUNG)
         found = facts(
@@ -165,28 +165,19 @@ class FindingsTest(base.BaseTestCase):
             vdisks=[facts_.VDisk('v1', 'a2', 10, 's1')],
         )
         self.assertEqual(
-            [('health', 'host-a', 'a2'), ('mismatch', 'host-a', 's1')],
+            [('health', 'host-a', 'a2'), ('pending', 'host-a', 's1')],
             self.kinds(found),
         )
 
-    def test_a_claim_for_a_vdisk_to_come(self):
-        found = {
-            'claims': {'a1': {'s1': 10}},
-            'vdisks': [facts_.VDisk('v1', 'a2', 10, 's1')],
-        }
-        for asked, kinds in ((20, []), (10, ['mismatch'])):
-            server = facts_.Server(
-                's1', 'web', 'ACTIVE', minutes_ago(1), asked_gb=asked
-            )
-            self.assertEqual(
-                kinds,
-                [
-                    k
-                    for k, *_ in self.kinds(
-                        facts(servers={'s1': server}, **found)
-                    )
-                ],
-            )
+    def test_a_vdisk_that_was_extended(self):
+        vdisks = [
+            facts_.VDisk('v1', 'a1', 30, 's1'),
+            facts_.VDisk('v2', 'a2', 10, 's1'),
+        ]
+        found = facts(
+            claims={'a1': {'s1': 10}, 'a2': {'s1': 10}}, vdisks=vdisks
+        )
+        self.assertEqual([], self.kinds(found))
 
 
 class DiskTest(base.BaseTestCase):

@@ -205,7 +205,7 @@ class ShowTest(base.BaseTestCase):
         text = self.table()
         self.assertRegex(
             text,
-            r'\| host-a +\| web +\| vdb→a2, claimed a1 +\| 10 +\| mismatch',
+            r'\| host-a +\| web +\| vdb→a2 claim→a1 +\| 20 +\| 1 pending',
         )
         self.assertIn('v2→a1 snapshot-v3→a1', text)
         self.assertIn('host-a: a2: the disk is read-only', text)
@@ -235,7 +235,7 @@ class ShowTest(base.BaseTestCase):
     def test_long(self):
         text = self.table(long=True)
         self.assertRegex(
-            text, r'web +\| s1 +\| vdb +\| v1 +\| 10 +\| a1 +\| a2'
+            text, r'web +\| s1 +\| vdb +\| v1 +\| 10 +\| - +\| a2'
         )
         self.assertRegex(text, r'\| snapshot v3 +\| 5 +\| - +\| a1 +\| 7 %')
 
@@ -275,7 +275,7 @@ class ShowTest(base.BaseTestCase):
         table = self.table().partition('\n' + 'h' * 40)[0].splitlines()
         self.assertEqual([], [line for line in table if len(line) > 100])
         text = ''.join(table)
-        for expected in ('claimed', 'mismatch', 'ok', '| -49 ', 'h-49'):
+        for expected in ('claim→', 'pending', 'ok', '| -49 ', 'h-49'):
             self.assertIn(expected, text)
 
 
@@ -397,8 +397,9 @@ class CommandTest(base.BaseTestCase):
 
     def test_disagreement(self):
         status, text = self.run_map(actual='a2')
-        self.assertEqual(3, status)
-        self.assertIn('mismatch', text)
+        self.assertEqual(0, status)
+        self.assertIn('unclaimed', text)
+        self.assertIn('pending', text)
 
     def test_host(self):
         status, text = self.run_map('--host', 'host-a')

@@ -231,7 +231,7 @@ def host_status_provider(**fields):
         **{
             'host': 'compute-3',
             'disks': [
-                host_status.Disk(HDD, 'ok', 5, figures, 1, 200, 900.0),
+                host_status.Disk(HDD, 'ok', 5, figures, 200, 900.0),
                 host_status.Disk(LOST, 'missing', 0, None),
             ],
             'checked': 999.0,

@@ -256,7 +256,6 @@ class MetricsTest(ServedTest):
             'pending_bytes': 200 * gib,
             'pending_since_timestamp_seconds': 900,
             'vdisks': 5,
-            'mismatched_vdisks': 1,
         }.items():
             self.assertEqual(value, samples[f'diskplacer_disk_{name}', *disk])
         self.assertNotIn(('diskplacer_disk_free_bytes', *lost), samples)

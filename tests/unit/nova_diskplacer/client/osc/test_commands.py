@@ -306,7 +306,7 @@ class MapTest(CommandTestCase):
             (('--host', 'compute-1'), 1),
             (('--host', 'compute-1.example.org'), 1),
             (('--long',), 2),
-            (('--status', 'mismatch'), 0),
+            (('--status', 'unclaimed'), 0),
         ):
             self.assertEqual(count, len(self.json(disks.List, *arguments)[1]))
         error = self.assertRaises(
