@@ -34,7 +34,7 @@ class MapTest(base.AgentTestCase):
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_diskplacer.placement.client.PlacementClient.from_conf',
-                lambda *_: self.client,
+                lambda *_, **__: self.client,
             )
         )
         self.useFixture(

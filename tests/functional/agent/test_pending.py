@@ -61,7 +61,8 @@ class PendingTest(base.AgentTestCase):
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'nova_diskplacer.{name}', lambda *_, value=value: value
+                    f'nova_diskplacer.{name}',
+                    lambda *_, value=value, **__: value,
                 )
             )
         self.agent = self.start_agent()

@@ -76,7 +76,8 @@ class HostStatusTest(base.AgentTestCase):
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'nova_diskplacer.{name}', lambda *_, value=value: value
+                    f'nova_diskplacer.{name}',
+                    lambda *_, value=value, **__: value,
                 )
             )
         reader = upgrade_facts.Reader(self.conf)
