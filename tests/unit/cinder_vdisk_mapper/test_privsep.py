@@ -237,7 +237,7 @@ class BackendsTestCase(testtools.TestCase):
 
         with (
             mock.patch.object(backend, '_run', run),
-            mock.patch.object(os.path, 'lexists', return_value=True),
+            mock.patch.object(files, 'exists', return_value=True),
         ):
             for name in methods(type(backend)):
                 parameters = inspect.signature(
