@@ -104,8 +104,8 @@ class HardwareDatabaseTest(testtools.TestCase):
     def test_malformed(self):
         self.properties('IOCOST_MODEL_NAIVE=rbps=fast\n')
         self.assertEqual(
-            "IOCOST_MODEL_NAIVE of nvme0n1: rbps 'fast' is not a positive "
-            'integer',
+            "IOCOST_MODEL_NAIVE of nvme0n1: rbps 'fast' is not an integer "
+            'from 1 to 1073741823000000',
             self.refused(),
         )
 
