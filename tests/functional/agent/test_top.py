@@ -25,6 +25,7 @@ import time
 
 from oslotest import base
 
+from nova_diskplacer import exit_status
 from nova_diskplacer.monitor import status_socket
 from tests.unit.nova_diskplacer.monitor import example
 
@@ -164,7 +165,7 @@ class TopTest(base.BaseTestCase):
         while heads < 3:
             heads += 'CLASS' in process.stdout.readline()
         process.stdout.close()
-        self.assertEqual(0, process.wait(PATIENCE))
+        self.assertEqual(exit_status.CLOSED, process.wait(PATIENCE))
         self.assertEqual('', process.stderr.read())
 
     def test_only_root_may_ask(self):
