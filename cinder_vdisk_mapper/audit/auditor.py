@@ -239,7 +239,7 @@ class Auditor:
                         lambda: self._operations(disk).backend.disk(disk),
                     )
                 case findings.LINK:
-                    self._operations(disk).backend.link(disk, vdisk)
+                    self._link(host, finding)
                 case findings.UNLINK:
                     for backend in self.backends:
                         backend.unlink(vdisk)
@@ -256,6 +256,17 @@ class Auditor:
             )
             return False
         return True
+
+    def _link(self, host: state.HostState, finding: findings.Finding) -> None:
+        """Make the link of a volume, unless something moves it meanwhile."""
+        backend = self._operations(finding.disk).backend
+        with locks.hold(f'volume-{finding.owner}', wait=False):
+            linked = backend.linked_disk(finding.vdisk)
+            if linked != host.links.get(finding.vdisk):
+                raise exception.DiskError(
+                    f'its link leads to disk {linked} meanwhile'
+                )
+            backend.link(finding.disk, finding.vdisk)
 
     def _extend(self, uuid: str, name: str, size_gb: int) -> None:
         operations = self._operations(uuid)

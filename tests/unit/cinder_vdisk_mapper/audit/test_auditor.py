@@ -110,8 +110,10 @@ class AuditorTestCase(testtools.TestCase):
         def noted(name, **kwargs):
             with lock(name, **kwargs):
                 self.held.append(name)
-                yield
-                self.held.remove(name)
+                try:
+                    yield
+                finally:
+                    self.held.remove(name)
 
         patch = mock.patch.object(locks, 'hold', noted)
         patch.start()
@@ -295,6 +297,29 @@ class LockTestCase(AuditorTestCase):
                 one for one in host.audit() if one.kind == 'not-recorded'
             ]
         self.assertEqual('', found.repair)
+
+    def test_link_of_a_volume_that_is_moved(self):
+        record, held = self.volume(1, 'd1')
+        record = dataclasses.replace(record, status='in-use')
+        host = self.host([record], {'d1': [held]})
+        backend = host.backends[0]
+        log = self.useFixture(fixtures.FakeLogger())
+        (found,) = host.audit()
+        self.assertEqual('missing-link', found.kind)
+        with self.lock(f'volume-{record.id}'):
+            self.assertEqual([], host.repair([found]))
+        self.assertIn(f'works on volume-{record.id}', log.output)
+        # a drain has changed it since the host was looked at
+        look, links = backend.disks, dict(backend.linked)
+        backend.links = lambda: links
+        backend.disks = lambda: backend.link('d2', record.vdisk) or look()
+        self.assertEqual([], host.repair([found]))
+        self.assertEqual('d2', backend.linked_disk(record.vdisk))
+        self.assertIn('leads to disk d2 meanwhile', log.output)
+        backend.disks = look
+        backend.unlink(record.vdisk)
+        self.assertEqual([found], host.repair([found]))
+        self.assertEqual('d1', backend.linked_disk(record.vdisk))
 
     def test_what_changed_before_the_lock_was_taken(self):
         unrecorded, there = self.volume(1, None)
