@@ -38,6 +38,8 @@ QUIET = ('available', 'in-use', 'reserved')
 SETTLED = ('active', 'stopped')
 # How Nova names the volumes that it makes for a boot, after the server.
 _BLANK = '-blank-vol'
+# The finding of an audit that names one of them without its server.
+_BLANK_FINDING = 'blank-volume-without-server'
 OFFLOADED = 'shelved_offloaded'
 
 
@@ -363,8 +365,8 @@ def told(
 ) -> list[Violation]:
     """Return what a check of the project's says of a cloud that is well.
 
-    What it says of an object that Nova or Cinder left is told apart, and that
-    vdisks lack which users have deleted.
+    What it says of an object that Nova or Cinder left is told apart, a blank
+    volume among them, and that vdisks lack which users have deleted.
     """
     apart = broken(facts)
     deleted = _deleted_gb(facts)
@@ -374,6 +376,8 @@ def told(
         for uuid, why in apart.items():
             if uuid in text:
                 owner, reason = NOVA, why
+        if _BLANK_FINDING in text:
+            owner, reason = NOVA, 'Nova leaves it, and the audit names it'
         if 'without-vdisks' in text and any(one in text for one in deleted):
             owner, reason = USER, 'its user has deleted vdisks of it'
         found.append(Violation(rule, subject, text, owner, reason))

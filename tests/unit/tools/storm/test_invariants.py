@@ -291,6 +291,11 @@ class ToldTest(testtools.TestCase):
         self.assertEqual('nova', theirs.owner)
         self.assertIn('error in Cinder', theirs.reason)
 
+    def test_blank_volume_that_an_audit_names(self):
+        text = '{"kind": "blank-volume-without-server", "owner": "v0"}'
+        (told,) = invariants.told(well(), 'audit', 'host', [text])
+        self.assertEqual('nova', told.owner)
+
     def test_busy(self):
         found = well()
         self.assertEqual([], invariants.busy(found))
