@@ -57,26 +57,21 @@ ANYWHERE = '*'
 
 
 class _Placed(NamedTuple):
-    """Where a volume may be.
-
-    ``claims``: it may use what its server claims, which is on ``host`` and
-    whose flavor stripes vdisks over ``stripe_disks`` disks.
-    """
+    """Host of a server, and over how many disks its flavor stripes vdisks."""
 
     host: str | None
     stripe_disks: int = 1
-    claims: bool = True
 
 
-_ANYWHERE = _Placed(ANYWHERE, claims=False)
+_ANYWHERE = _Placed(ANYWHERE)
 
 
 class VDiskLocalityFilter(capacity_filter.CapacityFilter):
     """Passes the vdisk backends of the host of the volume's server.
 
     A new volume must fit into the free space of one disk of the backend, and
-    into its unclaimed space if it is no vdisk of a server. An existing volume
-    fits where it is.
+    into its unclaimed space if it has no server. An existing volume fits where
+    it is.
 
     The scheduler hint ``local_to_instance`` names the server, or the name that
     nova-compute gives to a blank volume. A volume that nova-compute makes of
@@ -103,7 +98,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
         # a request may have no properties of a volume
         spec = filter_properties.get('request_spec') or {}
         properties = spec.get('volume_properties') or {}
-        host, stripe_disks, claims = self._placed_by(
+        host, stripe_disks = self._placed_by(
             spec, properties, filter_properties
         )
         backend = volume_utils.extract_host(backend_state.backend_id, 'host')
@@ -114,10 +109,13 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             and properties.get('host') == backend_state.backend_id
         )
         if is_here or (
-            not claims and _fits(backend_state, properties, UNCLAIMED)
+            host == ANYWHERE and _fits(backend_state, properties, UNCLAIMED)
         ):
             return self._has_capacity(backend_state, filter_properties)
-        return claims and _fits(backend_state, properties, FREE, stripe_disks)
+        # the driver knows what is claimed now; the report may be old
+        return host != ANYWHERE and _fits(
+            backend_state, properties, FREE, stripe_disks
+        )
 
     def _has_capacity(
         self, backend_state: Any, filter_properties: dict[str, Any]
@@ -177,7 +175,7 @@ class VDiskLocalityFilter(capacity_filter.CapacityFilter):
             )
         if len(hosts) != 1:
             return _ANYWHERE
-        return _Placed(hosts.pop(), claims=False)
+        return _Placed(hosts.pop())
 
     @staticmethod
     def _find(context: Any, server_id: str, hinted: bool) -> _Placed:
