@@ -16,6 +16,7 @@ Only administrators see them, so Nova's own account in ``[cinder]`` asks.
 """
 
 import dataclasses
+import threading
 import time
 import typing
 
@@ -42,6 +43,9 @@ class Backends:
     types: dict[str, str] = dataclasses.field(default_factory=dict)
     pools: list[backend_media.Pool] = dataclasses.field(default_factory=list)
     asked_at: float | None = None
+    _lock: threading.Lock = dataclasses.field(
+        default_factory=threading.Lock, init=False, repr=False, compare=False
+    )
 
     def problem(self, media: str, volume_type: str) -> str:
         """Return why vdisks of a flavor may not fit their volume type, or ''.
@@ -67,8 +71,11 @@ class Backends:
         )
 
     def _update(self) -> None:
-        now = time.monotonic()
-        if self.asked_at is None or now - self.asked_at > _AGE:
+        # who comes meanwhile waits: without an answer, nothing is refused
+        with self._lock:
+            now = time.monotonic()
+            if self.asked_at is not None and now - self.asked_at <= _AGE:
+                return
             self.asked_at = now
             try:
                 self.types, self.pools = _ask()
