@@ -109,8 +109,9 @@ def _check_disk(
                 owner=consumer,
                 message=f'{gb} GiB are claimed by a consumer that is neither '
                 'a server nor a migration of this Nova',
-                advice='if no other Nova uses this Placement: openstack '
-                f'resource provider allocation delete {consumer}',
+                advice='if no other Nova uses this Placement, and all cells '
+                'of this one answer: openstack resource provider allocation '
+                f'delete {consumer}',
             )
         migration = host.nova.migrations.get(consumer)
         if migration and migration.is_over:

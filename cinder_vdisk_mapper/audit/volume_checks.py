@@ -49,7 +49,8 @@ def check_blank_volumes(host: state.HostState) -> findings.Findings:
                 f'volume {record.id} of {record.size_gb} GiB is '
                 f'{record.status}, and Nova made it for the boot of server '
                 f'{record.blank_of}, which does not exist',
-                'if no other Nova has the server: openstack volume set '
+                'if no other Nova has the server, and all cells of this one '
+                'answer: openstack volume set '
                 f'--state error --detached {record.id}, then openstack volume '
                 f'delete {record.id}',
             )
