@@ -40,8 +40,9 @@ from nova_diskplacer import exception
 # Seconds between two looks at a copy that QEMU makes.
 _INTERVAL = 1.0
 
-# Attempts to end a copy while the volume is locked; libvirtd restarts in less.
-_ATTEMPTS = 60
+# Seconds in which a copy must end while the volume is locked.
+# libvirtd restarts in less.
+_PATIENCE = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,19 +266,20 @@ def _pivot(move: Move, guest: GuestDisk) -> None:
     except exception.DiskPlacerError as error:
         # it may still leave one of them: the call, or its result, was lost
         aborted = False
-        for _ in range(_ATTEMPTS):
+        deadline = time.monotonic() + _PATIENCE
+        while True:
             source, target = move.source.in_use(), move.target.in_use()
             if not (source and target):
                 break
+            if time.monotonic() > deadline:
+                # both have all data; the volume is not kept locked for hours
+                raise exception.HypervisorError(
+                    'QEMU still writes to both disks, and libvirt does not '
+                    f'end its copy ({error}): repeat the drain when it does'
+                ) from error
             with contextlib.suppress(exception.DiskPlacerError):
                 aborted = guest.abort()
             time.sleep(_INTERVAL)
-        else:
-            # both have all data; the volume is not kept locked for hours
-            raise exception.HypervisorError(
-                'QEMU still writes to both disks, and libvirt does not end '
-                f'its copy ({error}): repeat the drain when it does'
-            ) from error
         if not target and (aborted or (source and _runs(move))):
             move.decide(False)
             raise

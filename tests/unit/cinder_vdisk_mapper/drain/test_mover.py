@@ -16,6 +16,7 @@ import dataclasses
 import functools
 import itertools
 import os
+import types
 import unittest
 from unittest import mock
 
@@ -57,7 +58,10 @@ EVENTS = (
 class MoverTestCase(unittest.TestCase):
     def make_world(self, *arguments, **kwargs):
         world = worlds.World(*arguments, **kwargs)
-        patch = mock.patch('time.sleep', world.step)
+        clock = types.SimpleNamespace(
+            sleep=world.step, monotonic=lambda: world.steps
+        )
+        patch = mock.patch.object(mover, 'time', clock)
         patch.start()
         self.addCleanup(patch.stop)
         return world
