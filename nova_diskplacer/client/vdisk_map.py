@@ -180,8 +180,8 @@ def findings(
             host,
             server,
             f'{gb} GiB are claimed and have no vdisk: the server was created '
-            'without its volumes or resized to more, or they were deleted or '
-            'are on other disks',
+            'without its volumes or resized to more, or they are detached, '
+            'deleted or on other disks',
         )
         for (host, server), gb in pending.items()
     ]
