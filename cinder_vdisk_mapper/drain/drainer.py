@@ -114,9 +114,9 @@ class Drainer:
                     except exception.DiskPlacerError as error:
                         failed[name] = str(error)
             if not failed:
+                self._restore_claims(uuid)
                 self._forget_moves(uuid, surveyed)
                 self._move_claims(uuid)
-                self._restore_claims(uuid)
                 self._withhold(uuid, False)
             return failed
 
@@ -145,11 +145,21 @@ class Drainer:
                 moving.follow(self.operations, server, uuid, disk.uuid)
 
     def _restore_claims(self, uuid: str) -> None:
-        """Move claims back for vdisks that have not left a disk."""
-        vdisks = self.operations.backend.disk(uuid).vdisks
-        for server in {one.server_id for one in vdisks if one.server_id}:
-            for disk in self._others(uuid):
-                moving.follow(self.operations, server, disk.uuid, uuid)
+        """Move claims back for vdisks that have not left a disk.
+
+        They are where recorded moves lead. A claim on any other disk that no
+        vdisk fills is for a vdisk to come.
+        """
+        backend = self.operations.backend
+        servers = {
+            one.name: one.server_id for one in backend.disk(uuid).vdisks
+        }
+        others = {disk.uuid for disk in self._others(uuid)}
+        for name in moves.from_disk(backend.disk_root, uuid):
+            record = moves.read(backend.disk_root, name)
+            server = servers.get(name)
+            if record and server and record.target in others:
+                moving.follow(self.operations, server, record.target, uuid)
 
     def _run(
         self, uuid: str, vdisk: VDisk, surveyed: survey.Survey, target: str

@@ -64,6 +64,11 @@ class DrainerTestCase(test_snapshots.SnapshotTestCase):
             vdisk_mbps=5,
             vdisks_per_disk=per_disk,
         )
+        self.claim(server, *disks)
+        return server
+
+    def claim(self, server, *disks):
+        """Claim 1 GiB and 5 MB/s on each disk."""
         claims = {disk: {'resources': {GB: 1, MBPS: 5}} for disk in disks}
         self.placement._call(
             'put',
@@ -76,7 +81,6 @@ class DrainerTestCase(test_snapshots.SnapshotTestCase):
                 'consumer_type': 'INSTANCE',
             },
         )
-        return server
 
     def claims(self, server):
         return self.placement.allocations(server).resources
@@ -157,6 +161,20 @@ class DrainTestCase(DrainerTestCase):
         self.assertEqual(total, self.host.reserved()[drained])
         self.assertEqual({}, self.drainer.cancel(drained))
         self.assertEqual({0}, {*self.host.reserved().values()})
+
+    def test_claims_of_vdisks_to_come_stay(self):
+        volume, _ = self.bound()
+        (drained,) = self.holding(volume)
+        # as after a resize: what exists is reserved, what is to come claimed
+        second = next(one for one in self.host.disks() if one != drained)
+        self.claim(self.server_id, second)
+        snapshot = self.snapshot(volume)
+        for command in (self.drainer.drain, self.drainer.cancel):
+            command(drained)
+            self.assertEqual(
+                {second: {GB: 1, MBPS: 5}}, self.claims(self.server_id)
+            )
+        self.delete_snapshot(snapshot)
 
     def test_what_stays_and_why(self):
         drained, second, third = self.host.disks()
