@@ -182,6 +182,8 @@ class Connections:
         location = linking.where(self.operations.backend, volume)
         if location and _has_server(volume):
             path = linking.stable_path(self.operations.backend, volume)
+            # a drain may have moved it in between
+            location = volume.provider_location
         disk = self.operations.backend.check_disk(
             location, naming.volume(volume)
         )

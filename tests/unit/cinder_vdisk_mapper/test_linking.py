@@ -408,6 +408,21 @@ class EntriesTestCase(_Entries):
     def test_start_in_use(self):
         self.found(self.start_in_use)
 
+    def test_connection_while_a_drain_ends(self):
+        self.volume.volume_attachment = [test_driver.attachment('s')]
+        self.backend.link('a', 'volume-id')
+        find = linking.stable_path
+
+        def move(*arguments):
+            self.backend.link('b', 'volume-id')
+            self.volume.provider_location = 'b'
+            self.backend.delete('a', 'volume-id')
+            return find(*arguments)
+
+        with mock.patch.object(linking, 'stable_path', move):
+            data = self.connect_without_export()
+        self.assertEqual('b', data['vdisk']['disk'])
+
     def test_start_in_use_without_the_database(self):
         # Cinder would set the volume to error
         self.volume.refresh = mock.Mock(side_effect=db_exc.DBError('away'))
