@@ -83,8 +83,9 @@ class MovesTestCase(testtools.TestCase):
     def test_invalid(self):
         for disk in ('', '../etc', DISK.upper()):
             record = moves.Record(DISK, disk)
-            with self.assertRaises(exception.DiskError):
-                moves.write(self.root, NAME, record)
+            self.assertRaises(
+                exception.DiskError, moves.write, self.root, NAME, record
+            )
         for name in ('', '..', 'a/b'):
             for call in (moves.read, moves.remove):
                 self.assertRaises(exception.DiskError, call, self.root, name)
