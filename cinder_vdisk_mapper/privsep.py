@@ -173,6 +173,21 @@ def link(uuid: str, name: str, *, root: str) -> None:
     links.link(root, uuid, name)
 
 
+def linked_disk(name: str, *, root: str) -> str | None:
+    """Return the disk of a link as :func:`links.linked_disk`."""
+    return links.linked_disk(root, name)
+
+
+def all_links(*, root: str) -> dict[str, str | None]:
+    """Return all links as :func:`links.all_links`."""
+    return links.all_links(root)
+
+
+def recorded_move(name: str, *, root: str) -> tuple[str, ...] | None:
+    """Return the record of a move as :func:`moves.read`."""
+    return moves.read(root, name)
+
+
 def unlink(name: str, *, root: str) -> None:
     """Remove a link, and the record of a move that has ended."""
     links.unlink(root, name)
@@ -221,7 +236,10 @@ OPERATIONS: dict[str, Operation] = {
     'disks': list_disks(discover.FILESYSTEM),
     'disk': inspect_disk,
     'count_bind_failure': count_bind_failure,
+    'all_links': all_links,
     'link': link,
+    'linked_disk': linked_disk,
+    'recorded_move': recorded_move,
     'unlink': unlink,
     'in_use': _on_disk(vdisks.in_use),
     'writes': _on_disk(vdisks.writes),

@@ -18,6 +18,7 @@ import dataclasses
 import os
 import types
 from typing import Any
+from typing import TypeVar
 
 from stevedore import driver as stevedore_driver
 
@@ -30,6 +31,8 @@ from nova_diskplacer.disks import moves
 from nova_diskplacer.disks.vdisk import GIB
 from nova_diskplacer.disks.vdisk import VDisk
 from nova_diskplacer.host import files
+
+T = TypeVar('T')
 
 NAMESPACE = 'cinder_vdisk_mapper.backend'
 
@@ -163,7 +166,7 @@ class Backend(abc.ABC):
 
         :raises DiskError: that is not known, as :func:`links.linked_disk`.
         """
-        return links.linked_disk(self.disk_root, name)
+        return self._read(links.linked_disk, 'linked_disk', name)
 
     def links(self) -> dict[str, str | None]:
         """Return the disk that each link leads to, by the vdisk's name.
@@ -172,7 +175,7 @@ class Backend(abc.ABC):
 
         :raises DiskError: the links cannot be listed.
         """
-        return links.all_links(self.disk_root)
+        return self._read(links.all_links, 'all_links')
 
     def link(self, disk: str, name: str) -> None:
         """Make the link to a vdisk lead to a disk, in one step."""
@@ -185,7 +188,23 @@ class Backend(abc.ABC):
 
     def recorded_move(self, name: str) -> moves.Record | None:
         """Return the record of a vdisk's move, None if there is none."""
-        return moves.read(self.disk_root, name)
+        record = self._read(moves.read, 'recorded_move', name)
+        return moves.Record(*record) if record else None
+
+    def _read(
+        self,
+        read: collections.abc.Callable[..., T],
+        operation: str,
+        *arguments: str,
+    ) -> T:
+        """Read below the disk root, by the root helper where only root may."""
+        try:
+            return read(self.disk_root, *arguments)
+        except exception.DiskError as error:
+            if not isinstance(error.__cause__, PermissionError):
+                raise
+        found: T = self._run(operation, *arguments)
+        return found
 
     def in_use(self, disk: str, name: str) -> bool:
         """Return whether a process has a vdisk open."""

@@ -238,6 +238,9 @@ class BackendsTestCase(testtools.TestCase):
         with (
             mock.patch.object(backend, '_run', run),
             mock.patch.object(files, 'exists', return_value=True),
+            mock.patch.object(os, 'readlink', side_effect=PermissionError),
+            mock.patch.object(os, 'listdir', side_effect=PermissionError),
+            mock.patch('builtins.open', side_effect=PermissionError),
         ):
             for name in methods(type(backend)):
                 parameters = inspect.signature(
@@ -281,9 +284,6 @@ LOOKUPS = (
     'forgotten',
     'has_entry',
     'link_path',
-    'linked_disk',
-    'links',
-    'recorded_move',
     'stripe_is_active',
     'usable_vdisk',
 )
@@ -303,7 +303,10 @@ WITHOUT_DISK = (
     'count_bind_failure',
     'limit_copies',
     'release_throttle',
+    'all_links',
     'link',
+    'linked_disk',
+    'recorded_move',
     'resume_stripes',
     'unlink',
 )
