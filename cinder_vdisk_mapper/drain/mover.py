@@ -256,7 +256,7 @@ def _finish(move: Move, copied: str | None) -> None:
 
 
 def _pivot(move: Move, guest: GuestDisk) -> None:
-    """Have QEMU use the target alone.
+    """Tell QEMU to use the target alone.
 
     :raises DiskPlacerError: it uses the source, which is the vdisk again; or
         it has both open still, as after a kill, and a repetition goes on.

@@ -35,7 +35,7 @@ _AGE = 60
 
 @dataclasses.dataclass
 class Backends:
-    """What Cinder told last; empty if it did not.
+    """The last answer of Cinder about its backends; empty without one.
 
     ``types`` has the ``volume_backend_name`` of each volume type.
     """

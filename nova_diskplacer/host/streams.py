@@ -17,7 +17,7 @@ import sys
 
 
 def prepare() -> None:
-    """Have output fit any terminal, and no stream be closed.
+    """Replace what a terminal cannot show, and streams that are closed.
 
     A character that the terminal's encoding lacks becomes a question mark. A
     closed stream leads to ``/dev/null``: otherwise the next file that is

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What servers claim of a disk, and what is reserved for vdisks, in GiB.
+"""Claims of servers on a disk, and space reserved for vdisks, in GiB.
 
 The invariant: each consumer takes the larger of its claim and its vdisks, and
 a disk's claims and its reserved part are together what is taken:

@@ -34,7 +34,7 @@ BINARY = 'nova-scheduler'
 
 @functools.cache
 def call_after_stop(end: collections.abc.Callable[[], None]) -> None:
-    """Have ``end`` called when a nova-scheduler of this process has stopped.
+    """Call ``end`` when a nova-scheduler of this process has stopped.
 
     Its requests have ended by then. Without the names in Nova that this needs
     it is never called. Once per process for each ``end``.
