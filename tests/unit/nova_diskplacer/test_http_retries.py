@@ -12,13 +12,16 @@
 
 """Tests of waiting for services, with a real service on the loopback."""
 
-import http.server
 import json
 import pathlib
 import tempfile
 import threading
 import time
 import unittest
+
+# eventlet, on which Nova 31 runs, puts a module of its own into ``http``
+from http.server import BaseHTTPRequestHandler
+from http.server import ThreadingHTTPServer
 from unittest import mock
 
 from oslo_config import cfg
@@ -61,7 +64,7 @@ class Service:
         self._thread = None
         service = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(BaseHTTPRequestHandler):
             def _answer(self):
                 size = int(self.headers.get('Content-Length') or 0)
                 self.rfile.read(size)
@@ -79,7 +82,7 @@ class Service:
             def log_message(self, *args):
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(
+        self._server = ThreadingHTTPServer(
             ('127.0.0.1', 0), Handler, bind_and_activate=False
         )
         # a client that has given up is no error of the service
