@@ -285,7 +285,8 @@ class Binder:
     ) -> str | None:
         """Return the disk with a claim that the vdisk fills, if any.
 
-        :raises BindingError: a blank volume of the flavor fills none.
+        :raises BindingError: a blank volume of the flavor fills none, or a
+            claimed disk is not usable.
         """
         server = request.server
         if server is None or not claims or not request.of_flavor:
@@ -302,6 +303,9 @@ class Binder:
             max_per_disk(server) if spread else _UNLIMITED,
         )
         if chosen is None and request.boot_time:
+            errors.check_claimed_disks(
+                server.uuid, claims, (disk.uuid for disk in disks)
+            )
             unfilled = {
                 disk.uuid: ledger.unfilled_gb(
                     disk, server.uuid, claims[disk.uuid]

@@ -127,6 +127,26 @@ class ClaimedTestCase(DriverTestCase):
             logged='does not fit the claims of server .*: GiB by disk',
         )
 
+    def test_a_claimed_disk_is_missing(self):
+        server = self.server(
+            claims={self.disks[0]: 1, self.disks[1]: 1}, vdisks=2, vdisk_gb=1
+        )
+        volumes = [self.create(1, f'{server}-blank-vol') for _ in range(2)]
+        away = os.path.join(self.host.root, self.disks[1])
+        os.rename(away + '/.diskplacer.json', away + '/hidden')
+        self.attach(volumes[0], server)
+        self.assertEqual(self.disks[0], self.where(volumes[0]))
+        self.assertRefused(
+            'a disk that was chosen for the server is not usable',
+            volumes[1],
+            server,
+            logged=f'disk {self.disks[1]}, which server {server} claims, is '
+            'missing',
+        )
+        os.rename(away + '/hidden', away + '/.diskplacer.json')
+        self.attach(volumes[1], server)
+        self.assertEqual(self.disks[1], self.where(volumes[1]))
+
     def test_restart(self):
         server = self.server(
             claims={self.disks[0]: 1, self.disks[1]: 1}, vdisks=2, vdisk_gb=1

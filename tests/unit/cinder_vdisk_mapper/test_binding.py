@@ -216,7 +216,7 @@ class BindTestCase(BindingTestCase):
         )
         self.placement.claim('server', {'a': 10})
         self.assertRefused(
-            'does not fit',
+            'disk a, which server server claims, is missing',
             request(for_=server(vdisks=1, vdisk_gb=10), boot_time=True),
         )
 

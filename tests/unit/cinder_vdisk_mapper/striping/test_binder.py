@@ -122,6 +122,15 @@ class BindTestCase(StripingTestCase):
             request('3', 30, who, boot_time=True),
         )
 
+    def test_a_claimed_disk_is_missing(self):
+        self.claim('a', 'b', 'c')
+        missing = fake_disks.make_disk('b', health='missing')
+        self.backend.known['b'] = missing
+        self.assertRefused(
+            'disk b, which server server claims, is missing',
+            request('1', 30, server(), boot_time=True),
+        )
+
     def test_one_beside_the_flavor_is_not_striped(self):
         self.claim('a', 'b', 'c')
         self.binder.bind(request('1', 30, server()))
