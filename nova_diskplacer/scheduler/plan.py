@@ -141,6 +141,8 @@ class DiskPlan:
     reserved beyond them is for the own vdisks. A disk that is missing reserves
     nothing for them. ``beside_gb`` are the sizes of new volumes that are no
     vdisks of the flavor: the host must have room for them on top, unclaimed.
+    ``unreported`` is the number of attached vdisks that no report has, as
+    their disk is missing: they take the places of new ones, but no space.
     """
 
     request: flavor.VDiskRequest
@@ -150,6 +152,7 @@ class DiskPlan:
         default_factory=dict
     )
     beside_gb: tuple[int, ...] = ()
+    unreported: int = 0
 
     def choose(
         self, free: FreeCapacity, allowed: base.Bools | None = None
@@ -294,14 +297,12 @@ class DiskPlan:
     def _bound_pieces(self) -> int:
         """Return how many of the request's pieces are bound already.
 
-        An elastic vdisk has more pieces while it is wide.
+        They are counted by their vdisks: an elastic vdisk has more pieces
+        while it is wide, a striped one fewer while a disk is missing. Two
+        hosts may report the same vdisks.
         """
-        if not self.request.widest_disks:
-            # the same volumes on each host that reports them
-            on_host = collections.Counter(v.provider for v in self.own_vdisks)
-            return max(on_host.values(), default=0)
         bound = {vdisk.volume_id for vdisk in self.own_vdisks}
-        return len(bound) * self.request.stripe_disks
+        return (len(bound) + self.unreported) * self.request.stripe_disks
 
     def _mbps_of_bound(
         self, disks: tuple[str, ...]

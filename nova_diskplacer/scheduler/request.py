@@ -234,9 +234,17 @@ def for_request(
     """Return the hosts where a request's server may be, and its plan.
 
     A server that brings vdisks is planned with all vdisks on that host that
-    were bound for it, detached ones too: they fill its claims.
+    were bound for it, detached ones too: they fill its claims. So do those on
+    a disk that is missing, which nobody reports.
     """
     allowed, vdisks = hosts_and_vdisks(hosts, spec, cache)
+    reported = {vdisk.volume_id for vdisk in vdisks}
+    unreported = sum(
+        one.host is not None
+        and not one.is_root
+        and one.volume_id not in reported
+        for one in attached_to(spec)
+    )
     server = spec.instance_uuid
     # Cinder may have left the copy of a volume without its server
     bound = {v.volume_id for v in vdisks if v.server_id == server}
@@ -264,7 +272,8 @@ def for_request(
         ]
     reserved = _reserved_for_others(cache, server, own)
     beside = _beside(request, volumes_of(spec).at_boot or ())
-    return allowed, DiskPlan(request, tuple(own), others, reserved, beside)
+    plan = DiskPlan(request, tuple(own), others, reserved, beside, unreported)
+    return allowed, plan
 
 
 def _beside(

@@ -252,6 +252,35 @@ class FilterTest(FilterTestCase):
         with self.assertLogs(disk_request.LOG.logger, 'INFO'):
             self.assertEqual([], self._passed())
 
+    def test_vdisks_of_a_missing_disk_take_the_places_of_new_ones(self):
+        """Nobody reports them; the root is none of them."""
+        for missing, asked, disks in (
+            ('', '2', 2),
+            ('w', '2', 1),
+            ('w', '3', 2),
+            ('wx', '2', 1),
+        ):
+            # without pending choices
+            self.cache = fakes.make_cache(clock=self.clock)
+            self._bind(SERVER)
+            self.attached += [
+                disk_request.AttachedVolume('root', 'host1', True),
+                disk_request.AttachedVolume('other', None),
+                *(disk_request.AttachedVolume(v, 'host1') for v in missing),
+            ]
+            wanted = spec(vdisks=asked, vdisk_gb='10')
+            with (
+                self.subTest(missing=missing, asked=asked),
+                self.assertLogs(disk_request.LOG.logger, 'INFO'),
+            ):
+                self.assertEqual(['host1'], self._passed(wanted))
+                (candidate,) = self.hosts[1].allocation_candidates
+                claimed = candidate['allocations'].keys() & {
+                    fakes.disk_uuid(1, index) for index in range(3)
+                }
+                self.assertIn(fakes.disk_uuid(1, 0), claimed)
+                self.assertEqual(disks, len(claimed))
+
 
 class TwoReportersTest(FilterTestCase):
     """Cinder moves a volume to host1 and has not deleted it on host0."""

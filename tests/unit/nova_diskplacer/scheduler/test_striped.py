@@ -68,6 +68,16 @@ class StripedPlanTest(unittest.TestCase):
         part = {plan.GB: 34, plan.MBPS: 34}
         self.assertEqual(dict.fromkeys(uuids[:3], part), claims)
 
+    def test_a_disk_of_the_stripe_is_missing(self):
+        """The piece that nobody reports is not chosen again."""
+        piece = fakes.vdisk('volume', SERVER, 34)
+        report = fakes.report(0, *disks(0, [piece])[1:])
+        cache = fakes.make_cache(report)
+        choice, uuids, claims = self.choose(cache, request(), bound=True)
+        self.assertTrue(choice.fits[0])
+        part = {plan.GB: 34, plan.MBPS: 34}
+        self.assertEqual(dict.fromkeys(uuids[:2], part), claims)
+
     def test_several_vdisks(self):
         cache = fakes.make_cache(fakes.report(0, *disks(0)))
         what = {'vdisks': 3, 'vdisk_gb': 30, 'vdisk_mbps': 0}
